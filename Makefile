@@ -1,0 +1,50 @@
+# Every target sets itself up: `make demo` and `make test` work on a fresh clone.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NODE_DIR := tests/e2e/node
+
+.PHONY: help install node demo test lint bench image clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+install: $(VENV)/.installed ## make the virtual environment .venv with everything in it
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "hookgate needs Python 3.11 or newer; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "Python lacks its venv module; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# The real JavaScript clients of the end-to-end tests. Without Node those tests say so and skip.
+node:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(NODE_DIR)/node_modules/.installed; \
+	else echo "no npm here: the end-to-end tests with Node clients will be skipped"; fi
+
+$(NODE_DIR)/node_modules/.installed: $(NODE_DIR)/package.json $(NODE_DIR)/package-lock.json
+	npm ci --prefix $(NODE_DIR) --no-audit --no-fund --loglevel=error
+	@touch $@
+
+demo: install ## a real google-genai client through the gateway, offline, in five checked scenes
+	@$(BIN)/hookgate demo
+
+test: install node ## all tests
+	$(BIN)/pytest -n 2
+
+lint: install ## formatting, style, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install ## what the gateway costs, as ratios measured side by side
+	$(BIN)/python -m benchmarks
+
+image: ## the container image hookgate:latest
+	docker build -t hookgate:latest .
+
+clean: ## remove everything that the other targets made
+	rm -rf $(VENV) $(NODE_DIR)/node_modules dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
