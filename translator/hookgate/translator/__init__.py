@@ -1,0 +1,42 @@
+"""hookgate's translator: Gemini REST bodies seen as the stable hook model, and edits written back in place.
+
+Pure functions over parsed JSON. This package knows no sockets, no event loop, no clock and no SDK; it
+imports nothing else of hookgate and can be used without it.
+"""
+
+from hookgate.translator.errors import BodyError, EditError, TranslatorError
+from hookgate.translator.request import apply_request, check_request, show_request
+from hookgate.translator.response import apply_response, show_response
+from hookgate.translator.streams import Frame, Framing, JsonArray, ServerSentEvents
+from hookgate.translator.synthetic import synthetic_response, text_response
+from hookgate.translator.toolconfig import (
+    apply_tool_config,
+    apply_tools,
+    declared_names,
+    read_tool_config,
+    read_tools,
+    show_tool_config,
+)
+
+__all__ = [
+    "BodyError",
+    "EditError",
+    "Frame",
+    "Framing",
+    "JsonArray",
+    "ServerSentEvents",
+    "TranslatorError",
+    "apply_request",
+    "apply_response",
+    "apply_tool_config",
+    "apply_tools",
+    "check_request",
+    "declared_names",
+    "read_tool_config",
+    "read_tools",
+    "show_request",
+    "show_response",
+    "show_tool_config",
+    "synthetic_response",
+    "text_response",
+]

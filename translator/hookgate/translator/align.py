@@ -1,0 +1,97 @@
+"""Which message of an edited list is which message of the list the hook was shown.
+
+A hook gives back a list, not a list of edits. Messages are recognised by role and text (law 4), never by
+position, so that adding, removing or reordering some leaves the others and their hidden parts alone.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import NamedTuple
+
+from hookgate.translator.texts import common_prefix, common_suffix
+
+_MAX_PAIRINGS = 2_500  # size of a gap in which every pairing is weighed; larger ones pair in order
+
+
+class Message(NamedTuple):
+    """One turn as a hook sees it."""
+
+    role: str
+    text: str
+
+
+def align(shown: Sequence[Message], edited: Sequence[Message]) -> list[int | None]:
+    """For each edited message the index of the shown one it is, or None for a new one.
+
+    Every shown message is used at most once. Equal messages are found first, in order and then out of
+    order; between them, what is left pairs up as edits.
+    """
+    matches: list[int | None] = [None] * len(edited)
+    in_order = _match_in_order(shown, edited, matches)
+    _match_moved(shown, edited, matches)
+    for olds, news in _gaps(in_order, len(shown), len(edited)):
+        used = {m for m in matches if m is not None}
+        free_olds = [i for i in olds if i not in used]
+        free_news = [j for j in news if matches[j] is None]
+        for i, j in _pair_edits(shown, edited, free_olds, free_news):
+            matches[j] = i
+    return matches
+
+
+def _match_in_order(
+    shown: Sequence[Message], edited: Sequence[Message], matches: list[int | None]
+) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for block in SequenceMatcher(None, shown, edited, autojunk=False).get_matching_blocks():
+        for k in range(block.size):
+            matches[block.b + k] = block.a + k
+            found.append((block.a + k, block.b + k))
+    return found
+
+
+def _match_moved(shown: Sequence[Message], edited: Sequence[Message], matches: list[int | None]) -> None:
+    used = {m for m in matches if m is not None}
+    waiting: defaultdict[Message, deque[int]] = defaultdict(deque)
+    for i, message in enumerate(shown):
+        if i not in used:
+            waiting[message].append(i)
+    for j, message in enumerate(edited):
+        if matches[j] is None and waiting.get(message):
+            matches[j] = waiting[message].popleft()
+
+
+def _gaps(anchors: list[tuple[int, int]], olds: int, news: int) -> list[tuple[range, range]]:
+    """The stretches between neighbouring in-order matches, as index ranges of both lists."""
+    edges = [(-1, -1), *anchors, (olds, news)]
+    stretches = [(range(a + 1, c), range(b + 1, d)) for (a, b), (c, d) in pairwise(edges)]
+    return [(old, new) for old, new in stretches if old and new]
+
+
+def _pair_edits(
+    shown: Sequence[Message], edited: Sequence[Message], olds: list[int], news: list[int]
+) -> list[tuple[int, int]]:
+    """The order-keeping pairing with the most pairs and, among those, the most text in common."""
+    if len(olds) * len(news) > _MAX_PAIRINGS:
+        return [(i, j) for i, j in zip(olds, news, strict=False) if shown[i].role == edited[j].role]
+    best: dict[tuple[int, int], tuple[float, tuple[tuple[int, int], ...]]] = {}
+    nothing: tuple[float, tuple[tuple[int, int], ...]] = (0.0, ())
+    for a in range(len(olds) - 1, -1, -1):
+        for b in range(len(news) - 1, -1, -1):
+            options = [best.get((a + 1, b), nothing), best.get((a, b + 1), nothing)]
+            worth = _worth(shown[olds[a]], edited[news[b]])
+            if worth:
+                rest, pairs = best.get((a + 1, b + 1), nothing)
+                options.append((worth + rest, ((olds[a], news[b]), *pairs)))
+            best[a, b] = max(options, key=lambda option: option[0])
+    return list(best.get((0, 0), nothing)[1])
+
+
+def _worth(old: Message, new: Message) -> float:
+    """0 when `new` cannot be an edit of `old`; else 1000 (a pair counts first) plus likeness up to 1."""
+    if old.role != new.role:
+        return 1001.0 if old.text == new.text else 0.0
+    head = common_prefix(old.text, new.text)
+    tail = common_suffix(old.text[head:], new.text[head:])
+    return 1000.0 + (head + tail) / max(len(old.text), len(new.text), 1)

@@ -1,0 +1,74 @@
+"""Reading and writing REST fields in either spelling.
+
+The API takes `systemInstruction` and `system_instruction` alike, and real clients mix both within one
+body. Everything here is named in camelCase; a field that exists keeps the spelling it came in, a new one
+is camelCase. Nothing here changes an object in place: a write returns a new one.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+JsonObject = dict[str, Any]
+
+
+@cache
+def snake(name: str) -> str:
+    """`maxOutputTokens` -> `max_output_tokens`."""
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+
+
+def camel(name: str) -> str:
+    """`max_output_tokens` -> `maxOutputTokens`; a name without underscores comes back as it is."""
+    head, *tail = name.split("_")
+    return head + "".join(word[:1].upper() + word[1:] for word in tail)
+
+
+def spelling(obj: Mapping[str, Any], name: str) -> str:
+    """The spelling in which `obj` holds the field, or camelCase when it does not."""
+    if name in obj:
+        return name
+    other = snake(name)
+    return other if other in obj else name
+
+
+def read(obj: Mapping[str, Any], name: str) -> Any:
+    """The field's value, or None. The API takes null for absent, so both read the same."""
+    value = obj.get(name)
+    return value if value is not None else obj.get(snake(name))
+
+
+def read_object(obj: Mapping[str, Any], name: str) -> JsonObject:
+    """The field's value if it is an object, else an empty one."""
+    value = read(obj, name)
+    return value if isinstance(value, dict) else {}
+
+
+def read_list(obj: Mapping[str, Any], name: str) -> list[Any]:
+    """The field's items; a single object stands for a list of one, as the API has it."""
+    value = read(obj, name)
+    if isinstance(value, dict):
+        return [value]
+    return value if isinstance(value, list) else []
+
+
+def write(obj: JsonObject, name: str, value: Any) -> JsonObject:
+    """A copy of `obj` with the field set, in its place and spelling."""
+    return {**obj, spelling(obj, name): value}
+
+
+def without(obj: JsonObject, name: str) -> JsonObject:
+    """A copy of `obj` without the field."""
+    gone = spelling(obj, name)
+    return {key: value for key, value in obj.items() if key != gone}
+
+
+def same(a: Any, b: Any) -> bool:
+    """JSON equality: 1 equals 1.0 (JavaScript hooks write one for the other), but true does not equal 1."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(value, b[key]) for key, value in a.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)

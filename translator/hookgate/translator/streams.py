@@ -1,0 +1,177 @@
+"""Streamed answers, framed as server-sent events or as a JSON array: bytes in, frames out, bytes back.
+
+A decoder takes bytes in any chunking and gives whole frames; a frame that nobody edits goes on as the very
+bytes that came. Written events follow what every Gemini client accepts: `data: <one line>` and a blank
+line, nothing else.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from hookgate.translator.errors import BodyError
+
+KEEP_ALIVE = b"\r\n"
+"""Bytes that every client skips before, between and after the events of either framing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One event as it came: `raw` with its framing, `data` the JSON inside (empty for a bare comment)."""
+
+    raw: bytes
+    data: bytes
+
+
+class Framing(ABC):
+    """One answer's framing: decodes what the upstream sends, encodes what the client gets."""
+
+    content_type: str
+
+    @abstractmethod
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """The frames that `chunk` completes."""
+
+    @abstractmethod
+    def finish(self) -> list[Frame]:
+        """What is left when the upstream has ended: a last frame whose end never came, or nothing."""
+
+    @abstractmethod
+    def encode(self, frame: Frame, data: bytes) -> bytes:
+        """The bytes of `frame` with `data` in it; its own bytes when the data is its own."""
+
+    @abstractmethod
+    def event(self, data: bytes) -> bytes:
+        """The bytes of one more event."""
+
+    @abstractmethod
+    def end(self) -> bytes:
+        """The bytes that end an answer which the upstream did not end."""
+
+
+class ServerSentEvents(Framing):
+    """`alt=sse`. Lines may end in LF, CR or CRLF; an event may hold comments and several data lines."""
+
+    content_type = "text/event-stream"
+
+    _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
+    _LINE_END = re.compile(rb"\r\n|\n|\r")
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._searched = 0
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        self._buffer += chunk
+        frames: list[Frame] = []
+        start = 0
+        while match := self._BLANK_LINE.search(self._buffer, max(start, self._searched)):
+            if match.end() == len(self._buffer) and self._buffer.endswith(b"\r"):
+                break  # the CR may be half of a CRLF
+            frames.append(self._frame(self._buffer[start : match.end()]))
+            start = self._searched = match.end()
+        self._buffer = self._buffer[start:]
+        # A blank line may begin in the last three bytes, and be seen only with the next chunk.
+        self._searched = max(len(self._buffer) - 3, 0)
+        return frames
+
+    def finish(self) -> list[Frame]:
+        rest, self._buffer = self._buffer, b""
+        return [self._frame(rest)] if rest.strip() else []
+
+    def _frame(self, raw: bytes) -> Frame:
+        values = [
+            line[5:].removeprefix(b" ") for line in self._LINE_END.split(raw) if line.startswith(b"data:")
+        ]
+        return Frame(raw, values[0] if len(values) == 1 else b"\n".join(values))
+
+    def encode(self, frame: Frame, data: bytes) -> bytes:
+        return frame.raw if data is frame.data else self.event(data)
+
+    def event(self, data: bytes) -> bytes:
+        return b"data: " + data + b"\r\n\r\n"
+
+    def end(self) -> bytes:
+        return b""
+
+
+class JsonArray(Framing):
+    """Without `alt`: one JSON array, its elements streamed as they come."""
+
+    content_type = "application/json"
+
+    # Inside a string only its end matters; outside, what opens or closes. Both skip the rest in C.
+    _STRUCTURE = re.compile(rb'["\[\]{},]')
+    _STRING_END = re.compile(rb'\\.|"', re.DOTALL)
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._at = 0  # how far the buffer was scanned
+        self._depth = 0
+        self._in_string = False
+        self._element: int | None = None  # where the current element begins in the buffer
+        self._sent = False
+        self._ended = False
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        self._buffer += chunk
+        frames: list[Frame] = []
+        while mark := self._next_mark():
+            if frame := self._mark(mark, self._at - 1):
+                frames.append(frame)
+        return frames
+
+    def _next_mark(self) -> bytes | None:
+        """The next structural byte outside strings, with `_at` behind it; None at the buffer's end."""
+        while True:
+            pattern = self._STRING_END if self._in_string else self._STRUCTURE
+            match = pattern.search(self._buffer, self._at)
+            if match is None:
+                # A backslash at the very end waits for the byte it escapes.
+                escaped = self._in_string and self._buffer.endswith(b"\\") and self._at < len(self._buffer)
+                self._at = len(self._buffer) - (1 if escaped else 0)
+                return None
+            self._at = match.end()
+            if match[0] == b'"':
+                self._in_string = not self._in_string
+            elif not self._in_string:
+                return match[0]
+
+    def _mark(self, mark: bytes, position: int) -> Frame | None:
+        if mark in (b"[", b"{"):
+            self._depth += 1
+            if self._depth == 1 and mark != b"[":
+                raise BodyError("", "the streamed answer is not a JSON array")
+            if self._depth == 2:
+                self._element = position
+        elif mark in (b"]", b"}"):
+            self._depth -= 1
+            if self._depth == 1:
+                return self._cut(position + 1)
+            if self._depth == 0:
+                self._ended = True
+        return None
+
+    def _cut(self, end: int) -> Frame:
+        """The element that ends here, with the bracket or comma that came before it."""
+        frame = Frame(self._buffer[:end], self._buffer[self._element : end])
+        self._buffer, self._at, self._element = self._buffer[end:], 0, None
+        return frame
+
+    def finish(self) -> list[Frame]:
+        rest, self._buffer, self._at = self._buffer, b"", 0
+        return [Frame(rest, b"")] if rest.strip() else []
+
+    def encode(self, frame: Frame, data: bytes) -> bytes:
+        if data is not frame.data:
+            return self.event(data)
+        self._sent = self._sent or bool(data)
+        return frame.raw
+
+    def event(self, data: bytes) -> bytes:
+        head = b"," if self._sent else b"["
+        self._sent = True
+        return head + data
+
+    def end(self) -> bytes:
+        return b"" if self._ended else (b"]" if self._sent else b"[]")

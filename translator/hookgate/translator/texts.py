@@ -1,0 +1,159 @@
+"""Text parts: joining them for a hook, and spreading the hook's edit back over them.
+
+A hook sees the text parts of a turn as one string. Its edit has to land on the part it touches while the
+other parts keep their own text (law 3 of the hook contract), because a part carries flags and signatures
+that belong to its text alone.
+"""
+
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import Any
+
+from hookgate.translator.fields import JsonObject, read_list, without, write
+
+_WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_MAX_COMPARISONS = 250_000  # beyond it difflib takes noticeable time, and a coarser cut is good enough
+
+
+def is_text(part: Any) -> bool:
+    """Whether a part carries text; thoughts are text with a flag."""
+    return isinstance(part, dict) and isinstance(part.get("text"), str)
+
+
+def texts_of(content: JsonObject) -> list[str]:
+    """The text of each text part, in order."""
+    return [part["text"] for part in read_list(content, "parts") if is_text(part)]
+
+
+def with_texts(content: JsonObject, texts: Sequence[str]) -> JsonObject:
+    """A copy of `content` whose text parts hold `texts`, one each; all other parts and fields stay.
+
+    More texts than parts become new parts behind the last text part. Parts left without a text go, unless
+    they carry something besides (a signature, a flag): those stay with an empty text.
+    """
+    parts = read_list(content, "parts")
+    at = [index for index, part in enumerate(parts) if is_text(part)]
+    edited: dict[int, Any] = dict(enumerate(parts))
+    for position, index in enumerate(at):
+        if position < len(texts):
+            edited[index] = {**parts[index], "text": texts[position]}
+        elif len(parts[index]) > 1:
+            edited[index] = {**parts[index], "text": ""}
+        else:
+            del edited[index]
+    added = [{"text": text} for text in texts[len(at) :]]
+    behind = at[-1] + 1 if at else len(parts)
+    new = [edited[i] for i in range(behind) if i in edited] + added + parts[behind:]
+    # A single part object stands for a list of one; it stays an object while it stays one.
+    single = isinstance(content.get("parts"), dict) and len(new) == 1
+    return write(content, "parts", new[0] if single else new)
+
+
+def without_texts(content: JsonObject) -> JsonObject:
+    """A copy of `content` without its text; what else its parts carry stays."""
+    bare = [part for part in read_list(content, "parts") if not is_text(part)]
+    return with_texts(content, []) if bare else without(content, "parts")
+
+
+def respread(old: Sequence[str], new: str) -> list[str]:
+    """Cut `new`, an edit of the joined `old`, so that unchanged parts keep their text.
+
+    The result has as many texts as `old` and joins to `new` exactly.
+    """
+    if len(old) == 1:
+        return [new]
+    joined = "".join(old)
+    start = common_prefix(joined, new)
+    tail = common_suffix(joined[start:], new[start:])
+    end, new_end = len(joined) - tail, len(new) - tail
+    out = list(old)
+    # From the back, so that the offsets of earlier replacements stay true.
+    for first, last, text in reversed(_replacements(old, joined, (start, end), new[start:new_end])):
+        _splice(out, _starts(old), first, last, text)
+    return out
+
+
+def common_prefix(a: str, b: str) -> int:
+    """Length of the common beginning, by bisection: slices compare at the speed of memory."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def common_suffix(a: str, b: str) -> int:
+    """Length of the common end."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[len(a) - middle : len(a) - low] == b[len(b) - middle : len(b) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+Replacement = tuple[int, int, str]
+"""Characters `first` up to `last` of the joined old text become the text."""
+
+
+def _replacements(old: Sequence[str], joined: str, span: tuple[int, int], new: str) -> list[Replacement]:
+    """The edit as replacements in order; finer than one span when it reaches over several parts."""
+    start, end = span
+    inner = [edge for edge in _starts(old) if start < edge < end]
+    if not inner:
+        return [(start, end, new)]
+    edges = [start, *inner, end]
+    pieces = [joined[a:b] for a, b in pairwise(edges)]
+    for cut in (_WORDS.findall, _LINES.findall):
+        ours = [token for piece in pieces for token in cut(piece)]
+        theirs = cut(new)
+        if len(ours) * len(theirs) <= _MAX_COMPARISONS:
+            return _differences(ours, theirs, start)
+    return [(start, end, new)]
+
+
+def _differences(ours: list[str], theirs: list[str], offset: int) -> list[Replacement]:
+    found: list[Replacement] = []
+    at = _running(ours, offset)
+    for tag, a, b, c, d in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
+        if tag != "equal":
+            found.append(_trimmed(at[a], "".join(ours[a:b]), "".join(theirs[c:d])))
+    return found
+
+
+def _trimmed(first: int, old: str, new: str) -> Replacement:
+    head = common_prefix(old, new)
+    tail = common_suffix(old[head:], new[head:])
+    return first + head, first + len(old) - tail, new[head : len(new) - tail]
+
+
+def _splice(parts: list[str], starts: list[int], first: int, last: int, text: str) -> None:
+    """Replace in `parts` what the offsets `first` to `last` of the joined old text name."""
+    holder = max(i for i, start in enumerate(starts) if start <= first or i == 0)
+    if first == last and holder and starts[holder] == first:
+        holder -= 1  # a pure insertion at a border continues the part before it
+    for i in range(len(parts) - 1, holder - 1, -1):
+        begin = max(first - starts[i], 0)
+        finish = min(last, starts[i + 1] if i + 1 < len(starts) else last) - starts[i]
+        insert = text if i == holder else ""
+        if finish > begin or insert:
+            parts[i] = parts[i][:begin] + insert + parts[i][max(finish, begin) :]
+
+
+def _starts(texts: Sequence[str]) -> list[int]:
+    return _running(texts, 0)[:-1]
+
+
+def _running(texts: Sequence[str], offset: int) -> list[int]:
+    edges = [offset]
+    for text in texts:
+        edges.append(edges[-1] + len(text))
+    return edges

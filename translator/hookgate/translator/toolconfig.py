@@ -1,0 +1,153 @@
+"""Which functions the model may call: `functionCallingConfig` and the declarations.
+
+Names are only valid beside the modes ANY and VALIDATED, and only names that are declared; the API refuses
+anything else with 400. So a selection is turned into the form that the API takes and that offers exactly
+the functions the hook allowed (law 7 of the hook contract).
+"""
+
+from typing import Any
+
+from hookgate.translator.errors import EditError
+from hookgate.translator.fields import JsonObject, read, read_list, read_object, same, without, write
+
+MODES = ("AUTO", "ANY", "NONE", "VALIDATED")
+_NAMING_MODES = ("ANY", "VALIDATED")
+
+
+def show_tool_config(body: JsonObject) -> JsonObject | None:
+    """`{"mode", "allowedFunctionNames", "functionCallingConfig": {the same}}`, or None without one.
+
+    The documents spell it flat and nested; a hook of either school finds what it looks for.
+    """
+    config = read_object(read_object(body, "toolConfig"), "functionCallingConfig")
+    flat = {
+        key: value for key in ("mode", "allowedFunctionNames") if (value := read(config, key)) is not None
+    }
+    return {**flat, "functionCallingConfig": flat} if flat else None
+
+
+def declared_names(body: JsonObject) -> list[str]:
+    """The names of all declared functions, in order."""
+    return [
+        name
+        for tool in read_list(body, "tools")
+        if isinstance(tool, dict)
+        for declaration in read_list(tool, "functionDeclarations")
+        if isinstance(declaration, dict) and isinstance(name := declaration.get("name"), str)
+    ]
+
+
+def read_tool_config(patch: Any, shown: JsonObject | None = None) -> JsonObject:
+    """`{"mode"?, "allowedFunctionNames"?}`: what a flat, nested or snake_case selection changes.
+
+    A hook that edits one spelling of what it was `shown` sends the other back as it was, so of two that
+    disagree the changed one counts. Raises EditError for a mode or names of the wrong kind.
+    """
+    if not isinstance(patch, dict):
+        raise EditError("toolConfig", "an object", patch)
+    nested = read(patch, "functionCallingConfig") or {}
+    if not isinstance(nested, dict):
+        raise EditError("toolConfig.functionCallingConfig", "an object", nested)
+    selection: JsonObject = {}
+    for key, check in (("mode", _read_mode), ("allowedFunctionNames", _read_names)):
+        given = [value for source in (patch, nested) if (value := read(source, key)) is not None]
+        changed = [value for value in given if not same(value, read(shown or {}, key))]
+        if changed:
+            selection[key] = check(changed[0])
+    return selection
+
+
+def _read_mode(value: Any) -> str:
+    if value == "MODE_UNSPECIFIED":
+        return "AUTO"
+    if value not in MODES:
+        raise EditError("toolConfig.mode", f"one of {', '.join(MODES)}", value)
+    return str(value)
+
+
+def _read_names(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise EditError("toolConfig.allowedFunctionNames", "a list of names", value)
+    return list(value)
+
+
+def apply_tool_config(body: JsonObject, patch: Any) -> JsonObject:
+    """The body under a hook's tool selection; `body` itself when the selection asks for nothing new."""
+    shown = show_tool_config(body) or {}
+    selection = read_tool_config(patch, shown)
+    declared = declared_names(body)
+    if not selection or not declared:
+        return body  # the selection that stands already, or nothing to select from
+    current = shown.get("mode", "AUTO")
+    mode = selection.get("mode") or (current if current in _NAMING_MODES else "AUTO")
+    names = selection.get("allowedFunctionNames", shown.get("allowedFunctionNames"))
+    if mode == "NONE" or names is None or ("allowedFunctionNames" not in selection and mode == "AUTO"):
+        return _with_calling_config(body, mode, None)
+    allowed = [name for name in names if name in declared]
+    if not allowed:
+        # The API reads a selection without names as all functions, so an empty one has to be NONE.
+        return _with_calling_config(body, "NONE", None)
+    if mode in _NAMING_MODES:
+        return _with_calling_config(body, mode, allowed)
+    return apply_tools(_with_calling_config(body, mode, None) if shown else body, allowed)
+
+
+def _with_calling_config(body: JsonObject, mode: str, names: list[str] | None) -> JsonObject:
+    tool_config = read_object(body, "toolConfig")
+    config = write(read_object(tool_config, "functionCallingConfig"), "mode", mode)
+    config = without(config, "allowedFunctionNames")
+    if names is not None:
+        config = write(config, "allowedFunctionNames", names)
+    return write(body, "toolConfig", write(tool_config, "functionCallingConfig", config))
+
+
+def apply_tools(body: JsonObject, tools: Any) -> JsonObject:
+    """Keep only the function declarations that `tools` names; built-in tools stay.
+
+    `tools` holds names, tool objects or bare declarations. A tool object left without declarations goes;
+    a calling configuration keeps only names that still exist.
+    """
+    keep = set(read_tools(tools))
+    declared = declared_names(body)
+    if keep.issuperset(declared):
+        return body
+    pruned = [tool for tool in (_pruned(tool, keep) for tool in read_list(body, "tools")) if tool]
+    body = write(body, "tools", pruned) if pruned else without(body, "tools")
+    return _with_valid_names(body, [name for name in declared if name in keep])
+
+
+def read_tools(tools: Any) -> list[str]:
+    """The function names in a hook's list of names, tool objects or declarations."""
+    if not isinstance(tools, list):
+        raise EditError("tools", "a list of names or tools", tools)
+    names: list[str] = []
+    for index, tool in enumerate(tools):
+        if isinstance(tool, str):
+            names.append(tool)
+        elif not isinstance(tool, dict):
+            raise EditError(f"tools[{index}]", "a name or a tool object", tool)
+        elif isinstance(tool.get("name"), str):
+            names.append(tool["name"])
+        else:
+            names += declared_names({"tools": [tool]})
+    return names
+
+
+def _pruned(tool: Any, keep: set[str]) -> Any:
+    if not isinstance(tool, dict) or not read_list(tool, "functionDeclarations"):
+        return tool
+    declarations = read_list(tool, "functionDeclarations")
+    left = [each for each in declarations if isinstance(each, dict) and each.get("name") in keep]
+    return write(tool, "functionDeclarations", left) if left else without(tool, "functionDeclarations")
+
+
+def _with_valid_names(body: JsonObject, declared: list[str]) -> JsonObject:
+    shown = show_tool_config(body) or {}
+    names = shown.get("allowedFunctionNames")
+    if not declared and shown:
+        tool_config = without(read_object(body, "toolConfig"), "functionCallingConfig")
+        return write(body, "toolConfig", tool_config) if tool_config else without(body, "toolConfig")
+    if not names or set(names) <= set(declared):
+        return body
+    left = [name for name in names if name in declared]
+    return _with_calling_config(body, shown.get("mode", "AUTO") if left else "NONE", left or None)

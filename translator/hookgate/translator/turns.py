@@ -1,0 +1,124 @@
+"""The turns of a request: which a hook is shown, and how an edited list goes back over them.
+
+A turn without text (a bare call, a bare tool result, an image) is not shown and never lost. A call and the
+turns that answer it form a unit: whatever a hook inserts, removes or reorders, nothing comes between them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hookgate.translator.align import Message, align
+from hookgate.translator.fields import JsonObject, read, read_list, write
+from hookgate.translator.texts import respread, texts_of, with_texts, without_texts
+
+
+def _contents(body: JsonObject) -> list[Any]:
+    return read_list(body, "contents")
+
+
+def shown_turns(body: JsonObject) -> list[tuple[int, Message]]:
+    """Each content with text: its index in contents, and the message a hook is shown."""
+    found = []
+    for index, content in enumerate(_contents(body)):
+        text = "".join(texts_of(content)) if isinstance(content, dict) else ""
+        if text:
+            found.append((index, Message(_role(content), text)))
+    return found
+
+
+def _role(content: JsonObject) -> str:
+    return "model" if content.get("role") == "model" else "user"
+
+
+def apply_turns(body: JsonObject, edited: Sequence[Message]) -> JsonObject:
+    turns = shown_turns(body)
+    shown = [message for _, message in turns]
+    if shown == list(edited):
+        return body
+    contents = _contents(body)
+    matches = [None if m is None else turns[m][0] for m in align(shown, edited)]
+    changed = {index: without_texts(contents[index]) for index, _ in turns}
+    for message, match in zip(edited, matches, strict=True):
+        if match is not None:
+            changed[match] = _edited(contents[match], message)
+    new = _arranged(contents, changed, edited, matches)
+    single = isinstance(read(body, "contents"), dict) and len(new) == 1
+    return write(body, "contents", new[0] if single else new)
+
+
+def _edited(content: JsonObject, message: Message) -> JsonObject:
+    texts = texts_of(content)
+    if "".join(texts) != message.text:
+        content = with_texts(content, respread(texts, message.text))
+    return content if _role(content) == message.role else {**content, "role": message.role}
+
+
+def _arranged(
+    contents: list[Any],
+    changed: dict[int, JsonObject],
+    edited: Sequence[Message],
+    matches: Sequence[int | None],
+) -> list[Any]:
+    """The new contents: units in the order of the edited list, hidden ones behind the unit they followed.
+
+    A new message goes directly before the unit of the next message the hook kept, or to the end.
+    """
+    units = _Units(contents, [m for m in matches if m is not None])
+    out: list[Any] = []
+    waiting: list[Any] = []
+    for message, match in zip(edited, matches, strict=True):
+        if match is None:
+            waiting.append({"role": message.role, "parts": [{"text": message.text}]})
+        elif (indexes := units.take(match)) is not None:
+            out += [*waiting, *_present(contents, changed, indexes)]
+            waiting = []
+    out += _present(contents, changed, units.rest())
+    return out + waiting
+
+
+def _present(contents: list[Any], changed: dict[int, JsonObject], indexes: list[int]) -> list[Any]:
+    """The contents at `indexes` as changed, less those that a removal left without any part."""
+    now = [(changed.get(i, contents[i]), i in changed) for i in indexes]
+    return [content for content, touched in now if not touched or read_list(content, "parts")]
+
+
+class _Units:
+    """Contents cut into units that stay together, each followed by the hidden units behind it."""
+
+    def __init__(self, contents: list[Any], kept: list[int]) -> None:
+        self._unit_of: dict[int, int] = {}
+        self._trains: dict[int, list[int]] = {}
+        self._leading: list[int] = []
+        anchors = set(kept)
+        train = self._leading
+        for number, unit in enumerate(_cut_into_units(contents)):
+            if anchors.intersection(unit):
+                train = self._trains[number] = []
+            train += unit
+            self._unit_of.update(dict.fromkeys(unit, number))
+
+    def take(self, index: int) -> list[int] | None:
+        """The contents that come along with the one at `index`, or None when they were taken already."""
+        train = self._trains.pop(self._unit_of[index], None)
+        return None if train is None else self.rest() + train
+
+    def rest(self) -> list[int]:
+        """The contents before every kept one that were not taken yet: all, when the hook kept nothing."""
+        leading, self._leading = self._leading, []
+        return leading
+
+
+def _cut_into_units(contents: list[Any]) -> list[list[int]]:
+    units: list[list[int]] = []
+    for index, content in enumerate(contents):
+        answers = index > 0 and _has(content, "functionResponse")
+        if answers and (_has(contents[index - 1], "functionCall") or len(units[-1]) > 1):
+            units[-1].append(index)
+        else:
+            units.append([index])
+    return units
+
+
+def _has(content: Any, field: str) -> bool:
+    parts = read_list(content, "parts") if isinstance(content, dict) else []
+    return any(isinstance(part, dict) and read(part, field) is not None for part in parts)
