@@ -1,0 +1,64 @@
+"""Command hooks: the shell command, its environment and its folder."""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+
+from hookgate.hooks.process import Program
+from hookgate.hooks.settings import CommandConfig, Hook
+
+SHELL = shutil.which("bash") or "/bin/sh"
+"""Gemini CLI runs its hooks with bash, so `[[ … ]]` in a command line works; /bin/sh where bash is not."""
+
+_KEYS = frozenset({"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"})
+"""API keys of this process: no hook gets them unless its own `env` names them."""
+
+_NAMES = "GEMINI_PROJECT_DIR|GEMINI_SESSION_ID|GEMINI_CWD|GEMINI_PLANS_DIR|CLAUDE_PROJECT_DIR"
+_WORDS = re.compile(
+    rf"""'[^']*' | "(?:\\.|[^"\\])*" | \\. | (?P<variable> \$(?:{_NAMES})\b | \$\{{(?:{_NAMES})\}} )""",
+    re.VERBOSE | re.DOTALL,
+)
+"""Quoted text, an escaped character, or one of the contract's variables outside of both."""
+
+
+def command_program(hook: Hook, config: CommandConfig, session_id: str) -> Program:
+    """The program of one command hook for one session."""
+    return Program(
+        argv=[SHELL, "-c", quoted(config.command)],
+        env=environment(hook, session_id, os.environ),
+        cwd=hook.root,
+        timeout=hook.timeout,
+    )
+
+
+def environment(hook: Hook, session_id: str, parent: Mapping[str, str]) -> dict[str, str]:
+    """The parent's variables without its API keys, the contract's own, then the hook's `env`.
+
+    In the hook's `env`, `$NAME` stands for the parent's variable: the one way to hand a key to a hook.
+    """
+    root = str(hook.root)
+    own = {
+        "GEMINI_PROJECT_DIR": root,
+        "GEMINI_CWD": root,
+        "GEMINI_SESSION_ID": session_id,
+        "GEMINI_PLANS_DIR": os.path.join(root, ".gemini", "plans"),
+        "CLAUDE_PROJECT_DIR": root,
+    }
+    inherited = {name: value for name, value in parent.items() if name not in _KEYS}
+    return {**inherited, **own, **{name: _expanded(v, parent) for name, v in hook.config.env.items()}}
+
+
+def _expanded(value: str, parent: Mapping[str, str]) -> str:
+    return re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda m: parent.get(m[1] or m[2], ""), value)
+
+
+def quoted(command: str) -> str:
+    """The command with its bare project variables in double quotes: `cat $GEMINI_CWD/x` is one word.
+
+    The shell expands the variables itself, from the environment; nothing is ever pasted into the command.
+    A command with a here-document is left alone, since quotes inside one are text.
+    """
+    if "<<" in command:
+        return command
+    return _WORDS.sub(lambda m: f'"{m["variable"]}"' if m["variable"] else m[0], command)

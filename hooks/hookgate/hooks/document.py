@@ -1,0 +1,53 @@
+"""A hook's input, as a value for hooks in process and as JSON for the others; each is made at most once."""
+
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from hookgate.translator.strictjson import dumps
+
+
+class Encoded:
+    """A value kept as its JSON only: what waits for the upstream should be small.
+
+    The parsed form is made again, each time, for a hook in process.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.json = dumps(value)
+
+    @property
+    def value(self) -> Any:
+        return orjson.loads(self.json)
+
+
+class Document:
+    """One input document; a field may hold an Encoded value, which is spliced in as it is."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+
+    @cached_property
+    def json(self) -> bytes:
+        """One line of JSON."""
+        spliced = {
+            key: orjson.Fragment(value.json) if isinstance(value, Encoded) else value
+            for key, value in self._fields.items()
+        }
+        return dumps(spliced)
+
+    def value(self) -> dict[str, Any]:
+        """The document as a value of the caller's own: a hook may write into it."""
+        return {
+            key: value.value if isinstance(value, Encoded) else _copied(value)
+            for key, value in self._fields.items()
+        }
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return value

@@ -1,0 +1,174 @@
+"""The call loop: which hooks run, on which input, and what they decide together.
+
+Hooks of a group run side by side on the same input, or in turn when the group is sequential; groups run
+side by side. The result is always that of the ordered chain: where an earlier hook in the order edited what
+a later one also edited, the later one runs again on the edited input, so that no hook undoes another's
+edit and nothing depends on which was faster.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Generic, TypeVar
+
+from hookgate.hooks.command import command_program
+from hookgate.hooks.document import Document
+from hookgate.hooks.errors import HookError
+from hookgate.hooks.events import Event, sections
+from hookgate.hooks.merge import Verdict, merge
+from hookgate.hooks.output import Output, read_process
+from hookgate.hooks.process import run_process
+from hookgate.hooks.runtime import Action, load_action, run_action
+from hookgate.hooks.settings import CommandConfig, Configuration, Group, Hook, RuntimeConfig
+from hookgate.translator import EditError
+from hookgate.translator.fields import JsonObject
+
+log = logging.getLogger("hookgate.hooks")
+
+E = TypeVar("E", bound=Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Who asks: the base fields of every hook's input that are not the event's own."""
+
+    session_id: str
+    transcript_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One run of one hook: the edits its input held, and what came of it."""
+
+    hook: Hook
+    seen: tuple["Run", ...]
+    output: Output | None = None
+    edit: JsonObject = field(default_factory=dict)
+    error: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[E]):
+    """The event after all edits, the verdict, and the runs it rests on, in plan order."""
+
+    event: E
+    verdict: Verdict
+    runs: tuple[Run, ...] = ()
+
+
+class Engine:
+    """Runs the hooks of one configuration."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        """Load the configuration's runtime hooks. Raises SettingsError."""
+        self._configuration = configuration
+        self._actions: dict[Hook, Action] = {}
+        for group in (group for groups in configuration.groups.values() for group in groups):
+            for hook in group.hooks:
+                if isinstance(hook.config, RuntimeConfig):
+                    self._actions[hook] = load_action(hook, hook.config)
+
+    def listens_to(self, event: str) -> bool:
+        """Whether any hook is configured for the event: nobody else needs it made."""
+        return bool(self._configuration.for_event(event))
+
+    async def fire(self, event: E, session: Session) -> Outcome[E]:
+        """Run the event's hooks and merge what they say."""
+        groups = self._configuration.for_event(event.name)
+        if not groups:
+            return Outcome(event, Verdict())
+        first_runs = await asyncio.gather(*(self._run_group(group, event, session) for group in groups))
+        event, runs = await self._in_order(event, session, [run for runs in first_runs for run in runs])
+        verdict = merge(event.name, [output for run in runs if (output := _said(run)) is not None])
+        for run in runs:
+            _report(event.name, run)
+        return Outcome(event, verdict, tuple(runs))
+
+    async def _run_group(self, group: Group, event: E, session: Session) -> list[Run]:
+        if not group.sequential:
+            return list(await asyncio.gather(*(self._run(hook, event, (), session) for hook in group.hooks)))
+        runs: list[Run] = []
+        edits: tuple[Run, ...] = ()
+        for hook in group.hooks:
+            run, event = _applied(await self._run(hook, event, edits, session), event)
+            runs.append(run)
+            edits = (*edits, run) if run.edit else edits
+        return runs
+
+    async def _in_order(self, event: E, session: Session, first_runs: Sequence[Run]) -> tuple[E, list[Run]]:
+        """The ordered chain, made of first runs where they still hold and of new runs where not."""
+        runs: list[Run] = []
+        edits: tuple[Run, ...] = ()
+        for first in first_runs:
+            again = first.edit and _outdated(first, edits)
+            run = await self._run(first.hook, event, edits, session) if again else first
+            run, event = _applied(run, event)
+            runs.append(run)
+            edits = (*edits, run) if run.edit else edits
+        return event, runs
+
+    async def _run(self, hook: Hook, event: E, seen: tuple[Run, ...], session: Session) -> Run:
+        begin = time.monotonic()
+        run = Run(hook, seen)
+        try:
+            output = await self._call(hook, event, session)
+            specific = (output or {}).get("hookSpecificOutput") or {}
+            event.check(specific)
+            run = replace(run, output=output, edit=event.changed(specific))
+        except HookError as error:
+            run = replace(run, error=str(error))
+        except EditError as error:
+            run = replace(run, error=f"hookSpecificOutput.{error}")
+        return replace(run, seconds=time.monotonic() - begin)
+
+    async def _call(self, hook: Hook, event: Event, session: Session) -> Output | None:
+        document = Document({**_base(hook, event.name, session), **event.fields()})
+        if isinstance(hook.config, CommandConfig):
+            program = command_program(hook, hook.config, session.session_id)
+            return read_process(event.name, hook.name, await run_process(program, document.json))
+        return await run_action(hook, self._actions[hook], document)
+
+
+def _base(hook: Hook, event: str, session: Session) -> JsonObject:
+    return {
+        "session_id": session.session_id,
+        "transcript_path": session.transcript_path,
+        "cwd": str(hook.root),
+        "hook_event_name": event,
+        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    }
+
+
+def _outdated(run: Run, edits: Sequence[Run]) -> bool:
+    """Whether the run's edit meets one that its input did not hold, or held but that came out otherwise."""
+    differing = [other for other in (*edits, *run.seen) if (other in edits) != (other in run.seen)]
+    return any(sections(run.edit) & sections(other.edit) for other in differing)
+
+
+def _applied(run: Run, event: E) -> tuple[Run, E]:
+    """The event after the run's edit; an edit that does not fit makes it a failed run."""
+    try:
+        return run, event.edited(run.edit) if run.edit else event
+    except EditError as error:
+        return replace(run, output=None, edit={}, error=f"hookSpecificOutput.{error}"), event
+
+
+def _said(run: Run) -> Output | None:
+    """A run's output; for a failed hook what its on_error says."""
+    if not run.error:
+        return run.output
+    if run.hook.config.on_error == "deny":
+        return {"decision": "deny", "reason": f"The hook {run.hook.name!r} failed: {run.error}"}
+    return None
+
+
+def _report(event: str, run: Run) -> None:
+    if run.error:
+        log.warning("%s hook %r failed: %s", event, run.hook.name, run.error)
+    message = (run.output or {}).get("systemMessage")
+    if message and not (run.output or {}).get("suppressOutput"):
+        log.info("%s hook %r says: %s", event, run.hook.name, message)

@@ -1,0 +1,184 @@
+"""The model events: what each shows a hook, and what a hook may answer.
+
+An event holds a parsed body. `fields()` is what a hook is shown beside the base fields, `changed()` cuts
+an output down to what it edits, `edited()` gives the event after that edit. All are pure. The input and
+output fields are those of the hook contract, in every spelling of its documents.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
+
+from hookgate.hooks.document import Encoded
+from hookgate.translator import (
+    EditError,
+    apply_request,
+    apply_response,
+    read_tool_config,
+    read_tools,
+    show_request,
+    show_response,
+    show_tool_config,
+    synthetic_response,
+)
+from hookgate.translator.fields import JsonObject, read, read_list, same
+
+
+class Event(Protocol):
+    """What the engine needs to know of an event."""
+
+    name: ClassVar[str]
+
+    def fields(self) -> JsonObject:
+        """The input fields of this event; built anew for each caller."""
+
+    def check(self, specific: JsonObject) -> None:
+        """Raise EditError for a hookSpecificOutput that could never be applied."""
+
+    def changed(self, specific: JsonObject) -> JsonObject:
+        """The keys of a hookSpecificOutput that differ from what the hook was shown; an echo has none."""
+
+    def edited(self, edit: JsonObject) -> Self:
+        """The event with an edit that `changed` gave applied. Raises EditError."""
+
+
+@dataclass(frozen=True)
+class BeforeModel:
+    """Fires before a request goes to the model.
+
+    Input: `llm_request` {model, messages, config, toolConfig?}.
+    Output: `decision` "deny" refuses the call with `reason`; `continue` false stops the agent with
+    `stopReason`; `hookSpecificOutput.llm_request` edits the request (partial: only what it names);
+    `hookSpecificOutput.llm_response` answers in the model's place, which is then not called.
+    """
+
+    name: ClassVar[str] = "BeforeModel"
+    model: str
+    body: JsonObject
+
+    def fields(self) -> JsonObject:
+        return {"llm_request": show_request(self.model, self.body)}
+
+    def check(self, specific: JsonObject) -> None:
+        if specific.get("llm_request") is not None:
+            _named("llm_request", apply_request, self.model, {}, specific["llm_request"])
+        if specific.get("llm_response") is not None:
+            _named("llm_response", synthetic_response, specific["llm_response"])
+
+    def changed(self, specific: JsonObject) -> JsonObject:
+        edit = specific.get("llm_request")
+        return changed_part(show_request(self.model, self.body), edit) if edit else {}
+
+    def edited(self, edit: JsonObject) -> Self:
+        model, body = _named("llm_request", apply_request, self.model, self.body, edit)
+        return replace(self, model=model, body=body)
+
+
+@dataclass(frozen=True)
+class BeforeToolSelection:
+    """Fires after BeforeModel, before the model may choose tools.
+
+    Input: `llm_request`, `available_tools` (the request's tools as they are), `tool_config`.
+    Output: `hookSpecificOutput.toolConfig` {mode, allowedFunctionNames}, flat or nested, and
+    `hookSpecificOutput.tools`, a list that filters the declarations. Plain `name,name` on stdout means
+    mode ANY with those names. Selections of several hooks are united, and NONE wins.
+    """
+
+    name: ClassVar[str] = "BeforeToolSelection"
+    model: str
+    body: JsonObject
+
+    def fields(self) -> JsonObject:
+        shown = show_tool_config(self.body)
+        return {
+            "llm_request": show_request(self.model, self.body),
+            "available_tools": read_list(self.body, "tools"),
+            "tool_config": shown and _in_snake_case(shown),
+        }
+
+    def check(self, specific: JsonObject) -> None:
+        if (selection := read(specific, "toolConfig")) is not None:
+            read_tool_config(selection)
+        if specific.get("tools") is not None:
+            read_tools(specific["tools"])
+
+    def changed(self, specific: JsonObject) -> JsonObject:
+        return {}  # selections are united, not chained: no hook has to see another's
+
+    def edited(self, edit: JsonObject) -> Self:
+        return self
+
+
+@dataclass(frozen=True)
+class AfterModel:
+    """Fires for a whole answer, or for each event of a streamed one.
+
+    Input: `llm_request` as it was sent, `llm_response` {text?, candidates, usageMetadata?}.
+    Output: `hookSpecificOutput.llm_response` edits the answer (partial); `decision` "deny" withholds it
+    and tells `reason` instead; `continue` false stops the agent with `stopReason`.
+    """
+
+    name: ClassVar[str] = "AfterModel"
+    llm_request: Encoded
+    body: JsonObject
+
+    def fields(self) -> JsonObject:
+        return {"llm_request": self.llm_request, "llm_response": show_response(self.body)}
+
+    def check(self, specific: JsonObject) -> None:
+        if specific.get("llm_response") is not None:
+            _named("llm_response", apply_response, {}, specific["llm_response"])
+
+    def changed(self, specific: JsonObject) -> JsonObject:
+        edit = specific.get("llm_response")
+        return changed_part(show_response(self.body), edit) if edit else {}
+
+    def edited(self, edit: JsonObject) -> Self:
+        return replace(self, body=_named("llm_response", apply_response, self.body, edit))
+
+
+def sections(edit: JsonObject) -> frozenset[str]:
+    """What an edit touches: two edits of different sections do not get in each other's way."""
+    touched: set[str] = set()
+    for key, value in edit.items():
+        if key in _CONFIG_KEYS and isinstance(value, dict):
+            touched.update(f"config.{name}" for name in value)
+        else:
+            touched.add(_SECTION_OF.get(key, key))
+    return frozenset(touched)
+
+
+_CONFIG_KEYS = ("config", "generationConfig")
+# Several names for one thing: the raw contents behind the messages, the text of the first candidate.
+_SECTION_OF = {
+    "contents": "messages",
+    "systemInstruction": "messages",
+    "text": "candidates",
+    "candidate": "candidates",
+}
+
+
+def changed_part(shown: JsonObject, edit: JsonObject) -> JsonObject:
+    """The keys in which an edit differs from what was shown; config by its own keys."""
+    changed: JsonObject = {}
+    for key, value in edit.items():
+        if key in _CONFIG_KEYS and isinstance(value, dict):
+            current = shown.get("config", {})
+            named = {name: item for name, item in value.items() if not same(item, current.get(name))}
+            changed.update({key: named} if named else {})
+        elif not same(value, shown.get(key)):
+            changed[key] = value
+    return changed
+
+
+def _named(key: str, apply: Any, *args: Any) -> Any:
+    """Apply, with the path of an EditError told from the hook's side of things."""
+    try:
+        return apply(*args)
+    except EditError as error:
+        error.path = f"{key}.{error.path}" if error.path else key
+        raise
+
+
+def _in_snake_case(shown: JsonObject) -> JsonObject:
+    names = {"mode": "mode", "allowedFunctionNames": "allowed_function_names"}
+    return {names[key]: value for key, value in shown.items() if key in names}

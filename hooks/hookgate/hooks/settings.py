@@ -1,0 +1,209 @@
+"""Settings files: the `hooks` section of Gemini CLI's settings.json, read into the hooks to run.
+
+Everything that is wrong is found here, at load, with the file, the place and the remedy; a running gateway
+never meets a malformed hook.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from hookgate.hooks.errors import SettingsError
+
+EVENTS = (
+    "SessionStart",
+    "SessionEnd",
+    "BeforeAgent",
+    "AfterAgent",
+    "BeforeModel",
+    "AfterModel",
+    "BeforeToolSelection",
+    "BeforeTool",
+    "AfterTool",
+    "PreCompress",
+    "Notification",
+)
+"""The eleven events of the hook contract."""
+
+DEFAULT_TIMEOUT_MS = 60_000
+"""The documents' default, in milliseconds."""
+
+_NOT_EVENTS = ("enabled", "disabled", "notifications")  # switches that share the `hooks` object
+
+
+class _HookConfig(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    name: str | None = None
+    description: str | None = None
+    timeout: Annotated[float, Field(gt=0)] = DEFAULT_TIMEOUT_MS
+    env: dict[str, str] = {}
+    on_error: Literal["allow", "deny"] = "allow"
+
+
+class CommandConfig(_HookConfig):
+    """A program per event: JSON on stdin, verdict by stdout and exit code. `timeout` is in milliseconds."""
+
+    type: Literal["command"]
+    command: Annotated[str, Field(min_length=1)]
+
+
+class RuntimeConfig(_HookConfig):
+    """A Python callable in the gateway's process: `package.module:function` or `./file.py:function`."""
+
+    type: Literal["runtime"]
+    action: Annotated[str, Field(pattern=r"^[^:]+:[A-Za-z_]\w*$")]
+
+
+class _GroupConfig(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    sequential: bool = False
+    hooks: list[Annotated[CommandConfig | RuntimeConfig, Field(discriminator="type")]]
+
+
+_GROUPS = TypeAdapter(list[_GroupConfig])
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One configured hook. `root` is the project folder it runs in; `source` the file it came from."""
+
+    name: str
+    config: CommandConfig | RuntimeConfig
+    root: Path
+    source: Path
+
+    @property
+    def timeout(self) -> float:
+        """Seconds."""
+        return self.config.timeout / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Hooks that run side by side, or in turn when `sequential`."""
+
+    hooks: tuple[Hook, ...]
+    sequential: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The groups to run per event, in order: files as given, groups and hooks as declared."""
+
+    groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
+
+    def for_event(self, event: str) -> tuple[Group, ...]:
+        return self.groups.get(event, ())
+
+
+def load_settings(files: Iterable[Path]) -> Configuration:
+    """Read settings files, highest precedence first. Raises SettingsError.
+
+    Of hooks with equal name and command (or action) the first is kept; a hook disabled in any file is off;
+    hooks are off altogether when any file says so (`tools.enableHooks`, `hooks.enabled` or
+    `hooksConfig.enabled` false).
+    """
+    layers = [(path, _read(path)) for path in files]
+    if not all(_switched_on(settings) for _, settings in layers):
+        return Configuration()
+    disabled = {name for path, settings in layers for name in _disabled(path, settings)}
+    groups: dict[str, list[Group]] = {}
+    known: set[tuple[str, str, str]] = set()
+    for path, settings in layers:
+        for event, configs in _events(path, settings):
+            for config in configs:
+                hooks = [_hook(path, each) for each in config.hooks]
+                kept = [hook for hook in hooks if hook.name not in disabled and _first(known, event, hook)]
+                if kept:
+                    groups.setdefault(event, []).append(Group(tuple(kept), config.sequential))
+    return Configuration({event: tuple(found) for event, found in groups.items()})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}; check the path") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path}: is not UTF-8; save it as UTF-8") from None
+    try:
+        settings = json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"{path}:{error.lineno}:{error.colno}"
+        raise SettingsError(f"{place}: is not valid JSON: {error.msg}") from None
+    if not isinstance(settings, dict):
+        raise SettingsError(f'{path}: has to hold an object such as {{"hooks": {{…}}}}')
+    return settings
+
+
+def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = settings.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def _switched_on(settings: Mapping[str, Any]) -> bool:
+    switches = (("tools", "enableHooks"), ("hooks", "enabled"), ("hooksConfig", "enabled"))
+    return all(_section(settings, section).get(key) is not False for section, key in switches)
+
+
+def _disabled(path: Path, settings: Mapping[str, Any]) -> list[str]:
+    names: list[str] = []
+    for section in ("hooks", "hooksConfig"):
+        listed = _section(settings, section).get("disabled", [])
+        if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+            raise SettingsError(f"{path}: {section}.disabled: has to be a list of hook names")
+        names += listed
+    return names
+
+
+def _events(path: Path, settings: Mapping[str, Any]) -> Iterable[tuple[str, list[_GroupConfig]]]:
+    hooks = settings.get("hooks", {})
+    if not isinstance(hooks, dict):
+        raise SettingsError(f"{path}: hooks: has to be an object of events")
+    for event, groups in hooks.items():
+        if event in _NOT_EVENTS:
+            continue
+        if event not in EVENTS:
+            raise SettingsError(
+                f"{path}: hooks.{event}: there is no such event; use one of {', '.join(EVENTS)}"
+            )
+        try:
+            yield event, _GROUPS.validate_python(groups)
+        except ValidationError as error:
+            raise SettingsError(_describe(path, event, error)) from None
+
+
+def _describe(path: Path, event: str, error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    # A discriminated union puts the chosen type among the indexes; a reader looks for keys only.
+    keys = [key for key in first["loc"] if key not in ("command", "runtime") or key == first["loc"][-1]]
+    place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return f"{path}: hooks.{event}{place}: {first['msg']}"
+
+
+def _hook(path: Path, config: CommandConfig | RuntimeConfig) -> Hook:
+    return Hook(config.name or _target(config), config, _project_root(path), path)
+
+
+def _target(config: CommandConfig | RuntimeConfig) -> str:
+    return config.command if isinstance(config, CommandConfig) else config.action
+
+
+def _first(known: set[tuple[str, str, str]], event: str, hook: Hook) -> bool:
+    key = (event, hook.name, _target(hook.config))
+    if key in known:
+        return False
+    known.add(key)
+    return True
+
+
+def _project_root(path: Path) -> Path:
+    """Where a file's hooks run: the folder of the file, or the project around its `.gemini` folder."""
+    folder = path.resolve().parent
+    return folder.parent if folder.name in (".gemini", ".terminai") else folder
