@@ -1,0 +1,40 @@
+"""Bodies read from either side, refused when a hook and the other side could read them differently."""
+
+from aiohttp import hdrs, web
+
+from hookgate.proxy.errors import ApiError
+from hookgate.translator import BodyError, check_request
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.strictjson import loads
+
+_CODINGS = ("identity", "gzip", "deflate")  # what aiohttp undoes, within the size limit
+
+
+async def read_request(request: web.BaseRequest) -> JsonObject:
+    """A generate request's body. Raises ApiError: 400 (what is wrong, and where), 413 or 415."""
+    coding = request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
+    if coding not in _CODINGS:
+        raise ApiError(415, f"The Content-Encoding {coding!r} is not supported; send gzip or none.")
+    try:
+        return check_request(loads(await request.read()))
+    except BodyError as error:
+        raise ApiError(400, f"hookgate refuses the request body: {error}", "BODY_REFUSED") from None
+    except web.HTTPRequestEntityTooLarge as error:
+        raise ApiError(413, f"The request body is too large. {error.text}") from None
+    except web.RequestPayloadError as error:
+        raise ApiError(400, f"The request body cannot be read: {error}", "BODY_REFUSED") from None
+
+
+def read_answer(data: bytes) -> JsonObject:
+    """A GenerateContentResponse, whole or one event. Raises ApiError (502): unread is unjudged."""
+    try:
+        body = loads(data)
+    except BodyError as error:
+        raise _unreadable(str(error)) from None
+    if not isinstance(body, dict):
+        raise _unreadable("it is not a JSON object")
+    return body
+
+
+def _unreadable(why: str) -> ApiError:
+    return ApiError(502, f"The upstream's answer cannot be judged: {why}", "UPSTREAM_UNREADABLE")

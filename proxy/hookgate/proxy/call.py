@@ -1,0 +1,75 @@
+"""What is known of one call, and how a verdict on it is told to its client. Pure.
+
+The shapes are those that real clients show and do not retry: an error status for a user's turn, a spoken
+answer where an error would make the client nudge the model or try again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from hookgate.hooks import Session, Verdict
+from hookgate.proxy.errors import ApiError, policy_denied
+from hookgate.proxy.headers import KEY_HEADER, SESSION_HEADER
+from hookgate.proxy.routes import Route
+from hookgate.translator import synthetic_response, text_response
+from hookgate.translator.fields import JsonObject, read, read_list, read_object
+from hookgate.translator.strictjson import dumps
+
+DENIED = "A hook denied this call without giving a reason."
+STOPPED = "A hook stopped the agent without giving a reason."
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The facts of a call that outlive its body."""
+
+    route: Route
+    session: Session
+    wants_json: bool
+    """The client asked for JSON: prose would make it try again, so it gets an error instead."""
+    tool_turn: bool
+    """The last turn is a tool's result: an error would make the client nudge, so it gets prose."""
+
+
+def call_of(route: Route, headers: Mapping[str, str], body: JsonObject) -> Call:
+    """The facts of the call that `body` makes."""
+    contents = read_list(body, "contents")
+    mime_type = read(read_object(body, "generationConfig"), "responseMimeType")
+    return Call(
+        route=route,
+        session=Session(_session_id(route, headers, contents)),
+        wants_json=isinstance(mime_type, str) and "json" in mime_type,
+        tool_turn=bool(contents) and _answers_a_call(contents[-1]),
+    )
+
+
+def told(verdict: Verdict, event: str, call: Call) -> JsonObject | ApiError | None:
+    """What the client is told instead of the model's answer; None when the call goes on."""
+    if verdict.stop:
+        reason = verdict.reason or STOPPED
+        return policy_denied(reason, event) if call.wants_json else text_response(reason)
+    if verdict.synthetic:
+        return synthetic_response(verdict.llm_response)
+    if verdict.denied:
+        reason = verdict.reason or DENIED
+        spoken = call.tool_turn and not call.wants_json
+        return text_response(reason) if spoken else policy_denied(reason, event)
+    return None
+
+
+def _answers_a_call(content: Any) -> bool:
+    parts = read_list(content, "parts") if isinstance(content, dict) else []
+    return any(isinstance(part, dict) and read(part, "functionResponse") is not None for part in parts)
+
+
+def _session_id(route: Route, headers: Mapping[str, str], contents: list[Any]) -> str:
+    """The session the client names, else a fingerprint: one conversation of one client is one session."""
+    named = route.session or headers.get(SESSION_HEADER, "")
+    if named:
+        return named
+    key = headers.get(KEY_HEADER) or route.key or headers.get("authorization", "")
+    first_turn = dumps(contents[0]) if contents else b""
+    who = "\0".join((key, headers.get("user-agent", ""))).encode()
+    return sha256(who + b"\0" + first_turn).hexdigest()[:32]

@@ -1,0 +1,102 @@
+"""The command line: `hookgate serve`, `hookgate upstream`, `hookgate demo`.
+
+Each command imports what it needs when it runs, so that none pays for the others.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+from hookgate.proxy import __version__
+
+_LISTEN = "127.0.0.1:8787"
+_UPSTREAM = "https://generativelanguage.googleapis.com"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 0, or 1 with one line on stderr that says what is wrong."""
+    arguments = _parser().parse_args(argv)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    run: Callable[[argparse.Namespace], Coroutine[Any, Any, int]] = arguments.run
+    try:
+        return asyncio.run(run(arguments))
+    except (ValueError, OSError, ModuleNotFoundError) as error:
+        print(f"hookgate: {error}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return 130  # interrupted twice
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="hookgate", description="A policy gateway for Gemini agents.")
+    parser.add_argument("--version", action="version", version=f"hookgate {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_serve(commands.add_parser("serve", help="stand between Gemini agents and the Gemini API"))
+    _add_upstream(commands.add_parser("upstream", help="stand in for the Gemini API, offline; not a model"))
+    demo = commands.add_parser("demo", help="watch a google-genai client go through the gateway, offline")
+    demo.set_defaults(run=_demo)
+    return parser
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--listen",
+        type=_address,
+        default=os.environ.get("HOOKGATE_LISTEN", _LISTEN),
+        metavar="HOST:PORT",
+        help=f"where clients connect; port 0 takes a free one (HOOKGATE_LISTEN, {_LISTEN})",
+    )
+    parser.add_argument(
+        "--upstream",
+        default=os.environ.get("HOOKGATE_UPSTREAM", _UPSTREAM),
+        metavar="URL",
+        help=f"where calls go (HOOKGATE_UPSTREAM, {_UPSTREAM})",
+    )
+    parser.add_argument(
+        "--hooks",
+        type=Path,
+        nargs="+",
+        action="extend",
+        metavar="FILE",
+        help="settings files with hooks, highest precedence first (HOOKGATE_HOOKS, separated by ':')",
+    )
+    parser.set_defaults(run=_serve)
+
+
+def _add_upstream(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--listen", type=_address, default="127.0.0.1:0", metavar="HOST:PORT")
+    parser.add_argument("--script", type=Path, metavar="FILE", help="answers from a JSON file")
+    parser.set_defaults(run=_embedded)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as {_LISTEN}")
+    return host.strip("[]"), int(port)
+
+
+async def _serve(arguments: argparse.Namespace) -> int:
+    from hookgate.proxy.commands import serve  # noqa: PLC0415 - see the module's docstring
+
+    files = arguments.hooks or [Path(f) for f in os.environ.get("HOOKGATE_HOOKS", "").split(":") if f]
+    await serve(arguments.listen, arguments.upstream, files)
+    return 0
+
+
+async def _embedded(arguments: argparse.Namespace) -> int:
+    from hookgate.proxy.commands import serve_embedded  # noqa: PLC0415 - see the module's docstring
+
+    await serve_embedded(arguments.listen, arguments.script)
+    return 0
+
+
+async def _demo(_: argparse.Namespace) -> int:
+    from hookgate.proxy.demo import run_demo  # noqa: PLC0415 - see the module's docstring
+
+    return await run_demo()

@@ -1,0 +1,52 @@
+"""What the commands `serve` and `upstream` do: load, listen, say so, and stop in good order."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from aiohttp import web
+
+from hookgate.hooks import Configuration, Engine, load_settings
+from hookgate.proxy import embedded
+from hookgate.proxy.server import Gateway, listening, until_interrupted
+from hookgate.proxy.upstream import Upstream
+
+log = logging.getLogger("hookgate")
+
+Address = tuple[str, int]
+
+
+async def serve(listen: Address, upstream: str, files: Sequence[Path]) -> None:
+    """Run the gateway until it is interrupted. Raises SettingsError, ValueError or OSError at the start."""
+    configuration = load_settings(files)
+    engine = Engine(configuration)
+    async with (
+        Upstream(upstream) as origin,
+        listening(Gateway(engine, origin).handle, *listen) as url,
+    ):
+        log.info("listening on %s, upstream %s, %s", url, origin.origin, _described(configuration))
+        await until_interrupted()
+        log.info("stopping: finishing the calls in flight (interrupt again to drop them)")
+
+
+async def serve_embedded(listen: Address, script: Path | None) -> None:
+    """Run the embedded upstream until it is interrupted. Raises ScriptError or OSError at the start."""
+    app = embedded.make_app(embedded.load_script(script) if script else None)
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, *listen).start()
+        host, port = runner.addresses[0][:2]
+        log.info("embedded upstream (not a model) on http://%s:%s", host, port)
+        await until_interrupted()
+    finally:
+        await runner.cleanup()
+
+
+def _described(configuration: Configuration) -> str:
+    counts = {
+        event: sum(len(group.hooks) for group in groups) for event, groups in configuration.groups.items()
+    }
+    if not counts:
+        return "no hooks: calls are copied through"
+    return "hooks: " + ", ".join(f"{event} {count}" for event, count in counts.items())

@@ -1,0 +1,9 @@
+"""The embedded upstream: a deterministic stand-in for the Gemini API. It is not a model.
+
+For the demo, the tests, and trying hooks offline; docs/embedded-upstream.md is its manual.
+"""
+
+from hookgate.proxy.embedded.script import Script, ScriptError, load_script
+from hookgate.proxy.embedded.server import RECORDED, Recorded, make_app
+
+__all__ = ["RECORDED", "Recorded", "Script", "ScriptError", "load_script", "make_app"]

@@ -1,0 +1,299 @@
+"""What the embedded upstream answers: the body of a generative request -> response chunks.
+
+This file knows no I/O, no clock and no randomness: the same body gets the same chunks, byte for byte.
+Shapes are those of the Gemini API's REST JSON. Requests may mix camelCase and snake_case, as real clients
+do; the answers are decided on a canonical camelCase copy, and are camelCase only.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeAlias
+
+import orjson
+
+from hookgate.proxy.embedded.script import Answer, ApiError, Part, Scene
+
+Json = dict[str, Any]
+Shape: TypeAlias = Mapping[str, "Shape"]
+
+# Where the API itself names the fields, so that one field has two spellings. Below these positions lies the
+# user's data (arguments, responses, schemas), which is never respelled. "[]" marks a list of such objects.
+_CONTENT: Shape = {"parts[]": {"inlineData": {}, "fileData": {}, "functionCall": {}, "functionResponse": {}}}
+_GENERATE: Shape = {
+    "contents[]": _CONTENT,
+    "systemInstruction": _CONTENT,
+    "tools[]": {"functionDeclarations[]": {}},
+    "toolConfig": {"functionCallingConfig": {}},
+    "generationConfig": {"thinkingConfig": {}},
+}
+_EMBED: Shape = {"content": _CONTENT, "embedContentConfig": {}}
+_REQUEST: Shape = {**_GENERATE, **_EMBED, "generateContentRequest": _GENERATE, "requests[]": _EMBED}
+_EXAMPLES = {"STRING": "example", "NUMBER": 1, "INTEGER": 1, "BOOLEAN": True, "NULL": None}
+_MAX_SCHEMA_DEPTH = 10  # a schema that requires itself has no finite instance
+_ECHO = 200  # characters
+_PIECE = 4  # words in one event, at most
+_THOUGHT = "Thinking is not what I do: I am a script, not a model."
+
+
+@dataclass(frozen=True)
+class Call:
+    """One generative call: `request` is a canonical body that the server found valid."""
+
+    model: str
+    stream: bool
+    request: Json
+
+    @property
+    def scene(self) -> Scene:
+        """What a script's rules may ask about this call."""
+        names = tuple(str(response.get("name")) for response in self.tool_responses)
+        return Scene(self.text, self.model, self.stream, names)
+
+    @property
+    def text(self) -> str:
+        """The last text part that is not the model's: clients put their own context in parts before it."""
+        contents = [content for content in self.request["contents"] if content.get("role") != "model"]
+        texts = [part["text"] for part in chain(*(c["parts"] for c in contents)) if "text" in part]
+        return texts[-1] if texts else ""
+
+    @property
+    def tool_responses(self) -> list[Json]:
+        """The functionResponse objects of the last content."""
+        parts = self.request["contents"][-1]["parts"]
+        return [part["functionResponse"] for part in parts if "functionResponse" in part]
+
+    @property
+    def id(self) -> str:
+        """The same for the same model and request: 22 characters, safe in a URL."""
+        body = orjson.dumps([self.model, self.request], option=orjson.OPT_SORT_KEYS)
+        return base64.urlsafe_b64encode(hashlib.sha256(body).digest()[:16]).rstrip(b"=").decode()
+
+
+def canonical(value: Any, shape: Shape = _REQUEST, place: str = "") -> Json:
+    """A copy of an object with camelCase names where the API names the fields, and without its nulls.
+
+    ApiError 400 where the API has an object or a list and the request has not, or where one object holds a
+    field in both spellings.
+    """
+    if not isinstance(value, dict):
+        raise ApiError(400, f"Invalid value at '{place or 'the request'}': an object is expected.")
+    result: Json = {}
+    for spelling, item in value.items():
+        name = re.sub(r"_([a-z])", lambda match: match[1].upper(), spelling)
+        where = f"{place}.{name}" if place else name
+        if name in result:
+            raise ApiError(400, f"Invalid JSON payload received. The field '{where}' is given twice.")
+        result[name] = _canonical_field(item, shape, name, where)
+    return {name: item for name, item in result.items() if item is not None}
+
+
+def _canonical_field(value: Any, shape: Shape, name: str, place: str) -> Any:
+    item_shape = shape.get(f"{name}[]")
+    if value is None or (name not in shape and item_shape is None):
+        return value
+    if item_shape is None:
+        return canonical(value, shape[name], place)
+    if not isinstance(value, list):
+        raise ApiError(400, f"Invalid value at '{place}': a list is expected.")
+    return [canonical(item, item_shape, f"{place}[{index}]") for index, item in enumerate(value)]
+
+
+def respond(call: Call, answer: Answer | None) -> list[Json]:
+    """GenerateContentResponse objects, one for each event; exactly one when the call does not stream.
+
+    `answer` is the script's, and not of the kind `error`; None means the default.
+    """
+    if answer and answer.responses is not None:
+        return answer.responses if call.stream else answer.responses[:1]
+    events = _scripted_events(answer) if answer else _default_events(call)
+    if not call.stream:
+        events = [_joined(events)]
+    return _stamped(events, call, answer.finish_reason if answer else "STOP")
+
+
+def _scripted_events(answer: Answer) -> list[list[Part]]:
+    if answer.text is not None:
+        return [[{"text": piece}] for piece in _pieces(answer.text)]
+    if answer.chunks is not None:
+        return [[{"text": chunk}] if isinstance(chunk, str) else chunk for chunk in answer.chunks]
+    return [answer.parts or []]
+
+
+def _default_events(call: Call) -> list[list[Part]]:
+    function = _function_to_call(call)
+    if function is not None:
+        called = {"name": function["name"], "args": _arguments(function)}
+        events: list[list[Part]] = [[{"functionCall": called}]]
+    else:
+        events = [[{"text": piece}] for piece in _pieces(_default_text(call))]
+    config = call.request.get("generationConfig", {})
+    thinking = config.get("thinkingConfig", {}).get("includeThoughts") is True
+    if thinking or function is not None:
+        signature = hashlib.sha256(f"thought of {call.id}".encode()).digest()
+        events[-1][0]["thoughtSignature"] = base64.b64encode(signature).decode()
+    return [[{"text": _THOUGHT, "thought": True}], *events] if thinking else events
+
+
+def _function_to_call(call: Call) -> Json | None:
+    """The declaration of the function that the default answer calls, if it calls one.
+
+    After a tool's response it calls none, even in mode ANY: an agent's loop must end.
+    """
+    calling = calling_config(call.request)
+    declared = declared_functions(call.request)
+    allowed = calling.get("allowedFunctionNames") or declared
+    candidates = [declaration for name, declaration in declared.items() if name in allowed]
+    if call.tool_responses or not candidates or calling.get("mode") == "NONE":
+        return None
+    # One function's name may be a part of another's: the longest one in the text is the one meant.
+    named = max((name for name in declared if name in allowed and name in call.text), key=len, default=None)
+    if named is not None:
+        return declared[named]
+    return candidates[0] if calling.get("mode") == "ANY" or "use a tool" in call.text.lower() else None
+
+
+def _arguments(declaration: Json) -> Any:
+    schema = declaration.get("parameters") or declaration.get("parametersJsonSchema")
+    return _instance(schema, schema) if schema else {}
+
+
+def _default_text(call: Call) -> str:
+    prose = "\n".join(
+        f"The tool {response.get('name')} answered: {_compact(response.get('response'))[:_ECHO]}"
+        for response in call.tool_responses
+    )
+    prose = prose or f"You said: {call.text[:_ECHO]}"
+    config = call.request.get("generationConfig", {})
+    if config.get("responseMimeType") != "application/json":
+        return prose
+    schema = config.get("responseSchema") or config.get("responseJsonSchema")
+    return _compact(_instance(schema, schema) if schema else {"answer": prose})
+
+
+def _instance(schema: Any, root: Any, depth: int = 0) -> Any:
+    """A minimal value of a schema (the API's own kind or JSON Schema); its $refs point into `root`."""
+    if not isinstance(schema, dict) or depth > _MAX_SCHEMA_DEPTH:
+        return None
+    if target := _referred(schema, root) or _list(schema.get("anyOf") or schema.get("oneOf"))[:1]:
+        return _instance(target[0], root, depth + 1)
+    if literals := [schema["const"]] if "const" in schema else _list(schema.get("enum")):
+        return literals[0]
+    kinds = _list(schema.get("type")) or [schema.get("type", "string")]
+    kind = str(kinds[0]).upper()
+    if kind == "OBJECT":
+        properties = schema.get("properties") or {}
+        required = _list(schema.get("required"))
+        return {name: _instance(properties.get(name, {}), root, depth + 1) for name in required}
+    return [] if kind == "ARRAY" else _EXAMPLES.get(kind)
+
+
+def _referred(schema: Json, root: Any) -> list[Any]:
+    """What the schema's $ref points at, as a list of one; empty without a $ref."""
+    if not isinstance(reference := schema.get("$ref"), str):
+        return []
+    for step in reference.split("/")[1:]:
+        root = root.get(step) if isinstance(root, dict) else None
+    return [root]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _pieces(text: str) -> list[str]:
+    """The text cut at words: joined they are the text; three or more for three or more words."""
+    words = re.findall(r"\S+\s*|\s+", text) or [""]
+    size = min(_PIECE, max(1, len(words) // 3))
+    return ["".join(words[start : start + size]) for start in range(0, len(words), size)]
+
+
+def _joined(events: list[list[Part]]) -> list[Part]:
+    """The parts of an answer that does not stream: text that the events' borders cut is whole again."""
+    parts: list[Part] = []
+    for event in events:
+        if parts and event and _one_text(parts[-1], event[0]):
+            text = parts[-1]["text"] + event[0]["text"]
+            parts[-1] = {**parts[-1], **event[0], "text": text}
+            parts.extend(event[1:])
+        else:
+            parts.extend(event)
+    return parts
+
+
+def _one_text(last: Part, following: Part) -> bool:
+    return "text" in last and "text" in following and last.get("thought") == following.get("thought")
+
+
+def declared_functions(request: Json) -> dict[str, Json]:
+    """The function declarations of all tools, by name, in their order."""
+    tools = request.get("tools", [])
+    declarations = chain(*(tool.get("functionDeclarations", []) for tool in tools))
+    return {each["name"]: each for each in declarations if isinstance(each.get("name"), str)}
+
+
+def calling_config(request: Json) -> Json:
+    """The functionCallingConfig, empty when the request has none."""
+    calling: Json = request.get("toolConfig", {}).get("functionCallingConfig", {})
+    return calling
+
+
+def _stamped(events: list[list[Part]], call: Call, finish_reason: str) -> list[Json]:
+    """The events as GenerateContentResponse objects: usage grows with each, the last one tells the reason."""
+    prompt = prompt_tokens(call.request)
+    thought = spoken = 0
+    chunks: list[Json] = []
+    for parts in events:
+        thought += sum(_size(part) for part in parts if part.get("thought"))
+        spoken += sum(_size(part) for part in parts if not part.get("thought"))
+        chunks.append(
+            {
+                "candidates": [{"content": {"parts": parts, "role": "model"}, "index": 0}],
+                "usageMetadata": _usage(prompt, _tokens(spoken), _tokens(thought)),
+                "modelVersion": call.model,
+                "responseId": call.id,
+            }
+        )
+    chunks[-1]["candidates"][0]["finishReason"] = finish_reason
+    return chunks
+
+
+def _usage(prompt: int, candidates: int, thoughts: int) -> Json:
+    usage = {
+        "promptTokenCount": prompt,
+        "candidatesTokenCount": candidates,
+        "totalTokenCount": prompt + candidates + thoughts,
+        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": prompt}],
+        "thoughtsTokenCount": thoughts,
+    }
+    # As in the API, a count of nothing is left out: an event that is all thought has no candidates yet.
+    return {name: value for name, value in usage.items() if value}
+
+
+def prompt_tokens(request: Json) -> int:
+    """An estimate: one token for every four characters of text, or of compact JSON for what is not text."""
+    contents = [*request["contents"], request.get("systemInstruction", {"parts": []})]
+    parts = chain(*(content["parts"] for content in contents))
+    return _tokens(sum(map(_size, parts)) + sum(map(_size, request.get("tools", []))))
+
+
+def _tokens(characters: int) -> int:
+    return -(-characters // 4)
+
+
+def _size(value: Json) -> int:
+    text = value.get("text")
+    return len(text if isinstance(text, str) else _compact(value))
+
+
+def embedding(content: Json, dimensions: int) -> Json:
+    """A ContentEmbedding of numbers in [-1, 1]: the same content gets the same ones. They mean nothing."""
+    digest = hashlib.shake_256(_compact(content).encode()).digest(dimensions)
+    return {"values": [round(byte / 127.5 - 1, 6) for byte in digest]}
+
+
+def _compact(value: Any) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,199 @@
+"""The embedded upstream's script: typed rules that say which request gets which answer, or which error.
+
+This file knows no server: it reads a script, and picks a rule for a request that it is told about.
+"""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+Part = dict[str, Any]
+
+_STATUSES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+_RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1s"}
+_KINDS = ("text", "chunks", "parts", "responses", "error")
+_MANUAL = "The format is in docs/embedded-upstream.md."
+_REMEDIES = {
+    "extra_forbidden": "Remove it or correct its spelling.",
+    "missing": "Add it.",
+    "json_invalid": "Correct it.",
+}
+
+
+class ScriptError(ValueError):
+    """A script cannot be used. The message names the file, the place in it, and the remedy."""
+
+
+class ApiError(Exception):
+    """A refusal in Google's error shape: `status` is the HTTP status, the message is for the caller."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+    def body(self) -> dict[str, Any]:
+        """{"error": {"code", "message", "status"}}, with the API's advice to wait on a 429."""
+        error = {"code": self.status, "message": str(self), "status": _STATUSES.get(self.status, "UNKNOWN")}
+        return {"error": error | ({"details": [_RETRY_INFO]} if self.status == 429 else {})}
+
+
+class _Strict(BaseModel):
+    # A misspelt or mistyped field must never pass silently: the rule would then match something else.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class When(_Strict):
+    """What a request must be for a rule to apply: every condition that is given must hold."""
+
+    text: str | None = None  # a substring of the last user text
+    model: str | None = None  # a glob, for example "gemini-2.5-*"
+    stream: bool | None = None
+    tool_response: Literal[True] | str | None = (
+        None  # any tool's response in the last content, or this tool's
+    )
+
+
+class Failure(_Strict):
+    """An error to answer with; see ApiError."""
+
+    status: int = Field(ge=400, le=599)
+    message: str
+
+
+class Pace(_Strict):
+    """When the events of an answer leave, in milliseconds, and how many before the connection is cut."""
+
+    delay_ms: int = Field(default=0, ge=0)
+    chunk_delay_ms: int = Field(default=0, ge=0)
+    cut_after: int | None = Field(default=None, ge=0)
+
+
+class Answer(Pace):
+    """One answer: exactly one of text, chunks, parts, responses, error."""
+
+    text: str | None = None
+    chunks: list[str | list[Part]] | None = Field(default=None, min_length=1)
+    parts: list[Part] | None = None
+    responses: list[dict[str, Any]] | None = Field(default=None, min_length=1)
+    error: Failure | None = None
+    finish_reason: str = Field(default="STOP", alias="finishReason")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "Answer":
+        given = [kind for kind in _KINDS if getattr(self, kind) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give exactly one of {', '.join(_KINDS)} (given: {', '.join(given) or 'none'})")
+        return self
+
+
+class Rule(_Strict):
+    """The answer for requests that `when` describes, for the first `times` of them (absent: always)."""
+
+    when: When = When()
+    times: int | None = Field(default=None, ge=1)
+    answer: Answer
+
+
+class Script(_Strict):
+    """Rules in order: the first that matches and has uses left decides."""
+
+    rules: list[Rule]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What rules may ask about one generative request."""
+
+    text: str
+    model: str
+    stream: bool
+    tool_responses: tuple[str, ...]  # names of the functions whose responses are in the last content
+
+
+class Player:
+    """A script being played: it remembers how often each rule was used. One for each running server."""
+
+    def __init__(self, script: Script) -> None:
+        self._rules = script.rules
+        self._uses = [0] * len(script.rules)
+
+    def pick(self, scene: Scene) -> Answer | None:
+        """The answer of the first matching rule with uses left, taking one use; None without such a rule."""
+        for index, rule in enumerate(self._rules):
+            if self._uses[index] != rule.times and _matches(rule.when, scene):
+                self._uses[index] += 1
+                return rule.answer
+        return None
+
+
+def load_script(path: str | Path) -> Script:
+    """The script in the JSON file at `path`. ScriptError when it cannot be read or is not a script."""
+    try:
+        value = orjson.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise ScriptError(
+            f"{path}: cannot be read ({error.strerror}). Name a readable script file."
+        ) from None
+    except orjson.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ScriptError(f"{path}: {place}: not JSON ({error.msg}). Correct it. {_MANUAL}") from None
+    try:
+        return Script.model_validate(value)
+    except ValidationError as error:
+        raise ScriptError(f"{path}: {_explained(error.errors(), value)} {_MANUAL}") from None
+
+
+def _matches(when: When, scene: Scene) -> bool:
+    return (
+        (when.text is None or when.text in scene.text)
+        and (when.model is None or fnmatchcase(scene.model, when.model))
+        and (when.stream is None or when.stream == scene.stream)
+        and _tool_response_matches(when.tool_response, scene.tool_responses)
+    )
+
+
+def _tool_response_matches(wanted: Literal[True] | str | None, names: tuple[str, ...]) -> bool:
+    if wanted is None:
+        return True
+    return bool(names) if wanted is True else wanted in names
+
+
+def _explained(errors: list[ErrorDetails], value: Any) -> str:
+    """The first mistake as `place: what is wrong. Remedy.`; the others usually follow from it."""
+    place = _place(errors[0], value)
+    # A field that takes several types reports each type that did not fit, all at the same place.
+    problems = {error["msg"]: None for error in errors if _place(error, value) == place}
+    remedy = _REMEDIES.get(errors[0]["type"], "Correct the value.")
+    return f"{place}: {' or '.join(problems)}. {remedy}"
+
+
+def _place(error: ErrorDetails, value: Any) -> str:
+    """The path of a mistake as a user writes it, for example rules[2].answer.chunks."""
+    place = ""
+    for step in error["loc"]:
+        if isinstance(value, list) and isinstance(step, int):
+            place += f"[{step}]"
+            value = value[step]
+        elif isinstance(value, dict) and (step in value or error["type"] == "missing"):
+            place += f".{step}"
+            value = value.get(step)
+        else:  # pydantic's own label of a union's branch, which is nowhere in the file
+            break
+    return place.removeprefix(".") or "the whole file"

@@ -1,0 +1,125 @@
+"""The client's side of one call: an error, a whole answer, or a stream whose headers may have to go early."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from hookgate.proxy.errors import ApiError
+from hookgate.translator import Framing, text_response
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.streams import KEEP_ALIVE
+from hookgate.translator.strictjson import dumps
+
+_JSON = {"Content-Type": "application/json; charset=UTF-8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a streaming client may wait, in seconds. Gemini CLI gives up on headers after 60."""
+
+    headers: float = 45.0
+    silence: float = 15.0
+
+
+class Reply:
+    """One answer to one client.
+
+    While nothing was sent, any answer is possible. Once a stream has started (`started`), whatever is left
+    to say is said as text with finishReason STOP: clients ignore or retry an error inside a stream.
+    """
+
+    def __init__(self, request: web.BaseRequest, framing: Framing | None) -> None:
+        self.framing = framing
+        """How a stream is framed; None for a call that takes one whole answer."""
+        self._request = request
+        self._headers: Mapping[str, str] = {}
+        self._starting = asyncio.Lock()
+        self._quiet_since = 0.0
+        self._response: web.StreamResponse | None = None
+
+    @property
+    def started(self) -> bool:
+        return self._response is not None
+
+    # ---- whole answers
+
+    async def answer(self, body: JsonObject) -> None:
+        """A whole answer, or the last words of a stream."""
+        if self.framing is None:
+            await self.send(200, _JSON, dumps(body))
+        else:
+            await self.write(self.framing.event(dumps(body)) + self.framing.end())
+
+    async def refuse(self, error: ApiError) -> None:
+        """An error; its message as text where the stream has started already."""
+        if self.started:
+            await self.answer(text_response(error.message))
+        else:
+            await self.send(error.code, _JSON, error.body())
+
+    async def send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """One body, as it is."""
+        self._response = web.Response(status=status, headers=dict(headers), body=body)
+        await self._response.prepare(self._request)
+
+    # ---- streams
+
+    def use_headers(self, headers: Mapping[str, str]) -> None:
+        """Headers for a stream that has not started yet."""
+        self._headers = headers
+
+    async def write(self, data: bytes) -> None:
+        """Bytes of a stream, which starts with the first of them."""
+        response = await self._stream()
+        self._quiet_since = asyncio.get_running_loop().time()
+        await response.write(data)
+
+    async def _stream(self) -> web.StreamResponse:
+        async with self._starting:  # the keep-alive may be starting it at the same moment
+            if self._response is None:
+                content_type = self.framing.content_type if self.framing else "application/json"
+                # Proxies in front must not collect the events of a stream.
+                own = {"Content-Type": content_type, "X-Accel-Buffering": "no"}
+                self._response = web.StreamResponse(headers={**own, **self._headers})
+                await self._response.prepare(self._request)
+        return self._response
+
+    async def finish(self) -> web.StreamResponse:
+        """End what was sent; a stream without any event ends as an empty one."""
+        response = await self._stream()
+        await response.write_eof()
+        return response
+
+    def cut(self) -> None:
+        """Close the connection in mid-answer, as the upstream did: the client shall see that it broke."""
+        if self._request.transport is not None:
+            self._request.transport.close()
+
+    @asynccontextmanager
+    async def kept_alive(self, patience: Patience) -> AsyncIterator[None]:
+        """Start a stream that is still undecided when the headers must go out, and break long silences."""
+        if self.framing is None:
+            yield
+            return
+        self._quiet_since = asyncio.get_running_loop().time()
+        task = asyncio.create_task(self._keep_alive(patience))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+                await task
+
+    async def _keep_alive(self, patience: Patience) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            limit = patience.silence if self.started else patience.headers
+            quiet = loop.time() - self._quiet_since
+            if quiet >= limit:
+                await self.write(KEEP_ALIVE)
+            else:
+                await asyncio.sleep(limit - quiet)

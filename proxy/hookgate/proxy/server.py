@@ -1,0 +1,111 @@
+"""The listening side: one handler for every request, and a server that finishes what is in flight."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engine
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.exchange import Exchange
+from hookgate.proxy.passthrough import copy_through
+from hookgate.proxy.reply import Patience
+from hookgate.proxy.routes import match
+from hookgate.proxy.upstream import Upstream
+
+log = logging.getLogger("hookgate.gateway")
+
+MAX_BODY = 64 * 1024 * 1024
+"""The largest request body a hook is shown, in bytes: room for inline images."""
+
+FINISH_WITHIN = 60.0
+"""Seconds that calls in flight are given to finish when the server stops."""
+
+_EVENTS = (BeforeModel.name, BeforeToolSelection.name, AfterModel.name)
+
+
+class Gateway:
+    """Answers every request: by its route, judged or copied through, with Google's error shape if neither."""
+
+    def __init__(self, engine: Engine, upstream: Upstream, patience: Patience | None = None) -> None:
+        self._upstream = upstream
+        self._exchange = Exchange(engine, upstream, patience or Patience())
+        self._judges = any(engine.listens_to(event) for event in _EVENTS)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await self._dispatch(request)
+        except ApiError as error:
+            return _error_response(error)
+        except ConnectionError:
+            raise  # the client left; aiohttp closes what is left of its connection
+        except Exception:
+            log.exception("a call failed inside hookgate; please report this")
+            if request.writer.output_size:
+                raise  # too late for an answer of our own: aiohttp closes the connection
+            return _error_response(ApiError(500, "hookgate failed inside; its log says how."))
+
+    async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
+        route = match(request.method, request.raw_path)
+        if route.kind == "health":
+            return web.json_response({"status": "ok"})
+        if route.kind == "judged" and self._judges:
+            return await self._exchange.run(request, route)
+        return await copy_through(request, route, self._upstream)
+
+
+def _error_response(error: ApiError) -> web.Response:
+    return web.Response(status=error.code, body=error.body(), content_type="application/json")
+
+
+@asynccontextmanager
+async def listening(handler: Any, host: str, port: int) -> AsyncIterator[str]:
+    """Serve `handler` on an address; port 0 takes a free one. Gives the base URL.
+
+    A client that leaves cancels its handler. On the way out nothing new is accepted and what is in flight
+    is finished. Raises OSError when the address cannot be had.
+    """
+    server = web.Server(
+        handler,
+        request_factory=_request,
+        handler_cancellation=True,
+        access_log=None,
+        keepalive_timeout=75,
+    )
+    runner = web.ServerRunner(server, shutdown_timeout=FINISH_WITHIN)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield _url(runner.addresses[0])
+    finally:
+        await runner.cleanup()
+
+
+def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY)
+
+
+def _url(address: tuple[Any, ...]) -> str:
+    host, port = address[0], address[1]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def until_interrupted() -> None:
+    """Wait for SIGINT or SIGTERM. A second one cancels the caller: it does not wait for calls in flight."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    stop = asyncio.Event()
+
+    def interrupted() -> None:
+        if stop.is_set() and task is not None:
+            task.cancel()
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupted)
+    await stop.wait()
