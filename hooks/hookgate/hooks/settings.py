@@ -69,9 +69,9 @@ class _GroupConfig(BaseModel):
 _GROUPS = TypeAdapter(list[_GroupConfig])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Hook:
-    """One configured hook. `root` is the project folder it runs in; `source` the file it came from."""
+    """One configured hook. `root` is the project folder it runs in, `source` the file it came from."""
 
     name: str
     config: CommandConfig | RuntimeConfig

@@ -21,7 +21,7 @@ _UPSTREAM = "https://generativelanguage.googleapis.com"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, or 1 with one line on stderr that says what is wrong."""
     arguments = _parser().parse_args(argv)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=arguments.log_level)
     run: Callable[[argparse.Namespace], Coroutine[Any, Any, int]] = arguments.run
     try:
         return asyncio.run(run(arguments))
@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_serve(commands.add_parser("serve", help="stand between Gemini agents and the Gemini API"))
     _add_upstream(commands.add_parser("upstream", help="stand in for the Gemini API, offline; not a model"))
     demo = commands.add_parser("demo", help="watch a google-genai client go through the gateway, offline")
-    demo.set_defaults(run=_demo)
+    demo.set_defaults(run=_demo, log_level=logging.WARNING)
     return parser
 
 
@@ -65,13 +65,13 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="settings files with hooks, highest precedence first (HOOKGATE_HOOKS, separated by ':')",
     )
-    parser.set_defaults(run=_serve)
+    parser.set_defaults(run=_serve, log_level=logging.INFO)
 
 
 def _add_upstream(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--listen", type=_address, default="127.0.0.1:0", metavar="HOST:PORT")
     parser.add_argument("--script", type=Path, metavar="FILE", help="answers from a JSON file")
-    parser.set_defaults(run=_embedded)
+    parser.set_defaults(run=_embedded, log_level=logging.INFO)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -4,8 +4,6 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from aiohttp import web
-
 from hookgate.hooks import Configuration, Engine, load_settings
 from hookgate.proxy import embedded
 from hookgate.proxy.server import Gateway, listening, until_interrupted
@@ -31,16 +29,9 @@ async def serve(listen: Address, upstream: str, files: Sequence[Path]) -> None:
 
 async def serve_embedded(listen: Address, script: Path | None) -> None:
     """Run the embedded upstream until it is interrupted. Raises ScriptError or OSError at the start."""
-    app = embedded.make_app(embedded.load_script(script) if script else None)
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, *listen).start()
-        host, port = runner.addresses[0][:2]
-        log.info("embedded upstream (not a model) on http://%s:%s", host, port)
+    async with embedded.running(embedded.load_script(script) if script else None, *listen) as upstream:
+        log.info("embedded upstream (not a model) on %s", upstream.url)
         await until_interrupted()
-    finally:
-        await runner.cleanup()
 
 
 def _described(configuration: Configuration) -> str:

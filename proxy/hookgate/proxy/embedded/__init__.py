@@ -3,7 +3,17 @@
 For the demo, the tests, and trying hooks offline; docs/embedded-upstream.md is its manual.
 """
 
+from hookgate.proxy.embedded.running import EmbeddedUpstream, running
 from hookgate.proxy.embedded.script import Script, ScriptError, load_script
 from hookgate.proxy.embedded.server import RECORDED, Recorded, make_app
 
-__all__ = ["RECORDED", "Recorded", "Script", "ScriptError", "load_script", "make_app"]
+__all__ = [
+    "RECORDED",
+    "EmbeddedUpstream",
+    "Recorded",
+    "Script",
+    "ScriptError",
+    "load_script",
+    "make_app",
+    "running",
+]

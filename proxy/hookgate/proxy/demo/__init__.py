@@ -1,0 +1,32 @@
+"""`hookgate demo`: a real google-genai client through the gateway, offline, in checked scenes."""
+
+from pathlib import Path
+
+from hookgate.hooks import Engine, load_settings
+from hookgate.proxy import embedded
+from hookgate.proxy.server import Gateway, listening
+from hookgate.proxy.upstream import Upstream
+
+
+async def run_demo() -> int:
+    """Start upstream and gateway on free ports and play the scenes; 0 when each went as it should.
+
+    Raises ModuleNotFoundError when google-genai or rich is missing: they come with hookgate[demo].
+    """
+    from hookgate.proxy.demo.stage import play  # noqa: PLC0415 - google-genai takes a second to import
+
+    examples = _examples()
+    script = embedded.load_script(examples / "upstream-script.json")
+    engine = Engine(load_settings([examples / "settings.json"]))
+    async with (
+        embedded.running(script) as stand_in,
+        Upstream(stand_in.url) as upstream,
+        listening(Gateway(engine, upstream).handle, "127.0.0.1", 0) as url,
+    ):
+        return await play(url, stand_in)
+
+
+def _examples() -> Path:
+    """The example hooks: beside this file in an installed package, at the top of a source tree."""
+    installed = Path(__file__).parent / "examples"
+    return installed if installed.is_dir() else Path(__file__).parents[4] / "examples"
