@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from hookgate.proxy.embedded.answers import Call, canonical, embedding, respond
+from hookgate.proxy.embedded.answers import Call, embedding, respond
+from hookgate.proxy.embedded.requests import canonical
 from hookgate.proxy.embedded.script import Answer
 
 WEATHER = {

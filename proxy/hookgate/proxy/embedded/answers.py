@@ -8,30 +8,15 @@ do; the answers are decided on a canonical camelCase copy, and are camelCase onl
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 
-from hookgate.proxy.embedded.script import Answer, ApiError, Part, Scene
+from hookgate.proxy.embedded.requests import Json, calling_config, declared_functions
+from hookgate.proxy.embedded.script import Answer, Part, Scene
 
-Json = dict[str, Any]
-Shape: TypeAlias = Mapping[str, "Shape"]
-
-# Where the API itself names the fields, so that one field has two spellings. Below these positions lies the
-# user's data (arguments, responses, schemas), which is never respelled. "[]" marks a list of such objects.
-_CONTENT: Shape = {"parts[]": {"inlineData": {}, "fileData": {}, "functionCall": {}, "functionResponse": {}}}
-_GENERATE: Shape = {
-    "contents[]": _CONTENT,
-    "systemInstruction": _CONTENT,
-    "tools[]": {"functionDeclarations[]": {}},
-    "toolConfig": {"functionCallingConfig": {}},
-    "generationConfig": {"thinkingConfig": {}},
-}
-_EMBED: Shape = {"content": _CONTENT, "embedContentConfig": {}}
-_REQUEST: Shape = {**_GENERATE, **_EMBED, "generateContentRequest": _GENERATE, "requests[]": _EMBED}
 _EXAMPLES = {"STRING": "example", "NUMBER": 1, "INTEGER": 1, "BOOLEAN": True, "NULL": None}
 _MAX_SCHEMA_DEPTH = 10  # a schema that requires itself has no finite instance
 _ECHO = 200  # characters
@@ -71,35 +56,6 @@ class Call:
         """The same for the same model and request: 22 characters, safe in a URL."""
         body = orjson.dumps([self.model, self.request], option=orjson.OPT_SORT_KEYS)
         return base64.urlsafe_b64encode(hashlib.sha256(body).digest()[:16]).rstrip(b"=").decode()
-
-
-def canonical(value: Any, shape: Shape = _REQUEST, place: str = "") -> Json:
-    """A copy of an object with camelCase names where the API names the fields, and without its nulls.
-
-    ApiError 400 where the API has an object or a list and the request has not, or where one object holds a
-    field in both spellings.
-    """
-    if not isinstance(value, dict):
-        raise ApiError(400, f"Invalid value at '{place or 'the request'}': an object is expected.")
-    result: Json = {}
-    for spelling, item in value.items():
-        name = re.sub(r"_([a-z])", lambda match: match[1].upper(), spelling)
-        where = f"{place}.{name}" if place else name
-        if name in result:
-            raise ApiError(400, f"Invalid JSON payload received. The field '{where}' is given twice.")
-        result[name] = _canonical_field(item, shape, name, where)
-    return {name: item for name, item in result.items() if item is not None}
-
-
-def _canonical_field(value: Any, shape: Shape, name: str, place: str) -> Any:
-    item_shape = shape.get(f"{name}[]")
-    if value is None or (name not in shape and item_shape is None):
-        return value
-    if item_shape is None:
-        return canonical(value, shape[name], place)
-    if not isinstance(value, list):
-        raise ApiError(400, f"Invalid value at '{place}': a list is expected.")
-    return [canonical(item, item_shape, f"{place}[{index}]") for index, item in enumerate(value)]
 
 
 def respond(call: Call, answer: Answer | None) -> list[Json]:
@@ -226,19 +182,6 @@ def _joined(events: list[list[Part]]) -> list[Part]:
 
 def _one_text(last: Part, following: Part) -> bool:
     return "text" in last and "text" in following and last.get("thought") == following.get("thought")
-
-
-def declared_functions(request: Json) -> dict[str, Json]:
-    """The function declarations of all tools, by name, in their order."""
-    tools = request.get("tools", [])
-    declarations = chain(*(tool.get("functionDeclarations", []) for tool in tools))
-    return {each["name"]: each for each in declarations if isinstance(each.get("name"), str)}
-
-
-def calling_config(request: Json) -> Json:
-    """The functionCallingConfig, empty when the request has none."""
-    calling: Json = request.get("toolConfig", {}).get("functionCallingConfig", {})
-    return calling
 
 
 def _stamped(events: list[list[Part]], call: Call, finish_reason: str) -> list[Json]:

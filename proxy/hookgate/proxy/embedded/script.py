@@ -14,20 +14,6 @@ from pydantic_core import ErrorDetails
 
 Part = dict[str, Any]
 
-_STATUSES = {
-    400: "INVALID_ARGUMENT",
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    409: "ABORTED",
-    429: "RESOURCE_EXHAUSTED",
-    499: "CANCELLED",
-    500: "INTERNAL",
-    501: "UNIMPLEMENTED",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-}
-_RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1s"}
 _KINDS = ("text", "chunks", "parts", "responses", "error")
 _MANUAL = "The format is in docs/embedded-upstream.md."
 _REMEDIES = {
@@ -39,19 +25,6 @@ _REMEDIES = {
 
 class ScriptError(ValueError):
     """A script cannot be used. The message names the file, the place in it, and the remedy."""
-
-
-class ApiError(Exception):
-    """A refusal in Google's error shape: `status` is the HTTP status, the message is for the caller."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-    def body(self) -> dict[str, Any]:
-        """{"error": {"code", "message", "status"}}, with the API's advice to wait on a 429."""
-        error = {"code": self.status, "message": str(self), "status": _STATUSES.get(self.status, "UNKNOWN")}
-        return {"error": error | ({"details": [_RETRY_INFO]} if self.status == 429 else {})}
 
 
 class _Strict(BaseModel):

@@ -7,7 +7,6 @@ import asyncio
 import re
 from collections import deque
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -15,13 +14,10 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from hookgate.proxy.embedded import answers
-from hookgate.proxy.embedded.answers import Call, Json, canonical
-from hookgate.proxy.embedded.script import ApiError, Pace, Player, Script
+from hookgate.proxy.embedded.answers import Call
+from hookgate.proxy.embedded.requests import ApiError, Json, canonical, check_parts, checked
+from hookgate.proxy.embedded.script import Pace, Player, Script
 
-_DATA = {"text", "inlineData", "fileData", "functionCall", "functionResponse"}
-_SERVER_TOOL_DATA = {"executableCode", "codeExecutionResult", "toolCall", "toolResponse"}
-_BESIDE_DATA = {"thought", "thoughtSignature", "videoMetadata", "partMetadata", "mediaResolution"}
-_MODES = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
 _MODELS = ("gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite", "gemini-embedding-001")
 _METHODS = ("generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents")
 _JSON = "application/json; charset=UTF-8"
@@ -173,7 +169,7 @@ def _measured(method: str, body: Json) -> Json:
 
 def _embedded(request: Json) -> Json:
     content = request.get("content", {})
-    _check_parts(content, "content")
+    check_parts(content, "content")
     wanted = request | request.get("embedContentConfig", {})
     dimensions = wanted.get("outputDimensionality", _DIMENSIONS)
     if not isinstance(dimensions, int) or not 1 <= dimensions <= _MAX_DIMENSIONS:
@@ -193,63 +189,6 @@ async def _generate(request: web.Request, call: Call) -> web.StreamResponse:
     if pace.cut_after == 0:
         return _cut(request, web.Response())
     return await _send(request, chunks[0])
-
-
-# -- reading a request -------------------------------------------------------------------------------------
-
-
-def checked(body: Any) -> Json:
-    """The canonical form of a generateContent body; ApiError 400 for what the API refuses as well."""
-    request = canonical(body)
-    if not request.get("contents"):
-        raise ApiError(400, "* GenerateContentRequest.contents: contents is not specified")
-    for index, content in enumerate(request["contents"]):
-        if content.get("role", "user") not in ("user", "model", "function"):
-            raise ApiError(400, f"contents[{index}]: Please use a valid role: user, model.")
-        _check_parts(content, f"contents[{index}]")
-    if "systemInstruction" in request:
-        _check_parts(request["systemInstruction"], "systemInstruction")
-    _check_tool_turns(request["contents"])
-    _check_calling(request)
-    return request
-
-
-def _check_parts(content: Json, place: str) -> None:
-    if not content.get("parts"):
-        raise ApiError(400, f"* GenerateContentRequest.{place}.parts: contents.parts must not be empty.")
-    for index, part in enumerate(content["parts"]):
-        data = part.keys() - _BESIDE_DATA
-        if len(data) != 1 or not data <= _DATA | _SERVER_TOOL_DATA:
-            message = f"exactly one data field is expected, not: {', '.join(sorted(data)) or 'none'}."
-            raise ApiError(400, f"Invalid value at '{place}.parts[{index}]': {message}")
-        if not isinstance(part.get("text", ""), str):
-            raise ApiError(400, f"Invalid value at '{place}.parts[{index}].text': a string is expected.")
-
-
-def _check_tool_turns(contents: list[Json]) -> None:
-    for before, content in pairwise([{"parts": []}, *contents]):
-        responses = sum("functionResponse" in part for part in content["parts"])
-        calls = sum("functionCall" in part for part in before["parts"] if before.get("role") == "model")
-        if responses not in (0, calls):
-            message = "the number of function response parts is equal to the number of function call parts"
-            raise ApiError(
-                400, f"Please ensure that {message} of the function call turn, directly before it."
-            )
-
-
-def _check_calling(request: Json) -> None:
-    declared = list(answers.declared_functions(request))
-    calling = answers.calling_config(request)
-    mode = calling.get("mode", "AUTO")
-    allowed = calling.get("allowedFunctionNames") or []
-    if mode not in _MODES:
-        raise ApiError(400, f"Invalid value at 'toolConfig.functionCallingConfig.mode': {mode!r}.")
-    if mode == "ANY" and not declared:
-        raise ApiError(400, "Function calling config is set without function_declarations.")
-    if allowed and mode not in ("ANY", "VALIDATED"):
-        raise ApiError(400, "Allowed function names need the function calling mode ANY or VALIDATED.")
-    if not isinstance(allowed, list) or any(name not in declared for name in allowed):
-        raise ApiError(400, f"Allowed function names must be a list of declared functions, not {allowed!r}.")
 
 
 # -- framing -----------------------------------------------------------------------------------------------
