@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NODE_DIR := tests/e2e/node
 
-.PHONY: help install node demo test lint bench image clean
+.PHONY: help install node demo test fuzz lint bench image clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -33,6 +33,9 @@ demo: install ## a real google-genai client through the gateway, offline, in fiv
 
 test: install node ## all tests
 	$(BIN)/pytest -n 2
+
+fuzz: install ## the laws of the hook contract, 50 times deeper
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -n 2 tests/translator tests/hooks
 
 lint: install ## formatting, style, types, layers
 	$(BIN)/ruff format --check .

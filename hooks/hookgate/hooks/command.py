@@ -16,7 +16,8 @@ _KEYS = frozenset({"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API
 
 _NAMES = "GEMINI_PROJECT_DIR|GEMINI_SESSION_ID|GEMINI_CWD|GEMINI_PLANS_DIR|CLAUDE_PROJECT_DIR"
 _WORDS = re.compile(
-    rf"""'[^']*' | "(?:\\.|[^"\\])*" | \\. | (?P<variable> \$(?:{_NAMES})\b | \$\{{(?:{_NAMES})\}} )""",
+    rf"""'[^']*' | (?P<quoted> "(?:\\.|[^"\\])*" ) | \\.
+    | (?P<variable> \$(?:{_NAMES})\b | \$\{{(?:{_NAMES})\}} )""",
     re.VERBOSE | re.DOTALL,
 )
 """Quoted text, an escaped character, or one of the contract's variables outside of both."""
@@ -57,8 +58,10 @@ def quoted(command: str) -> str:
     """The command with its bare project variables in double quotes: `cat $GEMINI_CWD/x` is one word.
 
     The shell expands the variables itself, from the environment; nothing is ever pasted into the command.
-    A command with a here-document is left alone, since quotes inside one are text.
+    A command with a here-document is left alone, since quotes inside one are text; so is one that runs
+    another within quotes, since quotes inside that one begin anew.
     """
-    if "<<" in command:
+    texts = [word["quoted"] or "" for word in _WORDS.finditer(command)]
+    if "<<" in command or any("$(" in text or "`" in text for text in texts):
         return command
     return _WORDS.sub(lambda m: f'"{m["variable"]}"' if m["variable"] else m[0], command)

@@ -31,11 +31,11 @@ class Document:
     @cached_property
     def json(self) -> bytes:
         """One line of JSON."""
-        spliced = {
-            key: orjson.Fragment(value.json) if isinstance(value, Encoded) else value
+        fields = (
+            dumps(key) + b":" + (value.json if isinstance(value, Encoded) else dumps(value))
             for key, value in self._fields.items()
-        }
-        return dumps(spliced)
+        )
+        return b"{" + b",".join(fields) + b"}"
 
     def value(self) -> dict[str, Any]:
         """The document as a value of the caller's own: a hook may write into it."""

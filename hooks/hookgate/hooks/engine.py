@@ -9,10 +9,11 @@ edit and nothing depends on which was faster.
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from hookgate.hooks.command import command_program
 from hookgate.hooks.document import Document
@@ -23,12 +24,13 @@ from hookgate.hooks.output import Output, read_process
 from hookgate.hooks.process import run_process
 from hookgate.hooks.runtime import Action, load_action, run_action
 from hookgate.hooks.settings import CommandConfig, Configuration, Group, Hook, RuntimeConfig
-from hookgate.translator import EditError
+from hookgate.translator import EditError, TranslatorError
 from hookgate.translator.fields import JsonObject
 
 log = logging.getLogger("hookgate.hooks")
 
 E = TypeVar("E", bound=Event)
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,11 @@ class Engine:
         """Load the configuration's runtime hooks. Raises SettingsError."""
         self._configuration = configuration
         self._actions: dict[Hook, Action] = {}
+        files: dict[Path, Any] = {}
         for group in (group for groups in configuration.groups.values() for group in groups):
             for hook in group.hooks:
                 if isinstance(hook.config, RuntimeConfig):
-                    self._actions[hook] = load_action(hook, hook.config)
+                    self._actions[hook] = load_action(hook, hook.config, files)
 
     def listens_to(self, event: str) -> bool:
         """Whether any hook is configured for the event: nobody else needs it made."""
@@ -81,7 +84,7 @@ class Engine:
         groups = self._configuration.for_event(event.name)
         if not groups:
             return Outcome(event, Verdict())
-        first_runs = await asyncio.gather(*(self._run_group(group, event, session) for group in groups))
+        first_runs = await _together([self._run_group(group, event, session) for group in groups])
         event, runs = await self._in_order(event, session, [run for runs in first_runs for run in runs])
         verdict = merge(event.name, [output for run in runs if (output := _said(run)) is not None])
         for run in runs:
@@ -90,7 +93,7 @@ class Engine:
 
     async def _run_group(self, group: Group, event: E, session: Session) -> list[Run]:
         if not group.sequential:
-            return list(await asyncio.gather(*(self._run(hook, event, (), session) for hook in group.hooks)))
+            return await _together([self._run(hook, event, (), session) for hook in group.hooks])
         runs: list[Run] = []
         edits: tuple[Run, ...] = ()
         for hook in group.hooks:
@@ -121,7 +124,7 @@ class Engine:
             run = replace(run, output=output, edit=event.changed(specific))
         except HookError as error:
             run = replace(run, error=str(error))
-        except EditError as error:
+        except TranslatorError as error:
             run = replace(run, error=f"hookSpecificOutput.{error}")
         return replace(run, seconds=time.monotonic() - begin)
 
@@ -131,6 +134,11 @@ class Engine:
             program = command_program(hook, hook.config, session.session_id)
             return read_process(event.name, hook.name, await run_process(program, document.json))
         return await run_action(hook, self._actions[hook], document)
+
+
+async def _together(calls: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
+    """All results, in order. One call alone needs no task: that is most events of most streams."""
+    return [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
 
 
 def _base(hook: Hook, event: str, session: Session) -> JsonObject:

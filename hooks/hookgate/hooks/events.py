@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Protocol, Self
 
 from hookgate.hooks.document import Encoded
 from hookgate.translator import (
-    EditError,
+    TranslatorError,
     apply_request,
     apply_response,
+    check_request,
     read_tool_config,
     read_tools,
     show_request,
@@ -20,7 +21,7 @@ from hookgate.translator import (
     show_tool_config,
     synthetic_response,
 )
-from hookgate.translator.fields import JsonObject, read, read_list, same
+from hookgate.translator.fields import JsonObject, camel, read, read_list, same
 
 
 class Event(Protocol):
@@ -32,7 +33,7 @@ class Event(Protocol):
         """The input fields of this event; built anew for each caller."""
 
     def check(self, specific: JsonObject) -> None:
-        """Raise EditError for a hookSpecificOutput that could never be applied."""
+        """Raise TranslatorError for a hookSpecificOutput that could never be applied."""
 
     def changed(self, specific: JsonObject) -> JsonObject:
         """The keys of a hookSpecificOutput that differ from what the hook was shown; an echo has none."""
@@ -60,7 +61,8 @@ class BeforeModel:
 
     def check(self, specific: JsonObject) -> None:
         if specific.get("llm_request") is not None:
-            _named("llm_request", apply_request, self.model, {}, specific["llm_request"])
+            _, body = _named("llm_request", apply_request, self.model, {}, specific["llm_request"])
+            _named("llm_request", check_request, body)  # raw contents are the hook's own word for word
         if specific.get("llm_response") is not None:
             _named("llm_response", synthetic_response, specific["llm_response"])
 
@@ -141,7 +143,7 @@ def sections(edit: JsonObject) -> frozenset[str]:
     touched: set[str] = set()
     for key, value in edit.items():
         if key in _CONFIG_KEYS and isinstance(value, dict):
-            touched.update(f"config.{name}" for name in value)
+            touched.update(f"config.{camel(name)}" for name in value)
         else:
             touched.add(_SECTION_OF.get(key, key))
     return frozenset(touched)
@@ -163,18 +165,18 @@ def changed_part(shown: JsonObject, edit: JsonObject) -> JsonObject:
     for key, value in edit.items():
         if key in _CONFIG_KEYS and isinstance(value, dict):
             current = shown.get("config", {})
-            named = {name: item for name, item in value.items() if not same(item, current.get(name))}
+            named = {name: item for name, item in value.items() if not same(item, current.get(camel(name)))}
             changed.update({key: named} if named else {})
-        elif not same(value, shown.get(key)):
+        elif value is not None and not same(value, shown.get(key)):
             changed[key] = value
     return changed
 
 
 def _named(key: str, apply: Any, *args: Any) -> Any:
-    """Apply, with the path of an EditError told from the hook's side of things."""
+    """Apply, with the path of an error told from the hook's side of things."""
     try:
         return apply(*args)
-    except EditError as error:
+    except TranslatorError as error:
         error.path = f"{key}.{error.path}" if error.path else key
         raise
 

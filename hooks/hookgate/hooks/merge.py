@@ -43,14 +43,15 @@ def merge(event: str, outputs: Sequence[Output]) -> Verdict:
     decision = _decision(outputs)
     specifics = [output.get("hookSpecificOutput") or {} for output in outputs]
     answers = [s["llm_response"] for s in specifics if s.get("llm_response") is not None]
+    selects = event == "BeforeToolSelection"
     return Verdict(
         decision=decision,
         stop=bool(stops),
         reason=_stop_reason(stops) if stops else _reasons(outputs, decision),
         system_messages=tuple(o["systemMessage"] for o in outputs if o.get("systemMessage")),
         llm_response=answers[-1] if answers and event == "BeforeModel" else None,
-        tool_config=_united([read(s, "toolConfig") for s in specifics]),
-        tools=_common([s.get("tools") for s in specifics]),
+        tool_config=_united([read(s, "toolConfig") for s in specifics]) if selects else None,
+        tools=_common([s.get("tools") for s in specifics]) if selects else None,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from hookgate.hooks.errors import HookError
+from hookgate.translator.strictjson import dumps
 
 Output = dict[str, Any]
 
@@ -29,20 +30,34 @@ _TOOL_NAMES = re.compile(r"[\w.:-]+(?:\s*,\s*[\w.:-]+)*")
 _DECISIONS = {"approve": "allow", "block": "deny"}
 
 
+def _in_one_spelling(decision: Any) -> Any:
+    return _DECISIONS.get(decision, decision) if isinstance(decision, str) else decision
+
+
+_Decision = Annotated[Literal["allow", "deny", "ask"] | None, BeforeValidator(_in_one_spelling)]
+
+
+class _Specific(BaseModel):
+    """What one of the documents says within hookSpecificOutput; the rest is the event's to read."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    permissionDecision: _Decision = None  # noqa: N815 - the contract's spelling
+    permissionDecisionReason: str | None = None  # noqa: N815 - the contract's spelling
+
+
 class _Fields(BaseModel):
     """The common fields; a key of the wrong type is an error that names it, an unknown key is ignored."""
 
-    model_config = ConfigDict(strict=True, extra="allow", populate_by_name=True)
+    model_config = ConfigDict(strict=True, extra="allow")
 
-    decision: Annotated[
-        Literal["allow", "deny", "ask"] | None, BeforeValidator(lambda value: _DECISIONS.get(value, value))
-    ] = None
+    decision: _Decision = None
     reason: str | None = None
     continue_: Annotated[bool | None, Field(alias="continue")] = None
     stopReason: str | None = None  # noqa: N815 - the contract's spelling
     systemMessage: str | None = None  # noqa: N815 - the contract's spelling
     suppressOutput: bool | None = None  # noqa: N815 - the contract's spelling
-    hookSpecificOutput: dict[str, Any] | None = None  # noqa: N815 - the contract's spelling
+    hookSpecificOutput: _Specific | None = None  # noqa: N815 - the contract's spelling
 
 
 def read_output(value: Any) -> Output | None:
@@ -57,7 +72,16 @@ def read_output(value: Any) -> Output | None:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(key) for key in first["loc"])
         raise HookError(f"output.{place}: {first['msg']}") from None
-    return fields.model_dump(by_alias=True, exclude_none=True)
+    output = fields.model_dump(by_alias=True, exclude_none=True)
+    specific = output.get("hookSpecificOutput", {})
+    for key, alias in (("decision", "permissionDecision"), ("reason", "permissionDecisionReason")):
+        if alias in specific:
+            output.setdefault(key, specific[alias])
+    try:
+        dumps(output)  # an edit becomes part of a body, so it has to be JSON: no set, no half of an emoji
+    except (TypeError, ValueError, RecursionError) as error:
+        raise HookError(f"output: is not JSON: {error}") from None
+    return output
 
 
 def read_process(event: str, name: str, ended: Ended) -> Output | None:
@@ -93,7 +117,8 @@ def _denial(name: str, printed: str, complaint: str) -> Output:
     found, value = _json(printed)
     said: Output = {}
     if found and isinstance(value, dict):
-        said = {key: value[key] for key in ("continue", "stopReason", "systemMessage") if key in value}
+        kinds = (("continue", bool), ("stopReason", str), ("systemMessage", str))
+        said = {key: value[key] for key, kind in kinds if isinstance(value.get(key), kind)}
         printed = value["reason"] if isinstance(value.get("reason"), str) else ""
     reason = complaint or printed or f"Blocked by the hook {name!r}."
     return read_output({**said, "decision": "deny", "reason": reason}) or {}

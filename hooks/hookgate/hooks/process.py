@@ -53,6 +53,8 @@ async def run_process(program: Program, stdin: bytes) -> Ended:
         )
     except OSError as error:
         raise HookError(f"cannot be started: {error.strerror} ({error.filename})") from None
+    except ValueError as error:  # a null character in the command, or a "=" in a variable's name
+        raise HookError(f"cannot be started: {error}") from None
     with _Run(process, program.max_stdout) as run:
         run.write(stdin)
         try:

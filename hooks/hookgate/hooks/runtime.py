@@ -17,14 +17,18 @@ from hookgate.hooks.settings import Hook, RuntimeConfig
 Action = Callable[[dict[str, Any]], Any]
 
 
-def load_action(hook: Hook, config: RuntimeConfig) -> Action:
+def load_action(hook: Hook, config: RuntimeConfig, files: dict[Path, Any]) -> Action:
     """The callable a runtime hook names: `package.module:function`, or a file relative to its project.
 
-    Raises SettingsError when there is none.
+    `files` keeps the modules loaded from files, so that the hooks of one file share its globals. Raises SettingsError when there is none.
     """
     target, _, function = config.action.rpartition(":")
     try:
-        module = _load_file(hook.root / target) if target.endswith(".py") else importlib.import_module(target)
+        if target.endswith(".py"):
+            path = (hook.root / target).resolve()
+            module = files[path] = files.get(path) or _load_file(path)
+        else:
+            module = importlib.import_module(target)
     except Exception as error:  # a module may raise anything while it is imported
         raise SettingsError(
             f"{hook.source}: the runtime hook {hook.name!r}: {target} cannot be imported: {error!r}"
@@ -38,7 +42,7 @@ def load_action(hook: Hook, config: RuntimeConfig) -> Action:
 
 
 def _load_file(path: Path) -> Any:
-    name = f"hookgate_runtime_{abs(hash(path.resolve()))}"
+    name = f"hookgate_runtime_{abs(hash(path))}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise FileNotFoundError(str(path))
@@ -53,14 +57,29 @@ async def run_action(hook: Hook, action: Action, document: Document) -> Output |
 
     A thread cannot be ended: a sync hook that exceeds its time fails, and its thread runs on.
     """
+    limit = asyncio.timeout(hook.timeout)
     try:
-        async with asyncio.timeout(hook.timeout):
-            if inspect.iscoroutinefunction(action):
-                value = await action(document.value())
-            else:
-                value = await asyncio.to_thread(action, document.value())
-    except TimeoutError:
-        raise HookError(f"timed out after {hook.timeout * 1000:g} ms") from None
-    except Exception as error:  # a hook may raise anything; what follows is its on_error's to say
+        async with limit:
+            value = await _result(action, document.value())
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # a hook may raise anything; what follows is its on_error's to say
+        if limit.expired():
+            raise HookError(f"timed out after {hook.timeout * 1000:g} ms") from None
         raise HookError(f"raised {error!r}") from None
     return read_output(value)
+
+
+async def _result(action: Action, value: dict[str, Any]) -> Any:
+    if inspect.iscoroutinefunction(action):
+        return await action(value)
+    result = await asyncio.to_thread(_called, action, value)
+    return await result if inspect.isawaitable(result) else result  # such as an object with async __call__
+
+
+def _called(action: Action, value: dict[str, Any]) -> Any:
+    try:
+        return action(value)
+    except StopIteration as error:  # no future can carry it: whoever waits would wait for ever
+        raise RuntimeError("the function raised StopIteration") from error

@@ -137,6 +137,8 @@ def _read(path: Path) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise SettingsError(f"{place}: is not valid JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
+        raise SettingsError(f"{path}: cannot be read as JSON: {error}") from None
     if not isinstance(settings, dict):
         raise SettingsError(f'{path}: has to hold an object such as {{"hooks": {{…}}}}')
     return settings
@@ -181,10 +183,30 @@ def _events(path: Path, settings: Mapping[str, Any]) -> Iterable[tuple[str, list
 
 def _describe(path: Path, event: str, error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
-    # A discriminated union puts the chosen type among the indexes; a reader looks for keys only.
-    keys = [key for key in first["loc"] if key not in ("command", "runtime") or key == first["loc"][-1]]
+    # [group]["hooks"][hook] and then the hook's type, which pydantic puts among the keys.
+    keys = first["loc"][:3] + first["loc"][4:]
     place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
-    return f"{path}: hooks.{event}{place}: {first['msg']}"
+    remedy = _REMEDIES.get(first["type"], f": {first['msg']}").format(**first.get("ctx", {}))
+    return f"{path}: hooks.{event}{place}{remedy}"
+
+
+_REMEDIES = {
+    "missing": ": is missing",
+    "union_tag_not_found": ".type: is missing; use 'command' or 'runtime'",
+    "union_tag_invalid": ".type: there is no hook type {tag!r}; use 'command' or 'runtime'",
+    "model_type": ": has to be an object",
+    "model_attributes_type": ": has to be an object",
+    "dict_type": ": has to be an object",
+    "list_type": ": has to be a list",
+    "bool_type": ": has to be true or false",
+    "string_type": ": has to be a string",
+    "string_too_short": ": is empty",
+    "string_pattern_mismatch": ": has to be package.module:function or ./file.py:function",
+    "float_type": ": has to be a number of milliseconds, without quotes",
+    "greater_than": ": has to be greater than 0 milliseconds",
+    "literal_error": ": has to be {expected}",
+}
+"""What to say of each thing that can be wrong with a hook; pydantic's own words are for programmers."""
 
 
 def _hook(path: Path, config: CommandConfig | RuntimeConfig) -> Hook:
