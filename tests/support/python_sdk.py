@@ -1,0 +1,45 @@
+"""google-genai as an application uses it: a client for a base URL, and every way to ask it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import pytest
+from google import genai
+from google.genai import types
+
+MODEL = "gemini-2.5-flash"
+Way = Literal["sync", "async", "sync stream", "async stream"]
+every_way = pytest.mark.parametrize("way", ["sync", "async", "sync stream", "async stream"])
+
+sdk_warnings = pytest.mark.filterwarnings(
+    # The SDK's own subclass of aiohttp's session, which works all the same.
+    "ignore:Inheritance class AiohttpClientSession from ClientSession is discouraged:DeprecationWarning"
+)
+
+
+@asynccontextmanager
+async def python_client(base_url: str) -> AsyncIterator[genai.Client]:
+    client = genai.Client(api_key="any", http_options=types.HttpOptions(base_url=base_url))
+    try:
+        yield client
+    finally:
+        await client.aio.aclose()
+        client.close()
+
+
+async def pieces(client: genai.Client, way: Way, prompt: str, **config: Any) -> list[str]:
+    """The texts of the answer as they come: one, or one for each event of a stream."""
+    asking: Any = {"model": MODEL, "contents": prompt, "config": types.GenerateContentConfig(**config)}
+    match way:
+        case "sync":
+            # The gateway runs in this test's loop, so what blocks runs in a thread.
+            answers = [await asyncio.to_thread(lambda: client.models.generate_content(**asking))]
+        case "async":
+            answers = [await client.aio.models.generate_content(**asking)]
+        case "sync stream":
+            answers = await asyncio.to_thread(lambda: list(client.models.generate_content_stream(**asking)))
+        case "async stream":
+            answers = [each async for each in await client.aio.models.generate_content_stream(**asking)]
+    return [answer.text or "" for answer in answers]

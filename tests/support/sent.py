@@ -1,0 +1,10 @@
+"""What reached the upstream, looked at in the tests of real clients."""
+
+from typing import Any
+
+from support.gateway import Running
+
+
+def sent_parts(gateway: Running) -> list[Any]:
+    """The parts of the last conversation that reached the upstream."""
+    return [part for content in gateway.generated[-1].body["contents"] for part in content["parts"]]
