@@ -1,20 +1,22 @@
 """A whole gateway on loopback: the embedded upstream behind it, hooks from a settings file before it."""
 
 import json
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from aiohttp import web
-
 from hookgate.hooks import Engine, load_settings
 from hookgate.proxy import embedded
-from hookgate.proxy.embedded import RECORDED, Script
+from hookgate.proxy.embedded import Script
 from hookgate.proxy.reply import Patience
 from hookgate.proxy.server import Gateway, listening
 from hookgate.proxy.upstream import Upstream
+
+_numbers = count()
 
 
 @dataclass(frozen=True)
@@ -34,28 +36,35 @@ class Running:
 @asynccontextmanager
 async def running_upstream(script: Any = None) -> AsyncIterator[tuple[str, Any]]:
     """The embedded upstream with a script's rules; gives its base URL and what it records."""
-    app = embedded.make_app(Script.model_validate(script) if script else None)
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}", app[RECORDED]
-    finally:
-        await runner.cleanup()
+    async with embedded.running(Script.model_validate(script) if script else None) as upstream:
+        yield upstream.url, upstream.recorded
 
 
 @asynccontextmanager
 async def running_gateway(
-    settings: Path | None = None, script: Any = None, patience: Patience | None = None
+    settings: Path | dict[str, Any] | None = None, script: Any = None, patience: Patience | None = None
 ) -> AsyncIterator[Running]:
-    """The gateway with the hooks of a settings file, before an embedded upstream of its own."""
-    engine = Engine(load_settings([settings] if settings else []))
+    """The gateway before an embedded upstream of its own, with hooks from a settings file or per event."""
     async with (
         running_upstream(script) as (upstream_url, recorded),
-        Upstream(upstream_url) as upstream,
-        listening(Gateway(engine, upstream, patience).handle, "127.0.0.1", 0) as url,
+        gateway_before(upstream_url, settings, patience) as url,
     ):
         yield Running(url, upstream_url, recorded)
+
+
+@asynccontextmanager
+async def gateway_before(
+    upstream_url: str, settings: Path | dict[str, Any] | None = None, patience: Patience | None = None
+) -> AsyncIterator[str]:
+    """The gateway before any upstream; gives its base URL."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = write_settings(Path(folder), settings) if isinstance(settings, dict) else settings
+        engine = Engine(load_settings([file] if file else []))
+        async with (
+            Upstream(upstream_url) as upstream,
+            listening(Gateway(engine, upstream, patience).handle, "127.0.0.1", 0) as url,
+        ):
+            yield url
 
 
 def write_settings(folder: Path, hooks: dict[str, Any]) -> Path:
@@ -64,3 +73,21 @@ def write_settings(folder: Path, hooks: dict[str, Any]) -> Path:
     path = folder / "settings.json"
     path.write_text(json.dumps({"hooks": groups}))
     return path
+
+
+def runs(action: Callable[[dict[str, Any]], Any], **config: Any) -> dict[str, Any]:
+    """The configuration of a runtime hook that calls `action`."""
+    name = f"action_{next(_numbers)}"
+    globals()[name] = action
+    return {"type": "runtime", "action": f"{__name__}:{name}", **config}
+
+
+def says(output: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    """The configuration of a hook that always says this; keyword arguments are hookSpecificOutput."""
+    said = {**(output or {}), **({"hookSpecificOutput": fields} if fields else {})}
+    return runs(lambda _: said)
+
+
+def listens(into: list[dict[str, Any]]) -> dict[str, Any]:
+    """The configuration of a hook that notes what it is shown, and says nothing."""
+    return runs(into.append)

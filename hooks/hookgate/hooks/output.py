@@ -77,11 +77,7 @@ def read_output(value: Any) -> Output | None:
     for key, alias in (("decision", "permissionDecision"), ("reason", "permissionDecisionReason")):
         if alias in specific:
             output.setdefault(key, specific[alias])
-    try:
-        dumps(output)  # an edit becomes part of a body, so it has to be JSON: no set, no half of an emoji
-    except (TypeError, ValueError, RecursionError) as error:
-        raise HookError(f"output: is not JSON: {error}") from None
-    return output
+    return _as_json(output)
 
 
 def read_process(event: str, name: str, ended: Ended) -> Output | None:
@@ -122,6 +118,22 @@ def _denial(name: str, printed: str, complaint: str) -> Output:
         printed = value["reason"] if isinstance(value.get("reason"), str) else ""
     reason = complaint or printed or f"Blocked by the hook {name!r}."
     return read_output({**said, "decision": "deny", "reason": reason}) or {}
+
+
+def _as_json(output: Output) -> Output:
+    """The output, which must be JSON since an edit of it becomes part of a body. Raises HookError.
+
+    Half of a character pair, left by a JavaScript hook that cut a text within an emoji, becomes U+FFFD.
+    """
+    try:
+        dumps(output)
+    except UnicodeEncodeError:
+        text = json.dumps(output, ensure_ascii=False)
+        whole: Output = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        return whole
+    except (TypeError, ValueError, RecursionError) as error:
+        raise HookError(f"output: is not JSON: {error}") from None
+    return output
 
 
 def _json(text: str) -> tuple[bool, Any]:

@@ -20,7 +20,8 @@ Action = Callable[[dict[str, Any]], Any]
 def load_action(hook: Hook, config: RuntimeConfig, files: dict[Path, Any]) -> Action:
     """The callable a runtime hook names: `package.module:function`, or a file relative to its project.
 
-    `files` keeps the modules loaded from files, so that the hooks of one file share its globals. Raises SettingsError when there is none.
+    `files` keeps what was loaded from files, so that the hooks of one file share its globals. Raises
+    SettingsError when there is none.
     """
     target, _, function = config.action.rpartition(":")
     try:
@@ -61,10 +62,7 @@ async def run_action(hook: Hook, action: Action, document: Document) -> Output |
     try:
         async with limit:
             value = await _result(action, document.value())
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # a hook may raise anything; what follows is its on_error's to say
+    except (Exception, SystemExit) as error:  # a hook may raise anything; the rest is its on_error's to say
         if limit.expired():
             raise HookError(f"timed out after {hook.timeout * 1000:g} ms") from None
         raise HookError(f"raised {error!r}") from None

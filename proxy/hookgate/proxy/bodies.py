@@ -1,18 +1,21 @@
 """Bodies read from either side, refused when a hook and the other side could read them differently."""
 
+import re
+
 from aiohttp import hdrs, web
 
 from hookgate.proxy.errors import ApiError
-from hookgate.translator import BodyError, check_request
+from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_request
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
 _CODINGS = ("identity", "gzip", "deflate")  # what aiohttp undoes, within the size limit
+_FIELD = re.compile(rb"(?:data|event|id|retry)?:")  # of a server-sent event; none is a comment
 
 
 async def read_request(request: web.BaseRequest) -> JsonObject:
     """A generate request's body. Raises ApiError: 400 (what is wrong, and where), 413 or 415."""
-    coding = request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower()
+    coding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING, ["identity"])).lower()
     if coding not in _CODINGS:
         raise ApiError(415, f"The Content-Encoding {coding!r} is not supported; send gzip or none.")
     try:
@@ -23,6 +26,25 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
         raise ApiError(413, f"The request body is too large. {error.text}") from None
     except web.RequestPayloadError as error:
         raise ApiError(400, f"The request body cannot be read: {error}", "BODY_REFUSED") from None
+
+
+def read_frames(framing: Framing, chunk: bytes | None) -> list[Frame]:
+    """The frames that a chunk completes, or that are left when there is none. Raises ApiError (502)."""
+    try:
+        frames = framing.finish() if chunk is None else framing.feed(chunk)
+    except BodyError as error:
+        raise _unreadable(str(error)) from None
+    for frame in frames:
+        if not _only_framing(framing, frame):
+            raise _unreadable("the stream holds something beside its events")
+    return frames
+
+
+def _only_framing(framing: Framing, frame: Frame) -> bool:
+    """Whether all of a frame but its data is framing: some clients read what stands beside it, too."""
+    if isinstance(framing, JsonArray):
+        return not frame.raw.removesuffix(frame.data).strip(b" \t\r\n[,]")
+    return all(_FIELD.match(line) for line in frame.raw.splitlines() if line)
 
 
 def read_answer(data: bytes) -> JsonObject:

@@ -12,7 +12,7 @@ from typing import Any
 from hookgate.hooks import Session, Verdict
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.headers import KEY_HEADER, SESSION_HEADER
-from hookgate.proxy.routes import Route
+from hookgate.proxy.routes import Route, session_name
 from hookgate.translator import synthetic_response, text_response
 from hookgate.translator.fields import JsonObject, read, read_list, read_object
 from hookgate.translator.strictjson import dumps
@@ -34,7 +34,7 @@ class Call:
 
 
 def call_of(route: Route, headers: Mapping[str, str], body: JsonObject) -> Call:
-    """The facts of the call that `body` makes."""
+    """The facts of the call that `body` makes. Raises ApiError for a session name that is none."""
     contents = read_list(body, "contents")
     mime_type = read(read_object(body, "generationConfig"), "responseMimeType")
     return Call(
@@ -66,10 +66,11 @@ def _answers_a_call(content: Any) -> bool:
 
 def _session_id(route: Route, headers: Mapping[str, str], contents: list[Any]) -> str:
     """The session the client names, else a fingerprint: one conversation of one client is one session."""
-    named = route.session or headers.get(SESSION_HEADER, "")
-    if named:
-        return named
+    if route.session:
+        return route.session
+    if SESSION_HEADER in headers:
+        return session_name(headers[SESSION_HEADER])
     key = headers.get(KEY_HEADER) or route.key or headers.get("authorization", "")
     first_turn = dumps(contents[0]) if contents else b""
-    who = "\0".join((key, headers.get("user-agent", ""))).encode()
+    who = "\0".join((key, headers.get("user-agent", ""))).encode(errors="surrogateescape")
     return sha256(who + b"\0" + first_turn).hexdigest()[:32]

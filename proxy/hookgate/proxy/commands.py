@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hookgate.hooks import Configuration, Engine, load_settings
 from hookgate.proxy import embedded
-from hookgate.proxy.server import Gateway, listening, until_interrupted
+from hookgate.proxy.server import Gateway, catch_interrupts, listening
 from hookgate.proxy.upstream import Upstream
 
 log = logging.getLogger("hookgate")
@@ -16,6 +16,7 @@ Address = tuple[str, int]
 
 async def serve(listen: Address, upstream: str, files: Sequence[Path]) -> None:
     """Run the gateway until it is interrupted. Raises SettingsError, ValueError or OSError at the start."""
+    interrupted = catch_interrupts()
     configuration = load_settings(files)
     engine = Engine(configuration)
     async with (
@@ -23,15 +24,16 @@ async def serve(listen: Address, upstream: str, files: Sequence[Path]) -> None:
         listening(Gateway(engine, origin).handle, *listen) as url,
     ):
         log.info("listening on %s, upstream %s, %s", url, origin.origin, _described(configuration))
-        await until_interrupted()
+        await interrupted.wait()
         log.info("stopping: finishing the calls in flight (interrupt again to drop them)")
 
 
 async def serve_embedded(listen: Address, script: Path | None) -> None:
     """Run the embedded upstream until it is interrupted. Raises ScriptError or OSError at the start."""
+    interrupted = catch_interrupts()
     async with embedded.running(embedded.load_script(script) if script else None, *listen) as upstream:
         log.info("embedded upstream (not a model) on %s", upstream.url)
-        await until_interrupted()
+        await interrupted.wait()
 
 
 def _described(configuration: Configuration) -> str:

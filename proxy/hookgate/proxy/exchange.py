@@ -7,7 +7,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engine
 from hookgate.hooks.document import Encoded
-from hookgate.proxy.bodies import read_answer, read_request
+from hookgate.proxy.bodies import read_answer, read_frames, read_request
 from hookgate.proxy.call import Call, call_of, told
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import to_client, to_upstream
@@ -22,7 +22,7 @@ from hookgate.translator import (
     apply_tools,
     show_request,
 )
-from hookgate.translator.fields import JsonObject
+from hookgate.translator.fields import JsonObject, read
 from hookgate.translator.strictjson import dumps
 
 
@@ -124,9 +124,9 @@ class Exchange:
             if outgoing.llm_request is None:
                 await reply.write(chunk)
                 continue
-            for frame in framing.feed(chunk):
+            for frame in read_frames(framing, chunk):
                 await reply.write(framing.encode(frame, await self._after_model(frame.data, outgoing)))
-        for frame in framing.finish():
+        for frame in read_frames(framing, None):
             await reply.write(framing.encode(frame, await self._after_model(frame.data, outgoing)))
 
     async def _after_model(self, data: bytes, outgoing: Outgoing) -> bytes:
@@ -134,7 +134,7 @@ class Exchange:
         if outgoing.llm_request is None or not data:
             return data
         body = read_answer(data)
-        if "error" in body:
+        if "error" in body and read(body, "candidates") is None:
             return data
         outcome = await self._engine.fire(AfterModel(outgoing.llm_request, body), outgoing.call.session)
         _answer(told(outcome.verdict, AfterModel.name, outgoing.call))

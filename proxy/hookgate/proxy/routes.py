@@ -17,7 +17,8 @@ Kind = Literal["judged", "forwarded", "health"]
 _JUDGED = ("generateContent", "streamGenerateContent")
 _FORWARDED = ("countTokens", "embedContent", "batchEmbedContents")
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
-_SESSION = re.compile(r"/s/(?P<session>[A-Za-z0-9._~-]{1,128})(?=/)")
+_SESSION_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
+_SESSION = re.compile(rf"/s/(?P<session>{_SESSION_NAME})(?=/)")
 _CALL = re.compile(rf"/(?:v1|v1beta|v1alpha)/models/(?P<model>{_NAME}):(?P<verb>[A-Za-z]+)")
 _MODELS = re.compile(rf"/(?:v1|v1beta|v1alpha)/models(?:/{_NAME})?")
 _PARAMETERS = {
@@ -68,6 +69,16 @@ def match(method: str, target: str) -> Route:
     )
 
 
+def session_name(text: str) -> str:
+    """A session's name as a client gives it. Hooks make file names of it, so dots alone are none.
+
+    Raises ApiError for anything else.
+    """
+    if not re.fullmatch(_SESSION_NAME, text):
+        raise ApiError(400, "A session name is a letter or digit, then up to 127 of letters, digits, . _ ~ -")
+    return text
+
+
 def _call_route(method: str, route: Route) -> Route:
     if route.verb not in _JUDGED + _FORWARDED:
         raise not_a_route(
@@ -80,6 +91,8 @@ def _call_route(method: str, route: Route) -> Route:
 
 
 def _with_query(route: Route) -> Route:
+    if "#" in route.query:
+        raise ApiError(400, "A request target has no fragment; send '#' as %23.")
     given = parse_qsl(route.query, keep_blank_values=True)
     parameters = dict(given)
     unknown = sorted(parameters.keys() - _PARAMETERS[route.kind])

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import ContentEncodingError
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engine
 from hookgate.proxy.errors import ApiError
@@ -26,6 +27,35 @@ FINISH_WITHIN = 60.0
 """Seconds that calls in flight are given to finish when the server stops."""
 
 _EVENTS = (BeforeModel.name, BeforeToolSelection.name, AfterModel.name)
+
+
+class _Protocol(web.RequestHandler):
+    """One connection. What is not HTTP gets Google's error shape as well."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        # aiohttp would log, and answer with, the request line: that may hold a key.
+        log.info("a connection from %s failed: %s", request.remote, type(exc).__name__)
+        if request.writer.output_size:
+            raise ConnectionError("an answer has begun already")
+        code = 415 if isinstance(exc, ContentEncodingError) else 400
+        response = _error_response(
+            ApiError(code, f"This is not a valid HTTP request ({type(exc).__name__}).")
+        )
+        response.force_close()
+        return response
+
+
+class _Server(web.Server):
+    def __call__(self) -> web.RequestHandler:
+        return _Protocol(self, loop=self._loop, **self._kwargs)
 
 
 class Gateway:
@@ -69,7 +99,7 @@ async def listening(handler: Any, host: str, port: int) -> AsyncIterator[str]:
     A client that leaves cancels its handler. On the way out nothing new is accepted and what is in flight
     is finished. Raises OSError when the address cannot be had.
     """
-    server = web.Server(
+    server = _Server(
         handler,
         request_factory=_request,
         handler_cancellation=True,
@@ -95,8 +125,11 @@ def _url(address: tuple[Any, ...]) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def until_interrupted() -> None:
-    """Wait for SIGINT or SIGTERM. A second one cancels the caller: it does not wait for calls in flight."""
+def catch_interrupts() -> asyncio.Event:
+    """An event that the first SIGINT or SIGTERM sets, from now on.
+
+    A second one cancels the calling task: it does not wait for calls in flight.
+    """
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     stop = asyncio.Event()
@@ -108,4 +141,4 @@ async def until_interrupted() -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupted)
-    await stop.wait()
+    return stop

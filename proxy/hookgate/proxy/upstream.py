@@ -1,5 +1,6 @@
 """The one connection pool to the one fixed upstream; its failures become answers here and nowhere else."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -25,11 +26,11 @@ class UpstreamError(Exception):
 
 def parse_origin(text: str) -> str:
     """An upstream's base URL, checked. Raises ValueError naming what is wrong with it."""
+    if re.search(r"[\s?#@\\]", text):
+        raise ValueError(f"{text!r} holds more than scheme, host, port and path")
     url = URL(text)
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError(f"{text!r} is not a base URL; give one like {GEMINI_API}")
-    if url.user or url.query_string or url.fragment:
-        raise ValueError(f"{text!r} holds more than scheme, host, port and path")
     return text.rstrip("/")
 
 

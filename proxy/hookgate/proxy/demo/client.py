@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import aiohttp
 from google import genai
 from google.genai import errors, types
 
@@ -45,15 +46,12 @@ class Agent:
 @asynccontextmanager
 async def agent(base_url: str) -> AsyncIterator[Agent]:
     """An agent whose base URL is the gateway: all that a client needs to change."""
-    options = types.HttpOptions(
-        base_url=base_url,
-        # A proxy in the environment must not see calls to this machine itself.
-        async_client_args={"trust_env": False},
-        client_args={"trust_env": False},
-    )
-    client = genai.Client(api_key="demo-needs-no-key", vertexai=False, http_options=options)
-    try:
-        yield Agent(client)
-    finally:
-        await client.aio.aclose()
-        client.close()
+    # The SDK's own session would send calls to this machine to a proxy that the environment names.
+    async with aiohttp.ClientSession(trust_env=False) as session:
+        options = types.HttpOptions(base_url=base_url, aiohttp_client=session)
+        client = genai.Client(api_key="demo-needs-no-key", vertexai=False, http_options=options)
+        try:
+            yield Agent(client)
+        finally:
+            await client.aio.aclose()
+            client.close()

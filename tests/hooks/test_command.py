@@ -1,0 +1,131 @@
+"""Command hooks: the shell they run in, what they find in their environment, and where."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from hookgate.hooks.command import command_program, environment, quoted
+from hookgate.hooks.process import run_process
+from hookgate.hooks.settings import CommandConfig, Hook
+
+NAMES = ["GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_PLANS_DIR", "CLAUDE_PROJECT_DIR", "GEMINI_SESSION_ID"]
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """A project whose path holds what shells trip over."""
+    folder = tmp_path / 'it\'s my "$HOME" `id` *'
+    folder.mkdir()
+    return folder
+
+
+def hook(root: Path, line: str = "true", env: Mapping[str, str] | None = None) -> Hook:
+    config = CommandConfig(type="command", command=line, env=dict(env or {}))
+    return Hook("guard", config, root, root / "settings.json")
+
+
+async def printed(root: Path, line: str, env: Mapping[str, str] | None = None, session: str = "s-1") -> str:
+    each = hook(root, line, env)
+    assert isinstance(each.config, CommandConfig)
+    ended = await run_process(command_program(each, each.config, session), b"")
+    assert (ended.exit_code, ended.stderr) == (0, b"")
+    return ended.stdout.decode()
+
+
+# ---- the command line
+
+
+@pytest.mark.parametrize("form", ["$GEMINI_CWD", "${GEMINI_CWD}", '"$GEMINI_CWD"', '"${GEMINI_CWD}"'])
+async def test_the_project_s_path_is_one_word_quoted_or_not(form: str, odd: Path) -> None:
+    assert await printed(odd, f"printf '<%s>' a {form}/b c") == f"<a><{odd}/b><c>"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'printf \'%s\' "$(basename "$GEMINI_CWD")"',
+        "printf '%s' \"`basename $GEMINI_CWD`\"",
+        'x="$(cd "$GEMINI_CWD" && pwd)"; printf \'%s\' "${x##*/}"',
+    ],
+)
+def test_a_command_within_quotes_is_left_to_its_author(line: str) -> None:
+    assert quoted(line) == line
+
+
+async def test_quotes_within_a_command_within_quotes_keep_their_meaning(odd: Path) -> None:
+    assert await printed(odd, 'printf \'%s\' "$(basename "$GEMINI_CWD")"') == odd.name
+
+
+@pytest.mark.parametrize("text", ["'$GEMINI_CWD'", r"\$GEMINI_CWD", r'"\$GEMINI_CWD"'])
+async def test_what_the_shell_would_not_expand_stays_as_it_is(text: str, odd: Path) -> None:
+    assert await printed(odd, f"printf %s {text}") == "$GEMINI_CWD"
+
+
+async def test_quotes_around_a_part_of_a_word_may_stay(odd: Path) -> None:
+    assert await printed(odd, "printf '<%s>' 'a '$GEMINI_CWD\" b\"") == f"<a {odd} b>"
+
+
+async def test_a_here_document_is_left_as_it_is(odd: Path) -> None:
+    assert await printed(odd, 'cat <<END\n$GEMINI_CWD "it\'s"\nEND') == f'{odd} "it\'s"\n'
+
+
+@pytest.mark.parametrize(
+    "line", ["echo $GEMINI_CWD_OLD", "echo $HOME ${x[1]}", "echo ${GEMINI_CWD:-x}", "a $b"]
+)
+def test_other_variables_are_the_shell_s_business(line: str) -> None:
+    assert quoted(line) == line
+
+
+async def test_command_lines_are_written_for_bash(odd: Path) -> None:
+    line = "words=(a b); [[ ${words[1]} == b* ]] && cat <(echo ${words[@]^^})"
+    assert await printed(odd, line) == "A B\n"
+
+
+async def test_a_session_s_name_is_never_run(odd: Path) -> None:
+    session = "'; touch pwned; $(touch pwned) `touch pwned` \""
+    assert await printed(odd, "printf %s $GEMINI_SESSION_ID", session=session) == session
+    assert not (odd / "pwned").exists()
+
+
+# ---- environment and folder
+
+
+async def test_a_hook_runs_in_its_project(odd: Path) -> None:
+    assert await printed(odd, "pwd") == f"{odd}\n"
+
+
+def test_a_hook_finds_the_contract_s_variables(tmp_path: Path) -> None:
+    found = environment(hook(tmp_path), "s-1", {})
+    plans = str(tmp_path / ".gemini" / "plans")
+    assert found == dict(zip(NAMES, [str(tmp_path), str(tmp_path), plans, str(tmp_path), "s-1"], strict=True))
+
+
+def test_the_contract_s_variables_outrank_the_parent_s_and_the_hook_s_own_outrank_both(
+    tmp_path: Path,
+) -> None:
+    parent = {"GEMINI_CWD": "/elsewhere", "GEMINI_SESSION_ID": "other", "LANG": "C"}
+    found = environment(hook(tmp_path, env={"GEMINI_CWD": "mine", "LANG": "de"}), "s-1", parent)
+    assert (found["GEMINI_CWD"], found["GEMINI_SESSION_ID"], found["LANG"]) == ("mine", "s-1", "de")
+
+
+async def test_the_parent_s_variables_are_seen(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MARK", "a  b")
+    assert await printed(odd, 'printf %s "$MARK"') == "a  b"
+
+
+async def test_no_api_key_reaches_a_hook(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"):
+        monkeypatch.setenv(name, "canary-key")
+    assert "canary-key" not in await printed(odd, "env; cat /proc/self/environ | tr '\\0' '\\n'")
+
+
+@pytest.mark.parametrize("form", ["$GEMINI_API_KEY", "${GEMINI_API_KEY}"])
+def test_a_key_that_the_hook_s_env_names_does(form: str, tmp_path: Path) -> None:
+    named = hook(tmp_path, env={"KEY": form, "GEMINI_API_KEY": f"<{form}>"})
+    found = environment(named, "s-1", {"GEMINI_API_KEY": "secret"})
+    assert (found["KEY"], found["GEMINI_API_KEY"]) == ("secret", "<secret>")
+
+
+def test_an_unset_variable_in_the_hook_s_env_is_empty(tmp_path: Path) -> None:
+    assert environment(hook(tmp_path, env={"A": "x${NONE}y$NONE"}), "s-1", {})["A"] == "xy"

@@ -1,0 +1,50 @@
+"""A hook's input document: the same as JSON and as a value, in one line, and nobody else's."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgate.hooks.document import Document, Encoded
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = st.dictionaries(st.text(), st.tuples(JSON, st.booleans()), max_size=4)
+
+
+@given(FIELDS)
+def test_a_document_is_one_line_of_json_with_encoded_fields_spliced_in(fields: Any) -> None:
+    document = Document(
+        {key: Encoded(value) if encoded else value for key, (value, encoded) in fields.items()}
+    )
+    assert json.loads(document.json) == {key: value for key, (value, _) in fields.items()}
+    assert list(json.loads(document.json)) == list(fields)
+    assert b"\n" not in document.json
+
+
+@given(FIELDS)
+def test_a_document_s_value_is_new_for_each_caller(fields: Any) -> None:
+    plain = {key: value for key, (value, _) in fields.items()}
+    document = Document(plain)
+    value = document.value()
+    assert value == plain
+    for inner in value.values():
+        if isinstance(inner, dict | list):
+            inner.clear()
+    value.clear()
+    assert document.value() == plain
+
+
+def test_an_encoded_field_is_parsed_anew_for_each_caller() -> None:
+    document = Document({"llm_request": Encoded({"messages": [1]})})
+    document.value()["llm_request"]["messages"].clear()
+    assert document.value() == {"llm_request": {"messages": [1]}}
+
+
+def test_integers_beyond_64_bits_stay_exact_beside_an_encoded_field() -> None:
+    document = Document({"llm_request": Encoded({"seed": 2**70}), "count": -(2**80)})
+    assert json.loads(document.json) == {"llm_request": {"seed": 2**70}, "count": -(2**80)}

@@ -1,0 +1,277 @@
+"""What a hook said: exit code, stdout and stderr as the hook contract reads them."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgate.hooks import HookError
+from hookgate.hooks.output import Ended, Output, read_output, read_process
+
+DENY = '{"decision": "deny", "reason": "no"}'
+NAMING = "BeforeToolSelection"
+
+
+def read(
+    stdout: str | bytes = "", stderr: str | bytes = "", code: int = 0, event: str = "BeforeModel"
+) -> Output | None:
+    out, err = (text.encode() if isinstance(text, str) else text for text in (stdout, stderr))
+    return read_process(event, "guard", Ended(code, out, err))
+
+
+def message(text: str) -> Output:
+    return {"decision": "allow", "systemMessage": text}
+
+
+# ---- exit code 0: stdout is the output
+
+
+@pytest.mark.parametrize("stdout", ["", "  \n\t ", "null", "42", "true", "[1]", "-0.5e3"])
+def test_a_hook_that_prints_nothing_or_no_object_says_nothing(stdout: str) -> None:
+    assert read(stdout) is None
+
+
+@pytest.mark.parametrize("stdout", [DENY, f"\n\n  {DENY} \r\n", DENY.replace(" ", "\n"), json.dumps(DENY)])
+def test_json_is_the_output_however_it_is_laid_out_or_encoded_twice(stdout: str) -> None:
+    assert read(stdout) == {"decision": "deny", "reason": "no"}
+
+
+@pytest.mark.parametrize(
+    "stdout",
+    [
+        "hello there",
+        '"just words"',
+        '"{no json"',
+        "{'decision': 'deny'}",
+        '{"decision": "deny"',
+        f"log\n{DENY}",
+    ],
+)
+def test_anything_else_is_a_message_to_the_user(stdout: str) -> None:
+    assert read(stdout) == message(stdout)
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+def test_constants_that_json_does_not_have_make_it_a_text(constant: str) -> None:
+    text = f'{{"decision": "deny", "v": {constant}}}'
+    assert read(text) == message(text)
+    assert read(json.dumps(text)) == message(json.dumps(text))
+
+
+def test_control_characters_within_a_string_make_it_a_text() -> None:
+    text = '{"systemMessage": "a\x01b"}'
+    assert read(text) == message(text)
+
+
+def test_thousands_of_digits_do_not_get_in_the_way() -> None:
+    output = read('{"decision": "deny", "n": ' + "9" * 5000 + "}")
+    assert output is not None
+    assert output["decision"] == "deny"
+
+
+def test_integers_beyond_64_bits_stay_exact() -> None:
+    config = {"seed": 2**70}
+    assert read(json.dumps({"hookSpecificOutput": {"llm_request": {"config": config}}})) == {
+        "hookSpecificOutput": {"llm_request": {"config": config}}
+    }
+
+
+def test_brackets_without_end_are_a_text() -> None:
+    assert read("[" * 200_000) == message("[" * 200_000)
+
+
+def test_bytes_that_are_not_utf_8_are_replaced() -> None:
+    assert read(b'{"systemMessage": "a\xffb"}') == {"systemMessage": "a\N{REPLACEMENT CHARACTER}b"}
+    assert read(b"a\xffb") == message("a\N{REPLACEMENT CHARACTER}b")
+
+
+def test_half_an_emoji_is_replaced_and_the_verdict_stays() -> None:
+    output = read('{"decision": "deny", "reason": "cut \\ud83d", "x": "\\ud83d\\ude00"}')
+    assert output == {"decision": "deny", "reason": "cut \N{REPLACEMENT CHARACTER}", "x": "😀"}
+
+
+@pytest.mark.parametrize("stderr", ["debug line", '{"decision": "deny", "reason": "no"}'])
+def test_stderr_is_never_an_output(stderr: str) -> None:
+    assert read("", stderr) is None
+    assert read('{"decision": "allow"}', stderr) == {"decision": "allow"}
+
+
+# ---- exit code 0 and plain tool names
+
+
+@pytest.mark.parametrize(
+    ("stdout", "names"),
+    [
+        ("read_file", ["read_file"]),
+        ("read_file,write_file\n", ["read_file", "write_file"]),
+        ("b , a.b:c-d", ["b", "a.b:c-d"]),
+    ],
+)
+def test_tool_names_on_stdout_select_those_tools(stdout: str, names: list[str]) -> None:
+    selection = {"mode": "ANY", "allowedFunctionNames": names}
+    assert read(stdout, event=NAMING) == {
+        "hookSpecificOutput": {"hookEventName": NAMING, "toolConfig": selection}
+    }
+
+
+@pytest.mark.parametrize("event", ["BeforeModel", "AfterModel"])
+def test_tool_names_are_a_message_on_other_events(event: str) -> None:
+    assert read("read_file", event=event) == message("read_file")
+
+
+@pytest.mark.parametrize("stdout", ["two words", "a,,b", ",a", "all fine!"])
+def test_words_that_are_no_list_of_names_are_a_message_there_too(stdout: str) -> None:
+    assert read(stdout, event=NAMING) == message(stdout)
+
+
+# ---- exit code 2: a denial, always
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "reason"),
+    [
+        ("", "no way\n", "no way"),
+        ("chatter", "line 1\nline 2\n", "line 1\nline 2"),
+        ('{"decision": "allow", "reason": "fine"}', "no way", "no way"),
+        ("because", "", "because"),
+        (DENY, "", "no"),
+        (json.dumps(DENY), "", "no"),
+        ("", "", "Blocked by the hook 'guard'."),
+        ('{"reason": 7}', " \n", "Blocked by the hook 'guard'."),
+    ],
+)
+def test_exit_2_denies_with_stderr_else_stdout_else_the_hook_s_name(
+    stdout: str, stderr: str, reason: str
+) -> None:
+    assert read(stdout, stderr, code=2) == {"decision": "deny", "reason": reason}
+
+
+@pytest.mark.parametrize("event", ["BeforeModel", NAMING, "AfterModel"])
+def test_json_on_stderr_is_no_more_than_the_reason_s_text(event: str) -> None:
+    assert read("", '{"decision": "allow"}', 2, event) == {
+        "decision": "deny",
+        "reason": '{"decision": "allow"}',
+    }
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["continue", "reason", "a"]), inner),
+)
+
+
+@given(JSON.map(json.dumps) | st.text() | st.binary(), st.text() | st.binary())
+def test_exit_2_denies_with_some_reason_whatever_was_printed(stdout: Any, stderr: Any) -> None:
+    if isinstance(stdout, str):
+        stdout = stdout.encode("utf-8", "surrogatepass")
+    if isinstance(stderr, str):
+        stderr = stderr.encode("utf-8", "surrogatepass")
+    output = read(stdout, stderr, code=2)
+    assert output is not None
+    assert output["decision"] == "deny"
+    assert output["reason"]
+
+
+def test_exit_2_may_stop_the_agent_and_tell_the_user_as_well() -> None:
+    said = {"continue": False, "stopReason": "stop", "systemMessage": "m"}
+    edit = {"hookSpecificOutput": {"llm_response": {"text": "fine"}}}
+    assert read(json.dumps({**said, **edit}), "no", 2) == {**said, "decision": "deny", "reason": "no"}
+
+
+@pytest.mark.parametrize("key", ["continue", "stopReason", "systemMessage"])
+def test_exit_2_denies_even_beside_a_key_of_the_wrong_type(key: str) -> None:
+    assert read(json.dumps({key: 5}), "no", 2) == {"decision": "deny", "reason": "no"}
+
+
+# ---- any other end: a failed hook
+
+
+@pytest.mark.parametrize("code", [1, 3, 64, 100, 126, 127, 128, 130, 255])
+@pytest.mark.parametrize("stdout", ["", DENY, "words"])
+def test_any_other_code_is_a_failed_hook_whatever_was_printed(code: int, stdout: str) -> None:
+    with pytest.raises(HookError, match=rf"^exited with code {code}$"):
+        read(stdout, "", code)
+
+
+def test_a_failed_hook_is_told_with_the_start_of_its_stderr() -> None:
+    with pytest.raises(HookError, match=r"^exited with code 1: x{200}$"):
+        read("", "x" * 5000, 1)
+
+
+def test_a_signal_is_a_failed_hook() -> None:
+    with pytest.raises(HookError, match=r"^died of signal 11: boom$"):
+        read(DENY, "boom", -11)
+
+
+# ---- the fields of an output
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("allow", "allow"), ("approve", "allow"), ("deny", "deny"), ("block", "deny"), ("ask", "ask")],
+)
+def test_a_decision_has_several_words(said: str, meant: str) -> None:
+    assert read_output({"decision": said}) == {"decision": meant}
+    output = read_output(
+        {"hookSpecificOutput": {"permissionDecision": said, "permissionDecisionReason": "r"}}
+    )
+    assert output is not None
+    assert (output["decision"], output["reason"]) == (meant, "r")
+
+
+def test_a_decision_of_its_own_outranks_the_permission_s() -> None:
+    output = read_output({"decision": "block", "hookSpecificOutput": {"permissionDecision": "allow"}})
+    assert output is not None
+    assert output["decision"] == "deny"
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [
+        ("decision", "perhaps"),
+        ("decision", ["deny"]),
+        ("reason", 5),
+        ("continue", "false"),
+        ("continue", 0),
+        ("stopReason", {}),
+        ("systemMessage", []),
+        ("suppressOutput", "yes"),
+        ("hookSpecificOutput", "x"),
+        ("hookSpecificOutput.permissionDecision", "perhaps"),
+    ],
+)
+def test_a_known_key_of_the_wrong_type_is_a_failure_that_names_it(key: str, wrong: Any) -> None:
+    head, _, inner = key.partition(".")
+    with pytest.raises(HookError, match=rf"^output\.{key}: "):
+        read(json.dumps({head: {inner: wrong} if inner else wrong}))
+
+
+@pytest.mark.parametrize("key", ["decision", "reason", "continue", "stopReason", "hookSpecificOutput"])
+def test_null_stands_for_a_key_that_is_not_there(key: str) -> None:
+    assert read_output({key: None}) == {}
+
+
+def test_unknown_keys_are_ignored_and_kept() -> None:
+    output = {"x-custom": {"a": [1, 2.5, None]}, "continue_": False}
+    assert read(json.dumps(output)) == output
+
+
+def test_null_within_an_edit_stays_since_it_removes_a_setting() -> None:
+    output = {"hookSpecificOutput": {"llm_request": {"config": {"temperature": None}}}}
+    assert read(json.dumps(output)) == output
+
+
+@pytest.mark.parametrize("value", ["deny", 5, [], [{"decision": "deny"}], True, object])
+def test_a_value_that_is_no_object_is_a_failure(value: Any) -> None:
+    with pytest.raises(HookError, match="where an object or nothing is expected"):
+        read_output(value)
+
+
+def test_a_value_that_is_not_json_is_a_failure() -> None:
+    circle: Output = {}
+    circle["hookSpecificOutput"] = {"llm_request": circle}
+    for value in ({"hookSpecificOutput": {"llm_request": {"config": {"stop": {"a", "b"}}}}}, circle):
+        with pytest.raises(HookError, match="is not JSON"):
+            read_output(value)

@@ -1,0 +1,195 @@
+"""Programs as they really are, well-behaved and not; after each of them nothing is left behind."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from support.programs import MARK, eventually, marked, nothing_left_behind
+
+from hookgate.hooks import HookError
+from hookgate.hooks.output import Ended
+from hookgate.hooks.process import MAX_STDERR, MAX_STDOUT, Program, run_process
+
+MEGABYTE = b"x" * 1_000_000
+
+mark = uuid4().hex
+ENV = {"PATH": os.environ["PATH"], MARK: mark}
+
+
+@pytest.fixture(autouse=True)
+async def _clean() -> AsyncIterator[None]:
+    """Nothing is left behind, and nothing went wrong where only the loop would tell."""
+    troubles: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
+    async with nothing_left_behind(mark):
+        yield
+    assert troubles == []
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+async def run(script: str, stdin: bytes = b"", timeout: float = 10, **more: Any) -> Ended:  # noqa: ASYNC109 - a program's own
+    argv = more.pop("argv", ["/bin/sh", "-c", script])
+    cwd = more.pop("cwd", Path.cwd())
+    return await run_process(Program(argv, more.pop("env", ENV), cwd, timeout, **more), stdin)
+
+
+async def at_once(script: str, stdin: bytes = b"") -> Ended:
+    """Its end, in much less time than any of the sleeps that it leaves behind."""
+    begin = time.monotonic()
+    ended = await run(script, stdin, timeout=60)
+    assert time.monotonic() - begin < 5
+    return ended
+
+
+# ---- how programs end
+
+
+async def test_a_program_is_known_by_its_code_and_what_it_printed() -> None:
+    assert await run("cat; echo oops >&2; exit 3", b"in") == Ended(3, b"in", b"oops\n")
+
+
+async def test_a_program_that_a_signal_kills_has_the_signal_s_number() -> None:
+    assert (await run("kill -SEGV $$")).exit_code == -signal.SIGSEGV
+
+
+async def test_a_missing_program_cannot_be_started() -> None:
+    with pytest.raises(HookError, match=r"^cannot be started: No such file or directory \(/no/such\)$"):
+        await run("", argv=["/no/such"])
+
+
+async def test_a_missing_folder_is_named() -> None:
+    with pytest.raises(HookError, match=r"^cannot be started: No such file or directory \(/no/folder\)$"):
+        await run("true", cwd=Path("/no/folder"))
+
+
+async def test_a_file_that_is_no_program_cannot_be_started(here: Path) -> None:
+    (here / "note.txt").write_text("words")
+    with pytest.raises(HookError, match="cannot be started: Permission denied"):
+        await run("", argv=[str(here / "note.txt")])
+
+
+@pytest.mark.parametrize("wrong", [{"argv": ["/bin/sh", "-c", "echo \0"]}, {"env": {"A=B": "c"}}])
+async def test_what_no_program_can_be_given_fails_like_a_missing_one(wrong: dict[str, Any]) -> None:
+    with pytest.raises(HookError, match="cannot be started: "):
+        await run("", **wrong)
+
+
+# ---- the time limit
+
+
+async def test_a_program_that_ignores_to_be_ended_is_killed_in_time(here: Path) -> None:
+    begin = time.monotonic()
+    with pytest.raises(HookError, match=r"^timed out after 300 ms$"):
+        await run("trap '' TERM INT HUP; echo > ready; while :; do sleep 0.01; done", timeout=0.3)
+    assert time.monotonic() - begin < 3
+    assert (here / "ready").exists(), "the program did not get as far as ignoring anything"
+
+
+async def test_what_a_program_printed_before_its_time_ran_out_is_no_verdict() -> None:
+    with pytest.raises(HookError, match="timed out"):
+        await run('echo \'{"decision": "allow"}\'; sleep 30', timeout=0.1)
+
+
+async def test_a_cancelled_call_takes_its_program_along(here: Path) -> None:
+    call = asyncio.create_task(run("echo > ready; sleep 30 & sleep 30"))
+    await eventually((here / "ready").exists)
+    assert marked(mark)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
+# ---- children of the program
+
+
+async def test_a_grandchild_that_holds_the_pipe_does_not_hold_the_verdict() -> None:
+    assert await at_once("sleep 30 & echo done") == Ended(0, b"done\n", b"")
+
+
+async def test_children_in_the_background_end_with_the_program(here: Path) -> None:
+    await at_once(
+        "(trap '' TERM HUP; echo > ready; sleep 30) >/dev/null 2>&1 & until [ -e ready ]; do :; done"
+    )
+    await eventually(lambda: not marked(mark))
+
+
+async def test_a_child_that_left_the_group_does_not_hold_the_verdict(here: Path) -> None:
+    ended = await at_once("mkfifo f; setsid sh -c 'echo $$ > f; exec sleep 30' & read pid < f; echo $pid")
+    os.kill(int(ended.stdout), signal.SIGKILL)
+
+
+# ---- stdin
+
+
+@pytest.mark.parametrize("script", ["echo ok", "exec <&-; echo ok", "head -c 1 >/dev/null; echo ok"])
+async def test_a_program_need_not_read_its_input(script: str) -> None:
+    assert await run(script, MEGABYTE) == Ended(0, b"ok\n", b"")
+
+
+async def test_a_program_that_reads_gets_all_of_it_and_then_the_end() -> None:
+    assert int((await run("wc -c", MEGABYTE)).stdout) == len(MEGABYTE)
+
+
+async def test_a_program_may_print_while_it_reads() -> None:
+    assert (await run("cat", MEGABYTE)).stdout == MEGABYTE
+
+
+# ---- stdout and stderr
+
+
+async def test_a_program_that_closes_its_outputs_has_not_ended_yet(here: Path) -> None:
+    assert await run("exec >&- 2>&-; sleep 0.05; exit 3") == Ended(3, b"", b"")
+
+
+async def test_what_is_still_in_a_large_pipe_when_the_program_ends_is_not_lost() -> None:
+    lines = "import fcntl, os; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20); os.write(1, b'x' * 500_000)"
+    # The loop gets to read only after the program has ended; it is not reaped by that.
+    asyncio.get_running_loop().call_soon(os.waitid, os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+    assert len((await run("", argv=["python3", "-c", lines])).stdout) == 500_000
+
+
+async def test_a_program_that_prints_without_end_is_stopped() -> None:
+    with pytest.raises(HookError, match=rf"^printed more than {MAX_STDOUT} bytes$"):
+        await run("yes", timeout=60)
+
+
+async def test_the_limit_of_stdout_itself_may_be_printed() -> None:
+    assert len((await run("head -c 5000 /dev/zero", max_stdout=5000)).stdout) == 5000
+    with pytest.raises(HookError, match="printed more than 5000 bytes"):
+        await run("head -c 5001 /dev/zero", max_stdout=5000)
+
+
+async def test_stderr_beyond_its_limit_is_dropped_and_holds_nothing_up() -> None:
+    ended = await run("head -c 3000000 /dev/zero >&2; echo ok")
+    assert (ended.stdout, len(ended.stderr)) == (b"ok\n", MAX_STDERR)
+
+
+async def test_a_character_may_come_in_two_pieces() -> None:
+    assert (await run("printf '\\303'; sleep 0.02; printf '\\251'")).stdout.decode() == "é"
+
+
+# ---- many at once
+
+
+async def test_sixty_four_at_once_lose_nothing() -> None:
+    inputs = [f"{i} ".encode() * 20_000 for i in range(64)]
+    ended = await asyncio.gather(*(run("cat", each) for each in inputs))
+    assert [each.stdout for each in ended] == inputs
+
+
+async def test_one_that_fails_leaves_the_others_alone() -> None:
+    ends = await asyncio.gather(
+        run("echo ok"), run("sleep 30", timeout=0.05), run("yes"), run("echo ok"), return_exceptions=True
+    )
+    assert [type(end) for end in ends] == [Ended, HookError, HookError, Ended]

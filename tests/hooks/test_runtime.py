@@ -1,0 +1,232 @@
+"""Runtime hooks: Python functions in this process, from a module or a file, well-behaved or not."""
+
+import asyncio
+import copy
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.hooks import SESSION, Json, asking, engine, one_group, parallel, sequential, write_file
+
+from hookgate.hooks import Engine, Run, SettingsError, load_settings
+
+DENY = {"decision": "deny", "reason": "no"}
+
+
+def deny(_: Json) -> Json:
+    return DENY
+
+
+async def deny_later(_: Json) -> Json:
+    await asyncio.sleep(0)
+    return DENY
+
+
+class Denying:
+    async def __call__(self, _: Json) -> Json:
+        return await deny_later(_)
+
+
+async def run(action: Callable[..., Any], **config: Any) -> Run:
+    """The one run of a hook, fired with a request of one message."""
+    [run] = (await engine(parallel(action, **config)).fire(asking("hi"), SESSION)).runs
+    return run
+
+
+# ---- what may be a hook
+
+
+@pytest.mark.parametrize("action", [deny, deny_later, Denying(), partial(deny), partial(deny_later)])
+async def test_a_hook_is_anything_to_call_that_gives_an_output_now_or_later(
+    action: Callable[..., Any],
+) -> None:
+    run_of_it = await run(action)
+    assert (run_of_it.output, run_of_it.error) == (DENY, "")
+
+
+async def test_a_hook_that_gives_nothing_says_nothing() -> None:
+    run_of_it = await run(lambda _: None)
+    assert (run_of_it.output, run_of_it.error) == (None, "")
+
+
+async def test_a_function_that_blocks_does_not_block_the_loop() -> None:
+    loop = asyncio.get_running_loop()
+    reached = threading.Event()
+
+    def block(_: Json) -> Json:
+        loop.call_soon_threadsafe(reached.set)  # only a free loop sets it
+        assert reached.wait(5)
+        return DENY
+
+    assert (await run(block)).output == DENY
+
+
+# ---- what fails
+
+
+def divide(_: Json) -> float:
+    return 1 / 0
+
+
+def leave(_: Json) -> None:
+    raise SystemExit(2)
+
+
+async def leave_later(_: Json) -> None:
+    raise SystemExit(2)
+
+
+def find_nothing(_: Json) -> Any:
+    return next(iter([]))
+
+
+def give_up(_: Json) -> None:
+    raise TimeoutError("the database did not answer")
+
+
+@pytest.mark.parametrize(
+    ("action", "error"),
+    [
+        (divide, "raised ZeroDivisionError('division by zero')"),
+        (leave, "raised SystemExit(2)"),
+        (leave_later, "raised SystemExit(2)"),
+        (find_nothing, "raised RuntimeError('the function raised StopIteration')"),
+        (give_up, "raised TimeoutError('the database did not answer')"),
+        (lambda: None, "raised TypeError("),
+        (lambda _: "deny", "gave str where an object or nothing is expected"),
+        (lambda _: [DENY], "gave list where an object or nothing is expected"),
+        (lambda _: {"decision": "never"}, "output.decision: "),
+        (lambda _: {"reason": 5}, "output.reason: "),
+    ],
+)
+async def test_a_hook_that_misbehaves_has_failed_and_nothing_else(
+    action: Callable[..., Any], error: str
+) -> None:
+    run_of_it = await run(action)
+    assert run_of_it.error.startswith(error)
+    assert run_of_it.output is None
+
+
+async def test_a_function_that_takes_too_long_has_failed_while_it_runs_on() -> None:
+    release = threading.Event()
+    try:
+        run_of_it = await run(lambda _: release.wait(30), timeout=30)
+        assert run_of_it.error == "timed out after 30 ms"
+        assert not release.is_set()
+    finally:
+        release.set()
+
+
+async def test_a_coroutine_that_takes_too_long_is_cancelled() -> None:
+    cancelled = asyncio.Event()
+
+    async def wait(_: Json) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    assert (await run(wait, timeout=30)).error == "timed out after 30 ms"
+    assert cancelled.is_set()
+
+
+async def test_a_coroutine_that_refuses_to_be_cancelled_cleanly_has_timed_out_all_the_same() -> None:
+    async def wait(_: Json) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("cleaning up failed")
+
+    assert (await run(wait, timeout=30)).error == "timed out after 30 ms"
+
+
+# ---- the input is the hook's own
+
+
+def ruin(event: Json) -> None:
+    event["llm_request"]["messages"][0]["content"] = "ruined"
+    event["llm_request"]["config"]["stopSequences"].append("ruined")
+    event["session_id"] = "ruined"
+    event["llm_request"].clear()
+
+
+@pytest.mark.parametrize("group", [parallel, sequential])
+async def test_a_hook_that_writes_into_its_input_changes_nothing_for_others(group: Any) -> None:
+    seen: list[Json] = []
+    event = asking("hi", config={"stopSequences": ["end"]})
+    before = copy.deepcopy(event.body)
+    outcome = await engine(group(ruin, seen.append)).fire(event, SESSION)
+    assert outcome.event.body == before
+    assert seen[0]["llm_request"]["messages"] == [{"role": "user", "content": "hi"}]
+    assert seen[0]["llm_request"]["config"] == {"stopSequences": ["end"]}
+    assert seen[0]["session_id"] == SESSION.session_id
+
+
+# ---- loading
+
+
+def load(folder: Path, action: str, name: str = "guard") -> Engine:
+    config = {"type": "runtime", "name": name, "action": action}
+    return Engine(load_settings([write_file(folder, one_group(config), ".gemini/settings.json")]))
+
+
+@pytest.mark.parametrize("target", ["./hooks/guard.py", "hooks/guard.py", "{root}/hooks/guard.py"])
+async def test_a_file_is_found_from_its_project(target: str, tmp_path: Path) -> None:
+    write_file(tmp_path, "def act(event): return {'decision': 'deny'}", "hooks/guard.py")
+    loaded = load(tmp_path, target.format(root=tmp_path) + ":act")
+    assert (await loaded.fire(asking("hi"), SESSION)).verdict.denied
+
+
+async def test_a_module_is_found_by_its_name(tmp_path: Path) -> None:
+    loaded = load(tmp_path, "json:dumps")  # no hook, but a function that every Python has
+    [run_of_it] = (await loaded.fire(asking("hi"), SESSION)).runs
+    assert run_of_it.error == "gave str where an object or nothing is expected"
+
+
+STATEFUL = """
+from __future__ import annotations
+from dataclasses import dataclass
+
+@dataclass
+class Seen:
+    times: int = 0
+
+seen = Seen()
+
+def count(event):
+    seen.times += 1
+
+def tell(event):
+    return {"systemMessage": f"{seen.times} seen"}
+"""
+
+
+async def test_hooks_of_one_file_share_its_globals(tmp_path: Path) -> None:
+    write_file(tmp_path, STATEFUL, "guard.py")
+    configs = [{"type": "runtime", "action": f"./guard.py:{function}"} for function in ("count", "tell")]
+    path = write_file(tmp_path, one_group(*configs, sequential=True))
+    for _ in range(2):  # an engine made anew begins anew
+        outcome = await Engine(load_settings([path])).fire(asking("hi"), SESSION)
+        assert outcome.verdict.system_messages == ("1 seen",)
+
+
+@pytest.mark.parametrize(
+    ("source", "action", "told"),
+    [
+        ("", "./none.py:act", r"\./none\.py cannot be imported: FileNotFoundError\("),
+        ("", "no.such.module:act", r"no\.such\.module cannot be imported: ModuleNotFoundError\("),
+        ("def act(:", "./guard.py:act", r"\./guard\.py cannot be imported: SyntaxError\("),
+        ("1 / 0", "./guard.py:act", r"\./guard\.py cannot be imported: ZeroDivisionError\("),
+        ("def other(event): ...", "./guard.py:act", r"\./guard\.py has no function 'act'"),
+        ("act = 5", "./guard.py:act", r"\./guard\.py has no function 'act'"),
+    ],
+)
+def test_a_hook_that_cannot_be_loaded_is_told_by_file_and_hook(
+    source: str, action: str, told: str, tmp_path: Path
+) -> None:
+    write_file(tmp_path, source, "guard.py")
+    with pytest.raises(SettingsError, match=rf"settings\.json: the runtime hook 'guard': {told}"):
+        load(tmp_path, action)

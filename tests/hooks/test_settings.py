@@ -1,0 +1,218 @@
+"""Settings files: what loads, in which order, and what a user reads when something is wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.hooks import command, one_group, write_file
+
+from hookgate.hooks import Configuration, Engine, SettingsError, load_settings
+from hookgate.hooks.settings import EVENTS, CommandConfig
+
+
+def load(folder: Path, *contents: Any) -> Configuration:
+    """The configuration of several files, highest precedence first."""
+    return load_settings([write_file(folder, content, f"{i}.json") for i, content in enumerate(contents)])
+
+
+def names(configuration: Configuration, event: str = "BeforeModel") -> list[list[str]]:
+    return [[hook.name for hook in group.hooks] for group in configuration.for_event(event)]
+
+
+# ---- what loads
+
+
+def test_groups_and_hooks_keep_their_order(tmp_path: Path) -> None:
+    groups = [{"hooks": [command("a"), command("b")]}, {"hooks": [command("c")], "sequential": True}]
+    loaded = load(tmp_path, {"hooks": {"BeforeModel": groups}})
+    assert names(loaded) == [["a", "b"], ["c"]]
+    assert [group.sequential for group in loaded.for_event("BeforeModel")] == [False, True]
+
+
+def test_every_event_of_the_contract_can_be_configured(tmp_path: Path) -> None:
+    loaded = load(tmp_path, {"hooks": {event: [{"hooks": [command(event)]}] for event in EVENTS}})
+    assert [names(loaded, event) for event in EVENTS] == [[[event]] for event in EVENTS]
+
+
+def test_a_hook_carries_what_its_file_says(tmp_path: Path) -> None:
+    config = command("x", name="mine", timeout=1500, env={"A": "b"}, on_error="deny", description="d")
+    [group] = load(tmp_path, one_group(config)).for_event("BeforeModel")
+    [hook] = group.hooks
+    assert isinstance(hook.config, CommandConfig)
+    assert (hook.name, hook.timeout, hook.config.command) == ("mine", 1.5, "x")
+    assert (hook.config.env, hook.config.on_error, hook.source) == ({"A": "b"}, "deny", tmp_path / "0.json")
+
+
+def test_a_hook_that_says_nothing_more_has_a_minute_and_may_fail(tmp_path: Path) -> None:
+    [group] = load(tmp_path, one_group(command("x"))).for_event("BeforeModel")
+    assert (group.hooks[0].timeout, group.hooks[0].config.on_error) == (60, "allow")
+
+
+def test_keys_that_are_not_for_hooks_are_no_concern_here(tmp_path: Path) -> None:
+    settings = one_group(command("x", matcher="*", future=1), matcher="m") | {"theme": "Dark", "tools": [1]}
+    settings["hooks"]["notifications"] = True
+    assert names(load(tmp_path, settings)) == [["x"]]
+
+
+@pytest.mark.parametrize("settings", [{}, {"hooks": {}}, {"theme": 1}, {"hooks": {"BeforeModel": []}}])
+def test_a_file_without_hooks_has_none(settings: Any, tmp_path: Path) -> None:
+    assert not Engine(load(tmp_path, settings)).listens_to("BeforeModel")
+
+
+def test_no_files_mean_no_hooks() -> None:
+    assert load_settings([]) == Configuration()
+
+
+@pytest.mark.parametrize(("folder", "root"), [(".gemini", "."), (".terminai", "."), ("conf", "conf")])
+def test_hooks_run_in_the_project_around_the_settings_folder(folder: str, root: str, tmp_path: Path) -> None:
+    path = write_file(tmp_path, one_group(command()), f"{folder}/settings.json")
+    [group] = load_settings([path]).for_event("BeforeModel")
+    assert group.hooks[0].root == (tmp_path / root).resolve()
+
+
+# ---- several files
+
+
+def test_files_run_in_the_order_of_their_precedence(tmp_path: Path) -> None:
+    assert names(load(tmp_path, one_group(command("b")), one_group(command("a")))) == [["b"], ["a"]]
+
+
+def test_of_hooks_with_equal_name_and_command_the_higher_file_s_copy_stays(tmp_path: Path) -> None:
+    high = one_group(command("x", name="n", timeout=1))
+    low = one_group(command("x", name="n", timeout=2), command("x", name="other"), command("y", name="n"))
+    loaded = load(tmp_path, high, low)
+    assert names(loaded) == [["n"], ["other", "n"]]
+    assert loaded.for_event("BeforeModel")[0].hooks[0].config.timeout == 1
+
+
+def test_one_command_may_stand_under_two_events(tmp_path: Path) -> None:
+    group = [{"hooks": [command("x")]}]
+    loaded = load(tmp_path, {"hooks": {"BeforeModel": group, "AfterModel": group}})
+    assert names(loaded, "BeforeModel") == names(loaded, "AfterModel") == [["x"]]
+
+
+def test_a_hook_disabled_in_either_section_of_any_file_is_off(tmp_path: Path) -> None:
+    high = {"hooks": {"disabled": ["a"]}, "hooksConfig": {"disabled": ["b"]}}
+    low = one_group(command("1", name="a"), command("2", name="b"), command("3", name="c"))
+    assert names(load(tmp_path, high, low)) == [["c"]]
+    assert names(load(tmp_path, low, {"hooksConfig": {"disabled": ["c", "a"]}})) == [["b"]]
+
+
+def test_a_group_whose_hooks_are_all_disabled_is_gone(tmp_path: Path) -> None:
+    off = {"hooks": {"disabled": ["x"]}}
+    assert not Engine(load(tmp_path, one_group(command("x")), off)).listens_to("BeforeModel")
+
+
+SWITCHES = [("tools", "enableHooks"), ("hooks", "enabled"), ("hooksConfig", "enabled")]
+
+
+@pytest.mark.parametrize(("section", "key"), SWITCHES)
+def test_each_switch_turns_all_hooks_off_from_any_file(section: str, key: str, tmp_path: Path) -> None:
+    hooks = one_group(command("x"))
+    for files in ([hooks, {section: {key: False}}], [{section: {key: False}}, hooks]):
+        assert load(tmp_path, *files) == Configuration()
+    assert names(load(tmp_path, hooks, {section: {key: True}})) == [["x"]]
+
+
+# ---- what is wrong: the file, the place and the remedy
+
+
+HOOK = "hooks.BeforeModel[0].hooks[0]"
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"type": "command"}, f"{HOOK}.command: is missing"),
+        (command(""), f"{HOOK}.command: is empty"),
+        (command(timeout="5"), f"{HOOK}.timeout: has to be a number of milliseconds, without quotes"),
+        (command(timeout=True), f"{HOOK}.timeout: has to be a number of milliseconds, without quotes"),
+        (command(timeout=0), f"{HOOK}.timeout: has to be greater than 0 milliseconds"),
+        (command(on_error="ignore"), f"{HOOK}.on_error: has to be 'allow' or 'deny'"),
+        (command(name=7), f"{HOOK}.name: has to be a string"),
+        (command(env=[]), f"{HOOK}.env: has to be an object"),
+        (command(env={"command": 1}), f"{HOOK}.env.command: has to be a string"),
+        ({"type": "plugin"}, f"{HOOK}.type: there is no hook type 'plugin'; use 'command' or 'runtime'"),
+        ({"command": "x"}, f"{HOOK}.type: is missing; use 'command' or 'runtime'"),
+        ("x", f"{HOOK}: has to be an object"),
+        ({"type": "runtime"}, f"{HOOK}.action: is missing"),
+        *(
+            (
+                {"type": "runtime", "action": action},
+                f"{HOOK}.action: has to be package.module:function or ./file.py:function",
+            )
+            for action in ("module", "module:", ":f", "module:f()", "a:b:c", "m:2")
+        ),
+    ],
+)
+def test_a_wrong_hook_is_told_by_file_place_and_remedy(config: Any, told: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, one_group(config))
+    assert str(caught.value) == f"{tmp_path / '0.json'}: {told}"
+
+
+def test_the_place_counts_groups_and_hooks_from_zero(tmp_path: Path) -> None:
+    groups = [{"hooks": []}, {"hooks": [command("x"), {"type": "command"}]}]
+    with pytest.raises(
+        SettingsError, match=r"1\.json: hooks\.AfterModel\[1\]\.hooks\[1\]\.command: is missing"
+    ):
+        load(tmp_path, {}, {"hooks": {"AfterModel": groups}})
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ([], 'has to hold an object such as {"hooks": {…}}'),
+        ({"hooks": []}, "hooks: has to be an object of events"),
+        ({"hooks": {"BeforeModel": {"hooks": []}}}, "hooks.BeforeModel: has to be a list"),
+        ({"hooks": {"BeforeModel": ["x"]}}, "hooks.BeforeModel[0]: has to be an object"),
+        ({"hooks": {"BeforeModel": [{}]}}, "hooks.BeforeModel[0].hooks: is missing"),
+        (one_group(sequential="yes"), "hooks.BeforeModel[0].sequential: has to be true or false"),
+        ({"hooks": {"disabled": "x"}}, "hooks.disabled: has to be a list of hook names"),
+        ({"hooksConfig": {"disabled": [1]}}, "hooksConfig.disabled: has to be a list of hook names"),
+    ],
+)
+def test_a_wrong_file_is_told_by_file_place_and_remedy(settings: Any, told: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, settings)
+    assert str(caught.value) == f"{tmp_path / '0.json'}: {told}"
+
+
+def test_an_unknown_event_is_told_with_those_that_exist(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"hooks\.BeforModel: there is no such event") as caught:
+        load(tmp_path, one_group(command(), event="BeforModel"))
+    assert all(event in str(caught.value) for event in EVENTS)
+
+
+def test_a_wrong_hook_is_told_even_where_a_lower_file_has_it(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"1\.json"):
+        load(tmp_path, one_group(command()), one_group({"type": "command"}))
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"none\.json: cannot be read: No such file.*; check the path"):
+        load_settings([tmp_path / "none.json"])
+
+
+def test_a_folder_in_place_of_a_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
+        load_settings([tmp_path])
+
+
+def test_broken_json_is_told_by_line_and_column(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"0\.json:2:11: is not valid JSON"):
+        load(tmp_path, '{\n "hooks": }')
+
+
+@pytest.mark.parametrize("text", ['{"a": ' + "[" * 100_000, '{"a": ' + "1" * 5000 + "}"])
+def test_json_that_no_parser_takes_is_told(text: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"0\.json: cannot be read as JSON"):
+        load(tmp_path, text)
+
+
+def test_a_file_of_another_encoding_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(json.dumps({"theme": "é"}, ensure_ascii=False).encode("latin-1"))
+    with pytest.raises(SettingsError, match=r"settings\.json: is not UTF-8; save it as UTF-8"):
+        load_settings([path])

@@ -1,0 +1,144 @@
+"""Request bodies: what is refused, how, and that nothing of it goes upstream."""
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+import pytest
+from support.gateway import running_gateway, says
+from support.wire import KEY, SSE, UNARY, connected, post
+
+from hookgate.proxy import server
+
+HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+TEXT = json.dumps(HI).encode()
+HOOKS = {"BeforeModel": [says()]}
+ZIPPED = gzip.compress(TEXT, mtime=0)  # the same bytes in every test process
+DEEP = b'{"contents": ' + b"[" * 120 + b"]" * 120 + b"}"
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE])
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "not valid JSON"),
+        (TEXT[:-1], "not valid JSON"),
+        (TEXT + b"x", "not valid JSON"),
+        (b"\xef\xbb\xbf" + TEXT, "not valid JSON"),
+        (b'{"contents": [], "temperature": NaN}', "not valid JSON"),
+        (b'{"contents": [{"parts": [{"text": "\\ud800"}]}]}', "not valid JSON"),
+        (b'{"contents": [{"parts": [{"text": "\xff"}]}]}', "not valid JSON"),
+        (b"[" + TEXT + b"]", "JSON object"),
+        (b'"contents"', "JSON object"),
+        (b"null", "JSON object"),
+        (DEEP, "deeper than 100"),
+        (b'{"contents": [], "contents": []}', "'contents' is given twice"),
+        (b'{"contents": [{"parts": [{"text": "a", "te\\u0078t": "b"}]}]}', "'text' is given twice"),
+        (b'{"contents": [{"parts": [{"text" : "a", "text" : "b"}]}]}', "'text' is given twice"),
+        (
+            b'{"systemInstruction": {}, "system_instruction": {}}',
+            "systemInstruction: the field is given twice",
+        ),
+        (b'{"contents": ["hi"]}', "contents[0]: a content has to be an object"),
+    ],
+)
+async def test_a_body_that_can_be_read_in_two_ways_or_none_is_refused(
+    target: str, body: bytes, why: str
+) -> None:
+    async with running_gateway(HOOKS) as gateway:
+        answer = await post(gateway.url, target, body)
+        assert not gateway.recorded
+    assert (answer.status, answer.error["code"], answer.error["status"]) == (400, 400, "INVALID_ARGUMENT")
+    assert why in answer.error["message"]
+    assert answer.error["details"][0]["reason"] == "BODY_REFUSED"
+
+
+async def test_a_body_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_BODY", len(TEXT))
+    async with running_gateway(HOOKS) as gateway:
+        at_the_limit = await post(gateway.url, UNARY, TEXT)
+        over_it = await post(gateway.url, UNARY, TEXT + b" ")
+        assert len(gateway.recorded) == 1
+    assert at_the_limit.status == 200
+    assert (over_it.status, over_it.error["status"]) == (413, "INVALID_ARGUMENT")
+    assert "too large" in over_it.error["message"]
+
+
+async def test_a_bomb_is_refused_by_its_inflated_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_BODY", 100_000)
+    bomb = gzip.compress(b" " * 10_000_000)
+    assert len(bomb) < 100_000
+    async with running_gateway(HOOKS) as gateway:
+        answer = await post(gateway.url, UNARY, bomb, {**KEY, "Content-Encoding": "gzip"})
+        assert not gateway.recorded
+    assert answer.status == 413
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd", "x-gzip", "gzip, gzip", "gzip\r\nContent-Encoding: gzip"])
+async def test_unknown_or_doubled_content_encodings_are_refused(coding: str) -> None:
+    async with running_gateway(HOOKS) as gateway:
+        answer = await post(gateway.url, UNARY, ZIPPED, {**KEY, "Content-Encoding": coding})
+        assert not gateway.recorded
+    assert (answer.status, answer.error["status"]) == (415, "INVALID_ARGUMENT")
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        ("gzip", ZIPPED),
+        ("GZIP", ZIPPED),
+        ("deflate", zlib.compress(TEXT)),
+        ("identity", TEXT),
+    ],
+)
+async def test_compressed_bodies_are_read_and_go_on_uncompressed(coding: str, body: bytes) -> None:
+    async with running_gateway(HOOKS) as gateway:
+        answer = await post(gateway.url, UNARY, body, {**KEY, "Content-Encoding": coding})
+        [request] = gateway.recorded
+    assert (answer.status, request.body) == (200, HI)
+    assert "content-encoding" not in request.headers
+
+
+@pytest.mark.parametrize("body", [b"not gzip at all", ZIPPED[:-12]])
+async def test_a_broken_compressed_body_is_refused(body: bytes) -> None:
+    async with running_gateway(HOOKS) as gateway:
+        answer = await post(gateway.url, UNARY, body, {**KEY, "Content-Encoding": "gzip"})
+        assert not gateway.recorded
+    assert (answer.status, answer.error["status"]) == (400, "INVALID_ARGUMENT")
+
+
+async def test_a_chunked_body_is_read() -> None:
+    chunked = b"%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n" % (5, TEXT[:5], len(TEXT) - 5, TEXT[5:])
+    async with running_gateway(HOOKS) as gateway:
+        answer = await post(gateway.url, UNARY, chunked, {**KEY, "Transfer-Encoding": "chunked"})
+        assert gateway.recorded[0].body == HI
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        b"POST %s HTTP/1.1\r\nHost: x\r\nX-A: 1\r\n folded\r\nContent-Length: 2\r\n\r\n{}",
+        b"POST %s HTTP/1.1\r\nHost : x\r\nContent-Length: 2\r\n\r\n{}",
+        b"POST %s x HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+    ],
+    ids=["two framings", "two lengths", "folding", "space before colon", "space in target"],
+)
+async def test_what_is_not_clean_http_is_refused_in_the_same_shape(request_bytes: bytes) -> None:
+    async with running_gateway(HOOKS) as gateway, connected(gateway.url) as wire:
+        await wire.write(request_bytes % UNARY.encode())
+        answer = await wire.answer()
+        assert (answer.status, answer.error["code"], answer.error["status"]) == (400, 400, "INVALID_ARGUMENT")
+        assert await wire.ended()
+        assert not gateway.recorded
+
+
+async def test_a_connection_serves_the_next_call_after_a_refused_body() -> None:
+    async with running_gateway(HOOKS) as gateway, connected(gateway.url) as wire:
+        await wire.post(UNARY, b"{")
+        assert (await wire.answer()).status == 400
+        await wire.post(UNARY, HI)
+        assert (await wire.answer()).status == 200

@@ -1,0 +1,186 @@
+"""The `hookgate` command: what it says and how it ends when something is wrong with how it was started."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.gateway import write_settings
+from support.program import Ended, environment, run, serving
+from support.wire import SSE, UNARY, ask, post
+
+from hookgate.proxy import __version__
+from hookgate.proxy.cli import main
+
+HI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+FREE = ("--listen", "127.0.0.1:0")
+DENY = {"type": "command", "command": "echo 'No.' >&2; exit 2"}
+
+Here = Callable[..., Ended]
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Here:
+    """Runs a command in this process, which is quicker; for commands that end before they start anything."""
+    for name in ("HOOKGATE_LISTEN", "HOOKGATE_UPSTREAM", "HOOKGATE_HOOKS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run_here(*arguments: str) -> Ended:
+        try:
+            code = main(arguments)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        return Ended(code, *capsys.readouterr())
+
+    return run_here
+
+
+async def test_it_tells_its_version() -> None:
+    ended = await run("--version")
+    assert (ended.code, ended.out) == (0, f"hookgate {__version__}\n")
+
+
+def test_its_help_names_the_commands_and_every_option(here: Here) -> None:
+    overview = here("--help").out
+    assert all(command in overview for command in ("serve", "upstream", "demo"))
+    options = here("serve", "--help").out
+    for name in ("listen", "upstream", "hooks"):
+        assert f"--{name}" in options
+        assert f"HOOKGATE_{name.upper()}" in options
+
+
+@pytest.mark.parametrize("arguments", [(), ("reverse",), ("serve", "--port", "1"), ("demo", "--fast")])
+def test_a_command_line_it_does_not_know_is_a_usage_error(arguments: tuple[str, ...], here: Here) -> None:
+    ended = here(*arguments)
+    assert (ended.code, ended.err.startswith("usage: hookgate")) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "address", ["8787", "localhost", "localhost:", "localhost:x", "localhost:65536", "h:-1"]
+)
+def test_a_listen_address_that_is_none_is_a_usage_error(address: str, here: Here) -> None:
+    ended = here("serve", "--listen", address)
+    assert ended.code == 2
+    assert f"{address!r} is not HOST:PORT" in ended.err
+
+
+async def test_the_environment_is_checked_like_the_command_line() -> None:
+    ended = await run("serve", env={"HOOKGATE_LISTEN": "8787"})
+    assert ended.code == 2
+    assert "is not HOST:PORT" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "remedy"),
+    [
+        ("{", "settings.json:1:2: ", "not valid JSON"),
+        ("[]", "settings.json: ", "has to hold an object"),
+        ('{"hooks": {"BeforeModle": []}}', "settings.json: hooks.BeforeModle: ", "use one of SessionStart, "),
+        (
+            '{"hooks": {"BeforeModel": [{"hooks": [{"type": "command"}]}]}}',
+            "hooks.BeforeModel[0].hooks[0].command: ",
+            "is missing",
+        ),
+    ],
+)
+def test_a_wrong_settings_file_is_one_line_with_place_and_remedy(
+    text: str, place: str, remedy: str, tmp_path: Path, here: Here
+) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text(text)
+    ended = here("serve", *FREE, "--hooks", str(file))
+    assert ended.code == 1
+    assert ended.complaint.startswith(f"hookgate: {tmp_path}")
+    assert place in ended.complaint
+    assert remedy in ended.complaint
+
+
+async def test_a_settings_file_that_is_not_there_is_named() -> None:
+    ended = await run("serve", *FREE, "--hooks", "/no/such/settings.json")
+    assert (ended.code, ended.complaint) == (
+        1,
+        "hookgate: /no/such/settings.json: cannot be read: No such file or directory; check the path",
+    )
+
+
+@pytest.mark.parametrize(
+    "upstream", ["localhost:80", "http://u:p@host", "http://host?", "http://host:99999", ""]
+)
+def test_an_upstream_that_is_no_base_url_is_one_line(upstream: str, here: Here) -> None:
+    ended = here("serve", *FREE, "--upstream", upstream)
+    assert ended.code == 1
+    assert ended.complaint.startswith("hookgate: ")
+
+
+@pytest.mark.parametrize("command", ["serve", "upstream"])
+async def test_a_port_in_use_is_one_line_that_names_it(command: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = await run(command, "--listen", f"127.0.0.1:{port}")
+    assert ended.code == 1
+    assert str(port) in ended.complaint
+    assert "address already in use" in ended.complaint
+
+
+def test_a_wrong_script_is_one_line_with_place_and_remedy(tmp_path: Path, here: Here) -> None:
+    script = tmp_path / "script.json"
+    script.write_text('{"rules": [{"answer": {"chunks": 1}}]}')
+    ended = here("upstream", "--script", str(script))
+    assert ended.code == 1
+    assert f"{script}: rules[0].answer.chunks: " in ended.complaint
+    assert "docs/embedded-upstream.md" in ended.complaint
+
+
+# ---- serving
+
+
+async def test_it_serves_between_a_client_and_the_upstream() -> None:
+    async with (
+        serving("upstream") as upstream,
+        serving("serve", *FREE, "--upstream", upstream.url) as gateway,
+    ):
+        assert "no hooks: calls are copied through" in gateway.log
+        assert upstream.url in gateway.log
+        health = await ask(gateway.url, "GET", "/healthz")
+        answer = await post(gateway.url, UNARY, HI)
+    assert (health.status, health.json) == (200, {"status": "ok"})
+    assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "You said: hi"}]
+
+
+async def test_several_settings_files_are_all_in_force(tmp_path: Path) -> None:
+    files = []
+    for name, event in (("a", "BeforeModel"), ("b", "AfterModel")):
+        (tmp_path / name).mkdir()
+        files.append(str(write_settings(tmp_path / name, {event: [DENY]})))
+    async with serving("serve", *FREE, "--hooks", *files) as gateway:
+        assert "hooks: BeforeModel 1, AfterModel 1" in gateway.log
+        assert (await post(gateway.url, SSE, HI)).error["message"] == "No."
+
+
+async def test_the_environment_can_say_it_all(tmp_path: Path) -> None:
+    file = write_settings(tmp_path, {"AfterModel": [DENY]})
+    async with serving("upstream") as upstream:
+        env = {
+            "HOOKGATE_LISTEN": "127.0.0.1:0",
+            "HOOKGATE_UPSTREAM": upstream.url,
+            "HOOKGATE_HOOKS": f"{file}:{file}",
+        }
+        async with serving("serve", env=env) as gateway:
+            assert "hooks: AfterModel 1" in gateway.log
+            assert (await post(gateway.url, UNARY, HI)).error["message"] == "No."
+        async with serving("serve", "--upstream", "http://127.0.0.1:1", env=env) as other:
+            assert (await post(other.url, UNARY, HI)).status == 502  # the command line outranks it
+
+
+async def test_a_server_never_loads_the_sdk() -> None:
+    check = (
+        "import sys, hookgate.proxy.cli, hookgate.proxy.commands; "
+        "print(sorted(m for m in sys.modules if m.split('.')[0] in ('google', 'rich', 'prometheus_client')))"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", check, env=environment(), stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert (process.returncode, out.decode()) == (0, "[]\n")

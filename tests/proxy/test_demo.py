@@ -1,0 +1,55 @@
+"""`hookgate demo`: five scenes that are checked, and a failure that is told as one."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.gateway import running_gateway
+from support.program import run
+
+from hookgate.proxy import demo
+from hookgate.proxy.demo import scenes, stage
+from hookgate.proxy.embedded import EmbeddedUpstream
+
+
+async def test_it_plays_five_scenes_and_all_their_checks_hold() -> None:
+    ended = await run("demo", env={"GEMINI_API_KEY": "", "HTTP_PROXY": "http://127.0.0.1:1"})
+    assert (ended.code, ended.err) == (0, "")
+    titles = [line for line in ended.out.splitlines() if line[:2] in ("1.", "2.", "3.", "4.", "5.", "6.")]
+    assert len(titles) == 5
+    assert ended.out.count("   ok     ") >= 10
+    assert "FAILED" not in ended.out
+    assert "All 5 scenes went as they should." in ended.out
+
+
+async def test_it_prints_plain_text_into_a_pipe() -> None:
+    ended = await run("demo", env={"TERM": "xterm-256color"})
+    assert "\x1b" not in ended.out
+    assert "not a model" in ended.out.splitlines()[0]
+
+
+async def test_a_check_that_fails_is_shown_and_makes_the_demo_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = scenes.SCENES[0]
+
+    async def play(agent: Any, upstream: EmbeddedUpstream) -> scenes.Shown:
+        return replace(await plain.play(agent, upstream), checks={"this cannot be": False, "this is": True})
+
+    monkeypatch.setattr(stage, "SCENES", (replace(plain, play=play),))
+    async with running_gateway() as gateway:
+        code = await stage.play(gateway.url, EmbeddedUpstream(gateway.upstream_url, gateway.recorded))
+    out = capsys.readouterr().out
+    assert code == 1
+    assert "FAILED this cannot be" in out
+    assert "1 checks failed" in out
+    assert "as they should" not in out
+
+
+async def test_scenes_without_their_hooks_fail() -> None:
+    async with running_gateway() as gateway:
+        assert await stage.play(gateway.url, EmbeddedUpstream(gateway.upstream_url, gateway.recorded)) == 1
+
+
+async def test_the_demo_uses_the_examples_that_users_are_shown() -> None:
+    assert (demo._examples() / "settings.json").is_file()

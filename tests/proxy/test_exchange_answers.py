@@ -1,0 +1,192 @@
+"""What comes back of a judged call: the upstream's own bytes, or what hooks made of them."""
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+from support.gateway import gateway_before, listens, running_gateway, runs, says
+from support.wire import SSE, STREAM, UNARY, Answer, ask, ok, peer, post, response
+
+HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi there my old friend"}]}]}
+WATCHED: dict[str, Any] = {"BeforeModel": [says()], "BeforeToolSelection": [says()], "AfterModel": [says()]}
+EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["unary", "sse", "array"])
+STREAMS = pytest.mark.parametrize("target", [SSE, STREAM], ids=["sse", "array"])
+
+CALL = {"functionCall": {"name": "f", "args": {"secret": "in the call"}}, "thoughtSignature": "c2ln"}
+THOUGHT = {"text": "a secret thought", "thought": True, "thoughtSignature": "dGg="}
+ODD = '{"candidates": [{"content": {"parts": [{"text": "a secret"}]}}], "n": 18446744073709551616, "o":{ }}'
+
+
+def hide(event: dict[str, Any]) -> dict[str, Any]:
+    """An AfterModel hook that masks a word and hands everything back, as a hook of the documents would."""
+    shown = event["llm_response"]
+    for candidate in shown["candidates"]:
+        content = candidate["content"]
+        content["parts"] = [part.replace("secret", "******") for part in content["parts"]]
+    return {"hookSpecificOutput": {"llm_response": shown}}
+
+
+HIDING = {"AfterModel": [runs(hide)]}
+
+
+def bodies(answer: Answer, target: str) -> list[Any]:
+    """The responses in an answer of any framing."""
+    if target == SSE:
+        return answer.events
+    return answer.json if target == STREAM else [answer.json]
+
+
+def parts(answer: Answer, target: str) -> list[Any]:
+    return [p for body in bodies(answer, target) for p in body["candidates"][0]["content"]["parts"]]
+
+
+# ---- unchanged
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("hooks", [{}, WATCHED], ids=["without hooks", "with hooks"])
+async def test_an_answer_nobody_changes_is_the_upstreams_byte_for_byte(target: str, hooks: Any) -> None:
+    async with running_gateway(hooks) as gateway:
+        through = await post(gateway.url, target, HI)
+        direct = await post(gateway.upstream_url, target, HI)
+    assert (through.status, through.body, through.complete) == (200, direct.body, True)
+    assert through.headers["content-type"] == direct.headers["content-type"]
+
+
+@pytest.mark.parametrize(
+    ("target", "body"),
+    [
+        (UNARY, ODD.encode()),
+        (SSE, b": hello\r\n\r\nid: 1\nevent: x\ndata:" + ODD.encode() + b"\n\ndata: {}\r\n\r\n"),
+        (STREAM, b"[ " + ODD.encode() + b"\r\n,\r\n{ }\n]\n"),
+    ],
+    ids=["unary", "sse", "array"],
+)
+async def test_odd_spellings_of_the_upstream_survive_as_well(target: str, body: bytes) -> None:
+    async with peer(ok(body)) as upstream, gateway_before(upstream.url, WATCHED) as url:
+        assert (await post(url, target, HI)).body == body
+
+
+@pytest.mark.parametrize("verb", ["countTokens", "embedContent"])
+async def test_what_generates_nothing_passes_unjudged(verb: str) -> None:
+    seen: list[Any] = []
+    hooks = {event: [listens(seen)] for event in WATCHED}
+    body = HI if verb == "countTokens" else {"content": HI["contents"][0]}
+    async with running_gateway(hooks) as gateway:
+        through = await post(gateway.url, f"/v1/models/m:{verb}", body)
+        direct = await post(gateway.upstream_url, f"/v1/models/m:{verb}", body)
+    assert (through.status, through.body) == (200, direct.body)
+    assert seen == []
+
+
+async def test_models_are_listed_as_the_upstream_lists_them() -> None:
+    async with running_gateway(WATCHED) as gateway:
+        through = await ask(gateway.url, "GET", "/s/abc/v1beta/models?pageSize=2")
+        direct = await ask(gateway.upstream_url, "GET", "/v1beta/models?pageSize=2")
+    assert (through.status, through.body) == (200, direct.body)
+    assert len(through.json["models"]) == 2
+
+
+async def test_what_nobody_judges_stays_compressed_as_it_came() -> None:
+    packed = gzip.compress(b'{"totalTokens": 3}')
+    async with (
+        peer(ok(packed, **{"Content-Encoding": "gzip"})) as upstream,
+        gateway_before(upstream.url) as url,
+    ):
+        answer = await post(url, "/v1/models/m:countTokens", HI, {"Accept-Encoding": "gzip"})
+    assert (answer.body, answer.headers["content-encoding"]) == (packed, "gzip")
+    assert b"accept-encoding: gzip\r\n" in upstream.heard[0].lower()
+
+
+# ---- edited
+
+
+@EVERY_WAY
+async def test_a_redaction_changes_texts_and_nothing_else(target: str) -> None:
+    answer = {"chunks": [[THOUGHT], "the secret ", [{"text": "is out"}, CALL]]}
+    async with running_gateway(HIDING, {"rules": [{"answer": answer}]}) as gateway:
+        edited = await post(gateway.url, target, HI)
+        original = await post(gateway.upstream_url, target, HI)
+    expected = json.loads(json.dumps(bodies(original, target)).replace("a secret", "a ******"))
+    expected = json.loads(json.dumps(expected).replace("the secret", "the ******"))
+    assert bodies(edited, target) == expected
+    assert CALL in parts(edited, target)
+    assert {**THOUGHT, "text": "a ****** thought"} in parts(edited, target)
+
+
+@STREAMS
+async def test_events_without_the_secret_keep_their_bytes(target: str) -> None:
+    script = {"rules": [{"answer": {"chunks": ["one ", "secret ", "three"]}}]}
+    async with running_gateway(HIDING, script) as gateway:
+        edited = await post(gateway.url, target, HI)
+        original = await post(gateway.upstream_url, target, HI)
+    between = b"\r\n\r\n" if target == SSE else b"\r\n,\r\n"
+    first, _, third = original.body.split(between, 2)
+    assert [p["text"] for p in parts(edited, target)] == ["one ", "****** ", "three"]
+    assert edited.body.startswith(first)
+    assert edited.body.endswith(between + third)
+
+
+# ---- what the upstream may do
+
+
+@EVERY_WAY
+async def test_a_compressed_answer_is_judged_although_none_was_asked_for(target: str) -> None:
+    event = b'{"candidates":[{"content":{"parts":[{"text":"a secret"}]}}]}'
+    framed = {UNARY: event, SSE: b"data: " + event + b"\n\n", STREAM: b"[" + event + b"]"}[target]
+    packed = ok(gzip.compress(framed), **{"Content-Encoding": "gzip"})
+    async with peer(packed) as upstream, gateway_before(upstream.url, HIDING) as url:
+        answer = await post(url, target, HI, {"Accept-Encoding": "gzip, deflate, br"})
+    assert b"\r\naccept-encoding: identity\r\n" in upstream.heard[0].lower()
+    assert "content-encoding" not in answer.headers
+    assert parts(answer, target) == [{"text": "a ******"}]
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("status", [400, 429, 500, 503])
+async def test_an_upstream_error_passes_as_it_came_without_hooks(target: str, status: int) -> None:
+    seen: list[Any] = []
+    body = b'{ "error": {"code": %d, "message": "try later", "details": []} }' % status
+    error = response(status, body, {"Content-Type": "application/json", "Retry-After": "7"})
+    async with peer(error) as upstream, gateway_before(upstream.url, {"AfterModel": [listens(seen)]}) as url:
+        answer = await post(url, target, HI)
+    assert (answer.status, answer.body, answer.headers["retry-after"]) == (status, body, "7")
+    assert seen == []
+
+
+async def test_an_error_that_is_not_json_passes_as_it_came() -> None:
+    error = response(503, b"<html>down</html>", {"Content-Type": "text/html"})
+    async with peer(error) as upstream, gateway_before(upstream.url, WATCHED) as url:
+        answer = await post(url, SSE, HI)
+    assert (answer.status, answer.body) == (503, b"<html>down</html>")
+    assert answer.headers["content-type"] == "text/html"
+
+
+@EVERY_WAY
+async def test_an_error_within_an_answer_passes_on(target: str) -> None:
+    seen: list[Any] = []
+    error = b'{"error": {"code": 503, "message": "overloaded"}}'
+    event = b'{"candidates": [{"content": {"parts": [{"text": "so far"}]}}]}'
+    sse = b"data: " + event + b"\r\n\r\ndata: " + error + b"\r\n\r\n"
+    body = {UNARY: error, SSE: sse, STREAM: b"[" + event + b",\r\n" + error + b"]"}[target]
+    async with (
+        peer(ok(body)) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [listens(seen)]}) as url,
+    ):
+        answer = await post(url, target, HI)
+    assert (answer.status, answer.body) == (200, body)
+    assert len(seen) == (0 if target == UNARY else 1)
+
+
+async def test_an_error_does_not_smuggle_an_answer_past_the_hooks() -> None:
+    body = b'{"error": {}, "candidates": [{"content": {"parts": [{"text": "a secret"}]}}]}'
+    async with peer(ok(body)) as upstream, gateway_before(upstream.url, HIDING) as url:
+        answer = await post(url, UNARY, HI)
+    assert parts(answer, UNARY) == [{"text": "a ******"}]
+
+
+async def test_a_stream_without_any_event_ends_as_an_empty_one() -> None:
+    async with peer(ok(b"", "text/event-stream")) as upstream, gateway_before(upstream.url, WATCHED) as url:
+        answer = await post(url, SSE, HI)
+    assert (answer.status, answer.body, answer.complete) == (200, b"", True)

@@ -1,0 +1,174 @@
+"""Slow hooks: what goes out before they have decided, and how their verdict is told after that."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from support.gateway import running_gateway, runs, says
+from support.wire import SSE, STREAM, UNARY, Wire, connected
+
+from hookgate.proxy.reply import Patience
+
+HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi there my friend"}]}]}
+STREAMS = pytest.mark.parametrize("target", [SSE, STREAM], ids=["sse", "array"])
+IMPATIENT = Patience(headers=0.05, silence=0.05)
+DENY = {"decision": "deny", "reason": "Not in this house."}
+TWO_EVENTS = {"rules": [{"answer": {"chunks": ["one", "two"]}}]}
+REDACT = {"hookSpecificOutput": {"llm_response": {"text": "**"}}}
+
+
+def waits(for_it: asyncio.Event, output: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A hook that says what it has to say when the event is set."""
+
+    async def action(_: dict[str, Any]) -> dict[str, Any] | None:
+        await for_it.wait()
+        return output
+
+    return runs(action)
+
+
+async def kept_alive(wire: Wire, times: int = 3) -> None:
+    """The headers of a 200, then nothing but keep-alives."""
+    status, headers = await wire.head()
+    assert status == 200
+    assert headers["x-accel-buffering"] == "no"
+    for _ in range(times):
+        assert await wire.chunk() == b"\r\n"
+
+
+async def rest(wire: Wire) -> bytes:
+    body = b""
+    while chunk := await wire.chunk():
+        body += chunk
+    return body
+
+
+def texts(body: bytes, target: str) -> list[str]:
+    """The texts of a body as clients read it, keep-alives included."""
+    if target == SSE:
+        events = [json.loads(line.removeprefix(b"data: ")) for line in body.split(b"\r\n") if line]
+    else:
+        events = json.loads(body)
+    assert events[-1]["candidates"][0]["finishReason"] == "STOP"
+    return [event["candidates"][0]["content"]["parts"][0]["text"] for event in events]
+
+
+@STREAMS
+@pytest.mark.parametrize("event", ["BeforeModel", "BeforeToolSelection", "AfterModel"])
+async def test_a_denial_after_the_headers_had_to_go_is_told_as_text(target: str, event: str) -> None:
+    decided = asyncio.Event()
+    async with (
+        running_gateway({event: [waits(decided, DENY)]}, patience=IMPATIENT) as gateway,
+        connected(gateway.url) as wire,
+    ):
+        await wire.post(target, HI)
+        await kept_alive(wire)
+        decided.set()
+        assert texts(b"\r\n" + await rest(wire), target) == ["Not in this house."]
+
+
+@STREAMS
+@pytest.mark.parametrize(
+    ("event", "output", "expected"),
+    [
+        ("BeforeModel", None, ["one", "two"]),
+        ("BeforeModel", {"continue": False, "stopReason": "Enough."}, ["Enough."]),
+        ("BeforeModel", {"hookSpecificOutput": {"llm_response": {"text": "Mine."}}}, ["Mine."]),
+        ("AfterModel", REDACT, ["**", "**"]),
+    ],
+    ids=["allow", "stop", "synthetic", "redact"],
+)
+async def test_any_other_verdict_is_told_as_ever(
+    target: str, event: str, output: Any, expected: list[str]
+) -> None:
+    decided = asyncio.Event()
+    async with (
+        running_gateway({event: [waits(decided, output)]}, TWO_EVENTS, IMPATIENT) as gateway,
+        connected(gateway.url) as wire,
+    ):
+        await wire.post(target, HI)
+        await kept_alive(wire)
+        decided.set()
+        found = texts(b"\r\n" + await rest(wire), target)
+        assert found == expected
+
+
+@STREAMS
+async def test_silence_of_the_upstream_is_broken_too(target: str) -> None:
+    script = {"rules": [{"answer": {"chunks": ["one", "two"], "chunk_delay_ms": 60_000}}]}
+    async with (
+        running_gateway({"AfterModel": [says()]}, script, IMPATIENT) as gateway,
+        connected(gateway.url) as wire,
+    ):
+        await wire.post(target, HI)
+        assert (await wire.head())[0] == 200
+        assert b"one" in await wire.chunk()
+        for _ in range(3):
+            assert await wire.chunk() == b"\r\n"
+
+
+async def test_an_upstream_error_after_the_headers_is_told_as_text() -> None:
+    decided = asyncio.Event()
+    script = {"rules": [{"answer": {"error": {"status": 429, "message": "quota"}}}]}
+    async with (
+        running_gateway({"BeforeModel": [waits(decided)]}, script, IMPATIENT) as gateway,
+        connected(gateway.url) as wire,
+    ):
+        await wire.post(SSE, HI)
+        await kept_alive(wire)
+        decided.set()
+        [text] = texts(await rest(wire), SSE)
+    assert "429" in text
+    assert "quota" in text
+
+
+@pytest.mark.parametrize("output", [None, DENY], ids=["allow", "deny"])
+async def test_a_call_that_does_not_stream_waits_for_the_verdict(output: Any) -> None:
+    decided = asyncio.Event()
+    # A stream beside it shows that there was time enough for keep-alives.
+    hooks = {"BeforeModel": [waits(decided, output)]}
+    async with (
+        running_gateway(hooks, patience=IMPATIENT) as gateway,
+        connected(gateway.url) as unary,
+        connected(gateway.url) as stream,
+    ):
+        await unary.post(UNARY, HI)
+        await stream.post(SSE, HI)
+        await kept_alive(stream, times=2)
+        decided.set()
+        answer = await unary.answer()
+        await rest(stream)
+    assert answer.status == (403 if output else 200)
+    assert answer.body.startswith(b"{")
+
+
+@STREAMS
+async def test_keep_alives_end_with_the_answer(target: str) -> None:
+    async def wait_if_told(event: dict[str, Any]) -> None:
+        if "wait" in event["llm_request"]["messages"][0]["content"]:
+            await asyncio.Event().wait()
+
+    slow = {"contents": [{"role": "user", "parts": [{"text": "wait"}]}]}
+    async with (
+        running_gateway({"BeforeModel": [runs(wait_if_told)]}, patience=IMPATIENT) as gateway,
+        connected(gateway.url) as wire,
+        connected(gateway.url) as clock,
+    ):
+        await wire.post(target, HI)
+        first = await wire.answer()
+        await clock.post(target, slow)
+        await kept_alive(clock)  # time enough for a stray one on the other connection
+        await wire.post(target, HI)
+        again = await wire.answer()
+    assert (again.status, again.body) == (200, first.body)
+
+
+@STREAMS
+async def test_a_denial_before_the_headers_had_to_go_is_an_error(target: str) -> None:
+    async with (
+        running_gateway({"BeforeModel": [says(DENY)]}, patience=Patience()) as gateway,
+        connected(gateway.url) as wire,
+    ):
+        await wire.post(target, HI)
+        assert (await wire.answer()).status == 403

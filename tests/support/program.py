@@ -1,0 +1,100 @@
+"""The `hookgate` command as a user starts it: a process of its own."""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+COMMAND = (sys.executable, "-m", "hookgate.proxy")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The one line it printed on stderr, and nowhere a traceback."""
+        assert self.out == ""
+        assert self.err.count("\n") == 1, self.err
+        return self.err.strip()
+
+
+def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment without hookgate's own settings, and with the changes."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOOKGATE_")}
+    return {**kept, **(changes or {})}
+
+
+async def run(*arguments: str, env: Mapping[str, str] | None = None) -> Ended:
+    """Run a command to its end."""
+    process = await _start(arguments, env)
+    try:
+        async with asyncio.timeout(30):
+            out, err = await process.communicate()
+    finally:
+        await _end(process)
+    return Ended(process.returncode or 0, out.decode(), err.decode())
+
+
+class Server:
+    """A command that serves until it is interrupted; `url` is where it says it listens."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.log = ""
+        self.url = ""
+
+    async def started(self) -> None:
+        while not (found := re.search(r"http://127\.0\.0\.1:[1-9]\d*(?!.*upstream \(not)", self.log)):
+            assert await self.next_line(), f"it ended instead of starting: {self.log}"
+        self.url = found[0]
+
+    async def next_line(self) -> str:
+        """One more line of its log; empty at its end."""
+        assert self._process.stderr
+        line = (await self._process.stderr.readline()).decode()
+        self.log += line
+        return line
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    async def ended(self) -> int:
+        """Its exit code, once it has ended by itself."""
+        while await self.next_line():
+            pass
+        return await self._process.wait()
+
+
+@asynccontextmanager
+async def serving(*arguments: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Server]:
+    """A serving command, up and listening; nothing may take longer than twenty seconds."""
+    process = await _start(arguments, env)
+    server = Server(process)
+    try:
+        async with asyncio.timeout(20):
+            await server.started()
+            yield server
+    finally:
+        await _end(process)
+
+
+async def _start(arguments: tuple[str, ...], env: Mapping[str, str] | None) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        *COMMAND, *arguments, env=environment(env), stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+    )
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.kill()
+        await process.communicate()
