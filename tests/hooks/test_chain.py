@@ -234,20 +234,25 @@ async def calls_of(event: BeforeModel, **acts: Act) -> Counter[str]:
     return calls
 
 
-async def test_edits_of_different_things_run_no_hook_again() -> None:
-    calls = await calls_of(
-        asking("hi", config={"seed": 1, "topK": 2}),
-        text=partial(adding, "a"),
-        seed=partial(counting, "seed"),
-        top_k=partial(counting, "topK"),
-        model=partial(naming, "x"),
-    )
-    assert set(calls.values()) == {1}
+async def test_a_guard_sees_what_an_earlier_hook_put_in() -> None:
+    def guard(event: Json) -> Json | None:
+        found = any("card" in message["content"] for message in event["llm_request"]["messages"])
+        return {"decision": "deny", "reason": "a card"} if found else None
+
+    outcome = await engine(parallel(partial(adding, " card"), guard)).fire(asking("hi"), SESSION)
+    assert (outcome.verdict.denied, outcome.verdict.reason) == (True, "a card")
+    outcome = await engine(parallel(Redactor("card"), guard)).fire(asking("my card"), SESSION)
+    assert not outcome.verdict.denied
+
+
+async def test_hooks_before_the_first_edit_run_once() -> None:
+    calls = await calls_of(asking("hi"), look=lambda _: None, edit=partial(adding, "a"))
+    assert calls == {"look": 1, "edit": 1}
 
 
 async def test_hooks_that_give_back_their_whole_input_edit_nothing_and_run_once() -> None:
     event = asking("hi", config={"temperature": 1.0, "stopSequences": ["end"]})
-    calls = await calls_of(event, edit=partial(adding, "a"), echo=partial(echoing, ""), none=lambda _: None)
+    calls = await calls_of(event, echo=partial(echoing, ""), again=partial(echoing, ""), none=lambda _: None)
     assert set(calls.values()) == {1}
     outcome = await engine(parallel(partial(echoing, ""), partial(echoing, ""))).fire(event, SESSION)
     assert outcome.event.body is event.body

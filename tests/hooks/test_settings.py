@@ -205,6 +205,15 @@ def test_broken_json_is_told_by_line_and_column(tmp_path: Path) -> None:
         load(tmp_path, '{\n "hooks": }')
 
 
+def test_a_key_given_twice_is_told_since_the_first_would_be_lost(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"0\.json: the key 'BeforeModel' is given twice"):
+        load(tmp_path, '{"hooks": {"BeforeModel": [], "BeforeModel": []}}')
+
+
+def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
+    assert names(load(tmp_path, "\ufeff" + json.dumps(one_group(command("x"))))) == [["x"]]
+
+
 @pytest.mark.parametrize("text", ['{"a": ' + "[" * 100_000, '{"a": ' + "1" * 5000 + "}"])
 def test_json_that_no_parser_takes_is_told(text: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"0\.json: cannot be read as JSON"):

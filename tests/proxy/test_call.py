@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hookgate.hooks import Verdict
-from hookgate.proxy.call import DENIED, STOPPED, Call, call_of, told
+from hookgate.proxy.call import DENIED, NOT_JSON, STOPPED, Call, call_of, told
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routes import Route, match
 
@@ -77,9 +77,17 @@ def test_a_stop_is_an_error_where_json_was_asked_for(body: dict[str, Any]) -> No
     assert (answer.code, answer.message) == (403, "Enough.")
 
 
-@pytest.mark.parametrize("body", [USERS_TURN, TOOL_TURN, USERS_JSON_TURN])
+@pytest.mark.parametrize("body", [USERS_TURN, TOOL_TURN])
 def test_a_hooks_own_answer_is_given_whatever_else_was_said(body: dict[str, Any]) -> None:
     assert told(SYNTHETIC, "BeforeModel", call(body)) == spoken("Mine.")
+
+
+def test_a_hooks_own_answer_to_a_call_for_json_has_to_be_json() -> None:
+    answer = told(SYNTHETIC, "BeforeModel", call(USERS_JSON_TURN))
+    assert isinstance(answer, ApiError)
+    assert (answer.code, answer.message) == (403, NOT_JSON)
+    fitting = Verdict(llm_response={"text": '{"a": 1}'})
+    assert told(fitting, "BeforeModel", call(USERS_JSON_TURN)) == spoken('{"a": 1}')
 
 
 def test_a_denial_or_stop_without_a_reason_says_so() -> None:

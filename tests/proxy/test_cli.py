@@ -58,7 +58,7 @@ def test_a_command_line_it_does_not_know_is_a_usage_error(arguments: tuple[str, 
 
 
 @pytest.mark.parametrize(
-    "address", ["8787", "localhost", "localhost:", "localhost:x", "localhost:65536", "h:-1"]
+    "address", ["8787", ":8787", "localhost", "localhost:", "localhost:x", "localhost:65536", "h:-1"]
 )
 def test_a_listen_address_that_is_none_is_a_usage_error(address: str, here: Here) -> None:
     ended = here("serve", "--listen", address)

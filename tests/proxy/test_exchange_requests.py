@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.gateway import gateway_before, listens, running_gateway, runs, says
-from support.wire import SSE, STREAM, UNARY, Answer, ok, peer, post
+from support.wire import SSE, STREAM, UNARY, Answer, connected, ok, peer, post
 
 from hookgate.proxy.routes import match
 from hookgate.translator import show_request
@@ -171,3 +171,14 @@ async def test_headers_of_any_bytes_do_no_harm() -> None:
     async with running_gateway({"BeforeModel": [says()]}) as gateway:
         answer = await post(gateway.url, UNARY, BODY, headers)
     assert answer.status == 200
+
+
+@pytest.mark.parametrize("hooks", [{}, {"BeforeModel": [says()]}], ids=["copied", "judged"])
+async def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(hooks: Any) -> None:
+    data = json.dumps(BODY).encode()
+    headers = {"x-goog-api-key": "k", "Expect": "100-continue", "Content-Length": str(len(data))}
+    async with running_gateway(hooks) as gateway, connected(gateway.url) as wire:
+        await wire.post(UNARY, b"", headers)
+        assert await wire.head() == (100, {})
+        await wire.write(data)
+        assert (await wire.answer()).status == 200

@@ -1,9 +1,9 @@
 """The call loop: which hooks run, on which input, and what they decide together.
 
 Hooks of a group run side by side on the same input, or in turn when the group is sequential; groups run
-side by side. The result is always that of the ordered chain: where an earlier hook in the order edited what
-a later one also edited, the later one runs again on the edited input, so that no hook undoes another's
-edit and nothing depends on which was faster.
+side by side. The result is always that of the ordered chain: a hook whose input an earlier one in the order
+has edited runs again on the edited input, and what it said before does not count. So no hook undoes
+another's edit, no guard misses what an earlier hook put in, and nothing depends on which was faster.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 from hookgate.hooks.command import command_program
 from hookgate.hooks.document import Document
 from hookgate.hooks.errors import HookError
-from hookgate.hooks.events import Event, sections
+from hookgate.hooks.events import Event
 from hookgate.hooks.merge import Verdict, merge
 from hookgate.hooks.output import Output, read_process
 from hookgate.hooks.process import run_process
@@ -107,8 +107,8 @@ class Engine:
         runs: list[Run] = []
         edits: tuple[Run, ...] = ()
         for first in first_runs:
-            again = first.edit and _outdated(first, edits)
-            run = await self._run(first.hook, event, edits, session) if again else first
+            up_to_date = set(first.seen) == set(edits)
+            run = first if up_to_date else await self._run(first.hook, event, edits, session)
             run, event = _applied(run, event)
             runs.append(run)
             edits = (*edits, run) if run.edit else edits
@@ -149,12 +149,6 @@ def _base(hook: Hook, event: str, session: Session) -> JsonObject:
         "hook_event_name": event,
         "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     }
-
-
-def _outdated(run: Run, edits: Sequence[Run]) -> bool:
-    """Whether the run's edit meets one that its input did not hold, or held but that came out otherwise."""
-    differing = [other for other in (*edits, *run.seen) if (other in edits) != (other in run.seen)]
-    return any(sections(run.edit) & sections(other.edit) for other in differing)
 
 
 def _applied(run: Run, event: E) -> tuple[Run, E]:

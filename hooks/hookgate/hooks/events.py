@@ -138,25 +138,7 @@ class AfterModel:
         return replace(self, body=_named("llm_response", apply_response, self.body, edit))
 
 
-def sections(edit: JsonObject) -> frozenset[str]:
-    """What an edit touches: two edits of different sections do not get in each other's way."""
-    touched: set[str] = set()
-    for key, value in edit.items():
-        if key in _CONFIG_KEYS and isinstance(value, dict):
-            touched.update(f"config.{camel(name)}" for name in value)
-        else:
-            touched.add(_SECTION_OF.get(key, key))
-    return frozenset(touched)
-
-
 _CONFIG_KEYS = ("config", "generationConfig")
-# Several names for one thing: the raw contents behind the messages, the text of the first candidate.
-_SECTION_OF = {
-    "contents": "messages",
-    "systemInstruction": "messages",
-    "text": "candidates",
-    "candidate": "candidates",
-}
 
 
 def changed_part(shown: JsonObject, edit: JsonObject) -> JsonObject:

@@ -127,21 +127,37 @@ def load_settings(files: Iterable[Path]) -> Configuration:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # Windows editors write a byte order mark
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}; check the path") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{path}: is not UTF-8; save it as UTF-8") from None
     try:
-        settings = json.loads(text)
+        settings = json.loads(text, object_pairs_hook=_object_of_distinct_keys)
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise SettingsError(f"{place}: is not valid JSON: {error.msg}") from None
+    except _RepeatedKeyError as error:
+        remedy = "the first would be lost; put both under one"
+        raise SettingsError(f"{path}: the key {error.args[0]!r} is given twice; {remedy}") from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
         raise SettingsError(f"{path}: cannot be read as JSON: {error}") from None
     if not isinstance(settings, dict):
         raise SettingsError(f'{path}: has to hold an object such as {{"hooks": {{…}}}}')
     return settings
+
+
+class _RepeatedKeyError(ValueError):
+    pass
+
+
+def _object_of_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _RepeatedKeyError(key)
+        found[key] = value
+    return found
 
 
 def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:

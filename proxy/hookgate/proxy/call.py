@@ -13,12 +13,14 @@ from hookgate.hooks import Session, Verdict
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.headers import KEY_HEADER, SESSION_HEADER
 from hookgate.proxy.routes import Route, session_name
-from hookgate.translator import synthetic_response, text_response
+from hookgate.translator import BodyError, synthetic_response, text_response
 from hookgate.translator.fields import JsonObject, read, read_list, read_object
-from hookgate.translator.strictjson import dumps
+from hookgate.translator.strictjson import dumps, loads
+from hookgate.translator.texts import texts_of
 
 DENIED = "A hook denied this call without giving a reason."
 STOPPED = "A hook stopped the agent without giving a reason."
+NOT_JSON = "A hook answers in the model's place, but not in the JSON that this call asked for."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,22 @@ def told(verdict: Verdict, event: str, call: Call) -> JsonObject | ApiError | No
         reason = verdict.reason or STOPPED
         return policy_denied(reason, event) if call.wants_json else text_response(reason)
     if verdict.synthetic:
-        return synthetic_response(verdict.llm_response)
+        answer = synthetic_response(verdict.llm_response)
+        return policy_denied(NOT_JSON, event) if call.wants_json and not _is_json(answer) else answer
     if verdict.denied:
         reason = verdict.reason or DENIED
         spoken = call.tool_turn and not call.wants_json
         return text_response(reason) if spoken else policy_denied(reason, event)
     return None
+
+
+def _is_json(response: JsonObject) -> bool:
+    try:
+        for candidate in response["candidates"]:
+            loads("".join(texts_of(candidate["content"])).encode())
+    except BodyError:
+        return False
+    return True
 
 
 def _answers_a_call(content: Any) -> bool:

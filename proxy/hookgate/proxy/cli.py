@@ -76,7 +76,7 @@ def _add_upstream(parser: argparse.ArgumentParser) -> None:
 
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    if not (host and colon) or not port.isdigit() or int(port) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as {_LISTEN}")
     return host.strip("[]"), int(port)
 

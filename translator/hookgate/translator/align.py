@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from hookgate.translator.texts import common_prefix, common_suffix
 
-_MAX_PAIRINGS = 2_500  # size of a gap in which every pairing is weighed; larger ones pair in order
+_MAX_PAIRINGS = 2_500  # size of a gap in which every pairing is weighed; larger ones are cut up first
+_ALIKE = 16  # characters by which an edited message is recognised in a large gap
 
 
 class Message(NamedTuple):
@@ -74,7 +75,7 @@ def _pair_edits(
 ) -> list[tuple[int, int]]:
     """The order-keeping pairing with the most pairs and, among those, the most text in common."""
     if len(olds) * len(news) > _MAX_PAIRINGS:
-        return [(i, j) for i, j in zip(olds, news, strict=False) if shown[i].role == edited[j].role]
+        return _pair_many_edits(shown, edited, olds, news)
     best: dict[tuple[int, int], tuple[float, tuple[tuple[int, int], ...]]] = {}
     nothing: tuple[float, tuple[tuple[int, int], ...]] = (0.0, ())
     for a in range(len(olds) - 1, -1, -1):
@@ -86,6 +87,21 @@ def _pair_edits(
                 options.append((worth + rest, ((olds[a], news[b]), *pairs)))
             best[a, b] = max(options, key=lambda option: option[0])
     return list(best.get((0, 0), nothing)[1])
+
+
+def _pair_many_edits(
+    shown: Sequence[Message], edited: Sequence[Message], olds: list[int], news: list[int]
+) -> list[tuple[int, int]]:
+    """Anchored where messages begin or end alike; between the anchors as ever."""
+    for cut in (slice(_ALIKE), slice(-_ALIKE, None)):
+        ours = [Message(shown[i].role, shown[i].text[cut]) for i in olds]
+        theirs = [Message(edited[j].role, edited[j].text[cut]) for j in news]
+        if anchors := _match_in_order(ours, theirs, [None] * len(theirs)):
+            pairs = [(olds[a], news[b]) for a, b in anchors]
+            for old, new in _gaps(anchors, len(olds), len(news)):
+                pairs += _pair_edits(shown, edited, [olds[a] for a in old], [news[b] for b in new])
+            return pairs
+    return [(i, j) for i, j in zip(olds, news, strict=False) if shown[i].role == edited[j].role]
 
 
 def _worth(old: Message, new: Message) -> float:

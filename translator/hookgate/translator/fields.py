@@ -19,9 +19,10 @@ def snake(name: str) -> str:
 
 
 def camel(name: str) -> str:
-    """`max_output_tokens` -> `maxOutputTokens`; a name without underscores comes back as it is."""
+    """`max_output_tokens` -> `maxOutputTokens`; other names, `odd_1` too, come back as they are."""
     head, *tail = name.split("_")
-    return head + "".join(word[:1].upper() + word[1:] for word in tail)
+    other = head + "".join(word[:1].upper() + word[1:] for word in tail)
+    return other if snake(other) == name else name
 
 
 def spelling(obj: Mapping[str, Any], name: str) -> str:
@@ -58,9 +59,9 @@ def write(obj: JsonObject, name: str, value: Any) -> JsonObject:
 
 
 def without(obj: JsonObject, name: str) -> JsonObject:
-    """A copy of `obj` without the field."""
+    """A copy of `obj` without the field; `obj` itself when it has none."""
     gone = spelling(obj, name)
-    return {key: value for key, value in obj.items() if key != gone}
+    return {key: value for key, value in obj.items() if key != gone} if gone in obj else obj
 
 
 def same(a: Any, b: Any) -> bool:

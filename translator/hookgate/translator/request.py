@@ -7,6 +7,7 @@ Both are pure. `apply_request` changes what the edit changed and nothing else (l
 contract); it returns `body` itself when there was nothing to change.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,12 +19,13 @@ from hookgate.translator.fields import (
     read_list,
     read_object,
     same,
-    snake,
     without,
     write,
 )
 from hookgate.translator.messages import apply_messages, show_messages
 from hookgate.translator.toolconfig import apply_tool_config, show_tool_config
+
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def show_request(model: str, body: JsonObject) -> JsonObject:
@@ -53,9 +55,10 @@ def apply_request(model: str, body: JsonObject, edit: Any) -> tuple[str, JsonObj
 def _read_model(value: Any) -> str:
     if value is None:
         return ""
-    if not isinstance(value, str):
+    name = value.removeprefix("models/") if isinstance(value, str) else ""
+    if not _MODEL.fullmatch(name):  # it becomes a part of the path
         raise EditError("model", "a model name", value)
-    return value.removeprefix("models/")
+    return name
 
 
 def _show_config(body: JsonObject) -> JsonObject:
@@ -68,6 +71,8 @@ def _apply_config(body: JsonObject, edit: Any) -> JsonObject:
         raise EditError("config", "an object", edit)
     current = config = read_object(body, "generationConfig")
     for key, value in edit.items():
+        if value is None and read(config, camel(key)) is None:
+            continue  # the API takes null for absent: a null that stood there stays
         if value is None:
             config = without(config, camel(key))
         elif not same(value, read(config, camel(key))):
@@ -112,7 +117,8 @@ def check_request(body: Any) -> JsonObject:
     _check_spellings(body, "")
     for name in ("generationConfig", "toolConfig"):
         _check_spellings(read_object(body, name), name)
-    _check_spellings(read_object(read_object(body, "toolConfig"), "functionCallingConfig"), "toolConfig")
+    calling = read_object(read_object(body, "toolConfig"), "functionCallingConfig")
+    _check_spellings(calling, "toolConfig.functionCallingConfig")
     _check_content(read_object(body, "systemInstruction"), "systemInstruction")
     for i, content in enumerate(read_list(body, "contents")):
         _check_content(content, f"contents[{i}]")
@@ -142,6 +148,6 @@ def _check_tool(tool: Any, path: str) -> None:
 
 def _check_spellings(obj: JsonObject, path: str) -> None:
     for key in obj:
-        if "_" in key and (other := camel(key)) in obj and other != key and snake(other) == key:
+        if (other := camel(key)) != key and other in obj:
             place = f"{path}.{other}" if path else other
             raise BodyError(place, f"the field is given twice, as {key!r} and {other!r}; send it once")

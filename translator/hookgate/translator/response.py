@@ -27,7 +27,7 @@ def show_response(body: JsonObject) -> JsonObject:
     candidates = _candidates(body)
     view: JsonObject = {}
     if candidates:
-        view["text"] = "".join(_spoken(candidates[0]))
+        view["text"] = "".join(_first_spoken(body))
     view["candidates"] = [_show_candidate(candidate) for candidate in candidates]
     usage = read_object(body, "usageMetadata")
     # Early events carry usage without a count; the documented shape knows counts only.
@@ -37,13 +37,16 @@ def show_response(body: JsonObject) -> JsonObject:
 def apply_response(body: JsonObject, edit: Any) -> JsonObject:
     """The body after a hook's `llm_response`, whole or partial; `body` itself when nothing changed.
 
-    When `text` and `candidates` disagree, the candidates win unless only the text was changed.
+    When `text` and `candidates` disagree, the candidates win unless they leave the text as it was.
     """
     if not isinstance(edit, dict):
         raise EditError("", "an object", edit)
+    text = edit.get("text")
+    if text is not None and not isinstance(text, str):
+        raise EditError("text", "a string", text)
     new = _apply_candidates(body, read_candidates(edit))
-    if new is body and edit.get("text") is not None:
-        new = _apply_text(body, edit["text"])
+    if text is not None and _first_spoken(new) == _first_spoken(body):
+        new = _apply_text(new, text)
     return new if edit.get("usageMetadata") is None else _apply_usage(new, edit["usageMetadata"])
 
 
@@ -70,6 +73,11 @@ def _spoken(candidate: JsonObject) -> list[str]:
     return [part["text"] for part in parts if is_text(part) and not part.get("thought")]
 
 
+def _first_spoken(body: JsonObject) -> list[str]:
+    candidates = _candidates(body)
+    return _spoken(candidates[0]) if candidates else []
+
+
 # ---- the edit
 
 
@@ -90,6 +98,8 @@ def _apply_candidates(body: JsonObject, edited: Sequence[JsonObject]) -> JsonObj
 def _position(current: Sequence[JsonObject], edit: JsonObject, position: int) -> int | None:
     """Where the edited candidate stands: by index when both sides have one, else by position."""
     index = edit.get("index")
+    if position < len(current) and index == read(current[position], "index"):
+        return position
     if index is not None:
         for at, candidate in enumerate(current):
             if candidate.get("index", at) == index:
@@ -110,12 +120,10 @@ def _edit_candidate(candidate: JsonObject, edit: JsonObject, path: str) -> JsonO
     return candidate
 
 
-def _apply_text(body: JsonObject, text: Any) -> JsonObject:
+def _apply_text(body: JsonObject, text: str) -> JsonObject:
     """A patch of `text` alone: the edit is spread over the first candidate's answer, thoughts stay."""
-    if not isinstance(text, str):
-        raise EditError("text", "a string", text)
     candidates = _candidates(body)
-    spoken = _spoken(candidates[0]) if candidates else []
+    spoken = _first_spoken(body)
     if "".join(spoken) == text:
         return body
     if not candidates:

@@ -56,8 +56,10 @@ class ServerSentEvents(Framing):
 
     _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
     _LINE_END = re.compile(rb"\r\n|\n|\r")
+    _ENDS = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n", b"\r\r\n")
 
     def __init__(self) -> None:
+        self._open = False  # what was passed on last lacks its blank line
         self._buffer = b""
         self._searched = 0
 
@@ -77,7 +79,7 @@ class ServerSentEvents(Framing):
 
     def finish(self) -> list[Frame]:
         rest, self._buffer = self._buffer, b""
-        return [self._frame(rest)] if rest.strip() else []
+        return [self._frame(rest)] if rest else []
 
     def _frame(self, raw: bytes) -> Frame:
         values = [
@@ -86,10 +88,15 @@ class ServerSentEvents(Framing):
         return Frame(raw, values[0] if len(values) == 1 else b"\n".join(values))
 
     def encode(self, frame: Frame, data: bytes) -> bytes:
-        return frame.raw if data is frame.data else self.event(data)
+        if data is not frame.data:
+            return self.event(data)
+        self._open = not frame.raw.endswith(self._ENDS)
+        return frame.raw
 
     def event(self, data: bytes) -> bytes:
-        return b"data: " + data + b"\r\n\r\n"
+        end = b"\r\n\r\n" if self._open else b""
+        self._open = False
+        return end + b"data: " + data + b"\r\n\r\n"
 
     def end(self) -> bytes:
         return b""
@@ -110,8 +117,9 @@ class JsonArray(Framing):
         self._depth = 0
         self._in_string = False
         self._element: int | None = None  # where the current element begins in the buffer
+        self._ended = False  # the closing bracket came
         self._sent = False
-        self._ended = False
+        self._closed = False  # the closing bracket was passed on
 
     def feed(self, chunk: bytes) -> list[Frame]:
         self._buffer += chunk
@@ -160,13 +168,17 @@ class JsonArray(Framing):
 
     def finish(self) -> list[Frame]:
         rest, self._buffer, self._at = self._buffer, b"", 0
-        return [Frame(rest, b"")] if rest.strip() else []
+        return [Frame(rest, b"")] if rest else []
 
     def encode(self, frame: Frame, data: bytes) -> bytes:
-        if data is not frame.data:
+        # The bracket or comma before the data is wrong here once an event was dropped or added before it.
+        fits = frame.raw.lstrip().startswith(b"[") is not self._sent
+        if data is not frame.data or (data and not fits):
             return self.event(data)
+        end = self.end()
         self._sent = self._sent or bool(data)
-        return frame.raw
+        self._closed = self._ended and not data
+        return end if self._closed and not fits else frame.raw
 
     def event(self, data: bytes) -> bytes:
         head = b"," if self._sent else b"["
@@ -174,4 +186,4 @@ class JsonArray(Framing):
         return head + data
 
     def end(self) -> bytes:
-        return b"" if self._ended else (b"]" if self._sent else b"[]")
+        return b"" if self._closed else (b"]" if self._sent else b"[]")

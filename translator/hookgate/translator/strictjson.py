@@ -66,12 +66,7 @@ def _survey(value: Any) -> tuple[int, bool]:
 
 
 def _loads_exactly(data: bytes) -> Any:
-    try:
-        return json.loads(data, object_pairs_hook=_object_of_distinct_keys)
-    except BodyError:
-        raise
-    except ValueError as error:  # an integer of thousands of digits
-        raise BodyError("", f"the body is not valid JSON: {error}") from None
+    return json.loads(data, object_pairs_hook=_object_of_distinct_keys)
 
 
 def _object_of_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

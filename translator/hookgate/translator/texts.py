@@ -6,7 +6,7 @@ that belong to its text alone.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
@@ -15,6 +15,11 @@ from hookgate.translator.fields import JsonObject, read_list, without, write
 
 _WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_SURROUNDINGS = (  # characters before and behind a border; one side alone has to be longer
+    *((size, size) for size in (32, 16, 8, 4, 2)),
+    *((0, size) for size in (32, 16, 8)),
+    *((size, 0) for size in (32, 16, 8)),
+)
 _MAX_COMPARISONS = 250_000  # beyond it difflib takes noticeable time, and a coarser cut is good enough
 
 
@@ -63,6 +68,41 @@ def respread(old: Sequence[str], new: str) -> list[str]:
 
     The result has as many texts as `old` and joins to `new` exactly.
     """
+    out: list[str] = []
+    done = 0
+    for group, end in _groups(old, new):
+        out += _respread(group, new[done:end])
+        done = end
+    return out
+
+
+def _groups(old: Sequence[str], new: str) -> Iterator[tuple[Sequence[str], int]]:
+    """Parts whose common borders are found again in `new`, each group with its end there."""
+    joined, begin, done = "".join(old), 0, 0
+    for i, at in enumerate(_starts(old)[1:], 1):
+        if (cut := _border(joined, at, new)) is not None and cut >= done:
+            yield old[begin:i], cut
+            begin, done = i, cut
+    yield old[begin:], len(new)
+
+
+def _border(joined: str, at: int, new: str) -> int | None:
+    """Where in `new` the border `at` is, known by the text on both sides of it, or behind or before it."""
+    for before, behind in _SURROUNDINGS:
+        start = max(at - before, 0)
+        around = joined[start : at + behind]
+        if around and joined.count(around) == new.count(around):
+            olds, news = _places(joined, around), _places(new, around)
+            if start in olds:  # else it overlaps one before
+                return news[olds.index(start)] + at - start
+    return None
+
+
+def _places(text: str, word: str) -> list[int]:
+    return [match.start() for match in re.finditer(re.escape(word), text)]
+
+
+def _respread(old: Sequence[str], new: str) -> list[str]:
     if len(old) == 1:
         return [new]
     joined = "".join(old)

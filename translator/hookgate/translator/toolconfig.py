@@ -78,8 +78,8 @@ def apply_tool_config(body: JsonObject, patch: Any) -> JsonObject:
     declared = declared_names(body)
     if not selection or not declared:
         return body  # the selection that stands already, or nothing to select from
-    current = shown.get("mode", "AUTO")
-    mode = selection.get("mode") or (current if current in _NAMING_MODES else "AUTO")
+    current = shown.get("mode")
+    mode = selection.get("mode") or (current if current in MODES else "AUTO")
     names = selection.get("allowedFunctionNames", shown.get("allowedFunctionNames"))
     if mode == "NONE" or names is None or ("allowedFunctionNames" not in selection and mode == "AUTO"):
         return _with_calling_config(body, mode, None)

@@ -5,6 +5,7 @@ turns that answer it form a unit: whatever a hook inserts, removes or reorders, 
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from hookgate.translator.align import Message, align
@@ -26,8 +27,8 @@ def shown_turns(body: JsonObject) -> list[tuple[int, Message]]:
     return found
 
 
-def _role(content: JsonObject) -> str:
-    return "model" if content.get("role") == "model" else "user"
+def _role(content: Any) -> str:
+    return "model" if isinstance(content, dict) and content.get("role") == "model" else "user"
 
 
 def apply_turns(body: JsonObject, edited: Sequence[Message]) -> JsonObject:
@@ -109,13 +110,23 @@ class _Units:
 
 
 def _cut_into_units(contents: list[Any]) -> list[list[int]]:
+    """A call, whatever else its model turn says after it, and the answers are one unit.
+
+    Chats that stream keep a model turn as several contents, one for each chunk.
+    """
     units: list[list[int]] = []
+    asked: int | None = None  # the unit in which the model turn that is being answered first called
+    answered = False
     for index, content in enumerate(contents):
-        answers = index > 0 and _has(content, "functionResponse")
-        if answers and (_has(contents[index - 1], "functionCall") or len(units[-1]) > 1):
-            units[-1].append(index)
-        else:
-            units.append([index])
+        if asked is not None and _has(content, "functionResponse"):
+            units[asked:] = [[*chain(*units[asked:]), index]]
+            answered = True
+            continue
+        if answered or _role(content) != "model":
+            asked, answered = None, False
+        units.append([index])
+        if asked is None and _has(content, "functionCall"):
+            asked = len(units) - 1
     return units
 
 

@@ -1,0 +1,83 @@
+"""Law 4: messages are recognised by role and text, wherever they stand."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgate.translator.align import Message, align
+
+MESSAGES = st.lists(
+    st.builds(
+        Message, st.sampled_from(["user", "model"]), st.sampled_from(["", "a", "b", "long text", "long word"])
+    ),
+    max_size=8,
+)
+DISTINCT = st.lists(
+    st.builds(Message, st.sampled_from(["user", "model"]), st.integers(0, 99).map("text {}".format)),
+    max_size=10,
+    unique_by=lambda message: message.text,
+)
+
+
+@given(MESSAGES, MESSAGES)
+def test_each_shown_message_is_used_once_at_most_and_equal_ones_are_never_left_over(
+    shown: list[Message], edited: list[Message]
+) -> None:
+    matches = align(shown, edited)
+    used = [match for match in matches if match is not None]
+    assert len(matches) == len(edited)
+    assert len(used) == len(set(used))
+    assert all(0 <= match < len(shown) for match in used)
+    unused = [message for i, message in enumerate(shown) if i not in used]
+    new = [message for message, match in zip(edited, matches, strict=True) if match is None]
+    assert not set(unused) & set(new)
+
+
+@given(MESSAGES)
+def test_equal_lists_align_one_to_one(shown: list[Message]) -> None:
+    assert align(shown, list(shown)) == list(range(len(shown)))
+
+
+@given(DISTINCT, st.data())
+def test_moved_removed_and_added_messages_leave_the_others_recognised(
+    shown: list[Message], data: Any
+) -> None:
+    order: list[int | None] = data.draw(st.permutations(range(len(shown))))
+    order = order[: data.draw(st.integers(0, len(order)))]
+    if len(order) == len(shown):  # else a new message may well be a rewritten one
+        order.insert(data.draw(st.integers(0, len(order))), None)
+    edited = [Message("user", "new") if i is None else shown[i] for i in order]
+    assert align(shown, edited) == order
+
+
+@given(DISTINCT, st.sets(st.integers(0, 9)))
+def test_rewritten_messages_are_recognised_by_where_they_stand(
+    shown: list[Message], places: set[int]
+) -> None:
+    edited = [
+        message._replace(text=f"{message.text}, rewritten") if i in places else message
+        for i, message in enumerate(shown)
+    ]
+    assert align(shown, edited) == list(range(len(shown)))
+
+
+@given(st.integers(2, 120), st.integers(0, 120))
+def test_a_message_added_while_all_others_are_rewritten_shifts_none_of_them(size: int, place: int) -> None:
+    shown = [Message(("user", "model")[i % 2], f"message {i} with a secret") for i in range(size)]
+    edited: list[Message] = [m._replace(text=m.text.replace("a secret", "[REDACTED]")) for m in shown]
+    place = min(place, size)
+    edited.insert(place, Message("user", "Something else entirely."))
+    assert align(shown, edited) == [*range(place), None, *range(place, size)]
+
+
+def test_an_edited_message_is_told_from_a_new_one_by_what_they_have_in_common() -> None:
+    shown = [Message("user", "my password is hunter2")]
+    new, edited = Message("user", "Answer in French."), Message("user", "my password is [REDACTED]")
+    assert align(shown, [new, edited]) == [None, 0]
+    assert align(shown, [edited, new]) == [0, None]
+
+
+def test_a_message_with_another_role_and_other_text_is_a_new_one() -> None:
+    assert align([Message("user", "a")], [Message("model", "b")]) == [None]
+    assert align([Message("user", "a")], [Message("model", "a")]) == [0]

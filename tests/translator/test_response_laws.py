@@ -1,0 +1,250 @@
+"""The laws of editing an answer, each for any answer; then what they mean, by example."""
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from support.bodies import distinct_responses, responses
+from support.inspect import (
+    Json,
+    all_parts,
+    exact,
+    hidden_parts,
+    own_word,
+    parts_of,
+    texts,
+    with_each_text,
+    without_words,
+)
+from support.lens import edited_response, through_javascript
+
+from hookgate.translator import EditError, show_response, synthetic_response, text_response
+
+# ---- laws 1 and 8, for any answer
+
+
+@given(responses())
+def test_an_echo_of_the_view_or_of_a_key_of_it_gives_back_the_body_itself(body: Json) -> None:
+    view = show_response(body)
+    for echo in (view, through_javascript(view), *({key: view[key]} for key in view), {}):
+        assert edited_response(body, echo) is body
+
+
+@given(responses())
+def test_an_echo_with_text_objects_for_strings_gives_back_the_body_itself(body: Json) -> None:
+    view = show_response(body)
+    for candidate in view["candidates"]:
+        candidate["content"]["parts"] = [{"text": text} for text in candidate["content"]["parts"]]
+    assert edited_response(body, view) is body
+
+
+@given(distinct_responses, st.data())
+def test_replacing_words_in_any_candidates_changes_exactly_these_words(body: Json, data: Any) -> None:
+    words = [own_word(text) for text in texts(body) if text]
+    assume(words)
+    secrets = data.draw(st.sets(st.sampled_from(words), min_size=1))
+
+    def redacted(text: str) -> str:
+        for secret in secrets:
+            text = text.replace(secret, "[REDACTED]")
+        return text
+
+    edit = show_response(body)
+    for candidate in edit["candidates"]:
+        candidate["content"]["parts"] = [redacted(text) for text in candidate["content"]["parts"]]
+    assert exact(edited_response(body, edit)) == exact(with_each_text(body, redacted))
+
+
+@given(responses(), st.data())
+def test_the_i_th_string_lands_on_the_i_th_text_part(body: Json, data: Any) -> None:
+    edit = show_response(body)
+    for candidate in edit["candidates"]:
+        candidate["content"]["parts"] = [f"new {i}" for i in range(len(candidate["content"]["parts"]))]
+    order = data.draw(st.permutations(edit["candidates"]))
+    assume(all("index" in candidate for candidate in order) or order == edit["candidates"])
+
+    after = edited_response(body, {"candidates": order})
+
+    assert without_words(after) == without_words(body)
+    for candidate in after.get("candidates", []):
+        spoken = [part for part in parts_of(candidate.get("content") or {}) if "text" in part]
+        assert [part["text"] for part in spoken] == [f"new {i}" for i in range(len(spoken))]
+
+
+@given(distinct_responses, st.text(min_size=1, max_size=20))
+def test_text_alone_replaces_the_answer_of_the_first_candidate_and_no_thought(body: Json, text: str) -> None:
+    assume(body.get("candidates"))
+    after = edited_response(body, {"text": text})
+    assert show_response(after)["text"] == text
+    assert exact(hidden_parts(after)) == exact(hidden_parts(body))
+    assert thoughts(after) == thoughts(body)
+    assert exact(after["candidates"][1:]) == exact(body["candidates"][1:])
+    assert exact({**after, "candidates": 0}) == exact({**body, "candidates": 0})
+
+
+@given(responses())
+def test_empty_parts_empty_the_text_and_keep_all_else(body: Json) -> None:
+    edit = {"candidates": [{"content": {"parts": []}} for _ in body.get("candidates", [])]}
+    after = edited_response(body, edit)
+    assert not any(texts(after))
+    assert exact(hidden_parts(after)) == exact(hidden_parts(body))
+    assert [part for part in all_parts(after) if "text" in part] == [
+        {**part, "text": ""} for part in all_parts(body) if "text" in part and len(part) > 1
+    ]
+
+
+@given(responses(), st.sampled_from(["SAFETY", "STOP"]))
+def test_a_finish_reason_is_set_and_nothing_else(body: Json, reason: str) -> None:
+    assume(body.get("candidates"))
+    after = edited_response(body, {"candidates": [{"finishReason": reason}]})
+    assert after["candidates"][0] == {**body["candidates"][0], "finishReason": reason}
+    assert after == {**body, "candidates": after["candidates"]}
+    assert after["candidates"][1:] == body["candidates"][1:]
+
+
+@given(responses())
+def test_usage_is_shown_once_it_counts_and_edited_key_by_key(body: Json) -> None:
+    usage = body.get("usageMetadata", {})
+    assert ("usageMetadata" in show_response(body)) == ("promptTokenCount" in usage)
+    after = edited_response(body, {"usageMetadata": {"totalTokenCount": 7}})
+    assert after == {**body, "usageMetadata": {**usage, "totalTokenCount": 7}}
+
+
+def thoughts(body: Json) -> list[Json]:
+    return [part for part in all_parts(body) if part.get("thought")]
+
+
+# ---- by example
+
+
+CALL = {"functionCall": {"name": "shell", "args": {}}, "thoughtSignature": "c2ln"}
+
+
+def answer() -> Json:
+    parts = [{"text": "hm", "thought": True}, {"text": "The key "}, CALL, {"text": "is 123.", "x": 1}]
+    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
+    return {"candidates": [candidate], "modelVersion": "m"}
+
+
+def parts(body: Json) -> list[Json]:
+    found: list[Json] = body["candidates"][0]["content"]["parts"]
+    return found
+
+
+def test_a_hook_sees_thoughts_among_the_parts_but_not_in_the_text() -> None:
+    assert show_response(answer()) == {
+        "text": "The key is 123.",
+        "candidates": [
+            {
+                "content": {"role": "model", "parts": ["hm", "The key ", "is 123."]},
+                "finishReason": "STOP",
+                "index": 0,
+            }
+        ],
+    }
+
+
+def test_a_redacted_answer_keeps_its_call_and_signature() -> None:
+    after = edited_response(answer(), {"text": "The key is [REDACTED]."})
+    assert parts(after) == [*parts(answer())[:3], {"text": "is [REDACTED].", "x": 1}]
+
+
+def test_candidates_win_over_a_text_that_says_something_else() -> None:
+    edit = {"text": "from text", "candidates": [{"content": {"parts": ["a", "b", "c"]}}]}
+    assert show_response(edited_response(answer(), edit))["text"] == "bc"
+
+
+@pytest.mark.parametrize("candidate", [{}, show_response(answer())["candidates"][0]])
+def test_a_text_applies_beside_candidates_that_leave_the_text_alone(candidate: Json) -> None:
+    edit = {"text": "Withheld.", "candidates": [{**candidate, "finishReason": "SAFETY"}]}
+    after = edited_response(answer(), edit)
+    assert show_response(after)["text"] == "Withheld."
+    assert after["candidates"][0]["finishReason"] == "SAFETY"
+
+
+def test_the_documents_single_candidate_is_read() -> None:
+    after = edited_response(answer(), {"candidate": {"content": {"parts": [{"text": "t"}, "u", "v"]}}})
+    assert show_response(after)["text"] == "uv"
+
+
+def test_a_candidate_that_leaves_out_its_index_is_not_taken_for_the_first() -> None:
+    first, second = ({"content": {"parts": [{"text": text}]}} for text in "AB")
+    body: Json = {"candidates": [first, {**second, "index": 0}]}
+    assert edited_response(body, show_response(body)) is body
+
+
+def test_more_strings_than_parts_become_parts_behind_the_last_text() -> None:
+    body: Json = {"candidates": [{"content": {"parts": [{"text": "a"}, CALL]}}]}
+    after = edited_response(body, {"candidates": [{"content": {"parts": ["a", "b"]}}]})
+    assert parts(after) == [{"text": "a"}, {"text": "b"}, CALL]
+
+
+@pytest.mark.parametrize(
+    ("edit", "path"),
+    [
+        ("hi", ""),
+        ({"text": 5}, "text"),
+        ({"text": 5, "candidates": [{"content": {"parts": ["a"]}}]}, "text"),
+        ({"candidates": {}}, "candidates"),
+        ({"candidates": [{}, "hi"]}, "candidates[1]"),
+        ({"candidates": [{"content": "hi"}]}, "candidates[0].content"),
+        ({"candidates": [{"content": {"parts": "hi"}}]}, "candidates[0].content.parts"),
+        ({"candidates": [{"content": {"parts": ["a", 5]}}]}, "candidates[0].content.parts[1]"),
+        ({"text": "new", "usageMetadata": 5}, "usageMetadata"),
+    ],
+)
+def test_an_edit_that_cannot_be_applied_names_the_place(edit: Any, path: str) -> None:
+    with pytest.raises(EditError) as raised:
+        edited_response(answer(), edit)
+    assert raised.value.path == path
+
+
+# ---- answers that no model gave
+
+
+CONTENT = {"role": "model", "parts": [{"text": "Hi"}]}
+FULL = {"candidates": [{"index": 0, "content": CONTENT, "finishReason": "STOP"}]}
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        {"text": "Hi"},
+        {"text": "Hi", "candidates": []},
+        {"candidates": [{"content": {"role": "model", "parts": ["Hi"]}}]},
+        {"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP", "index": 0}]},
+        {"candidate": {"content": {"parts": ["Hi"]}}},
+        {"text": "from text", "candidates": [{"content": {"parts": ["Hi"]}}]},
+    ],
+)
+def test_a_synthetic_answer_is_read_in_every_spelling_of_the_documents(spelling: Json) -> None:
+    assert synthetic_response(spelling) == FULL == text_response("Hi")
+
+
+def test_a_synthetic_answer_keeps_its_own_reason_ratings_and_usage() -> None:
+    candidate = {"content": {"parts": ["No."]}, "finishReason": "SAFETY", "safetyRatings": [], "index": 1}
+    usage = {"totalTokenCount": 0}
+    made = synthetic_response({"candidates": [candidate], "usageMetadata": usage})
+    content = {"role": "model", "parts": [{"text": "No."}]}
+    assert made == {"candidates": [{**candidate, "content": content}], "usageMetadata": usage}
+
+
+@given(distinct_responses)
+def test_a_synthetic_answer_made_from_a_view_shows_the_same_view(body: Json) -> None:
+    assume(body.get("candidates"))
+    view = show_response(body)
+    shown = show_response(synthetic_response(view))
+    for made, candidate in zip(shown["candidates"], view["candidates"], strict=True):
+        assert made["content"]["parts"] == candidate["content"]["parts"]
+        assert made["finishReason"] == candidate.get("finishReason", "STOP")
+
+
+@pytest.mark.parametrize(
+    ("made", "path"),
+    [("hi", ""), ({}, "candidates"), ({"candidates": [{"content": 5}]}, "candidates[0].content")],
+)
+def test_a_synthetic_answer_without_anything_to_say_is_refused(made: Any, path: str) -> None:
+    with pytest.raises(EditError) as raised:
+        synthetic_response(made)
+    assert raised.value.path == path

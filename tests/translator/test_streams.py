@@ -1,0 +1,224 @@
+"""Streamed answers as transcripts: bytes in, frames out, bytes back."""
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgate.translator import BodyError, Frame, Framing, JsonArray, ServerSentEvents
+from hookgate.translator.streams import KEEP_ALIVE
+
+Framed = type[Framing]
+
+
+def decoded(framing: Framing, chunks: list[bytes]) -> list[Frame]:
+    return [frame for chunk in chunks for frame in framing.feed(chunk)] + framing.finish()
+
+
+def data_of(framing: Framed, stream: bytes) -> list[bytes]:
+    return [frame.data for frame in decoded(framing(), [stream])]
+
+
+def passed_on(framing: Framing, chunks: list[bytes]) -> bytes:
+    return b"".join(framing.encode(frame, frame.data) for frame in decoded(framing, chunks))
+
+
+def cut(stream: bytes, places: set[int]) -> list[bytes]:
+    edges = sorted({0, len(stream), *(place % (len(stream) + 1) for place in places)})
+    return [stream[a:b] for a, b in pairwise(edges)]
+
+
+PLACES = st.sets(st.integers(0, 10_000), max_size=12)
+
+
+# ---- server-sent events
+
+
+EVENTS = st.lists(
+    st.sampled_from(
+        [
+            'data: {"a": 1}',
+            'data:{"a":1}',
+            "data: {~data: }",
+            "data: aé😀秋b",
+            ": comment",
+            "event: x~data: y~id: 7",
+            "data",
+            "",
+            ": keep-alive~~",
+        ]
+    ),
+    max_size=6,
+)
+
+
+@st.composite
+def event_streams(draw: st.DrawFn) -> bytes:
+    ends = draw(st.lists(st.sampled_from(["\n", "\r", "\r\n"]), min_size=1, max_size=3))
+    lines = "~".join(line for event in draw(EVENTS) for line in (event, "")).split("~")
+    text = "".join(line + ends[i % len(ends)] for i, line in enumerate(lines))
+    return text.encode()[: draw(st.sampled_from([None, None, -1, -3]))]
+
+
+@given(event_streams(), PLACES)
+def test_events_are_the_same_however_the_bytes_arrive(stream: bytes, places: set[int]) -> None:
+    whole = decoded(ServerSentEvents(), [stream])
+    assert decoded(ServerSentEvents(), cut(stream, places)) == whole
+    assert decoded(ServerSentEvents(), [bytes([byte]) for byte in stream]) == whole
+
+
+@given(event_streams(), PLACES)
+def test_events_that_nobody_edits_go_on_as_the_bytes_that_came(stream: bytes, places: set[int]) -> None:
+    assert passed_on(ServerSentEvents(), cut(stream, places)) == stream
+
+
+@pytest.mark.parametrize(
+    ("stream", "data"),
+    [
+        (b"data: 1\n\ndata: 2\n\n", [b"1", b"2"]),
+        (b"data: 1\r\rdata: 2\r\r", [b"1", b"2"]),
+        (b"data: 1\r\n\r\ndata: 2\r\n\r\n", [b"1", b"2"]),
+        (b"data: 1\n\r\ndata: 2\r\n\n", [b"1", b"2"]),
+        (b"data:1\n\ndata:  2\n\n", [b"1", b" 2"]),
+        (b'data: {"a":\ndata: 1}\n\n', [b'{"a":\n1}']),
+        (b"event: x\ndata: 1\nid: 3\n\n", [b"1"]),
+        (b": ping\n\ndata: 1\n\n", [b"", b"1"]),
+        (b"data: 1\n\ndata: 2", [b"1", b"2"]),
+        (b"data: 1\n\ndata: 2\n", [b"1", b"2"]),
+        (b"data: 1\n\n\n", [b"1", b""]),
+        (b"", []),
+    ],
+)
+def test_an_event_ends_at_a_blank_line_of_any_kind_or_with_the_stream(
+    stream: bytes, data: list[bytes]
+) -> None:
+    assert data_of(ServerSentEvents, stream) == data
+
+
+def test_an_event_comes_out_as_soon_as_its_blank_line_is_there() -> None:
+    framing = ServerSentEvents()
+    assert framing.feed(b"data: 1\r\n\r") == []
+    assert framing.feed(b"\n") == [Frame(b"data: 1\r\n\r\n", b"1")]
+    assert framing.feed(b"data: 2\n\n") == [Frame(b"data: 2\n\n", b"2")]
+    assert framing.finish() == []
+
+
+def test_an_edited_event_is_one_data_line_and_a_blank_line() -> None:
+    framing = ServerSentEvents()
+    (frame,) = framing.feed(b": c\nid: 1\ndata: {\ndata: }\n\n")
+    assert framing.encode(frame, b'{"a":1}') == b'data: {"a":1}\r\n\r\n'
+    assert framing.event(b"{}") + framing.end() == b"data: {}\r\n\r\n"
+
+
+def test_an_event_added_behind_one_without_its_blank_line_is_an_event_of_its_own() -> None:
+    framing = ServerSentEvents()
+    sent = passed_on(framing, [b"data: 1\n\ndata: 2"]) + framing.event(b"3")
+    assert data_of(ServerSentEvents, sent) == [b"1", b"2", b"3"]
+
+
+def test_keep_alives_between_events_are_no_events() -> None:
+    framing = ServerSentEvents()
+    sent = KEEP_ALIVE + framing.event(b"1") + KEEP_ALIVE + framing.event(b"2") + KEEP_ALIVE
+    assert [data for data in data_of(ServerSentEvents, sent) if data] == [b"1", b"2"]
+
+
+# ---- JSON arrays
+
+
+ELEMENTS = [
+    {"a": 1},
+    {"text": '}]{["\\'},
+    {"text": 'say "hi\\" {'},
+    {"deep": [{"x": [[]]}, {}], "é": "😀秋"},
+    {},
+]
+LAYOUTS = st.sampled_from([("[", "\r\n,\r\n", "\r\n]"), ("[", ",", "]"), (" [\n", " , ", "\n]\n")])
+
+
+@st.composite
+def arrays(draw: st.DrawFn) -> tuple[list[object], bytes]:
+    elements = draw(st.lists(st.sampled_from(ELEMENTS), max_size=4))
+    opening, comma, closing = draw(LAYOUTS)
+    indent = draw(st.sampled_from([None, 2]))
+    ascii_only = draw(st.booleans())
+    texts = [json.dumps(element, indent=indent, ensure_ascii=ascii_only) for element in elements]
+    return list(elements), (opening + comma.join(texts) + closing).encode()
+
+
+@given(arrays(), PLACES)
+def test_elements_are_the_same_however_the_bytes_arrive(
+    array: tuple[list[object], bytes], places: set[int]
+) -> None:
+    elements, stream = array
+    for chunks in ([stream], cut(stream, places), [bytes([byte]) for byte in stream]):
+        frames = decoded(JsonArray(), chunks)
+        assert [json.loads(frame.data) for frame in frames if frame.data] == elements
+        assert frames == decoded(JsonArray(), [stream])
+
+
+@given(arrays(), PLACES)
+def test_arrays_that_nobody_edits_go_on_as_the_bytes_that_came(
+    array: tuple[list[object], bytes], places: set[int]
+) -> None:
+    framing = JsonArray()
+    assert passed_on(framing, cut(array[1], places)) + framing.end() == array[1]
+
+
+@given(
+    arrays(), PLACES, st.lists(st.sampled_from(["pass", "edit", "drop", "add", "add and pass"]), max_size=5)
+)
+def test_whatever_is_edited_dropped_and_added_the_answer_is_a_json_array(
+    array: tuple[list[object], bytes], places: set[int], steps: list[str]
+) -> None:
+    framing, sent, wanted = JsonArray(), b"", []
+    for number, frame in enumerate(decoded(framing, cut(array[1], places))):
+        step = steps[number] if number < len(steps) else "pass"
+        if not frame.data:
+            step = "pass"  # the closing bracket
+        if step.startswith("add"):
+            sent, wanted = sent + framing.event(b'{"new":1}'), [*wanted, {"new": 1}]
+        if step == "edit":
+            sent, wanted = sent + framing.encode(frame, b"[2.0]"), [*wanted, [2.0]]
+        if step.endswith("pass"):
+            sent += framing.encode(frame, frame.data)
+            wanted += [json.loads(frame.data)] if frame.data else []
+    assert json.loads(sent + framing.end()) == wanted
+
+
+@given(arrays(), st.integers(0, 5), st.booleans(), PLACES)
+def test_an_answer_that_a_gateway_ends_early_is_a_json_array(
+    array: tuple[list[object], bytes], passed: int, adds: bool, places: set[int]
+) -> None:
+    """At once, after some elements, or instead of the closing bracket; whatever else has arrived already."""
+    framing = JsonArray()
+    frames = [frame for frame in decoded(framing, cut(array[1], places)) if frame.data][:passed]
+    sent = b"".join(framing.encode(frame, frame.data) for frame in frames)
+    sent += framing.event(b'{"stopped":1}') if adds else b""
+    wanted = [json.loads(frame.data) for frame in frames] + ([{"stopped": 1}] if adds else [])
+    assert json.loads(sent + framing.end()) == wanted
+
+
+def test_an_edited_element_stands_in_its_place_in_googles_layout() -> None:
+    framing = JsonArray()
+    first, second = framing.feed(b'[{"a": 1}\r\n,\r\n{"a": 2}\r\n]')
+    (closing,) = framing.finish()
+    sent = framing.encode(first, b'{"b":1}') + framing.encode(second, second.data)
+    assert sent + framing.encode(closing, closing.data) + framing.end() == b'[{"b":1}\r\n,\r\n{"a": 2}\r\n]'
+
+
+def test_an_array_that_breaks_off_between_elements_is_closed() -> None:
+    framing = JsonArray()
+    assert passed_on(framing, [b'[{"a": 1}\r\n']) + framing.end() == b'[{"a": 1}\r\n]'
+
+
+def test_an_answer_that_is_no_array_is_refused() -> None:
+    with pytest.raises(BodyError, match="not a JSON array"):
+        JsonArray().feed(b' {"error": {}}')
+
+
+def test_keep_alives_are_white_space_to_json() -> None:
+    framing = JsonArray()
+    sent = KEEP_ALIVE + framing.event(b"1") + KEEP_ALIVE + framing.event(b"2") + KEEP_ALIVE + framing.end()
+    assert json.loads(KEEP_ALIVE + sent + KEEP_ALIVE) == [1, 2]

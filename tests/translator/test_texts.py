@@ -1,0 +1,93 @@
+"""Law 3: an edit of joined text parts lands on the part it touches."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.inspect import Json
+
+from hookgate.translator.texts import common_prefix, common_suffix, respread, with_texts, without_texts
+
+CHUNKS = st.text(alphabet="ab \n.é", max_size=6)
+
+
+@given(st.lists(CHUNKS, min_size=1, max_size=5), st.lists(CHUNKS, max_size=5).map("".join))
+def test_whatever_the_edit_as_many_parts_join_to_exactly_the_new_text(old: list[str], new: str) -> None:
+    spread = respread(old, new)
+    assert "".join(spread) == new
+    assert len(spread) == len(old)
+
+
+@given(st.lists(CHUNKS, min_size=1, max_size=5), st.data())
+def test_small_edits_of_the_joined_text_join_to_exactly_the_new_text(old: list[str], data: Any) -> None:
+    joined = "".join(old)
+    edges = st.integers(0, len(joined))
+    a, b = sorted([data.draw(edges), data.draw(edges)])
+    new = joined[:a] + data.draw(CHUNKS) + joined[b:]
+    assert "".join(respread(old, new)) == new
+    assert respread(old, joined) == old
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["my key is K1", "and yours is K2"], ["my key is [X]", "and yours is [X]"]),
+        (["K1 first", "middle", "last K2"], ["[X] first", "middle", "last [X]"]),
+        (["same K1 same", "same K2 same", "same K3 same"], ["same . same", "same . same", "same . same"]),
+        (["say K1 now.\n", "say K2 now.\n"], ["say now.\n", "say now.\n"]),
+        (["one ", "two ", "three"], ["one ", "2 ", "three"]),
+        (["one ", "two ", "three"], ["one ", "", "three"]),
+        (["one ", "", "three"], ["one and ", "", "three"]),
+        (["😀 K1 é", "秋 K2"], ["😀 ** é", "秋 **"]),
+    ],
+)
+def test_each_replaced_word_lands_in_the_part_it_stood_in(old: list[str], new: list[str]) -> None:
+    assert respread(old, "".join(new)) == new
+
+
+def test_scattered_edits_of_a_very_large_text_land_in_their_parts() -> None:
+    old = [" ".join(f"{name}{i}" for i in range(5_000)) for name in ("first", "second", "third")]
+
+    def redacted(text: str) -> str:
+        return " ".join("[REDACTED]" if word.endswith("77") else word for word in text.split(" "))
+
+    new = [redacted(text) for text in old]
+    assert respread(old, "".join(new)) == new
+
+
+def test_text_inserted_at_a_border_continues_the_part_before_it() -> None:
+    assert respread(["one. ", "two."], "one. And two.") == ["one. And ", "two."]
+
+
+@given(CHUNKS, CHUNKS)
+def test_the_common_beginning_and_end_are_as_long_as_they_can_be(a: str, b: str) -> None:
+    head, tail = common_prefix(a, b), common_suffix(a, b)
+    assert a[:head] == b[:head]
+    assert a[: head + 1] != b[: head + 1] or head == min(len(a), len(b))
+    assert a[len(a) - tail :] == b[len(b) - tail :]
+    assert tail == min(len(a), len(b)) or a[len(a) - tail - 1] != b[len(b) - tail - 1]
+
+
+IMAGE: Json = {"inlineData": {}}
+FLAGGED: Json = {"text": "b", "thoughtSignature": "c2ln"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "texts", "expected"),
+    [
+        ([{"text": "a"}, IMAGE, FLAGGED], ["x", "y"], [{"text": "x"}, IMAGE, {**FLAGGED, "text": "y"}]),
+        ([{"text": "a"}, IMAGE, FLAGGED], [], [IMAGE, {**FLAGGED, "text": ""}]),
+        ([{"text": "a"}, IMAGE], ["x", "y"], [{"text": "x"}, {"text": "y"}, IMAGE]),
+        ([IMAGE], ["x"], [IMAGE, {"text": "x"}]),
+        ({"text": "a"}, ["x"], {"text": "x"}),
+        ({"text": "a"}, ["x", "y"], [{"text": "x"}, {"text": "y"}]),
+    ],
+)
+def test_texts_are_written_into_their_parts(parts: Any, texts: list[str], expected: Any) -> None:
+    assert with_texts({"parts": parts, "role": "user"}, texts) == {"parts": expected, "role": "user"}
+
+
+def test_a_content_of_text_alone_has_no_parts_without_it() -> None:
+    assert without_texts({"role": "user", "parts": [{"text": "a"}]}) == {"role": "user"}
+    assert without_texts({"parts": [{"text": "a"}, IMAGE]}) == {"parts": [IMAGE]}

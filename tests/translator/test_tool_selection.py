@@ -1,0 +1,215 @@
+"""Law 7: which functions the model may call, in the form that the API takes."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.bodies import NAMES, requests, snake
+from support.inspect import Json, exact, listed
+from support.lens import MODEL
+
+from hookgate.translator import (
+    EditError,
+    apply_request,
+    apply_tool_config,
+    apply_tools,
+    declared_names,
+    read_tool_config,
+    read_tools,
+    show_tool_config,
+)
+
+MODES = st.sampled_from(["AUTO", "ANY", "NONE", "VALIDATED"])
+NAME_LISTS = st.lists(st.sampled_from([*NAMES, "not_declared"]), max_size=4, unique=True)
+SPELLINGS = st.sampled_from(["flat", "nested", "snake"])
+
+
+def field(obj: Json, name: str) -> Any:
+    return obj.get(name, obj.get(snake(name)))
+
+
+def tool_config(body: Json) -> Json:
+    return field(body, "toolConfig") or {}
+
+
+def calling(body: Json) -> Json:
+    return field(tool_config(body), "functionCallingConfig") or {}
+
+
+def offered(body: Json) -> set[str]:
+    """What the API lets the model call, by its own rules."""
+    names = field(calling(body), "allowedFunctionNames")
+    mode = field(calling(body), "mode") or "AUTO"
+    if mode == "NONE":
+        return set()
+    return set(names) if names else set(declared_names(body))
+
+
+def written(selection: Json, spelling: str) -> Json:
+    if spelling == "flat":
+        return selection
+    if spelling == "nested":
+        return {"functionCallingConfig": selection}
+    return {"function_calling_config": {snake(key): value for key, value in selection.items()}}
+
+
+def without(body: Json, *names: str) -> str:
+    return exact({k: v for k, v in body.items() if k not in names and k not in map(snake, names)})
+
+
+def selected(body: Json, patch: Json) -> Json:
+    before = exact([body, patch])
+    after = apply_tool_config(body, patch)
+    assert exact([body, patch]) == before, "an argument was changed in place"
+    return after
+
+
+# ---- any body
+
+
+@given(requests(), MODES, NAME_LISTS, SPELLINGS)
+def test_a_selection_offers_exactly_the_declared_ones_of_its_names(
+    body: Json, mode: str, names: list[str], spelling: str
+) -> None:
+    after = selected(body, written({"mode": mode, "allowedFunctionNames": names}, spelling))
+    if declared_names(body):
+        wanted = set() if mode == "NONE" else set(names) & set(declared_names(body))
+        assert offered(after) == wanted
+
+
+@given(requests(), MODES, NAME_LISTS)
+def test_a_selection_touches_the_calling_configuration_and_pruned_declarations_alone(
+    body: Json, mode: str, names: list[str]
+) -> None:
+    after = selected(body, {"mode": mode, "allowedFunctionNames": names})
+    assert without(after, "toolConfig", "tools") == without(body, "toolConfig", "tools")
+    retrieval = field(tool_config(body), "retrievalConfig")
+    assert exact(field(tool_config(after), "retrievalConfig")) == exact(retrieval)
+    if mode != "AUTO":
+        assert exact(after.get("tools")) == exact(body.get("tools"))
+    assert ("tools" in after) <= ("tools" in body)
+    assert exact(built_ins(after)) == exact(built_ins(body))
+
+
+@given(requests(), MODES, NAME_LISTS)
+def test_what_a_selection_made_is_never_refused_by_the_api(body: Json, mode: str, names: list[str]) -> None:
+    after = selected(body, {"mode": mode, "allowedFunctionNames": names})
+    if after is not body:
+        allowed = field(calling(after), "allowedFunctionNames")
+        if allowed is not None:
+            assert allowed
+            assert calling(after)["mode"] in ("ANY", "VALIDATED")
+            assert set(allowed) <= set(declared_names(after))
+
+
+@given(requests(), MODES, NAME_LISTS)
+def test_a_selection_given_twice_changes_nothing_the_second_time(
+    body: Json, mode: str, names: list[str]
+) -> None:
+    once = selected(body, {"mode": mode, "allowedFunctionNames": names})
+    assert exact(selected(once, {"mode": mode, "allowedFunctionNames": names})) == exact(once)
+
+
+@given(requests(), NAME_LISTS)
+def test_tools_keeps_the_named_declarations_and_every_built_in(body: Json, names: list[str]) -> None:
+    before = exact(body)
+    after = apply_tools(body, names)
+    assert exact(body) == before
+    assert declared_names(after) == [name for name in declared_names(body) if name in names]
+    assert exact(built_ins(after)) == exact(built_ins(body))
+    assert without(after, "toolConfig", "tools") == without(body, "toolConfig", "tools")
+    if declared_names(after) == declared_names(body):
+        assert after is body
+
+
+def built_ins(body: Json) -> list[Json]:
+    bare = [
+        {k: v for k, v in tool.items() if k not in ("functionDeclarations", "function_declarations")}
+        for tool in listed(body.get("tools"))
+    ]
+    return [tool for tool in bare if tool]
+
+
+# ---- by example
+
+
+def body_with(mode: str | None = None, names: list[str] | None = None, **config: Any) -> Json:
+    given = {"mode": mode, "allowedFunctionNames": names}
+    calling_config = {key: value for key, value in given.items() if value is not None}
+    if calling_config:
+        config["functionCallingConfig"] = calling_config
+    functions = [{"name": "read"}, {"name": "write"}]
+    body: Json = {"tools": [{"functionDeclarations": functions}, {"googleSearch": {}}]}
+    return {**body, "toolConfig": config} if config else body
+
+
+def test_a_selection_is_shown_flat_and_nested() -> None:
+    flat = {"mode": "ANY", "allowedFunctionNames": ["read"]}
+    assert show_tool_config(body_with("ANY", ["read"])) == {**flat, "functionCallingConfig": flat}
+    assert show_tool_config(body_with()) is None
+    assert show_tool_config(body_with(retrievalConfig={})) is None
+
+
+def test_names_with_auto_prune_the_declarations_and_write_no_names() -> None:
+    after = selected(body_with(), {"mode": "AUTO", "allowedFunctionNames": ["read"]})
+    assert after == {"tools": [{"functionDeclarations": [{"name": "read"}]}, {"googleSearch": {}}]}
+
+
+def test_names_with_any_are_written_beside_the_mode() -> None:
+    patch = {"mode": "ANY", "allowedFunctionNames": ["read", "not_declared"]}
+    after = selected(body_with(retrievalConfig={"a": 1}), patch)
+    assert after == body_with("ANY", ["read"], retrievalConfig={"a": 1})
+
+
+def test_none_clears_the_names_and_keeps_the_declarations() -> None:
+    assert selected(body_with("ANY", ["read"]), {"mode": "NONE"}) == body_with("NONE")
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "NONE"}])
+def test_names_do_not_lift_a_none_that_stands(mode: Json) -> None:
+    assert selected(body_with("NONE"), {**mode, "allowedFunctionNames": ["read"]}) == body_with("NONE")
+
+
+def test_an_empty_selection_means_none_because_the_api_reads_it_as_all() -> None:
+    assert selected(body_with(), {"mode": "ANY", "allowedFunctionNames": []}) == body_with("NONE")
+
+
+def test_a_request_without_functions_gets_no_selection_and_no_empty_tools() -> None:
+    body: Json = {"contents": []}
+    assert selected(body, {"mode": "ANY", "allowedFunctionNames": ["read"]}) is body
+
+
+@pytest.mark.parametrize("changed", ["flat", "nested"])
+def test_of_two_spellings_that_disagree_the_one_the_hook_changed_counts(changed: str) -> None:
+    body = body_with("ANY", ["read"])
+    change = {"mode": "NONE"} if changed == "flat" else {"functionCallingConfig": {"mode": "NONE"}}
+    edit = {**(show_tool_config(body) or {}), **change}
+    assert selected(body, edit) == body_with("NONE")
+    assert apply_request(MODEL, body, {"toolConfig": edit})[1] == body_with("NONE")
+
+
+def test_names_that_were_pruned_leave_the_calling_configuration_too() -> None:
+    assert apply_tools(body_with("ANY", ["read", "write"]), ["read"])["toolConfig"] == {
+        "functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["read"]}
+    }
+    assert apply_tools(body_with("ANY", ["write"]), ["read"])["toolConfig"] == {
+        "functionCallingConfig": {"mode": "NONE"}
+    }
+    assert apply_tools(body_with("ANY"), []) == {"tools": [{"googleSearch": {}}]}
+
+
+def test_an_unspecified_mode_is_auto() -> None:
+    assert read_tool_config({"mode": "MODE_UNSPECIFIED"}) == {"mode": "AUTO"}
+
+
+def test_tools_are_named_by_names_declarations_or_whole_tools() -> None:
+    tool = {"function_declarations": [{"name": "c"}, {"name": "d"}]}
+    assert read_tools(["a", {"name": "b"}, tool, {"googleSearch": {}}]) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(("tools", "path"), [("read", "tools"), (["read", 5], "tools[1]")])
+def test_tools_of_another_kind_are_refused_by_place(tools: Any, path: str) -> None:
+    with pytest.raises(EditError) as raised:
+        apply_tools(body_with(), tools)
+    assert raised.value.path == path
