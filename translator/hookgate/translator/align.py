@@ -29,6 +29,22 @@ def align(shown: Sequence[Message], edited: Sequence[Message]) -> list[int | Non
     Every shown message is used at most once. Equal messages are found first, in order and then out of
     order; between them, what is left pairs up as edits.
     """
+    head, tail = _equal_ends(shown, edited)
+    middle = _align(shown[head : len(shown) - tail], edited[head : len(edited) - tail])
+    between = [None if match is None else head + match for match in middle]
+    return [*range(head), *between, *range(len(shown) - tail, len(shown))]
+
+
+def _equal_ends(shown: Sequence[Message], edited: Sequence[Message]) -> tuple[int, int]:
+    """How many messages are equal at the beginning, and how many of the others at the end."""
+    shorter = min(len(shown), len(edited))
+    head = next((i for i in range(shorter) if shown[i] != edited[i]), shorter)
+    most = shorter - head
+    tail = next((i for i in range(most) if shown[-1 - i] != edited[-1 - i]), most)
+    return head, tail
+
+
+def _align(shown: Sequence[Message], edited: Sequence[Message]) -> list[int | None]:
     matches: list[int | None] = [None] * len(edited)
     in_order = _match_in_order(shown, edited, matches)
     _match_moved(shown, edited, matches)

@@ -38,20 +38,21 @@ def read_messages(messages: Any) -> list[Message]:
     """A hook's messages; content may be a string or a list of strings and `{"type": "text", "text"}`."""
     if not isinstance(messages, list):
         raise EditError("messages", "a list of {role, content}", messages)
-    return [_read_message(item, f"messages[{i}]") for i, item in enumerate(messages)]
+    return [_read_message(item, index) for index, item in enumerate(messages)]
 
 
-def _read_message(item: Any, path: str) -> Message:
+def _read_message(item: Any, index: int) -> Message:
     if not isinstance(item, dict):
-        raise EditError(path, "an object {role, content}", item)
-    if item.get("role") not in ROLES:
-        raise EditError(f"{path}.role", "'user', 'model' or 'system'", item.get("role"))
-    return Message(item["role"], _read_content(item.get("content"), f"{path}.content"))
+        raise EditError(f"messages[{index}]", "an object {role, content}", item)
+    role, content = item.get("role"), item.get("content")
+    if role not in ROLES:
+        raise EditError(f"messages[{index}].role", "'user', 'model' or 'system'", role)
+    if type(content) is str:
+        return Message(role, content)
+    return Message(role, _read_content(content, f"messages[{index}].content"))
 
 
 def _read_content(content: Any, path: str) -> str:
-    if isinstance(content, str):
-        return content
     if not isinstance(content, list):
         raise EditError(path, "a string or a list of text parts", content)
     return "".join(_read_part(part, f"{path}[{i}]") for i, part in enumerate(content))

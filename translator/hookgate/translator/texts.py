@@ -30,7 +30,10 @@ def is_text(part: Any) -> bool:
 
 def texts_of(content: JsonObject) -> list[str]:
     """The text of each text part, in order."""
-    return [part["text"] for part in read_list(content, "parts") if is_text(part)]
+    parts = content.get("parts")
+    if type(parts) is not list:  # every view of every turn comes through here: the usual case first
+        parts = read_list(content, "parts")
+    return [part["text"] for part in parts if type(part) is dict and type(part.get("text")) is str]
 
 
 def with_texts(content: JsonObject, texts: Sequence[str]) -> JsonObject:

@@ -21,7 +21,8 @@ def shown_turns(body: JsonObject) -> list[tuple[int, Message]]:
     """Each content with text: its index in contents, and the message a hook is shown."""
     found = []
     for index, content in enumerate(_contents(body)):
-        text = "".join(texts_of(content)) if isinstance(content, dict) else ""
+        texts = texts_of(content) if type(content) is dict else ()
+        text = texts[0] if len(texts) == 1 else "".join(texts)
         if text:
             found.append((index, Message(_role(content), text)))
     return found
@@ -38,13 +39,30 @@ def apply_turns(body: JsonObject, edited: Sequence[Message]) -> JsonObject:
         return body
     contents = _contents(body)
     matches = [None if m is None else turns[m][0] for m in align(shown, edited)]
-    changed = {index: without_texts(contents[index]) for index, _ in turns}
-    for message, match in zip(edited, matches, strict=True):
-        if match is not None:
-            changed[match] = _edited(contents[match], message)
-    new = _arranged(contents, changed, edited, matches)
+    changed = _changed(contents, turns, edited, matches)
+    if matches == [index for index, _ in turns]:  # only texts changed: every turn stays where it is
+        new = [changed.get(index, content) for index, content in enumerate(contents)]
+    else:
+        new = _arranged(contents, changed, edited, matches)
     single = isinstance(read(body, "contents"), dict) and len(new) == 1
     return write(body, "contents", new[0] if single else new)
+
+
+def _changed(
+    contents: list[Any],
+    turns: list[tuple[int, Message]],
+    edited: Sequence[Message],
+    matches: Sequence[int | None],
+) -> dict[int, JsonObject]:
+    """The contents that are not what they were, by index: the edited, and the removed without their text."""
+    kept = dict(zip(matches, edited, strict=True))
+    changed: dict[int, JsonObject] = {}
+    for index, message in turns:
+        if index not in kept:
+            changed[index] = without_texts(contents[index])
+        elif kept[index] != message:
+            changed[index] = _edited(contents[index], kept[index])
+    return changed
 
 
 def _edited(content: JsonObject, message: Message) -> JsonObject:
