@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Protocol, Self
 
 from hookgate.hooks.document import Encoded
 from hookgate.translator import (
+    EditError,
     TranslatorError,
-    apply_request,
+    View,
     apply_response,
     check_request,
     read_tool_config,
     read_tools,
-    show_request,
     show_response,
     show_tool_config,
     synthetic_response,
@@ -29,24 +29,24 @@ class Event(Protocol):
 
     name: ClassVar[str]
 
-    def fields(self) -> JsonObject:
-        """The input fields of this event; built anew for each caller."""
+    def fields(self, view: View) -> JsonObject:
+        """The input fields of this event, built anew for each caller; `view` is how requests are shown."""
 
-    def check(self, specific: JsonObject) -> None:
-        """Raise TranslatorError for a hookSpecificOutput that could never be applied."""
+    def changed(self, specific: JsonObject, view: View) -> JsonObject:
+        """The part of a hookSpecificOutput that edits what the hook was shown; an echo edits nothing.
 
-    def changed(self, specific: JsonObject) -> JsonObject:
-        """The keys of a hookSpecificOutput that differ from what the hook was shown; an echo has none."""
+        Raises EditError when something in the output, edit or not, is not what it should be.
+        """
 
-    def edited(self, edit: JsonObject) -> Self:
-        """The event with an edit that `changed` gave applied. Raises EditError."""
+    def edited(self, edit: JsonObject, view: View) -> Self:
+        """The event with an edit that `changed` gave applied. Raises TranslatorError."""
 
 
 @dataclass(frozen=True)
 class BeforeModel:
     """Fires before a request goes to the model.
 
-    Input: `llm_request` {model, messages, config, toolConfig?}.
+    Input: `llm_request` {model, messages, config, toolConfig?}, in the view the hook asks for.
     Output: `decision` "deny" refuses the call with `reason`; `continue` false stops the agent with
     `stopReason`; `hookSpecificOutput.llm_request` edits the request (partial: only what it names);
     `hookSpecificOutput.llm_response` answers in the model's place, which is then not called.
@@ -56,22 +56,19 @@ class BeforeModel:
     model: str
     body: JsonObject
 
-    def fields(self) -> JsonObject:
-        return {"llm_request": show_request(self.model, self.body)}
+    def fields(self, view: View) -> JsonObject:
+        return {"llm_request": view.show(self.model, self.body)}
 
-    def check(self, specific: JsonObject) -> None:
-        if specific.get("llm_request") is not None:
-            _, body = _named("llm_request", apply_request, self.model, {}, specific["llm_request"])
-            _named("llm_request", check_request, body)  # raw contents are the hook's own word for word
+    def changed(self, specific: JsonObject, view: View) -> JsonObject:
         if specific.get("llm_response") is not None:
             _named("llm_response", synthetic_response, specific["llm_response"])
+        edit = _edit_in(specific, "llm_request")
+        return changed_part(view.show(self.model, self.body), edit) if edit else {}
 
-    def changed(self, specific: JsonObject) -> JsonObject:
-        edit = specific.get("llm_request")
-        return changed_part(show_request(self.model, self.body), edit) if edit else {}
-
-    def edited(self, edit: JsonObject) -> Self:
-        model, body = _named("llm_request", apply_request, self.model, self.body, edit)
+    def edited(self, edit: JsonObject, view: View) -> Self:
+        model, body = _named("llm_request", view.apply, self.model, self.body, edit)
+        if not _RAW.isdisjoint(edit):
+            _named("llm_request", check_request, body)  # raw contents are the hook's own, word for word
         return replace(self, model=model, body=body)
 
 
@@ -89,24 +86,22 @@ class BeforeToolSelection:
     model: str
     body: JsonObject
 
-    def fields(self) -> JsonObject:
+    def fields(self, view: View) -> JsonObject:
         shown = show_tool_config(self.body)
         return {
-            "llm_request": show_request(self.model, self.body),
+            "llm_request": view.show(self.model, self.body),
             "available_tools": read_list(self.body, "tools"),
             "tool_config": shown and _in_snake_case(shown),
         }
 
-    def check(self, specific: JsonObject) -> None:
+    def changed(self, specific: JsonObject, view: View) -> JsonObject:
         if (selection := read(specific, "toolConfig")) is not None:
             read_tool_config(selection)
         if specific.get("tools") is not None:
             read_tools(specific["tools"])
-
-    def changed(self, specific: JsonObject) -> JsonObject:
         return {}  # selections are united, not chained: no hook has to see another's
 
-    def edited(self, edit: JsonObject) -> Self:
+    def edited(self, edit: JsonObject, view: View) -> Self:
         return self
 
 
@@ -123,22 +118,28 @@ class AfterModel:
     llm_request: Encoded
     body: JsonObject
 
-    def fields(self) -> JsonObject:
+    def fields(self, view: View) -> JsonObject:
         return {"llm_request": self.llm_request, "llm_response": show_response(self.body)}
 
-    def check(self, specific: JsonObject) -> None:
-        if specific.get("llm_response") is not None:
-            _named("llm_response", apply_response, {}, specific["llm_response"])
-
-    def changed(self, specific: JsonObject) -> JsonObject:
-        edit = specific.get("llm_response")
+    def changed(self, specific: JsonObject, view: View) -> JsonObject:
+        edit = _edit_in(specific, "llm_response")
         return changed_part(show_response(self.body), edit) if edit else {}
 
-    def edited(self, edit: JsonObject) -> Self:
+    def edited(self, edit: JsonObject, view: View) -> Self:
         return replace(self, body=_named("llm_response", apply_response, self.body, edit))
 
 
+_RAW = frozenset({"contents", "systemInstruction"})
 _CONFIG_KEYS = ("config", "generationConfig")
+
+
+def _edit_in(specific: JsonObject, key: str) -> JsonObject:
+    edit = specific.get(key)
+    if edit is None:
+        return {}
+    if not isinstance(edit, dict):
+        raise EditError(key, "an object", edit)
+    return edit
 
 
 def changed_part(shown: JsonObject, edit: JsonObject) -> JsonObject:

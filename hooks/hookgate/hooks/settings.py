@@ -43,6 +43,7 @@ class _HookConfig(BaseModel):
     timeout: Annotated[float, Field(gt=0)] = DEFAULT_TIMEOUT_MS
     env: dict[str, str] = {}
     on_error: Literal["allow", "deny"] = "allow"
+    view: Literal["text", "parts", "raw"] = "text"
 
 
 class CommandConfig(_HookConfig):

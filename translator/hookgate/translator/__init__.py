@@ -4,8 +4,17 @@ Pure functions over parsed JSON. This package knows no sockets, no event loop, n
 imports nothing else of hookgate and can be used without it.
 """
 
+from hookgate.translator.checks import check_request
 from hookgate.translator.errors import BodyError, EditError, TranslatorError
-from hookgate.translator.request import apply_request, check_request, show_request
+from hookgate.translator.request import (
+    VIEWS,
+    View,
+    apply_request,
+    apply_request_parts,
+    show_request,
+    show_request_parts,
+    show_request_raw,
+)
 from hookgate.translator.response import apply_response, show_response
 from hookgate.translator.streams import Frame, Framing, JsonArray, ServerSentEvents
 from hookgate.translator.synthetic import synthetic_response, text_response
@@ -19,6 +28,7 @@ from hookgate.translator.toolconfig import (
 )
 
 __all__ = [
+    "VIEWS",
     "BodyError",
     "EditError",
     "Frame",
@@ -26,7 +36,9 @@ __all__ = [
     "JsonArray",
     "ServerSentEvents",
     "TranslatorError",
+    "View",
     "apply_request",
+    "apply_request_parts",
     "apply_response",
     "apply_tool_config",
     "apply_tools",
@@ -35,6 +47,8 @@ __all__ = [
     "read_tool_config",
     "read_tools",
     "show_request",
+    "show_request_parts",
+    "show_request_raw",
     "show_response",
     "show_tool_config",
     "synthetic_response",

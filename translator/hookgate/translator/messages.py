@@ -6,68 +6,74 @@ from typing import Any
 from hookgate.translator.align import Message, align
 from hookgate.translator.errors import EditError
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, without, write
+from hookgate.translator.lenses import PARTS, TEXT, Lens
+from hookgate.translator.parts import show_parts
 from hookgate.translator.texts import is_text, respread, texts_of, with_texts
-from hookgate.translator.turns import apply_turns, shown_turns
+from hookgate.translator.turns import apply_turns, role_of, shown_turns
 
 ROLES = ("user", "model", "system")
 
 
 def show_messages(body: JsonObject) -> list[JsonObject]:
-    """`[{"role", "content"}]`: the system instruction first, then every turn that has text."""
+    """`[{"role", "content": text}]`: the system instruction first, then every turn that has text."""
     system = "".join(texts_of(read_object(body, "systemInstruction")))
     shown = [Message("system", system)] if system else []
-    shown += [message for _, message in shown_turns(body)]
+    shown += [message for _, message in shown_turns(body, TEXT)]
     return [{"role": message.role, "content": message.text} for message in shown]
 
 
-def apply_messages(body: JsonObject, messages: Any) -> JsonObject:
+def show_typed_messages(body: JsonObject) -> list[JsonObject]:
+    """`[{"role", "content": [typed parts]}]`: the system instruction first, then every turn with parts."""
+    texts = texts_of(read_object(body, "systemInstruction"))
+    instruction = [{"type": "text", "text": text} for text in texts]
+    shown: list[JsonObject] = [{"role": "system", "content": instruction}] if any(texts) else []
+    turns = (read_list(body, "contents")[index] for index, _ in shown_turns(body, PARTS))
+    return shown + [{"role": role_of(turn), "content": show_parts(turn)} for turn in turns]
+
+
+def apply_messages(body: JsonObject, messages: Any, lens: Lens) -> JsonObject:
     """The body after a hook's whole list of messages; `body` itself when nothing changed.
 
-    A list without any system message leaves the system instruction alone, since hooks written before it
-    was shown give back turns only; a system message with empty content clears it.
+    `lens` is the one the hook was shown the turns through. A list without any system message leaves the
+    system instruction alone, since hooks written before it was shown give back turns only; a system message
+    with empty content clears it. Raises EditError.
     """
-    edited = read_messages(messages)
+    edited = read_messages(messages, lens)
     turns = [message for message in edited if message.role != "system"]
     system = [message for message in edited if message.role == "system"]
     if system:
         body = _apply_system(body, system)
-    return apply_turns(body, turns)
+    try:
+        return apply_turns(body, turns, lens)
+    except EditError as error:
+        raise _placed(error, edited) from None
 
 
-def read_messages(messages: Any) -> list[Message]:
-    """A hook's messages; content may be a string or a list of strings and `{"type": "text", "text"}`."""
+def _placed(error: EditError, edited: Sequence[Message]) -> EditError:
+    """The error with the turn's number among all messages, the system ones included."""
+    number, rest = error.path.removeprefix("[").split("]", 1)
+    places = [place for place, message in enumerate(edited) if message.role != "system"]
+    error.path = f"messages[{places[int(number)]}]{rest}"
+    return error
+
+
+def read_messages(messages: Any, lens: Lens) -> list[Message]:
+    """A hook's messages: content is a string, or a list of strings and parts. Raises EditError."""
     if not isinstance(messages, list):
         raise EditError("messages", "a list of {role, content}", messages)
-    return [_read_message(item, index) for index, item in enumerate(messages)]
+    return [_read_message(item, index, lens) for index, item in enumerate(messages)]
 
 
-def _read_message(item: Any, index: int) -> Message:
+def _read_message(item: Any, index: int, lens: Lens) -> Message:
     if not isinstance(item, dict):
         raise EditError(f"messages[{index}]", "an object {role, content}", item)
     role, content = item.get("role"), item.get("content")
     if role not in ROLES:
         raise EditError(f"messages[{index}].role", "'user', 'model' or 'system'", role)
-    if type(content) is str:
-        return Message(role, content)
-    return Message(role, _read_content(content, f"messages[{index}].content"))
-
-
-def _read_content(content: Any, path: str) -> str:
-    if not isinstance(content, list):
-        raise EditError(path, "a string or a list of text parts", content)
-    return "".join(_read_part(part, f"{path}[{i}]") for i, part in enumerate(content))
-
-
-def _read_part(part: Any, path: str) -> str:
-    if isinstance(part, str):
-        return part
-    if not isinstance(part, dict):
-        raise EditError(path, "a string or {type: 'text', text}", part)
-    if part.get("type", "text") != "text":
-        raise EditError(f"{path}.type", "'text'", part["type"])
-    if not isinstance(part.get("text"), str):
-        raise EditError(f"{path}.text", "a string", part.get("text"))
-    return str(part["text"])
+    if lens is TEXT and type(content) is str:
+        return Message(role, content)  # the usual case, without building a path
+    reading = TEXT if role == "system" else lens  # the instruction's parts are texts in every view
+    return Message(role, reading.read(content, f"messages[{index}].content"))
 
 
 # ---- the system instruction

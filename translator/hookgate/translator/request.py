@@ -8,21 +8,21 @@ contract); it returns `body` itself when there was nothing to change.
 """
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from hookgate.translator.errors import BodyError, EditError
+from hookgate.translator.errors import EditError
 from hookgate.translator.fields import (
     JsonObject,
     camel,
     read,
-    read_list,
     read_object,
     same,
     without,
     write,
 )
-from hookgate.translator.messages import apply_messages, show_messages
+from hookgate.translator.lenses import PARTS, TEXT, Lens
+from hookgate.translator.messages import apply_messages, show_messages, show_typed_messages
 from hookgate.translator.toolconfig import apply_tool_config, show_tool_config
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -38,18 +38,51 @@ def show_request(model: str, body: JsonObject) -> JsonObject:
     return view if tool_config is None else {**view, "toolConfig": tool_config}
 
 
+def show_request_parts(model: str, body: JsonObject) -> JsonObject:
+    """The `LLMRequest` with typed parts as the content of each message (parts.py lists the types)."""
+    return {**show_request(model, body), "messages": show_typed_messages(body)}
+
+
+def show_request_raw(model: str, body: JsonObject) -> JsonObject:
+    """The `LLMRequest` with the request's own `contents`, `systemInstruction` and `generationConfig` beside.
+
+    One of the documents spells it so; it doubles the bytes of the view.
+    """
+    raw = {name: value for name in _RAW if (value := read(body, name)) is not None}
+    return {**show_request(model, body), **raw}
+
+
+_RAW = ("contents", "systemInstruction", "generationConfig")
+
+
 def apply_request(model: str, body: JsonObject, edit: Any) -> tuple[str, JsonObject]:
     """Model and body after a hook's `llm_request`, in any spelling of the documents.
 
     Unknown and null keys ask for nothing. Raises EditError, naming the place, for a known key that holds
     something else than it should.
     """
+    return _apply(model, body, edit, TEXT)
+
+
+def apply_request_parts(model: str, body: JsonObject, edit: Any) -> tuple[str, JsonObject]:
+    """Like apply_request, for a hook that was shown typed parts."""
+    return _apply(model, body, edit, PARTS)
+
+
+def _apply(model: str, body: JsonObject, edit: Any, lens: Lens) -> tuple[str, JsonObject]:
     if not isinstance(edit, dict):
         raise EditError("", "an object", edit)
-    for key, apply in _SECTIONS:
+    new = body
+    for key, apply in _RAW_SECTIONS:
         if edit.get(key) is not None:
-            body = apply(body, edit[key])
-    return _read_model(edit.get("model")) or model, body
+            new = apply(new, edit[key])
+    messages = edit.get("messages")
+    if messages is not None and not (new is not body and same(messages, show_messages(body))):
+        new = apply_messages(new, messages, lens)
+    for key, apply in _STABLE_SECTIONS:
+        if edit.get(key) is not None:
+            new = apply(new, edit[key])
+    return _read_model(edit.get("model")) or model, new
 
 
 def _read_model(value: Any) -> str:
@@ -92,62 +125,27 @@ def _apply_system_instruction(body: JsonObject, edit: Any) -> JsonObject:
     return body if same(edit, read(body, "systemInstruction")) else write(body, "systemInstruction", edit)
 
 
-_SECTIONS: tuple[tuple[str, Callable[[JsonObject, Any], JsonObject]], ...] = (
+Section = tuple[str, Callable[[JsonObject, Any], JsonObject]]
+
+# The raw spellings come first: messages that came back as they were shown do not undo them.
+_RAW_SECTIONS: tuple[Section, ...] = (
     ("contents", _apply_contents),
     ("systemInstruction", _apply_system_instruction),
     ("generationConfig", _apply_config),
-    ("messages", apply_messages),
-    ("config", _apply_config),
-    ("toolConfig", apply_tool_config),
 )
-"""The keys of an edit in the order they apply; the raw spellings of the documents come first."""
+_STABLE_SECTIONS: tuple[Section, ...] = (("config", _apply_config), ("toolConfig", apply_tool_config))
 
 
-# ---- what must not be read
+class View(NamedTuple):
+    """One way to show a request to a hook, and the way its edit goes back."""
+
+    show: Callable[[str, JsonObject], JsonObject]
+    apply: Callable[[str, JsonObject, Any], tuple[str, JsonObject]]
 
 
-def check_request(body: Any) -> JsonObject:
-    """The body if it can be read in one way only; BodyError if not.
-
-    A field spelled in both cases within one object is refused: the API takes one of them, and a hook may
-    have seen the other. Objects whose keys belong to the caller (arguments, results, schemas) are exempt.
-    """
-    if not isinstance(body, dict):
-        raise BodyError("", "the body has to be a JSON object")
-    _check_spellings(body, "")
-    for name in ("generationConfig", "toolConfig"):
-        _check_spellings(read_object(body, name), name)
-    calling = read_object(read_object(body, "toolConfig"), "functionCallingConfig")
-    _check_spellings(calling, "toolConfig.functionCallingConfig")
-    _check_content(read_object(body, "systemInstruction"), "systemInstruction")
-    for i, content in enumerate(read_list(body, "contents")):
-        _check_content(content, f"contents[{i}]")
-    for i, tool in enumerate(read_list(body, "tools")):
-        _check_tool(tool, f"tools[{i}]")
-    return body
-
-
-def _check_content(content: Any, path: str) -> None:
-    if not isinstance(content, dict):
-        raise BodyError(path, "a content has to be an object {role, parts}")
-    _check_spellings(content, path)
-    for i, part in enumerate(read_list(content, "parts")):
-        if not isinstance(part, dict):
-            raise BodyError(f"{path}.parts[{i}]", "a part has to be an object")
-        _check_spellings(part, f"{path}.parts[{i}]")
-
-
-def _check_tool(tool: Any, path: str) -> None:
-    if not isinstance(tool, dict):
-        raise BodyError(path, "a tool has to be an object")
-    _check_spellings(tool, path)
-    for i, declaration in enumerate(read_list(tool, "functionDeclarations")):
-        if isinstance(declaration, dict):
-            _check_spellings(declaration, f"{path}.functionDeclarations[{i}]")
-
-
-def _check_spellings(obj: JsonObject, path: str) -> None:
-    for key in obj:
-        if (other := camel(key)) != key and other in obj:
-            place = f"{path}.{other}" if path else other
-            raise BodyError(place, f"the field is given twice, as {key!r} and {other!r}; send it once")
+VIEWS: Mapping[str, View] = {
+    "text": View(show_request, apply_request),
+    "parts": View(show_request_parts, apply_request_parts),
+    "raw": View(show_request_raw, apply_request),
+}
+"""The views a hook can ask for, by name."""

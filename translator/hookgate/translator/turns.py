@@ -4,78 +4,95 @@ A turn without text (a bare call, a bare tool result, an image) is not shown and
 turns that answer it form a unit: whatever a hook inserts, removes or reorders, nothing comes between them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
 from hookgate.translator.align import Message, align
+from hookgate.translator.errors import EditError
 from hookgate.translator.fields import JsonObject, read, read_list, write
-from hookgate.translator.texts import respread, texts_of, with_texts, without_texts
+from hookgate.translator.lenses import Lens
 
 
 def _contents(body: JsonObject) -> list[Any]:
     return read_list(body, "contents")
 
 
-def shown_turns(body: JsonObject) -> list[tuple[int, Message]]:
-    """Each content with text: its index in contents, and the message a hook is shown."""
-    found = []
-    for index, content in enumerate(_contents(body)):
-        texts = texts_of(content) if type(content) is dict else ()
-        text = texts[0] if len(texts) == 1 else "".join(texts)
-        if text:
-            found.append((index, Message(_role(content), text)))
-    return found
+def shown_turns(body: JsonObject, lens: Lens) -> list[tuple[int, Message]]:
+    """Each content that the lens shows: its index in contents, and the message."""
+    form = lens.form
+    return [
+        (index, Message(role_of(content), text))
+        for index, content in enumerate(_contents(body))
+        if type(content) is dict and (text := form(content))
+    ]
 
 
-def _role(content: Any) -> str:
+def role_of(content: Any) -> str:
+    """The role a hook is shown: `function` and an absent role are the user's."""
     return "model" if isinstance(content, dict) and content.get("role") == "model" else "user"
 
 
-def apply_turns(body: JsonObject, edited: Sequence[Message]) -> JsonObject:
-    turns = shown_turns(body)
+def apply_turns(body: JsonObject, edited: Sequence[Message], lens: Lens) -> JsonObject:
+    """The body after an edited list of turns. Raises EditError, with the turn's number in `edited`."""
+    turns = shown_turns(body, lens)
     shown = [message for _, message in turns]
     if shown == list(edited):
         return body
     contents = _contents(body)
     matches = [None if m is None else turns[m][0] for m in align(shown, edited)]
-    changed = _changed(contents, turns, edited, matches)
-    if matches == [index for index, _ in turns]:  # only texts changed: every turn stays where it is
+    kept = set(matches)
+    changed = {i: lens.bare(contents[i]) for i, _ in turns if i not in kept}
+    changed.update(_edited(contents, dict(turns), edited, matches, lens))
+    if matches == [index for index, _ in turns]:  # only edits: every turn stays where it is
         new = [changed.get(index, content) for index, content in enumerate(contents)]
     else:
-        new = _arranged(contents, changed, edited, matches)
+        new = _arranged(contents, changed, _added(edited, matches, lens), matches)
     single = isinstance(read(body, "contents"), dict) and len(new) == 1
     return write(body, "contents", new[0] if single else new)
 
 
-def _changed(
+def _edited(
     contents: list[Any],
-    turns: list[tuple[int, Message]],
+    turns: Mapping[int, Message],
     edited: Sequence[Message],
     matches: Sequence[int | None],
-) -> dict[int, JsonObject]:
-    """The contents that are not what they were, by index: the edited, and the removed without their text."""
-    kept = dict(zip(matches, edited, strict=True))
-    changed: dict[int, JsonObject] = {}
-    for index, message in turns:
-        if index not in kept:
-            changed[index] = without_texts(contents[index])
-        elif kept[index] != message:
-            changed[index] = _edited(contents[index], kept[index])
-    return changed
+    lens: Lens,
+) -> Iterator[tuple[int, JsonObject]]:
+    """The contents whose message came back otherwise, by their index."""
+    for position, (message, match) in enumerate(zip(edited, matches, strict=True)):
+        if match is None or turns[match] == message:
+            continue
+        with _numbered(position):
+            content = lens.edited(contents[match], message.text)
+        same_role = turns[match].role == message.role
+        yield match, content if same_role else {**content, "role": message.role}
 
 
-def _edited(content: JsonObject, message: Message) -> JsonObject:
-    texts = texts_of(content)
-    if "".join(texts) != message.text:
-        content = with_texts(content, respread(texts, message.text))
-    return content if _role(content) == message.role else {**content, "role": message.role}
+def _added(edited: Sequence[Message], matches: Sequence[int | None], lens: Lens) -> list[Any]:
+    """The content of each message that is new; None for the others."""
+    added: list[Any] = []
+    for position, (message, match) in enumerate(zip(edited, matches, strict=True)):
+        with _numbered(position):
+            added.append(lens.new(message.role, message.text) if match is None else None)
+    return added
+
+
+@contextmanager
+def _numbered(position: int) -> Iterator[None]:
+    """Put the number of the turn before the path of an EditError."""
+    try:
+        yield
+    except EditError as error:
+        error.path = f"[{position}].{error.path}"
+        raise
 
 
 def _arranged(
     contents: list[Any],
     changed: dict[int, JsonObject],
-    edited: Sequence[Message],
+    added: Sequence[Any],
     matches: Sequence[int | None],
 ) -> list[Any]:
     """The new contents: units in the order of the edited list, hidden ones behind the unit they followed.
@@ -85,9 +102,9 @@ def _arranged(
     units = _Units(contents, [m for m in matches if m is not None])
     out: list[Any] = []
     waiting: list[Any] = []
-    for message, match in zip(edited, matches, strict=True):
+    for new, match in zip(added, matches, strict=True):
         if match is None:
-            waiting.append({"role": message.role, "parts": [{"text": message.text}]})
+            waiting.append(new)
         elif (indexes := units.take(match)) is not None:
             out += [*waiting, *_present(contents, changed, indexes)]
             waiting = []
@@ -140,7 +157,7 @@ def _cut_into_units(contents: list[Any]) -> list[list[int]]:
             units[asked:] = [[*chain(*units[asked:]), index]]
             answered = True
             continue
-        if answered or _role(content) != "model":
+        if answered or role_of(content) != "model":
             asked, answered = None, False
         units.append([index])
         if asked is None and _has(content, "functionCall"):

@@ -1,0 +1,53 @@
+"""Bodies that must not be read: the API takes one of two spellings, and a hook may have seen the other."""
+
+from typing import Any
+
+from hookgate.translator.errors import BodyError
+from hookgate.translator.fields import JsonObject, camel, read_list, read_object
+
+
+def check_request(body: Any) -> JsonObject:
+    """The body if it can be read in one way only; BodyError if not.
+
+    A field spelled in both cases within one object is refused: the API takes one of them, and a hook may
+    have seen the other. Objects whose keys belong to the caller (arguments, results, schemas) are exempt.
+    """
+    if not isinstance(body, dict):
+        raise BodyError("", "the body has to be a JSON object")
+    _check_spellings(body, "")
+    for name in ("generationConfig", "toolConfig"):
+        _check_spellings(read_object(body, name), name)
+    calling = read_object(read_object(body, "toolConfig"), "functionCallingConfig")
+    _check_spellings(calling, "toolConfig.functionCallingConfig")
+    _check_content(read_object(body, "systemInstruction"), "systemInstruction")
+    for i, content in enumerate(read_list(body, "contents")):
+        _check_content(content, f"contents[{i}]")
+    for i, tool in enumerate(read_list(body, "tools")):
+        _check_tool(tool, f"tools[{i}]")
+    return body
+
+
+def _check_content(content: Any, path: str) -> None:
+    if not isinstance(content, dict):
+        raise BodyError(path, "a content has to be an object {role, parts}")
+    _check_spellings(content, path)
+    for i, part in enumerate(read_list(content, "parts")):
+        if not isinstance(part, dict):
+            raise BodyError(f"{path}.parts[{i}]", "a part has to be an object")
+        _check_spellings(part, f"{path}.parts[{i}]")
+
+
+def _check_tool(tool: Any, path: str) -> None:
+    if not isinstance(tool, dict):
+        raise BodyError(path, "a tool has to be an object")
+    _check_spellings(tool, path)
+    for i, declaration in enumerate(read_list(tool, "functionDeclarations")):
+        if isinstance(declaration, dict):
+            _check_spellings(declaration, f"{path}.functionDeclarations[{i}]")
+
+
+def _check_spellings(obj: JsonObject, path: str) -> None:
+    for key in obj:
+        if (other := camel(key)) != key and other in obj:
+            place = f"{path}.{other}" if path else other
+            raise BodyError(place, f"the field is given twice, as {key!r} and {other!r}; send it once")

@@ -1,0 +1,85 @@
+"""How one turn is shown to a hook and edited by it: as its text, or as all of its typed parts.
+
+A lens gives a turn a form, a string by which it is recognised in an edited list: its text, or its typed
+parts as JSON. A turn whose form is empty is not shown.
+"""
+
+from typing import Any, Protocol
+
+from hookgate.translator.errors import EditError
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.parts import apply_parts, new_content, read_typed_part, show_parts, without_parts
+from hookgate.translator.strictjson import dumps, loads
+from hookgate.translator.texts import respread, texts_of, with_texts, without_texts
+
+
+class Lens(Protocol):
+    """One way to show turns and to write an edit back."""
+
+    def form(self, content: JsonObject) -> str:
+        """What a hook is shown of the turn, as a string."""
+
+    def read(self, content: Any, path: str) -> str:
+        """The form of a message's content as a hook gives it. Raises EditError."""
+
+    def edited(self, content: JsonObject, form: str) -> JsonObject:
+        """The turn with an edited form. Raises EditError with a path from the message."""
+
+    def bare(self, content: JsonObject) -> JsonObject:
+        """What stays of the turn when a hook removes its message."""
+
+    def new(self, role: str, form: str) -> JsonObject:
+        """The turn of a message that a hook added. Raises EditError with a path from the message."""
+
+
+class TextLens:
+    """The text parts, joined."""
+
+    def form(self, content: JsonObject) -> str:
+        texts = texts_of(content)
+        return texts[0] if len(texts) == 1 else "".join(texts)
+
+    def read(self, content: Any, path: str) -> str:
+        if isinstance(content, str):
+            return content
+        if not isinstance(content, list):
+            raise EditError(path, "a string or a list of text parts", content)
+        parts = [read_typed_part(part, f"{path}[{i}]", ("text",)) for i, part in enumerate(content)]
+        return "".join(part["text"] for part in parts)
+
+    def edited(self, content: JsonObject, form: str) -> JsonObject:
+        texts = texts_of(content)
+        return content if "".join(texts) == form else with_texts(content, respread(texts, form))
+
+    def bare(self, content: JsonObject) -> JsonObject:
+        return without_texts(content)
+
+    def new(self, role: str, form: str) -> JsonObject:
+        return {"role": role, "parts": [{"text": form}]}
+
+
+class PartsLens:
+    """All parts, typed."""
+
+    def form(self, content: JsonObject) -> str:
+        parts = show_parts(content)
+        return dumps(parts).decode() if parts else ""
+
+    def read(self, content: Any, path: str) -> str:
+        if not isinstance(content, str | list):
+            raise EditError(path, "a list of typed parts, or a string", content)
+        given = [content] if isinstance(content, str) else content
+        return dumps([read_typed_part(part, f"{path}[{i}]") for i, part in enumerate(given)]).decode()
+
+    def edited(self, content: JsonObject, form: str) -> JsonObject:
+        return apply_parts(content, loads(form.encode()))
+
+    def bare(self, content: JsonObject) -> JsonObject:
+        return without_parts(content)
+
+    def new(self, role: str, form: str) -> JsonObject:
+        return new_content(role, loads(form.encode()))
+
+
+TEXT = TextLens()
+PARTS = PartsLens()
