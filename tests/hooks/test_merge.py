@@ -68,11 +68,19 @@ def test_the_strictest_decision_counts_in_any_order(said: list[Output]) -> None:
 def test_exactly_one_of_stop_synthetic_and_denied_speaks_and_in_that_order(said: list[Output]) -> None:
     verdict = merge("BeforeModel", said)
     stops = any(output.get("continue") is False for output in said)
-    answers = any((output.get("hookSpecificOutput") or {}).get("llm_response") for output in said)
-    denies = any(output.get("decision") == "deny" for output in said)
+    answering = [(output.get("hookSpecificOutput") or {}).get("llm_response") for output in said]
+    denying = [output.get("decision") == "deny" for output in said]
+    refused = any(denies and not answer for denies, answer in zip(denying, answering, strict=True))
     assert verdict.stop == stops
-    assert verdict.synthetic == (answers and not stops)
-    assert verdict.denied == (denies and not answers and not stops)
+    assert verdict.synthetic == (any(answering) and not refused and not stops)
+    assert verdict.denied == (any(denying) and not verdict.synthetic and not stops)
+
+
+def test_another_hooks_answer_does_not_lift_a_denial() -> None:
+    answer = {"hookSpecificOutput": {"llm_response": {"text": "mock"}}}
+    verdict = merge("BeforeModel", [{"decision": "deny", "reason": "no"}, answer])
+    assert (verdict.denied, verdict.synthetic, verdict.reason) == (True, False, "no")
+    assert merge("BeforeModel", [{"decision": "deny", **answer}, answer]).synthetic
 
 
 @given(SAID)

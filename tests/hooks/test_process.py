@@ -193,3 +193,12 @@ async def test_one_that_fails_leaves_the_others_alone() -> None:
         run("echo ok"), run("sleep 30", timeout=0.05), run("yes"), run("echo ok"), return_exceptions=True
     )
     assert [type(end) for end in ends] == [Ended, HookError, HookError, Ended]
+
+
+async def test_a_program_that_cannot_be_watched_is_not_left_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_descriptor_left(_: int) -> int:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(os, "pidfd_open", no_descriptor_left)
+    with pytest.raises(HookError, match="cannot be watched: Too many open files"):
+        await run("sleep 60")

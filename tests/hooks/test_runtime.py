@@ -93,7 +93,7 @@ def give_up(_: Json) -> None:
         (divide, "raised ZeroDivisionError('division by zero')"),
         (leave, "raised SystemExit(2)"),
         (leave_later, "raised SystemExit(2)"),
-        (find_nothing, "raised RuntimeError('the function raised StopIteration')"),
+        (find_nothing, "raised StopIteration()"),
         (give_up, "raised TimeoutError('the database did not answer')"),
         (lambda: None, "raised TypeError("),
         (lambda _: "deny", "gave str where an object or nothing is expected"),
@@ -230,3 +230,19 @@ def test_a_hook_that_cannot_be_loaded_is_told_by_file_and_hook(
     write_file(tmp_path, source, "guard.py")
     with pytest.raises(SettingsError, match=rf"settings\.json: the runtime hook 'guard': {told}"):
         load(tmp_path, action)
+
+
+async def test_functions_that_hang_keep_no_other_from_running() -> None:
+    release = threading.Event()
+
+    def hang(_: Any) -> None:
+        release.wait()
+
+    try:
+        stuck = parallel(*(partial(hang) for _ in range(40)), timeout=50)
+        outcome = await engine(stuck).fire(asking("hi"), SESSION)
+        assert {run.error for run in outcome.runs} == {"timed out after 50 ms"}
+        outcome = await engine(parallel(lambda _: {"decision": "deny"})).fire(asking("hi"), SESSION)
+        assert outcome.verdict.denied
+    finally:
+        release.set()

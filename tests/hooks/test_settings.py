@@ -225,3 +225,9 @@ def test_a_file_of_another_encoding_is_told(tmp_path: Path) -> None:
     path.write_bytes(json.dumps({"theme": "é"}, ensure_ascii=False).encode("latin-1"))
     with pytest.raises(SettingsError, match=r"settings\.json: is not UTF-8; save it as UTF-8"):
         load_settings([path])
+
+
+def test_a_key_that_does_nothing_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    load(tmp_path, one_group(command(onError="deny", source="user")))
+    assert "hooks.BeforeModel: 'onError' is not known here and does nothing" in caplog.text
+    assert len(caplog.records) == 1

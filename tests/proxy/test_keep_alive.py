@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import running_gateway, runs, says
+from support.gateway import gateway_before, running_gateway, runs, says
 from support.wire import SSE, STREAM, UNARY, Wire, connected
 
 from hookgate.proxy.reply import Patience
@@ -106,6 +106,41 @@ async def test_silence_of_the_upstream_is_broken_too(target: str) -> None:
         assert b"one" in await wire.chunk()
         for _ in range(3):
             assert await wire.chunk() == b"\r\n"
+
+
+@pytest.mark.parametrize("hooks", ["BeforeModel", "AfterModel"])
+async def test_nothing_is_put_into_an_event_that_comes_in_pieces(hooks: str) -> None:
+    event = b'data: {"candidates":[{"content":{"parts":[{"text":"hello"}]},"finishReason":"STOP"}]}\r\n\r\n'
+    rest_of_it = asyncio.Event()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head + event[:50])
+        await rest_of_it.wait()
+        writer.write(event[50:])
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    decided = asyncio.Event()
+    slow = {"BeforeModel": [waits(decided)], hooks: [waits(decided)]}
+    async with server, gateway_before(url, slow, IMPATIENT) as gateway, connected(gateway) as wire:
+        await wire.post(SSE, HI)
+        await kept_alive(wire)
+        decided.set()
+        if hooks == "BeforeModel":  # copied as it comes: the first piece is all there is for now
+            while (piece := await wire.chunk()) == b"\r\n":
+                pass
+            assert piece == event[:50]
+            with pytest.raises(TimeoutError):  # six times the silence that any other stream may have
+                await asyncio.wait_for(wire.chunk(), 0.3)
+            rest_of_it.set()
+            assert await rest(wire) == event[50:]
+        else:
+            await asyncio.sleep(0)
+            rest_of_it.set()
+            assert (await rest(wire)).lstrip(b"\r\n") == event
 
 
 async def test_an_upstream_error_after_the_headers_is_told_as_text() -> None:

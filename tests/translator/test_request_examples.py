@@ -211,7 +211,7 @@ TWICE: list[tuple[Json, str]] = [
 def test_a_field_in_both_spellings_is_refused(body: Json, path: str) -> None:
     with pytest.raises(BodyError) as raised:
         check_request(body)
-    assert (raised.value.path, raised.value.status) == (path, 400)
+    assert raised.value.path == path
     assert "given twice" in raised.value.message
 
 
@@ -222,6 +222,11 @@ def test_a_field_in_both_spellings_is_refused(body: Json, path: str) -> None:
         ({"contents": ["hi"]}, "contents[0]"),
         ({"contents": [{"parts": ["hi"]}]}, "contents[0].parts[0]"),
         ({"tools": ["shell"]}, "tools[0]"),
+        ({"contents": "hi"}, "contents"),
+        ({"systemInstruction": "be brief"}, "systemInstruction"),
+        ({"contents": [{"parts": "hi"}]}, "contents[0].parts"),
+        ({"contents": [{"parts": [{"text": ["hi"]}]}]}, "contents[0].parts[0].text"),
+        ({"system_instruction": {"parts": [{"text": 5}]}}, "systemInstruction.parts[0].text"),
     ],
 )
 def test_a_body_that_no_api_would_read_is_refused(body: Any, path: str) -> None:

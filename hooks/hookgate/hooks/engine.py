@@ -88,7 +88,7 @@ class Engine:
         event, runs = await self._in_order(event, session, [run for runs in first_runs for run in runs])
         verdict = merge(event.name, [output for run in runs if (output := _said(run)) is not None])
         for run in runs:
-            _report(event.name, run)
+            _report(event.name, run, session)
         return Outcome(event, verdict, tuple(runs))
 
     async def _run_group(self, group: Group, event: E, session: Session) -> list[Run]:
@@ -167,9 +167,13 @@ def _said(run: Run) -> Output | None:
     return None
 
 
-def _report(event: str, run: Run) -> None:
+def _report(event: str, run: Run, session: Session) -> None:
+    """Tell the log what an operator should know; never what was said in the call."""
     if run.error:
         log.warning("%s hook %r failed: %s", event, run.hook.name, run.error)
-    message = (run.output or {}).get("systemMessage")
-    if message and not (run.output or {}).get("suppressOutput"):
+    output = run.output or {}
+    if output.get("decision") == "deny" or output.get("continue") is False:
+        log.info("%s hook %r denied a call of session %s", event, run.hook.name, session.session_id)
+    message = output.get("systemMessage")
+    if message and not output.get("suppressOutput"):
         log.info("%s hook %r says: %s", event, run.hook.name, message)

@@ -29,7 +29,7 @@ class Verdict:
 
     @property
     def synthetic(self) -> bool:
-        """Whether a hook answers in the model's place; that outranks a denial, as a stop outranks both."""
+        """Whether a hook answers in the model's place; a stop outranks that."""
         return self.llm_response is not None and not self.stop
 
     @property
@@ -42,17 +42,30 @@ def merge(event: str, outputs: Sequence[Output]) -> Verdict:
     stops = [output for output in outputs if output.get("continue") is False]
     decision = _decision(outputs)
     specifics = [output.get("hookSpecificOutput") or {} for output in outputs]
-    answers = [s["llm_response"] for s in specifics if s.get("llm_response") is not None]
     selects = event == "BeforeToolSelection"
     return Verdict(
         decision=decision,
         stop=bool(stops),
         reason=_stop_reason(stops) if stops else _reasons(outputs, decision),
         system_messages=tuple(o["systemMessage"] for o in outputs if o.get("systemMessage")),
-        llm_response=answers[-1] if answers and event == "BeforeModel" else None,
+        llm_response=_synthetic(outputs) if event == "BeforeModel" else None,
         tool_config=_united([read(s, "toolConfig") for s in specifics]) if selects else None,
         tools=_common([s.get("tools") for s in specifics]) if selects else None,
     )
+
+
+def _synthetic(outputs: Sequence[Output]) -> Any:
+    """The last answer in the model's place; a denial by a hook that gives none outranks it.
+
+    A hook that denies and answers in one output means the answer.
+    """
+    answers = [(output.get("hookSpecificOutput") or {}).get("llm_response") for output in outputs]
+    denials = (
+        answer for answer, output in zip(answers, outputs, strict=True) if output.get("decision") == "deny"
+    )
+    if any(answer is None for answer in denials):
+        return None
+    return next((answer for answer in reversed(answers) if answer is not None), None)
 
 
 def _decision(outputs: Sequence[Output]) -> Literal["allow", "ask", "deny"]:

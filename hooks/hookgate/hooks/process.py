@@ -74,7 +74,7 @@ class _Run:
         self._max_stdout = max_stdout
         self._stdout, self._stderr = bytearray(), bytearray()
         self._unwritten = memoryview(b"")
-        self._pidfd = os.pidfd_open(process.pid)
+        self._pidfd = _pidfd(process)
         self.over = asyncio.Event()
         """Set when the program has ended, or has printed more than it may."""
 
@@ -163,6 +163,16 @@ class _Run:
             remove(_fd(pipe))
             with contextlib.suppress(OSError):
                 pipe.close()  # type: ignore[attr-defined]  # as above
+
+
+def _pidfd(process: subprocess.Popen[bytes]) -> int:
+    """A descriptor that tells the program's end. Raises HookError, and leaves no program, without one."""
+    try:
+        return os.pidfd_open(process.pid)
+    except OSError as error:
+        with process:  # closes its pipes and waits for its end
+            os.killpg(process.pid, signal.SIGKILL)
+        raise HookError(f"cannot be watched: {error.strerror}") from None
 
 
 def _fd(pipe: object) -> int:

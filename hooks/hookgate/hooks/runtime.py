@@ -1,10 +1,12 @@
 """Runtime hooks: a Python callable in this process, `action(input) -> output | None`, sync or async."""
 
 import asyncio
+import contextlib
 import importlib
 import importlib.util
 import inspect
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,8 @@ async def run_action(hook: Hook, action: Action, document: Document) -> Output |
     try:
         async with limit:
             value = await _result(action, document.value())
+    except HookError:
+        raise
     except (Exception, SystemExit) as error:  # a hook may raise anything; the rest is its on_error's to say
         if limit.expired():
             raise HookError(f"timed out after {hook.timeout * 1000:g} ms") from None
@@ -72,12 +76,34 @@ async def run_action(hook: Hook, action: Action, document: Document) -> Output |
 async def _result(action: Action, value: dict[str, Any]) -> Any:
     if inspect.iscoroutinefunction(action):
         return await action(value)
-    result = await asyncio.to_thread(_called, action, value)
+    result = await _in_thread(action, value)
     return await result if inspect.isawaitable(result) else result  # such as an object with async __call__
 
 
-def _called(action: Action, value: dict[str, Any]) -> Any:
-    try:
-        return action(value)
-    except StopIteration as error:  # no future can carry it: whoever waits would wait for ever
-        raise RuntimeError("the function raised StopIteration") from error
+async def _in_thread(action: Action, value: dict[str, Any]) -> Any:
+    """Call a plain function in a thread of its own.
+
+    A pool would let a few functions that hang block all others, name resolution included, and keep the
+    gateway from stopping. A daemon thread takes nothing with it but itself.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+    def run() -> None:
+        try:
+            outcome = action(value), None
+        except BaseException as error:  # whatever it is, it belongs to the one who waits
+            outcome = None, error
+        with contextlib.suppress(RuntimeError):  # the loop has closed meanwhile
+            loop.call_soon_threadsafe(_settle, ended, outcome)
+
+    threading.Thread(target=run, name="hookgate-hook", daemon=True).start()
+    result, raised = await ended
+    if raised is not None:  # told, not raised again: StopIteration or SystemExit would upset the loop
+        raise HookError(f"raised {raised!r}")
+    return result
+
+
+def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
+    if not future.done():  # else its time was up
+        future.set_result(outcome)

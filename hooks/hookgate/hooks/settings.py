@@ -5,6 +5,7 @@ never meets a malformed hook.
 """
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from hookgate.hooks.errors import SettingsError
+from hookgate.translator import BodyError
+from hookgate.translator.strictjson import object_of_distinct_keys
 
 EVENTS = (
     "SessionStart",
@@ -35,8 +38,13 @@ DEFAULT_TIMEOUT_MS = 60_000
 _NOT_EVENTS = ("enabled", "disabled", "notifications")  # switches that share the `hooks` object
 
 
+_IGNORED = frozenset({"source", "matcher"})  # Gemini CLI's own bookkeeping
+
+log = logging.getLogger("hookgate.hooks")
+
+
 class _HookConfig(BaseModel):
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     name: str | None = None
     description: str | None = None
@@ -119,7 +127,7 @@ def load_settings(files: Iterable[Path]) -> Configuration:
     for path, settings in layers:
         for event, configs in _events(path, settings):
             for config in configs:
-                hooks = [_hook(path, each) for each in config.hooks]
+                hooks = [_hook(path, event, each) for each in config.hooks]
                 kept = [hook for hook in hooks if hook.name not in disabled and _first(known, event, hook)]
                 if kept:
                     groups.setdefault(event, []).append(Group(tuple(kept), config.sequential))
@@ -134,31 +142,17 @@ def _read(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise SettingsError(f"{path}: is not UTF-8; save it as UTF-8") from None
     try:
-        settings = json.loads(text, object_pairs_hook=_object_of_distinct_keys)
+        settings = json.loads(text, object_pairs_hook=object_of_distinct_keys)
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise SettingsError(f"{place}: is not valid JSON: {error.msg}") from None
-    except _RepeatedKeyError as error:
-        remedy = "the first would be lost; put both under one"
-        raise SettingsError(f"{path}: the key {error.args[0]!r} is given twice; {remedy}") from None
+    except BodyError as error:
+        raise SettingsError(f"{path}: {error.message}") from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
         raise SettingsError(f"{path}: cannot be read as JSON: {error}") from None
     if not isinstance(settings, dict):
         raise SettingsError(f'{path}: has to hold an object such as {{"hooks": {{…}}}}')
     return settings
-
-
-class _RepeatedKeyError(ValueError):
-    pass
-
-
-def _object_of_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _RepeatedKeyError(key)
-        found[key] = value
-    return found
 
 
 def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -226,7 +220,13 @@ _REMEDIES = {
 """What to say of each thing that can be wrong with a hook; pydantic's own words are for programmers."""
 
 
-def _hook(path: Path, config: CommandConfig | RuntimeConfig) -> Hook:
+def _hook(path: Path, event: str, config: CommandConfig | RuntimeConfig) -> Hook:
+    for key in sorted((config.model_extra or {}).keys() - _IGNORED):
+        # Gemini CLI may know it, so it is no error; but an "onError" for on_error must not pass unseen.
+        known = ", ".join(type(config).model_fields)
+        log.warning(
+            "%s: hooks.%s: %r is not known here and does nothing; known are %s", path, event, key, known
+        )
     return Hook(config.name or _target(config), config, _project_root(path), path)
 
 
@@ -243,6 +243,9 @@ def _first(known: set[tuple[str, str, str]], event: str, hook: Hook) -> bool:
 
 
 def _project_root(path: Path) -> Path:
-    """Where a file's hooks run: the folder of the file, or the project around its `.gemini` folder."""
+    """Where a file's hooks run: the folder of the file, or the project around its `.gemini` folder.
+
+    TerminaI, from whose documents the hook contract also comes, keeps its settings in `.terminai`.
+    """
     folder = path.resolve().parent
     return folder.parent if folder.name in (".gemini", ".terminai") else folder

@@ -1,3 +1,6 @@
 """The gateway: routes, the exchange with the upstream, and the command line."""
 
 __version__ = "0.1.0"
+
+GEMINI_API = "https://generativelanguage.googleapis.com"
+"""The upstream, unless another is named."""

@@ -1,8 +1,9 @@
 """Bodies read from either side, refused when a hook and the other side could read them differently."""
 
 import re
+from collections.abc import AsyncIterator
 
-from aiohttp import hdrs, web
+from aiohttp import ClientResponse, hdrs, web
 
 from hookgate.proxy.errors import ApiError
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_request
@@ -28,16 +29,22 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
         raise ApiError(400, f"The request body cannot be read: {error}", "BODY_REFUSED") from None
 
 
-def read_frames(framing: Framing, chunk: bytes | None) -> list[Frame]:
-    """The frames that a chunk completes, or that are left when there is none. Raises ApiError (502)."""
+async def read_frames(answer: ClientResponse, framing: Framing) -> AsyncIterator[Frame]:
+    """The events of a streamed answer, as they come. Raises ApiError (502) for anything beside them."""
     try:
-        frames = framing.finish() if chunk is None else framing.feed(chunk)
+        async for chunk in answer.content.iter_any():
+            for frame in framing.feed(chunk):
+                yield _checked(framing, frame)
+        for frame in framing.finish():
+            yield _checked(framing, frame)
     except BodyError as error:
         raise _unreadable(str(error)) from None
-    for frame in frames:
-        if not _only_framing(framing, frame):
-            raise _unreadable("the stream holds something beside its events")
-    return frames
+
+
+def _checked(framing: Framing, frame: Frame) -> Frame:
+    if not _only_framing(framing, frame):
+        raise _unreadable("the stream holds something beside its events")
+    return frame
 
 
 def _only_framing(framing: Framing, frame: Frame) -> bool:

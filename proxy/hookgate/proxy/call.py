@@ -16,7 +16,7 @@ from hookgate.proxy.routes import Route, session_name
 from hookgate.translator import BodyError, synthetic_response, text_response
 from hookgate.translator.fields import JsonObject, read, read_list, read_object
 from hookgate.translator.strictjson import dumps, loads
-from hookgate.translator.texts import texts_of
+from hookgate.translator.texts import has_part, texts_of
 
 DENIED = "A hook denied this call without giving a reason."
 STOPPED = "A hook stopped the agent without giving a reason."
@@ -43,7 +43,7 @@ def call_of(route: Route, headers: Mapping[str, str], body: JsonObject) -> Call:
         route=route,
         session=Session(_session_id(route, headers, contents)),
         wants_json=isinstance(mime_type, str) and "json" in mime_type,
-        tool_turn=bool(contents) and _answers_a_call(contents[-1]),
+        tool_turn=bool(contents) and has_part(contents[-1], "functionResponse"),
     )
 
 
@@ -69,11 +69,6 @@ def _is_json(response: JsonObject) -> bool:
     except BodyError:
         return False
     return True
-
-
-def _answers_a_call(content: Any) -> bool:
-    parts = read_list(content, "parts") if isinstance(content, dict) else []
-    return any(isinstance(part, dict) and read(part, "functionResponse") is not None for part in parts)
 
 
 def _session_id(route: Route, headers: Mapping[str, str], contents: list[Any]) -> str:

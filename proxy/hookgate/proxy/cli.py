@@ -12,10 +12,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from hookgate.proxy import __version__
+from hookgate.proxy import GEMINI_API, __version__
 
 _LISTEN = "127.0.0.1:8787"
-_UPSTREAM = "https://generativelanguage.googleapis.com"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,7 +24,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     run: Callable[[argparse.Namespace], Coroutine[Any, Any, int]] = arguments.run
     try:
         return asyncio.run(run(arguments))
-    except (ValueError, OSError, ModuleNotFoundError) as error:
+    except ModuleNotFoundError as error:
+        extra = "demo" if error.name in ("google", "rich") else "proxy"
+        print(f"hookgate: {error}; install it with: pip install 'hookgate[{extra}]'", file=sys.stderr)
+        return 1
+    except (ValueError, OSError) as error:
         print(f"hookgate: {error}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -53,9 +56,9 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--upstream",
-        default=os.environ.get("HOOKGATE_UPSTREAM", _UPSTREAM),
+        default=os.environ.get("HOOKGATE_UPSTREAM", GEMINI_API),
         metavar="URL",
-        help=f"where calls go (HOOKGATE_UPSTREAM, {_UPSTREAM})",
+        help=f"where calls go (HOOKGATE_UPSTREAM, {GEMINI_API})",
     )
     parser.add_argument(
         "--hooks",
@@ -69,7 +72,13 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_upstream(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--listen", type=_address, default="127.0.0.1:0", metavar="HOST:PORT")
+    parser.add_argument(
+        "--listen",
+        type=_address,
+        default="127.0.0.1:0",
+        metavar="HOST:PORT",
+        help="where it listens; port 0, the default, takes a free one, which the log names",
+    )
     parser.add_argument("--script", type=Path, metavar="FILE", help="answers from a JSON file")
     parser.set_defaults(run=_embedded, log_level=logging.INFO)
 

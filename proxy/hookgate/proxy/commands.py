@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hookgate.hooks import Configuration, Engine, load_settings
 from hookgate.proxy import embedded
-from hookgate.proxy.server import Gateway, catch_interrupts, listening
+from hookgate.proxy.server import EVENTS, Gateway, catch_interrupts, listening
 from hookgate.proxy.upstream import Upstream
 
 log = logging.getLogger("hookgate")
@@ -23,7 +23,10 @@ async def serve(listen: Address, upstream: str, files: Sequence[Path]) -> None:
         Upstream(upstream) as origin,
         listening(Gateway(engine, origin).handle, *listen) as url,
     ):
-        log.info("listening on %s, upstream %s, %s", url, origin.origin, _described(configuration))
+        judges = any(engine.listens_to(event) for event in EVENTS)
+        # Files that configure nothing for the gateway are more likely a mistake than a wish.
+        level = logging.WARNING if files and not judges else logging.INFO
+        log.log(level, "listening on %s, upstream %s, %s", url, origin.origin, _described(configuration))
         await interrupted.wait()
         log.info("stopping: finishing the calls in flight (interrupt again to drop them)")
 
@@ -37,9 +40,11 @@ async def serve_embedded(listen: Address, script: Path | None) -> None:
 
 
 def _described(configuration: Configuration) -> str:
+    """Which hooks run here, and which of the configured ones do not."""
     counts = {
         event: sum(len(group.hooks) for group in groups) for event, groups in configuration.groups.items()
     }
-    if not counts:
-        return "no hooks: calls are copied through"
-    return "hooks: " + ", ".join(f"{event} {count}" for event, count in counts.items())
+    here = [f"{event} {counts[event]}" for event in EVENTS if event in counts]
+    elsewhere = sorted(counts.keys() - set(EVENTS))
+    told = "hooks: " + ", ".join(here) if here else "no hooks: calls are copied through"
+    return f"{told}; not run by the gateway: {', '.join(elsewhere)}" if elsewhere else told

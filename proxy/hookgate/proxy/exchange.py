@@ -78,13 +78,13 @@ class Exchange:
 
     async def _before_model(self, call: Call, model: str, body: JsonObject) -> tuple[str, JsonObject]:
         outcome = await self._engine.fire(BeforeModel(model, body), call.session)
-        _answer(told(outcome.verdict, BeforeModel.name, call))
+        _end_with(told(outcome.verdict, BeforeModel.name, call))
         return outcome.event.model, outcome.event.body
 
     async def _before_tool_selection(self, call: Call, model: str, body: JsonObject) -> JsonObject:
         outcome = await self._engine.fire(BeforeToolSelection(model, body), call.session)
         verdict = outcome.verdict
-        _answer(told(verdict, BeforeToolSelection.name, call))
+        _end_with(told(verdict, BeforeToolSelection.name, call))
         if verdict.tools is not None:
             body = apply_tools(body, verdict.tools)
         return body if verdict.tool_config is None else apply_tool_config(body, verdict.tool_config)
@@ -115,19 +115,21 @@ class Exchange:
             await reply.send(200, headers, await self._after_model(data, outgoing))
         else:
             reply.use_headers(headers)
-            await self._stream(answer, outgoing, reply, reply.framing)
+            if outgoing.llm_request is None:
+                await self._copy(answer, reply)
+            else:
+                await self._stream(answer, outgoing, reply, reply.framing)
 
     async def _stream(
         self, answer: aiohttp.ClientResponse, outgoing: Outgoing, reply: Reply, framing: Framing
     ) -> None:
-        async for chunk in answer.content.iter_any():
-            if outgoing.llm_request is None:
-                await reply.write(chunk)
-                continue
-            for frame in read_frames(framing, chunk):
-                await reply.write(framing.encode(frame, await self._after_model(frame.data, outgoing)))
-        for frame in read_frames(framing, None):
+        async for frame in read_frames(answer, framing):
             await reply.write(framing.encode(frame, await self._after_model(frame.data, outgoing)))
+
+    async def _copy(self, answer: aiohttp.ClientResponse, reply: Reply) -> None:
+        reply.copy_on()
+        async for chunk in answer.content.iter_any():
+            await reply.write(chunk)
 
     async def _after_model(self, data: bytes, outgoing: Outgoing) -> bytes:
         """A whole answer or one event after the hooks: the very same bytes when they changed nothing."""
@@ -137,7 +139,7 @@ class Exchange:
         if "error" in body and read(body, "candidates") is None:
             return data
         outcome = await self._engine.fire(AfterModel(outgoing.llm_request, body), outgoing.call.session)
-        _answer(told(outcome.verdict, AfterModel.name, outgoing.call))
+        _end_with(told(outcome.verdict, AfterModel.name, outgoing.call))
         return data if outcome.event.body is body else dumps(outcome.event.body)
 
     async def _pass_error(self, answer: aiohttp.ClientResponse, reply: Reply) -> None:
@@ -156,7 +158,7 @@ def _framing(route: Route) -> Framing | None:
     return ServerSentEvents() if route.alt == "sse" else JsonArray()
 
 
-def _answer(what: JsonObject | ApiError | None) -> None:
+def _end_with(what: JsonObject | ApiError | None) -> None:
     """End the call here with what the client is told, if there is anything."""
     if isinstance(what, ApiError):
         raise what

@@ -39,6 +39,7 @@ class Reply:
         self._headers: Mapping[str, str] = {}
         self._starting = asyncio.Lock()
         self._quiet_since = 0.0
+        self._copying = False
         self._response: web.StreamResponse | None = None
 
     @property
@@ -71,6 +72,10 @@ class Reply:
     def use_headers(self, headers: Mapping[str, str]) -> None:
         """Headers for a stream that has not started yet."""
         self._headers = headers
+
+    def copy_on(self) -> None:
+        """From now on bytes are copied as they come, whole events or not: nothing may go between them."""
+        self._copying = True
 
     async def write(self, data: bytes) -> None:
         """Bytes of a stream, which starts with the first of them."""
@@ -116,10 +121,11 @@ class Reply:
 
     async def _keep_alive(self, patience: Patience) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._copying:
             limit = patience.silence if self.started else patience.headers
             quiet = loop.time() - self._quiet_since
             if quiet >= limit:
                 await self.write(KEEP_ALIVE)
             else:
-                await asyncio.sleep(limit - quiet)
+                # No longer than the shorter limit, which holds as soon as the stream has started.
+                await asyncio.sleep(min(limit - quiet, patience.silence))

@@ -11,16 +11,16 @@ from typing import Literal
 from urllib.parse import parse_qsl
 
 from hookgate.proxy.errors import ApiError, not_a_route
+from hookgate.translator import MODEL_NAME
 
 Kind = Literal["judged", "forwarded", "health"]
 
 _JUDGED = ("generateContent", "streamGenerateContent")
 _FORWARDED = ("countTokens", "embedContent", "batchEmbedContents")
-_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 _SESSION_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
 _SESSION = re.compile(rf"/s/(?P<session>{_SESSION_NAME})(?=/)")
-_CALL = re.compile(rf"/(?:v1|v1beta|v1alpha)/models/(?P<model>{_NAME}):(?P<verb>[A-Za-z]+)")
-_MODELS = re.compile(rf"/(?:v1|v1beta|v1alpha)/models(?:/{_NAME})?")
+_CALL = re.compile(rf"/(?:v1|v1beta|v1alpha)/models/(?P<model>{MODEL_NAME}):(?P<verb>[A-Za-z]+)")
+_MODELS = re.compile(rf"/(?:v1|v1beta|v1alpha)/models(?:/{MODEL_NAME})?")
 _PARAMETERS = {
     "judged": {"alt", "key"},
     "forwarded": {"alt", "key", "pageSize", "pageToken"},
@@ -107,6 +107,10 @@ def _with_query(route: Route) -> Route:
 
 
 def _explain(path: str) -> str:
+    if path.startswith("/s/"):
+        return (
+            "hookgate does not take this session name: a letter or digit, then letters, digits, . _ ~ or -."
+        )
     if "%" in path or "//" in path or "/./" in path or "/../" in path or "\\" in path or ";" in path:
         return (
             "hookgate serves canonical paths only: no encoded characters, dot segments, doubled slashes or "

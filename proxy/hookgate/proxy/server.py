@@ -26,7 +26,8 @@ MAX_BODY = 64 * 1024 * 1024
 FINISH_WITHIN = 60.0
 """Seconds that calls in flight are given to finish when the server stops."""
 
-_EVENTS = (BeforeModel.name, BeforeToolSelection.name, AfterModel.name)
+EVENTS = (BeforeModel.name, BeforeToolSelection.name, AfterModel.name)
+"""The events that the gateway fires."""
 
 
 class _Protocol(web.RequestHandler):
@@ -64,7 +65,7 @@ class Gateway:
     def __init__(self, engine: Engine, upstream: Upstream, patience: Patience | None = None) -> None:
         self._upstream = upstream
         self._exchange = Exchange(engine, upstream, patience or Patience())
-        self._judges = any(engine.listens_to(event) for event in _EVENTS)
+        self._judges = any(engine.listens_to(event) for event in EVENTS)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -117,7 +118,10 @@ async def listening(handler: Any, host: str, port: int) -> AsyncIterator[str]:
     runner = web.ServerRunner(server, shutdown_timeout=FINISH_WITHIN)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise OSError(f"cannot listen on {host}:{port}: {error.strerror}; name another address") from None
         yield _url(runner.addresses[0])
     finally:
         await runner.cleanup()

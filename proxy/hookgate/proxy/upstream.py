@@ -8,10 +8,9 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
+from hookgate.proxy import GEMINI_API
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routes import Route
-
-GEMINI_API = "https://generativelanguage.googleapis.com"
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=300)
 
@@ -28,7 +27,10 @@ def parse_origin(text: str) -> str:
     """An upstream's base URL, checked. Raises ValueError naming what is wrong with it."""
     if re.search(r"[\s?#@\\]", text):
         raise ValueError(f"{text!r} holds more than scheme, host, port and path")
-    url = URL(text)
+    try:
+        url = URL(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a base URL: {error}; give one like {GEMINI_API}") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError(f"{text!r} is not a base URL; give one like {GEMINI_API}")
     return text.rstrip("/")

@@ -7,6 +7,7 @@ imports nothing else of hookgate and can be used without it.
 from hookgate.translator.checks import check_request
 from hookgate.translator.errors import BodyError, EditError, TranslatorError
 from hookgate.translator.request import (
+    MODEL_NAME,
     VIEWS,
     View,
     apply_request,
@@ -28,6 +29,7 @@ from hookgate.translator.toolconfig import (
 )
 
 __all__ = [
+    "MODEL_NAME",
     "VIEWS",
     "BodyError",
     "EditError",

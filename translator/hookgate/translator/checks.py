@@ -1,16 +1,17 @@
-"""Bodies that must not be read: the API takes one of two spellings, and a hook may have seen the other."""
+"""Bodies that must not be read, because a hook and the API could understand them differently."""
 
 from typing import Any
 
 from hookgate.translator.errors import BodyError
-from hookgate.translator.fields import JsonObject, camel, read_list, read_object
+from hookgate.translator.fields import JsonObject, camel, read, read_list, read_object
 
 
 def check_request(body: Any) -> JsonObject:
     """The body if it can be read in one way only; BodyError if not.
 
     A field spelled in both cases within one object is refused: the API takes one of them, and a hook may
-    have seen the other. Objects whose keys belong to the caller (arguments, results, schemas) are exempt.
+    have seen the other. So is a text that is none, which no hook would see. Objects whose keys belong to
+    the caller (arguments, results, schemas) are exempt.
     """
     if not isinstance(body, dict):
         raise BodyError("", "the body has to be a JSON object")
@@ -19,7 +20,11 @@ def check_request(body: Any) -> JsonObject:
         _check_spellings(read_object(body, name), name)
     calling = read_object(read_object(body, "toolConfig"), "functionCallingConfig")
     _check_spellings(calling, "toolConfig.functionCallingConfig")
-    _check_content(read_object(body, "systemInstruction"), "systemInstruction")
+    instruction, contents = read(body, "systemInstruction"), read(body, "contents")
+    if instruction is not None:
+        _check_content(instruction, "systemInstruction")
+    if contents is not None and not isinstance(contents, list | dict):
+        raise BodyError("contents", "the contents have to be a list of {role, parts}")
     for i, content in enumerate(read_list(body, "contents")):
         _check_content(content, f"contents[{i}]")
     for i, tool in enumerate(read_list(body, "tools")):
@@ -31,9 +36,15 @@ def _check_content(content: Any, path: str) -> None:
     if not isinstance(content, dict):
         raise BodyError(path, "a content has to be an object {role, parts}")
     _check_spellings(content, path)
+    if not isinstance(content.get("parts"), list | dict | None):
+        raise BodyError(f"{path}.parts", "the parts have to be a list of objects")
     for i, part in enumerate(read_list(content, "parts")):
         if not isinstance(part, dict):
             raise BodyError(f"{path}.parts[{i}]", "a part has to be an object")
+        if not isinstance(part.get("text"), str | None):
+            raise BodyError(
+                f"{path}.parts[{i}].text", "a text has to be a string: no hook would see this one"
+            )
         _check_spellings(part, f"{path}.parts[{i}]")
 
 

@@ -16,14 +16,11 @@ class TranslatorError(ValueError):
 class BodyError(TranslatorError):
     """A body that must not be read, because two readers could understand it differently (HTTP 400)."""
 
-    status = 400
-
 
 class EditError(TranslatorError):
     """A hook's edit that cannot be applied. Nothing of it is applied: the body stays as it was."""
 
     def __init__(self, path: str, expected: str, got: object) -> None:
-        self.expected = expected
         super().__init__(path, f"expected {expected}, got {_shortly(got)}")
 
 

@@ -25,7 +25,8 @@ from hookgate.translator.lenses import PARTS, TEXT, Lens
 from hookgate.translator.messages import apply_messages, show_messages, show_typed_messages
 from hookgate.translator.toolconfig import apply_tool_config, show_tool_config
 
-_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+"""What a model's name is made of: it becomes a part of a path."""
 
 
 def show_request(model: str, body: JsonObject) -> JsonObject:
@@ -89,7 +90,7 @@ def _read_model(value: Any) -> str:
     if value is None:
         return ""
     name = value.removeprefix("models/") if isinstance(value, str) else ""
-    if not _MODEL.fullmatch(name):  # it becomes a part of the path
+    if not re.fullmatch(MODEL_NAME, name):
         raise EditError("model", "a model name", value)
     return name
 

@@ -60,7 +60,7 @@ class ServerSentEvents(Framing):
 
     def __init__(self) -> None:
         self._open = False  # what was passed on last lacks its blank line
-        self._buffer = b""
+        self._buffer = bytearray()
         self._searched = 0
 
     def feed(self, chunk: bytes) -> list[Frame]:
@@ -70,15 +70,15 @@ class ServerSentEvents(Framing):
         while match := self._BLANK_LINE.search(self._buffer, max(start, self._searched)):
             if match.end() == len(self._buffer) and self._buffer.endswith(b"\r"):
                 break  # the CR may be half of a CRLF
-            frames.append(self._frame(self._buffer[start : match.end()]))
+            frames.append(self._frame(bytes(self._buffer[start : match.end()])))
             start = self._searched = match.end()
-        self._buffer = self._buffer[start:]
+        del self._buffer[:start]
         # A blank line may begin in the last three bytes, and be seen only with the next chunk.
         self._searched = max(len(self._buffer) - 3, 0)
         return frames
 
     def finish(self) -> list[Frame]:
-        rest, self._buffer = self._buffer, b""
+        rest, self._buffer = bytes(self._buffer), bytearray()
         return [self._frame(rest)] if rest else []
 
     def _frame(self, raw: bytes) -> Frame:
@@ -112,7 +112,7 @@ class JsonArray(Framing):
     _STRING_END = re.compile(rb'\\.|"', re.DOTALL)
 
     def __init__(self) -> None:
-        self._buffer = b""
+        self._buffer = bytearray()
         self._at = 0  # how far the buffer was scanned
         self._depth = 0
         self._in_string = False
@@ -162,12 +162,14 @@ class JsonArray(Framing):
 
     def _cut(self, end: int) -> Frame:
         """The element that ends here, with the bracket or comma that came before it."""
-        frame = Frame(self._buffer[:end], self._buffer[self._element : end])
-        self._buffer, self._at, self._element = self._buffer[end:], 0, None
+        raw = bytes(self._buffer[:end])
+        frame = Frame(raw, raw[self._element :])
+        del self._buffer[:end]
+        self._at, self._element = 0, None
         return frame
 
     def finish(self) -> list[Frame]:
-        rest, self._buffer, self._at = self._buffer, b"", 0
+        rest, self._buffer, self._at = bytes(self._buffer), bytearray(), 0
         return [Frame(rest, b"")] if rest else []
 
     def encode(self, frame: Frame, data: bytes) -> bytes:

@@ -66,10 +66,11 @@ def _survey(value: Any) -> tuple[int, bool]:
 
 
 def _loads_exactly(data: bytes) -> Any:
-    return json.loads(data, object_pairs_hook=_object_of_distinct_keys)
+    return json.loads(data, object_pairs_hook=object_of_distinct_keys)
 
 
-def _object_of_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def object_of_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For json.loads: an object, or BodyError naming the key that is given twice."""
     obj = dict(pairs)
     if len(obj) != len(pairs):
         again = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)

@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
 
-from hookgate.translator.fields import JsonObject, read_list, without, write
+from hookgate.translator.fields import JsonObject, read, read_list, without, write
 
 _WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
@@ -26,6 +26,12 @@ _MAX_COMPARISONS = 250_000  # beyond it difflib takes noticeable time, and a coa
 def is_text(part: Any) -> bool:
     """Whether a part carries text; thoughts are text with a flag."""
     return isinstance(part, dict) and isinstance(part.get("text"), str)
+
+
+def has_part(content: Any, field: str) -> bool:
+    """Whether a content holds a part with the field, such as `functionResponse`."""
+    parts = read_list(content, "parts") if isinstance(content, dict) else []
+    return any(isinstance(part, dict) and read(part, field) is not None for part in parts)
 
 
 def texts_of(content: JsonObject) -> list[str]:

@@ -13,6 +13,7 @@ from hookgate.translator.align import Message, align
 from hookgate.translator.errors import EditError
 from hookgate.translator.fields import JsonObject, read, read_list, write
 from hookgate.translator.lenses import Lens
+from hookgate.translator.texts import has_part
 
 
 def _contents(body: JsonObject) -> list[Any]:
@@ -153,18 +154,13 @@ def _cut_into_units(contents: list[Any]) -> list[list[int]]:
     asked: int | None = None  # the unit in which the model turn that is being answered first called
     answered = False
     for index, content in enumerate(contents):
-        if asked is not None and _has(content, "functionResponse"):
+        if asked is not None and has_part(content, "functionResponse"):
             units[asked:] = [[*chain(*units[asked:]), index]]
             answered = True
             continue
         if answered or role_of(content) != "model":
             asked, answered = None, False
         units.append([index])
-        if asked is None and _has(content, "functionCall"):
+        if asked is None and has_part(content, "functionCall"):
             asked = len(units) - 1
     return units
-
-
-def _has(content: Any, field: str) -> bool:
-    parts = read_list(content, "parts") if isinstance(content, dict) else []
-    return any(isinstance(part, dict) and read(part, field) is not None for part in parts)
