@@ -90,6 +90,7 @@ async def _in_thread(action: Action, value: dict[str, Any]) -> Any:
     ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
     def run() -> None:
+        outcome: tuple[Any, BaseException | None]
         try:
             outcome = action(value), None
         except BaseException as error:  # whatever it is, it belongs to the one who waits

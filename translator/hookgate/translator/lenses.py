@@ -10,7 +10,7 @@ from hookgate.translator.errors import EditError
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.parts import apply_parts, new_content, read_typed_part, show_parts, without_parts
 from hookgate.translator.strictjson import dumps, loads
-from hookgate.translator.texts import respread, texts_of, with_texts, without_texts
+from hookgate.translator.texts import joined_text, respread, texts_of, with_texts, without_texts
 
 
 class Lens(Protocol):
@@ -36,8 +36,7 @@ class TextLens:
     """The text parts, joined."""
 
     def form(self, content: JsonObject) -> str:
-        texts = texts_of(content)
-        return texts[0] if len(texts) == 1 else "".join(texts)
+        return joined_text(content)
 
     def read(self, content: Any, path: str) -> str:
         if isinstance(content, str):

@@ -8,7 +8,7 @@ from hookgate.translator.errors import EditError
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, without, write
 from hookgate.translator.lenses import PARTS, TEXT, Lens
 from hookgate.translator.parts import show_parts
-from hookgate.translator.texts import is_text, respread, texts_of, with_texts
+from hookgate.translator.texts import is_text, joined_text, respread, texts_of, with_texts
 from hookgate.translator.turns import apply_turns, role_of, shown_turns
 
 ROLES = ("user", "model", "system")
@@ -16,10 +16,13 @@ ROLES = ("user", "model", "system")
 
 def show_messages(body: JsonObject) -> list[JsonObject]:
     """`[{"role", "content": text}]`: the system instruction first, then every turn that has text."""
-    system = "".join(texts_of(read_object(body, "systemInstruction")))
-    shown = [Message("system", system)] if system else []
-    shown += [message for _, message in shown_turns(body, TEXT)]
-    return [{"role": message.role, "content": message.text} for message in shown]
+    system = joined_text(read_object(body, "systemInstruction"))
+    shown = [{"role": "system", "content": system}] if system else []
+    return shown + [
+        {"role": role_of(content), "content": text}
+        for content in read_list(body, "contents")
+        if type(content) is dict and (text := joined_text(content))
+    ]
 
 
 def show_typed_messages(body: JsonObject) -> list[JsonObject]:

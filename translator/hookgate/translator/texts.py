@@ -42,6 +42,15 @@ def texts_of(content: JsonObject) -> list[str]:
     return [part["text"] for part in parts if type(part) is dict and type(part.get("text")) is str]
 
 
+def joined_text(content: JsonObject) -> str:
+    """All text of a content, joined."""
+    parts = content.get("parts")
+    if type(parts) is list and len(parts) == 1:  # most turns, and the hottest line of a view
+        text = parts[0].get("text") if type(parts[0]) is dict else None
+        return text if type(text) is str else ""
+    return "".join(texts_of(content))
+
+
 def with_texts(content: JsonObject, texts: Sequence[str]) -> JsonObject:
     """A copy of `content` whose text parts hold `texts`, one each; all other parts and fields stay.
 
