@@ -1,0 +1,67 @@
+"""Text joined across the events of a stream, and cut again."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.bodies import responses
+
+from hookgate.translator.joining import Strand, cut_texts, join_texts
+
+SPOKEN, THOUGHT = Strand(0, False), Strand(0, True)
+
+
+def said(text: str, index: int | None = 0, **part: Any) -> dict[str, Any]:
+    """One event of a stream."""
+    candidate: dict[str, Any] = {"content": {"role": "model", "parts": [{"text": text, **part}]}}
+    return {"candidates": [candidate if index is None else {**candidate, "index": index}]}
+
+
+def test_a_word_that_is_split_over_two_events_is_found_and_replaced() -> None:
+    events = [said("my card is 4111-11"), said("11-1111-1111, keep it"), said(" safe")]
+    joined = join_texts(events)
+    assert joined == {SPOKEN: "my card is 4111-1111-1111-1111, keep it safe"}
+    masked = cut_texts(events, {SPOKEN: joined[SPOKEN].replace("4111-1111-1111-1111", "[CARD]")})
+    assert join_texts(masked) == {SPOKEN: "my card is [CARD], keep it safe"}
+    assert masked[0]["candidates"][0]["content"]["parts"][0]["text"].startswith("my card is ")
+    assert masked[2] is events[2]
+
+
+def test_thoughts_and_candidates_are_strands_of_their_own() -> None:
+    events = [
+        said("hm ", thought=True),
+        said("a", 0),
+        said("b", 1),
+        said("so", thought=True, thoughtSignature="c2ln"),
+        said("c", None),
+    ]
+    assert join_texts(events) == {THOUGHT: "hm so", SPOKEN: "ac", Strand(1, False): "b"}
+    edited = cut_texts(events, {THOUGHT: "hm no"})
+    assert edited[3]["candidates"][0]["content"]["parts"] == [
+        {"text": "no", "thought": True, "thoughtSignature": "c2ln"}
+    ]
+    assert [edited[i] is events[i] for i in range(5)] == [True, True, True, False, True]
+
+
+@given(st.lists(responses(), max_size=5))
+def test_cutting_what_was_joined_changes_no_event(events: list[dict[str, Any]]) -> None:
+    assert all(a is b for a, b in zip(cut_texts(events, join_texts(events)), events, strict=True))
+
+
+@given(st.lists(responses(), max_size=5), st.data())
+def test_cut_pieces_join_to_the_edited_text(events: list[dict[str, Any]], data: st.DataObject) -> None:
+    before = copy.deepcopy(events)
+    joined = join_texts(events)
+    if not joined:
+        return
+    strand = data.draw(st.sampled_from(sorted(joined)))
+    text = data.draw(st.text(max_size=20)) + joined[strand][3:]
+    assert join_texts(cut_texts(events, {strand: text})) == {**joined, strand: text}
+    assert events == before
+
+
+def test_a_strand_that_is_not_there_is_no_silent_loss() -> None:
+    with pytest.raises(KeyError):
+        cut_texts([said("a")], {Strand(7, False): "b"})
