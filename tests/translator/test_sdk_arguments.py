@@ -108,7 +108,11 @@ def test_a_schema_dict_of_the_caller_stays_as_it_was() -> None:
     assert json.dumps(schema) == before
 
 
-@pytest.mark.parametrize("tool", [Station(), partial(weather, days=2), lambda thing: thing, lost], ids=str)
+@pytest.mark.parametrize(
+    "tool",
+    [Station(), partial(weather, days=2), lambda thing: thing, lost],
+    ids=["object", "partial", "lambda", "no schema"],
+)
 def test_a_tool_that_cannot_be_declared_is_named(tool: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match=r"^config\.tools\[1\]: "):
         request_to_rest(MODEL, "hi", {"tools": [weather, tool]})

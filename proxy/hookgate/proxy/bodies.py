@@ -22,7 +22,7 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
     try:
         return check_request(loads(await request.read()))
     except BodyError as error:
-        raise ApiError(400, f"hookgate refuses the request body: {error}", "BODY_REFUSED") from None
+        raise ApiError(error.status, f"hookgate refuses the request body: {error}", "BODY_REFUSED") from None
     except web.HTTPRequestEntityTooLarge as error:
         raise ApiError(413, f"The request body is too large. {error.text}") from None
     except web.RequestPayloadError as error:

@@ -14,7 +14,10 @@ class TranslatorError(ValueError):
 
 
 class BodyError(TranslatorError):
-    """A body that must not be read, because two readers could understand it differently (HTTP 400)."""
+    """A body that must not be read, because two readers could understand it differently."""
+
+    status = 400
+    """The HTTP status with which a server refuses such a body."""
 
 
 class EditError(TranslatorError):
