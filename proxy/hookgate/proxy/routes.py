@@ -109,7 +109,7 @@ def _with_query(route: Route) -> Route:
 def _explain(path: str) -> str:
     if path.startswith("/s/"):
         return (
-            "hookgate does not take this session name: a letter or digit, then letters, digits, . _ ~ or -."
+            "hookgate does not take such a session name: a letter or digit, then letters, digits, . _ ~ or -."
         )
     if "%" in path or "//" in path or "/./" in path or "/../" in path or "\\" in path or ";" in path:
         return (
