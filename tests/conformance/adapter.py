@@ -57,7 +57,7 @@ def apply_tools(body: Json, tools: list[Any]) -> Json:
     return t.apply_tools(body, tools)
 
 
-def run_command(event: str, hook_config: Json, input: Json) -> Json:  # noqa: A002 - the vectors' own name
+def run_command(event: str, hook_config: Json, input: Json) -> Json:  # noqa: A002  # the vectors' own name
     config = CommandConfig.model_validate(hook_config)
     hook = Hook(config.name or config.command, config, Path(input["cwd"]), Path("settings.json"))
     # One vector prints 3 MB, which is more than the gateway takes.

@@ -38,7 +38,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def run(script: str, stdin: bytes = b"", timeout: float = 10, **more: Any) -> Ended:  # noqa: ASYNC109 - a program's own
+async def run(script: str, stdin: bytes = b"", timeout: float = 10, **more: Any) -> Ended:  # noqa: ASYNC109  # a program's own
     argv = more.pop("argv", ["/bin/sh", "-c", script])
     cwd = more.pop("cwd", Path.cwd())
     return await run_process(Program(argv, more.pop("env", ENV), cwd, timeout, **more), stdin)

@@ -52,7 +52,7 @@ def denies(word: str) -> dict[str, Any]:
 
 async def until_aborted(gateway: Running) -> None:
     async with asyncio.timeout(1):
-        while not gateway.recorded[-1].aborted:  # noqa: ASYNC110 - a record is plain data, it signals nothing
+        while not gateway.recorded[-1].aborted:  # noqa: ASYNC110  # a record is plain data, it signals nothing
             await asyncio.sleep(0.001)
 
 

@@ -22,7 +22,7 @@ STREAMS = {"rules": [{"times": 1, "answer": {"chunks": ["one", "two"], "chunk_de
 
 async def until(condition: Callable[[], Any], seconds: float = 5) -> None:
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - processes and records are plain facts, they signal nothing
+        while not condition():  # noqa: ASYNC110  # processes and records are plain facts, they signal nothing
             await asyncio.sleep(0.002)
 
 

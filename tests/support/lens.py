@@ -1,8 +1,11 @@
 """The translator's two edits, checked on every use for what holds of all: arguments stay as they are."""
 
+from collections.abc import Callable
 from typing import Any
 
-from support.inspect import Json, exact
+from hypothesis import assume
+from hypothesis import strategies as st
+from support.inspect import Json, exact, own_word, texts
 
 from hookgate.translator import apply_request, apply_response, show_request
 
@@ -37,3 +40,17 @@ def through_javascript(value: Any) -> Any:
     if isinstance(value, list):
         return [through_javascript(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def drawn_redactor(data: Any, body: Json) -> Callable[[str], str]:
+    """A redaction of some of the words of a body, each of which stands in one text of it alone."""
+    words = [own_word(text) for text in texts(body) if text]
+    assume(words)
+    secrets = data.draw(st.sets(st.sampled_from(words), min_size=1))
+
+    def redacted(text: str) -> str:
+        for secret in secrets:
+            text = text.replace(secret, "[REDACTED]")
+        return text
+
+    return redacted

@@ -173,3 +173,9 @@ def test_raw_contents_replace_the_conversation_though_the_messages_came_back() -
     only = [{"role": "user", "parts": [{"text": "only this"}]}]
     _, body = apply_request("m", BODY, {**view, "contents": only})
     assert body == {**BODY, "contents": only}
+
+
+def test_raw_contents_count_beside_typed_messages_that_came_back() -> None:
+    only = [{"role": "user", "parts": [{"text": "only this"}]}]
+    _, body = apply_request_parts("m", BODY, {**show_request_parts("m", BODY), "contents": only})
+    assert body == {**BODY, "contents": only}

@@ -13,15 +13,13 @@ from support.inspect import (
     contents_of,
     exact,
     hidden_parts,
-    own_word,
     parts_of,
     system_of,
     text_of,
-    texts,
     with_each_text,
     without_words,
 )
-from support.lens import MODEL, edited_request, messages_of, through_javascript
+from support.lens import MODEL, drawn_redactor, edited_request, messages_of, through_javascript
 
 from hookgate.translator import BodyError, apply_request, check_request, show_request
 
@@ -78,15 +76,7 @@ def test_rewriting_one_message_changes_no_other_text_and_nothing_but_text(body: 
 
 @given(distinct_requests, st.data())
 def test_replacing_words_changes_exactly_these_words(body: Json, data: Any) -> None:
-    words = [own_word(text) for text in texts(body) if text]
-    assume(words)
-    secrets = data.draw(st.sets(st.sampled_from(words), min_size=1))
-
-    def redacted(text: str) -> str:
-        for secret in secrets:
-            text = text.replace(secret, "[REDACTED]")
-        return text
-
+    redacted = drawn_redactor(data, body)
     messages = [{**m, "content": redacted(m["content"])} for m in messages_of(body)]
     after = edited_request(body, {"messages": messages})
     assert exact(after) == exact(with_each_text(body, redacted))

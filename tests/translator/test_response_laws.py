@@ -11,13 +11,12 @@ from support.inspect import (
     all_parts,
     exact,
     hidden_parts,
-    own_word,
     parts_of,
     texts,
     with_each_text,
     without_words,
 )
-from support.lens import edited_response, through_javascript
+from support.lens import drawn_redactor, edited_response, through_javascript
 
 from hookgate.translator import EditError, show_response, synthetic_response, text_response
 
@@ -41,15 +40,7 @@ def test_an_echo_with_text_objects_for_strings_gives_back_the_body_itself(body: 
 
 @given(distinct_responses, st.data())
 def test_replacing_words_in_any_candidates_changes_exactly_these_words(body: Json, data: Any) -> None:
-    words = [own_word(text) for text in texts(body) if text]
-    assume(words)
-    secrets = data.draw(st.sets(st.sampled_from(words), min_size=1))
-
-    def redacted(text: str) -> str:
-        for secret in secrets:
-            text = text.replace(secret, "[REDACTED]")
-        return text
-
+    redacted = drawn_redactor(data, body)
     edit = show_response(body)
     for candidate in edit["candidates"]:
         candidate["content"]["parts"] = [redacted(text) for text in candidate["content"]["parts"]]

@@ -33,7 +33,7 @@ def weather(city: str, days: int = 1) -> str:
     return f"{city} {days}"
 
 
-def lost(of: "Nowhere") -> str:  # noqa: F821 - a name that is nowhere is the point
+def lost(of: "Nowhere") -> str:  # noqa: F821  # a name that is nowhere is the point
     return str(of)
 
 

@@ -42,8 +42,8 @@ class _Specific(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="allow")
 
-    permissionDecision: _Decision = None  # noqa: N815 - the contract's spelling
-    permissionDecisionReason: str | None = None  # noqa: N815 - the contract's spelling
+    permissionDecision: _Decision = None  # noqa: N815  # the contract's spelling
+    permissionDecisionReason: str | None = None  # noqa: N815  # the contract's spelling
 
 
 class _Fields(BaseModel):
@@ -54,10 +54,10 @@ class _Fields(BaseModel):
     decision: _Decision = None
     reason: str | None = None
     continue_: Annotated[bool | None, Field(alias="continue")] = None
-    stopReason: str | None = None  # noqa: N815 - the contract's spelling
-    systemMessage: str | None = None  # noqa: N815 - the contract's spelling
-    suppressOutput: bool | None = None  # noqa: N815 - the contract's spelling
-    hookSpecificOutput: _Specific | None = None  # noqa: N815 - the contract's spelling
+    stopReason: str | None = None  # noqa: N815  # the contract's spelling
+    systemMessage: str | None = None  # noqa: N815  # the contract's spelling
+    suppressOutput: bool | None = None  # noqa: N815  # the contract's spelling
+    hookSpecificOutput: _Specific | None = None  # noqa: N815  # the contract's spelling
 
 
 def read_output(value: Any) -> Output | None:

@@ -42,7 +42,7 @@ async def run_process(program: Program, stdin: bytes) -> Ended:
     try:
         # vfork and exec take a millisecond whatever the heap, so this may block the loop; the argv comes
         # from settings files alone.
-        process = subprocess.Popen(  # noqa: ASYNC220, S603 - see above
+        process = subprocess.Popen(  # noqa: ASYNC220, S603  # a millisecond, and no client's words
             program.argv,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -91,7 +91,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 async def _serve(arguments: argparse.Namespace) -> int:
-    from hookgate.proxy.commands import serve  # noqa: PLC0415 - see the module's docstring
+    from hookgate.proxy.commands import serve  # noqa: PLC0415  # see the module's docstring
 
     files = arguments.hooks or [Path(f) for f in os.environ.get("HOOKGATE_HOOKS", "").split(":") if f]
     await serve(arguments.listen, arguments.upstream, files)
@@ -99,13 +99,13 @@ async def _serve(arguments: argparse.Namespace) -> int:
 
 
 async def _embedded(arguments: argparse.Namespace) -> int:
-    from hookgate.proxy.commands import serve_embedded  # noqa: PLC0415 - see the module's docstring
+    from hookgate.proxy.commands import serve_embedded  # noqa: PLC0415  # see the module's docstring
 
     await serve_embedded(arguments.listen, arguments.script)
     return 0
 
 
 async def _demo(_: argparse.Namespace) -> int:
-    from hookgate.proxy.demo import run_demo  # noqa: PLC0415 - see the module's docstring
+    from hookgate.proxy.demo import run_demo  # noqa: PLC0415  # see the module's docstring
 
     return await run_demo()

@@ -26,7 +26,7 @@ from hookgate.translator.fields import JsonObject, read
 from hookgate.translator.strictjson import dumps
 
 
-class Answered(Exception):  # noqa: N818 - it ends a call, but not as an error
+class Answered(Exception):  # noqa: N818  # it ends a call, but not as an error
     """The hooks answer in the model's place; the upstream is not, or no longer, needed."""
 
     def __init__(self, answer: JsonObject) -> None:

@@ -4,6 +4,7 @@ import aiohttp
 from aiohttp import hdrs, web
 
 from hookgate.proxy.headers import to_client, to_upstream
+from hookgate.proxy.reply import cut
 from hookgate.proxy.routes import Route
 from hookgate.proxy.upstream import Upstream, UpstreamError
 
@@ -23,8 +24,7 @@ async def copy_through(request: web.BaseRequest, route: Route, upstream: Upstrea
     except UpstreamError as error:
         if not response.prepared:
             raise error.as_api_error() from None
-        if request.transport is not None:
-            request.transport.close()  # the client shall see that the answer broke off
+        cut(request)
     await response.write_eof()
     return response
 

@@ -25,6 +25,12 @@ class Patience:
     silence: float = 15.0
 
 
+def cut(request: web.BaseRequest) -> None:
+    """Close the connection in mid-answer, as the upstream did: the client shall see that it broke."""
+    if request.transport is not None:
+        request.transport.close()
+
+
 class Reply:
     """One answer to one client.
 
@@ -100,9 +106,8 @@ class Reply:
         return response
 
     def cut(self) -> None:
-        """Close the connection in mid-answer, as the upstream did: the client shall see that it broke."""
-        if self._request.transport is not None:
-            self._request.transport.close()
+        """End as the upstream did."""
+        cut(self._request)
 
     @asynccontextmanager
     async def kept_alive(self, patience: Patience) -> AsyncIterator[None]:

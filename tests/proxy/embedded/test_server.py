@@ -52,7 +52,7 @@ async def collect(response: aiohttp.ClientResponse, received: bytearray) -> None
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - a record is plain data, it signals nothing
+        while not condition():  # noqa: ASYNC110  # a record is plain data, it signals nothing
             await asyncio.sleep(0.001)
 
 

@@ -78,12 +78,16 @@ def _apply(model: str, body: JsonObject, edit: Any, lens: Lens) -> tuple[str, Js
         if edit.get(key) is not None:
             new = apply(new, edit[key])
     messages = edit.get("messages")
-    if messages is not None and not (new is not body and same(messages, show_messages(body))):
+    if messages is not None and not (new is not body and same(messages, _shown(body, lens))):
         new = apply_messages(new, messages, lens)
     for key, apply in _STABLE_SECTIONS:
         if edit.get(key) is not None:
             new = apply(new, edit[key])
     return _read_model(edit.get("model")) or model, new
+
+
+def _shown(body: JsonObject, lens: Lens) -> list[JsonObject]:
+    return show_typed_messages(body) if lens is PARTS else show_messages(body)
 
 
 def _read_model(value: Any) -> str:

@@ -13,7 +13,7 @@ async def run_demo() -> int:
 
     Raises ModuleNotFoundError when google-genai or rich is missing: they come with hookgate[demo].
     """
-    from hookgate.proxy.demo.stage import play  # noqa: PLC0415 - google-genai takes a second to import
+    from hookgate.proxy.demo.stage import play  # noqa: PLC0415  # google-genai takes a second to import
 
     examples = _examples()
     script = embedded.load_script(examples / "upstream-script.json")
