@@ -35,7 +35,7 @@ async def start() -> AsyncIterator[Start]:
 
 
 def record(client: TestClient[Any, Any], index: int = -1) -> Recorded:
-    return client.server.app[RECORDED][index]  # type: ignore[attr-defined, no-any-return]
+    return client.server.app[RECORDED][index]
 
 
 async def posted(client: TestClient[Any, Any], path: str, body: Any = HI) -> bytes:
@@ -250,7 +250,7 @@ async def test_refused_requests_are_recorded_too(start: Start) -> None:
 
 async def test_the_records_are_bounded(start: Start) -> None:
     client = await start()
-    assert client.server.app[RECORDED].maxlen == 1000  # type: ignore[attr-defined]
+    assert client.server.app[RECORDED].maxlen == 1000
 
 
 @pytest.mark.parametrize("pace", [{"delay_ms": 60_000}, {"chunk_delay_ms": 60_000}])
@@ -260,7 +260,7 @@ async def test_a_client_that_leaves_ends_its_call_as_aborted(start: Start, pace:
     body = orjson.dumps(HI)
     head = f"POST {SSE} HTTP/1.1\r\nHost: test\r\nx-goog-api-key: test\r\nContent-Length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
-    await until(lambda: bool(client.server.app[RECORDED]) and record(client).body == HI)  # type: ignore[attr-defined]
+    await until(lambda: bool(client.server.app[RECORDED]) and record(client).body == HI)
     assert (record(client).finished, record(client).aborted) == (False, False)
     writer.close()
     await until(lambda: record(client).aborted)
@@ -272,4 +272,4 @@ async def test_two_servers_share_nothing(start: Start) -> None:
     one, two = await start(rule), await start(rule)
     assert b"once" in await posted(one, UNARY)
     assert b"once" in await posted(two, UNARY)
-    assert len(one.server.app[RECORDED]) == 1  # type: ignore[attr-defined]
+    assert len(one.server.app[RECORDED]) == 1
