@@ -3,11 +3,12 @@
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 from benchmarks.bodies import agent_request, answer_stream
 
-from hookgate.translator import apply_request, apply_response, show_request, show_response
+from hookgate.translator import ShownRequest, apply_response, show_request, show_response
 from hookgate.translator.strictjson import loads
 
 ROUNDS = 9
@@ -23,9 +24,7 @@ def main() -> None:
         {
             "orjson.loads + orjson.dumps (= 1)": lambda: orjson.dumps(orjson.loads(data)),
             "view": lambda: show_request("m", body),
-            "view + apply of one edit": lambda: apply_request(
-                "m", body, {**show_request("m", body), "messages": messages}
-            ),
+            "view + apply of one edit": lambda: edit_request(body, messages),
             "strict loads (repeated keys, large integers)": lambda: loads(data),
         }
     )
@@ -36,11 +35,23 @@ def main() -> None:
         {
             "orjson.loads + orjson.dumps (= 1)": lambda: [orjson.dumps(orjson.loads(e)) for e in events],
             "view": lambda: [show_response(b) for b in bodies],
-            "view + apply of one edit": lambda: [
-                apply_response(b, {**show_response(b), "text": "another text"}) for b in bodies
-            ],
+            "view + apply of one edit": lambda: edit_stream(bodies, 1),
+            "view + apply of an edit of every event": lambda: edit_stream(bodies, len(bodies)),
         }
     )
+
+
+def edit_request(body: dict[str, Any], messages: list[Any]) -> tuple[str, dict[str, Any]]:
+    shown = ShownRequest("m", body)
+    return shown.edited({**shown.view(), "messages": messages})
+
+
+def edit_stream(bodies: list[dict[str, Any]], edits: int) -> None:
+    """Every event is shown, and the first `edits` come back with another text."""
+    for number, body in enumerate(bodies):
+        view = show_response(body)
+        if number < edits:
+            apply_response(body, {**view, "text": "another text"})
 
 
 def _report(cases: dict[str, Callable[[], object]]) -> None:

@@ -30,7 +30,7 @@ async def test_a_hook_is_shown_the_view_it_asks_for(view: str, event: Any) -> No
     engine = engine_of(parallel(seen.append, view=view), event=event.name)
     outcome = await engine.fire(event("m", BODY), SESSION)
     assert [run.error for run in outcome.runs] == [""]
-    assert seen[0]["llm_request"] == VIEWS[view].show("m", BODY)
+    assert seen[0]["llm_request"] == VIEWS[view]("m", BODY).view()
 
 
 async def test_a_hook_redacts_a_tool_result_through_typed_parts() -> None:

@@ -24,7 +24,7 @@ from hookgate.hooks.output import Output, read_process
 from hookgate.hooks.process import run_process
 from hookgate.hooks.runtime import Action, load_action, run_action
 from hookgate.hooks.settings import CommandConfig, Configuration, Group, Hook, RuntimeConfig
-from hookgate.translator import VIEWS, TranslatorError
+from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 
 log = logging.getLogger("hookgate.hooks")
@@ -120,7 +120,7 @@ class Engine:
         try:
             output = await self._call(hook, event, session)
             specific = (output or {}).get("hookSpecificOutput") or {}
-            run = replace(run, output=output, edit=event.changed(specific, VIEWS[hook.config.view]))
+            run = replace(run, output=output, edit=event.changed(specific, hook.config.view))
         except HookError as error:
             run = replace(run, error=str(error))
         except TranslatorError as error:
@@ -128,7 +128,7 @@ class Engine:
         return replace(run, seconds=time.monotonic() - begin)
 
     async def _call(self, hook: Hook, event: Event, session: Session) -> Output | None:
-        document = Document({**_base(hook, event.name, session), **event.fields(VIEWS[hook.config.view])})
+        document = Document({**_base(hook, event.name, session), **event.fields(hook.config.view)})
         if isinstance(hook.config, CommandConfig):
             program = command_program(hook, hook.config, session.session_id)
             return read_process(event.name, hook.name, await run_process(program, document.json))
@@ -153,7 +153,7 @@ def _base(hook: Hook, event: str, session: Session) -> JsonObject:
 def _applied(run: Run, event: E) -> tuple[Run, E]:
     """The event after the run's edit; an edit that does not fit makes it a failed run."""
     try:
-        return run, event.edited(run.edit, VIEWS[run.hook.config.view]) if run.edit else event
+        return run, event.edited(run.edit, run.hook.config.view) if run.edit else event
     except TranslatorError as error:
         return replace(run, output=None, edit={}, error=f"hookSpecificOutput.{error}"), event
 

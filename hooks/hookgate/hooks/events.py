@@ -6,13 +6,15 @@ output fields are those of the hook contract, in every spelling of its documents
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self
 
 from hookgate.hooks.document import Encoded
 from hookgate.translator import (
+    VIEWS,
     EditError,
+    ShownRequest,
     TranslatorError,
-    View,
     apply_response,
     check_request,
     read_tool_config,
@@ -29,17 +31,30 @@ class Event(Protocol):
 
     name: ClassVar[str]
 
-    def fields(self, view: View) -> JsonObject:
-        """The input fields of this event, built anew for each caller; `view` is how requests are shown."""
+    def fields(self, view: str) -> JsonObject:
+        """The input fields of this event, built anew for each caller; `view` names how requests are shown."""
 
-    def changed(self, specific: JsonObject, view: View) -> JsonObject:
+    def changed(self, specific: JsonObject, view: str) -> JsonObject:
         """The part of a hookSpecificOutput that edits what the hook was shown; an echo edits nothing.
 
         Raises EditError when something in the output, edit or not, is not what it should be.
         """
 
-    def edited(self, edit: JsonObject, view: View) -> Self:
+    def edited(self, edit: JsonObject, view: str) -> Self:
         """The event with an edit that `changed` gave applied. Raises TranslatorError."""
+
+
+class _Shown:
+    """One request through each of the views that its hooks ask for, each read once."""
+
+    def __init__(self, model: str, body: JsonObject) -> None:
+        self._model, self._body = model, body
+        self._views: dict[str, ShownRequest] = {}
+
+    def through(self, view: str) -> ShownRequest:
+        if view not in self._views:
+            self._views[view] = VIEWS[view](self._model, self._body)
+        return self._views[view]
 
 
 @dataclass(frozen=True)
@@ -56,17 +71,21 @@ class BeforeModel:
     model: str
     body: JsonObject
 
-    def fields(self, view: View) -> JsonObject:
-        return {"llm_request": view.show(self.model, self.body)}
+    @cached_property
+    def _shown(self) -> "_Shown":
+        return _Shown(self.model, self.body)
 
-    def changed(self, specific: JsonObject, view: View) -> JsonObject:
+    def fields(self, view: str) -> JsonObject:
+        return {"llm_request": self._shown.through(view).view()}
+
+    def changed(self, specific: JsonObject, view: str) -> JsonObject:
         if specific.get("llm_response") is not None:
             _named("llm_response", synthetic_response, specific["llm_response"])
         edit = _edit_in(specific, "llm_request")
-        return changed_part(view.show(self.model, self.body), edit) if edit else {}
+        return changed_part(self._shown.through(view).view(), edit) if edit else {}
 
-    def edited(self, edit: JsonObject, view: View) -> Self:
-        model, body = _named("llm_request", view.apply, self.model, self.body, edit)
+    def edited(self, edit: JsonObject, view: str) -> Self:
+        model, body = _named("llm_request", self._shown.through(view).edited, edit)
         if not _RAW.isdisjoint(edit):
             _named("llm_request", check_request, body)  # raw contents are the hook's own, word for word
         return replace(self, model=model, body=body)
@@ -86,22 +105,22 @@ class BeforeToolSelection:
     model: str
     body: JsonObject
 
-    def fields(self, view: View) -> JsonObject:
+    def fields(self, view: str) -> JsonObject:
         shown = show_tool_config(self.body)
         return {
-            "llm_request": view.show(self.model, self.body),
+            "llm_request": VIEWS[view](self.model, self.body).view(),
             "available_tools": read_list(self.body, "tools"),
             "tool_config": shown and _in_snake_case(shown),
         }
 
-    def changed(self, specific: JsonObject, view: View) -> JsonObject:
+    def changed(self, specific: JsonObject, view: str) -> JsonObject:
         if (selection := read(specific, "toolConfig")) is not None:
             read_tool_config(selection)
         if specific.get("tools") is not None:
             read_tools(specific["tools"])
         return {}  # selections are united, not chained: no hook has to see another's
 
-    def edited(self, edit: JsonObject, view: View) -> Self:
+    def edited(self, edit: JsonObject, view: str) -> Self:
         return self
 
 
@@ -118,14 +137,14 @@ class AfterModel:
     llm_request: Encoded
     body: JsonObject
 
-    def fields(self, view: View) -> JsonObject:
+    def fields(self, view: str) -> JsonObject:
         return {"llm_request": self.llm_request, "llm_response": show_response(self.body)}
 
-    def changed(self, specific: JsonObject, view: View) -> JsonObject:
+    def changed(self, specific: JsonObject, view: str) -> JsonObject:
         edit = _edit_in(specific, "llm_response")
         return changed_part(show_response(self.body), edit) if edit else {}
 
-    def edited(self, edit: JsonObject, view: View) -> Self:
+    def edited(self, edit: JsonObject, view: str) -> Self:
         return replace(self, body=_named("llm_response", apply_response, self.body, edit))
 
 

@@ -9,7 +9,7 @@ from hookgate.translator.errors import BodyError, EditError, TranslatorError
 from hookgate.translator.request import (
     MODEL_NAME,
     VIEWS,
-    View,
+    ShownRequest,
     apply_request,
     apply_request_parts,
     show_request,
@@ -37,8 +37,8 @@ __all__ = [
     "Framing",
     "JsonArray",
     "ServerSentEvents",
+    "ShownRequest",
     "TranslatorError",
-    "View",
     "apply_request",
     "apply_request_parts",
     "apply_response",

@@ -5,10 +5,9 @@ position, so that adding, removing or reordering some leaves the others and thei
 """
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import NamedTuple
 
 from hookgate.translator.texts import common_prefix, common_suffix
 
@@ -16,11 +15,8 @@ _MAX_PAIRINGS = 2_500  # size of a gap in which every pairing is weighed; larger
 _ALIKE = 16  # characters by which an edited message is recognised in a large gap
 
 
-class Message(NamedTuple):
-    """One turn as a hook sees it."""
-
-    role: str
-    text: str
+Message = tuple[str, str]
+"""One turn as a hook sees it, `(role, text)`; a plain tuple, since every call makes two for each turn."""
 
 
 def align(shown: Sequence[Message], edited: Sequence[Message]) -> list[int | None]:
@@ -37,15 +33,25 @@ def align(shown: Sequence[Message], edited: Sequence[Message]) -> list[int | Non
 
 def _equal_ends(shown: Sequence[Message], edited: Sequence[Message]) -> tuple[int, int]:
     """How many messages are equal at the beginning, and how many of the others at the end."""
-    shorter = min(len(shown), len(edited))
-    head = next((i for i in range(shorter) if shown[i] != edited[i]), shorter)
-    most = shorter - head
-    tail = next((i for i in range(most) if shown[-1 - i] != edited[-1 - i]), most)
-    return head, tail
+    head = _equal_at_first(zip(shown, edited, strict=False))
+    return head, _equal_at_first(zip(reversed(shown[head:]), reversed(edited[head:]), strict=False))
+
+
+def _equal_at_first(pairs: Iterable[tuple[Message, Message]]) -> int:
+    count = 0
+    for ours, theirs in pairs:
+        if ours != theirs:
+            break
+        count += 1
+    return count
 
 
 def _align(shown: Sequence[Message], edited: Sequence[Message]) -> list[int | None]:
     matches: list[int | None] = [None] * len(edited)
+    if set(shown).isdisjoint(edited):  # nothing but edits, as a rule: one or a few messages were rewritten
+        for i, j in _pair_edits(shown, edited, [*range(len(shown))], [*range(len(edited))]):
+            matches[j] = i
+        return matches
     in_order = _match_in_order(shown, edited, matches)
     _match_moved(shown, edited, matches)
     for olds, news in _gaps(in_order, len(shown), len(edited)):
@@ -110,20 +116,21 @@ def _pair_many_edits(
 ) -> list[tuple[int, int]]:
     """Anchored where messages begin or end alike; between the anchors as ever."""
     for cut in (slice(_ALIKE), slice(-_ALIKE, None)):
-        ours = [Message(shown[i].role, shown[i].text[cut]) for i in olds]
-        theirs = [Message(edited[j].role, edited[j].text[cut]) for j in news]
+        ours = [(role, text[cut]) for role, text in (shown[i] for i in olds)]
+        theirs = [(role, text[cut]) for role, text in (edited[j] for j in news)]
         if anchors := _match_in_order(ours, theirs, [None] * len(theirs)):
             pairs = [(olds[a], news[b]) for a, b in anchors]
             for old, new in _gaps(anchors, len(olds), len(news)):
                 pairs += _pair_edits(shown, edited, [olds[a] for a in old], [news[b] for b in new])
             return pairs
-    return [(i, j) for i, j in zip(olds, news, strict=False) if shown[i].role == edited[j].role]
+    return [(i, j) for i, j in zip(olds, news, strict=False) if shown[i][0] == edited[j][0]]
 
 
 def _worth(old: Message, new: Message) -> float:
     """0 when `new` cannot be an edit of `old`; else 1000 (a pair counts first) plus likeness up to 1."""
-    if old.role != new.role:
-        return 1001.0 if old.text == new.text else 0.0
-    head = common_prefix(old.text, new.text)
-    tail = common_suffix(old.text[head:], new.text[head:])
-    return 1000.0 + (head + tail) / max(len(old.text), len(new.text), 1)
+    (old_role, old_text), (new_role, new_text) = old, new
+    if old_role != new_role:
+        return 1001.0 if old_text == new_text else 0.0
+    head = common_prefix(old_text, new_text)
+    tail = common_suffix(old_text[head:], new_text[head:])
+    return 1000.0 + (head + tail) / max(len(old_text), len(new_text), 1)

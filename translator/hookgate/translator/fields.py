@@ -6,7 +6,7 @@ is camelCase. Nothing here changes an object in place: a write returns a new one
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 JsonObject = dict[str, Any]
@@ -18,6 +18,7 @@ def snake(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
+@lru_cache(maxsize=4096)  # bounded: these names come from outside
 def camel(name: str) -> str:
     """`max_output_tokens` -> `maxOutputTokens`; other names, `odd_1` too, come back as they are."""
     head, *tail = name.split("_")
@@ -66,6 +67,8 @@ def without(obj: JsonObject, name: str) -> JsonObject:
 
 def same(a: Any, b: Any) -> bool:
     """JSON equality: 1 equals 1.0 (JavaScript hooks write one for the other), but true does not equal 1."""
+    if a is b:
+        return True
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, dict) and isinstance(b, dict):

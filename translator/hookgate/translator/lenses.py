@@ -4,20 +4,24 @@ A lens gives a turn a form, a string by which it is recognised in an edited list
 parts as JSON. A turn whose form is empty is not shown.
 """
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from hookgate.translator.errors import EditError
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.parts import apply_parts, new_content, read_typed_part, show_parts, without_parts
 from hookgate.translator.strictjson import dumps, loads
-from hookgate.translator.texts import joined_text, respread, texts_of, with_texts, without_texts
+from hookgate.translator.texts import joined_text, joined_texts, respread, texts_of, with_texts, without_texts
 
 
 class Lens(Protocol):
     """One way to show turns and to write an edit back."""
 
-    def form(self, content: JsonObject) -> str:
-        """What a hook is shown of the turn, as a string."""
+    def forms(self, contents: Sequence[Any]) -> list[str]:
+        """What a hook is shown of each turn, as a string; empty for what is not shown."""
+
+    def show(self, content: JsonObject) -> Any:
+        """The content of the message that a hook is shown for the turn."""
 
     def read(self, content: Any, path: str) -> str:
         """The form of a message's content as a hook gives it. Raises EditError."""
@@ -35,7 +39,10 @@ class Lens(Protocol):
 class TextLens:
     """The text parts, joined."""
 
-    def form(self, content: JsonObject) -> str:
+    def forms(self, contents: Sequence[Any]) -> list[str]:
+        return joined_texts(contents)
+
+    def show(self, content: JsonObject) -> str:
         return joined_text(content)
 
     def read(self, content: Any, path: str) -> str:
@@ -60,9 +67,12 @@ class TextLens:
 class PartsLens:
     """All parts, typed."""
 
-    def form(self, content: JsonObject) -> str:
-        parts = show_parts(content)
-        return dumps(parts).decode() if parts else ""
+    def forms(self, contents: Sequence[Any]) -> list[str]:
+        shown = (show_parts(content) if isinstance(content, dict) else [] for content in contents)
+        return [dumps(parts).decode() if parts else "" for parts in shown]
+
+    def show(self, content: JsonObject) -> list[JsonObject]:
+        return show_parts(content)
 
     def read(self, content: Any, path: str) -> str:
         if not isinstance(content, str | list):

@@ -3,13 +3,14 @@
     view  = show_request("gemini-2.5-flash", body)
     model, body = apply_request("gemini-2.5-flash", body, edit)
 
-Both are pure. `apply_request` changes what the edit changed and nothing else (laws 1 to 9 of the hook
-contract); it returns `body` itself when there was nothing to change.
+Code that shows a body and edits it keeps one ShownRequest for both. All is pure. An edit changes what it
+names and nothing else (laws 1 to 9 of the hook contract); without a change, `body` itself comes back.
 """
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 from hookgate.translator.errors import EditError
 from hookgate.translator.fields import (
@@ -22,11 +23,65 @@ from hookgate.translator.fields import (
     write,
 )
 from hookgate.translator.lenses import PARTS, TEXT, Lens
-from hookgate.translator.messages import apply_messages, show_messages, show_typed_messages
+from hookgate.translator.messages import Messages
 from hookgate.translator.toolconfig import apply_tool_config, show_tool_config
 
 MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 """What a model's name is made of: it becomes a part of a path."""
+
+
+class ShownRequest:
+    """A request as a hook is shown it, and the way back; what both need of the body is read once."""
+
+    def __init__(self, model: str, body: JsonObject, lens: Lens = TEXT) -> None:
+        self._model, self._body, self._lens = model, body, lens
+        self._messages = Messages(body, lens)
+
+    def view(self) -> JsonObject:
+        """The `LLMRequest`, built anew: `{"model", "messages", "config", "toolConfig"?}`."""
+        view: JsonObject = {
+            "model": self._model,
+            "messages": self._messages.show(),
+            "config": _show_config(self._body),
+        }
+        tool_config = show_tool_config(self._body)
+        return view if tool_config is None else {**view, "toolConfig": tool_config}
+
+    def edited(self, edit: Any) -> tuple[str, JsonObject]:
+        """Model and body after a hook's `llm_request`. Raises EditError."""
+        if not isinstance(edit, dict):
+            raise EditError("", "an object", edit)
+        new = self._body
+        for key, apply in _RAW_SECTIONS:
+            if edit.get(key) is not None:
+                new = apply(new, edit[key])
+        if edit.get("messages") is not None:
+            new = self._with_messages(new, edit["messages"])
+        for key, apply in _STABLE_SECTIONS:
+            if edit.get(key) is not None:
+                new = apply(new, edit[key])
+        return _read_model(edit.get("model"), self._model), new
+
+    def _with_messages(self, body: JsonObject, messages: Any) -> JsonObject:
+        if body is self._body:
+            return self._messages.edited(messages)
+        if same(messages, self._messages.show()):
+            return body  # the raw keys were edited, and what was shown beside them is only an echo
+        return Messages(body, self._lens).edited(messages)
+
+
+class ShownRawRequest(ShownRequest):
+    """A request shown with its own `contents`, `systemInstruction` and `generationConfig` beside.
+
+    One of the documents spells it so; it doubles the bytes of the view.
+    """
+
+    def view(self) -> JsonObject:
+        raw = {name: value for name in _RAW if (value := read(self._body, name)) is not None}
+        return {**super().view(), **raw}
+
+
+_RAW = ("contents", "systemInstruction", "generationConfig")
 
 
 def show_request(model: str, body: JsonObject) -> JsonObject:
@@ -34,26 +89,17 @@ def show_request(model: str, body: JsonObject) -> JsonObject:
 
     `config` is the whole generationConfig in camelCase; `toolConfig` is there when the request has one.
     """
-    view: JsonObject = {"model": model, "messages": show_messages(body), "config": _show_config(body)}
-    tool_config = show_tool_config(body)
-    return view if tool_config is None else {**view, "toolConfig": tool_config}
+    return ShownRequest(model, body).view()
 
 
 def show_request_parts(model: str, body: JsonObject) -> JsonObject:
     """The `LLMRequest` with typed parts as the content of each message (parts.py lists the types)."""
-    return {**show_request(model, body), "messages": show_typed_messages(body)}
+    return ShownRequest(model, body, PARTS).view()
 
 
 def show_request_raw(model: str, body: JsonObject) -> JsonObject:
-    """The `LLMRequest` with the request's own `contents`, `systemInstruction` and `generationConfig` beside.
-
-    One of the documents spells it so; it doubles the bytes of the view.
-    """
-    raw = {name: value for name in _RAW if (value := read(body, name)) is not None}
-    return {**show_request(model, body), **raw}
-
-
-_RAW = ("contents", "systemInstruction", "generationConfig")
+    """The `LLMRequest` with the request's own contents beside (`ShownRawRequest`)."""
+    return ShownRawRequest(model, body).view()
 
 
 def apply_request(model: str, body: JsonObject, edit: Any) -> tuple[str, JsonObject]:
@@ -62,37 +108,17 @@ def apply_request(model: str, body: JsonObject, edit: Any) -> tuple[str, JsonObj
     Unknown and null keys ask for nothing. Raises EditError, naming the place, for a known key that holds
     something else than it should.
     """
-    return _apply(model, body, edit, TEXT)
+    return ShownRequest(model, body).edited(edit)
 
 
 def apply_request_parts(model: str, body: JsonObject, edit: Any) -> tuple[str, JsonObject]:
     """Like apply_request, for a hook that was shown typed parts."""
-    return _apply(model, body, edit, PARTS)
+    return ShownRequest(model, body, PARTS).edited(edit)
 
 
-def _apply(model: str, body: JsonObject, edit: Any, lens: Lens) -> tuple[str, JsonObject]:
-    if not isinstance(edit, dict):
-        raise EditError("", "an object", edit)
-    new = body
-    for key, apply in _RAW_SECTIONS:
-        if edit.get(key) is not None:
-            new = apply(new, edit[key])
-    messages = edit.get("messages")
-    if messages is not None and not (new is not body and same(messages, _shown(body, lens))):
-        new = apply_messages(new, messages, lens)
-    for key, apply in _STABLE_SECTIONS:
-        if edit.get(key) is not None:
-            new = apply(new, edit[key])
-    return _read_model(edit.get("model")) or model, new
-
-
-def _shown(body: JsonObject, lens: Lens) -> list[JsonObject]:
-    return show_typed_messages(body) if lens is PARTS else show_messages(body)
-
-
-def _read_model(value: Any) -> str:
-    if value is None:
-        return ""
+def _read_model(value: Any, current: str) -> str:
+    if value is None or value == current:
+        return current
     name = value.removeprefix("models/") if isinstance(value, str) else ""
     if not re.fullmatch(MODEL_NAME, name):
         raise EditError("model", "a model name", value)
@@ -115,7 +141,7 @@ def _apply_config(body: JsonObject, edit: Any) -> JsonObject:
             config = without(config, camel(key))
         elif not same(value, read(config, camel(key))):
             config = write(config, camel(key), value)
-    return body if same(config, current) else write(body, "generationConfig", config)
+    return body if config is current else write(body, "generationConfig", config)
 
 
 def _apply_contents(body: JsonObject, edit: Any) -> JsonObject:
@@ -141,16 +167,9 @@ _RAW_SECTIONS: tuple[Section, ...] = (
 _STABLE_SECTIONS: tuple[Section, ...] = (("config", _apply_config), ("toolConfig", apply_tool_config))
 
 
-class View(NamedTuple):
-    """One way to show a request to a hook, and the way its edit goes back."""
-
-    show: Callable[[str, JsonObject], JsonObject]
-    apply: Callable[[str, JsonObject, Any], tuple[str, JsonObject]]
-
-
-VIEWS: Mapping[str, View] = {
-    "text": View(show_request, apply_request),
-    "parts": View(show_request_parts, apply_request_parts),
-    "raw": View(show_request_raw, apply_request),
+VIEWS: Mapping[str, Callable[[str, JsonObject], ShownRequest]] = {
+    "text": ShownRequest,
+    "parts": partial(ShownRequest, lens=PARTS),
+    "raw": ShownRawRequest,
 }
 """The views a hook can ask for, by name."""

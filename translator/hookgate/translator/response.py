@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from hookgate.translator.errors import EditError
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, same, write
+from hookgate.translator.fields import JsonObject, read, read_list, read_object, same, snake, write
 from hookgate.translator.synthetic import read_candidates, read_parts, synthetic_candidate
-from hookgate.translator.texts import is_text, respread, texts_of, with_texts
+from hookgate.translator.texts import is_text, respread, with_texts
 
 _FIELDS = ("finishReason", "index", "safetyRatings")
-_COUNTS = ("promptTokenCount", "candidatesTokenCount", "totalTokenCount")
+_SHOWN = {spelling: field for field in _FIELDS for spelling in (field, snake(field))}
+_COUNTS = frozenset({"promptTokenCount", "candidatesTokenCount", "totalTokenCount"})
 
 
 def show_response(body: JsonObject) -> JsonObject:
@@ -24,14 +25,20 @@ def show_response(body: JsonObject) -> JsonObject:
 
     `text` joins the first candidate's text without thoughts; `parts` holds the text of every text part.
     """
-    candidates = _candidates(body)
     view: JsonObject = {}
-    if candidates:
-        view["text"] = "".join(_first_spoken(body))
-    view["candidates"] = [_show_candidate(candidate) for candidate in candidates]
+    shown: list[JsonObject] = []
+    for candidate in _candidates(body):
+        content = _content(candidate)
+        texts, spoken = _texts(content)
+        if not shown:
+            view["text"] = "".join(spoken)
+        shown.append(_show_candidate(candidate, {"role": content.get("role", "model"), "parts": texts}))
+    view["candidates"] = shown
     usage = read_object(body, "usageMetadata")
     # Early events carry usage without a count; the documented shape knows counts only.
-    return {**view, "usageMetadata": usage} if any(count in usage for count in _COUNTS) else view
+    if not _COUNTS.isdisjoint(usage):
+        view["usageMetadata"] = usage
+    return view
 
 
 def apply_response(body: JsonObject, edit: Any) -> JsonObject:
@@ -45,37 +52,50 @@ def apply_response(body: JsonObject, edit: Any) -> JsonObject:
     if text is not None and not isinstance(text, str):
         raise EditError("text", "a string", text)
     new = _apply_candidates(body, read_candidates(edit))
-    if text is not None and _first_spoken(new) == _first_spoken(body):
+    if text is not None and (new is body or _spoken(new) == _spoken(body)):
         new = _apply_text(new, text)
     return new if edit.get("usageMetadata") is None else _apply_usage(new, edit["usageMetadata"])
 
 
-# ---- the view
+# ---- the view; every event of every stream comes through here, so the usual shapes are looked at first
 
 
 def _candidates(body: JsonObject) -> list[JsonObject]:
+    candidates = body.get("candidates")
+    if type(candidates) is list and len(candidates) == 1 and type(candidates[0]) is dict:
+        return candidates
     return [candidate for candidate in read_list(body, "candidates") if isinstance(candidate, dict)]
 
 
-def _show_candidate(candidate: JsonObject) -> JsonObject:
-    content = read_object(candidate, "content")
-    view: JsonObject = {"content": {"role": content.get("role", "model"), "parts": texts_of(content)}}
-    for field in _FIELDS:
-        value = read(candidate, field)
-        if value is not None:
-            view[field] = value
+def _show_candidate(candidate: JsonObject, content: JsonObject) -> JsonObject:
+    view: JsonObject = {"content": content}
+    for key, value in candidate.items():
+        if key in _SHOWN and value is not None:
+            view[_SHOWN[key]] = value
     return view
 
 
-def _spoken(candidate: JsonObject) -> list[str]:
-    """The text parts that are the answer rather than a thought."""
-    parts = read_list(read_object(candidate, "content"), "parts")
-    return [part["text"] for part in parts if is_text(part) and not part.get("thought")]
+def _texts(content: JsonObject) -> tuple[list[str], list[str]]:
+    """The text of each text part, and of those among them that are the answer rather than a thought."""
+    texts, spoken = [], []
+    parts = content.get("parts")
+    for part in parts if type(parts) is list else read_list(content, "parts"):
+        if type(part) is dict and type(text := part.get("text")) is str:
+            texts.append(text)
+            if not part.get("thought"):
+                spoken.append(text)
+    return texts, spoken
 
 
-def _first_spoken(body: JsonObject) -> list[str]:
+def _content(candidate: JsonObject) -> JsonObject:
+    content = candidate.get("content")
+    return content if type(content) is dict else {}
+
+
+def _spoken(body: JsonObject) -> list[str]:
+    """The answer of the first candidate, by its parts."""
     candidates = _candidates(body)
-    return _spoken(candidates[0]) if candidates else []
+    return _texts(_content(candidates[0]))[1] if candidates else []
 
 
 # ---- the edit
@@ -109,9 +129,9 @@ def _position(current: Sequence[JsonObject], edit: JsonObject, position: int) ->
 
 
 def _edit_candidate(candidate: JsonObject, edit: JsonObject, path: str) -> JsonObject:
-    content = read_object(candidate, "content")
+    content = _content(candidate)
     texts = read_parts(edit, path)
-    if texts is not None and texts != texts_of(content):
+    if texts is not None and texts != _texts(content)[0]:
         candidate = write(candidate, "content", with_texts(content, texts))
     for field in ("finishReason", "safetyRatings"):
         value = edit.get(field)
@@ -123,20 +143,21 @@ def _edit_candidate(candidate: JsonObject, edit: JsonObject, path: str) -> JsonO
 def _apply_text(body: JsonObject, text: str) -> JsonObject:
     """A patch of `text` alone: the edit is spread over the first candidate's answer, thoughts stay."""
     candidates = _candidates(body)
-    spoken = _first_spoken(body)
+    if not candidates:
+        new = synthetic_candidate({"content": {"parts": [text]}}, "")
+        return write(body, "candidates", [new]) if text else body
+    said = _content(candidates[0])
+    spoken = _texts(said)[1]
     if "".join(spoken) == text:
         return body
-    if not candidates:
-        return write(body, "candidates", [synthetic_candidate({"content": {"parts": [text]}}, "")])
-    content = read_object(candidates[0], "content")
     cut = iter(respread(spoken, text) if spoken else [text])
     texts = [
         part["text"] if part.get("thought") else next(cut)
-        for part in read_list(content, "parts")
+        for part in read_list(said, "parts")
         if is_text(part)
     ]
-    edited = write(candidates[0], "content", with_texts(content, [*texts, *cut]))
-    return write(body, "candidates", [edited, *candidates[1:]])
+    content = with_texts(said, [*texts, *cut])
+    return write(body, "candidates", [write(candidates[0], "content", content), *candidates[1:]])
 
 
 def _apply_usage(body: JsonObject, usage: Any) -> JsonObject:

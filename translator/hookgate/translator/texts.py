@@ -44,11 +44,21 @@ def texts_of(content: JsonObject) -> list[str]:
 
 def joined_text(content: JsonObject) -> str:
     """All text of a content, joined."""
-    parts = content.get("parts")
-    if type(parts) is list and len(parts) == 1:  # most turns, and the hottest line of a view
-        text = parts[0].get("text") if type(parts[0]) is dict else None
-        return text if type(text) is str else ""
     return "".join(texts_of(content))
+
+
+def joined_texts(contents: Sequence[Any]) -> list[str]:
+    """The text of each content, joined; empty for one without. The hottest loop of a view: no calls in it."""
+    joined = []
+    for content in contents:
+        text = ""
+        if type(content) is dict:
+            parts = content.get("parts")
+            for part in parts if type(parts) is list else read_list(content, "parts"):
+                if type(part) is dict and type(piece := part.get("text")) is str:
+                    text += piece
+        joined.append(text)
+    return joined
 
 
 def with_texts(content: JsonObject, texts: Sequence[str]) -> JsonObject:
@@ -58,6 +68,8 @@ def with_texts(content: JsonObject, texts: Sequence[str]) -> JsonObject:
     they carry something besides (a signature, a flag): those stay with an empty text.
     """
     parts = read_list(content, "parts")
+    if len(parts) == len(texts) == 1 and is_text(parts[0]) and type(content.get("parts")) is list:
+        return {**content, "parts": [{**parts[0], "text": texts[0]}]}  # most events of a stream
     at = [index for index, part in enumerate(parts) if is_text(part)]
     edited: dict[int, Any] = dict(enumerate(parts))
     for position, index in enumerate(at):
@@ -86,6 +98,8 @@ def respread(old: Sequence[str], new: str) -> list[str]:
 
     The result has as many texts as `old` and joins to `new` exactly.
     """
+    if len(old) == 1:
+        return [new]
     out: list[str] = []
     done = 0
     for group, end in _groups(old, new):

@@ -4,7 +4,7 @@ A turn without text (a bare call, a bare tool result, an image) is not shown and
 turns that answer it form a unit: whatever a hook inserts, removes or reorders, nothing comes between them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -12,72 +12,88 @@ from typing import Any
 from hookgate.translator.align import Message, align
 from hookgate.translator.errors import EditError
 from hookgate.translator.fields import JsonObject, read, read_list, write
-from hookgate.translator.lenses import Lens
+from hookgate.translator.lenses import TEXT, Lens
 from hookgate.translator.texts import has_part
 
 
-def _contents(body: JsonObject) -> list[Any]:
-    return read_list(body, "contents")
+class Turns:
+    """The turns of a request, as a lens shows them: read once, for the view and for the edit of it."""
 
+    def __init__(self, body: JsonObject, lens: Lens) -> None:
+        self._body, self._lens = body, lens
+        self._contents = read_list(body, "contents")
+        forms = lens.forms(self._contents)
+        self._indexes = [index for index, form in enumerate(forms) if form]
+        self.messages = [
+            (role_of(content), form) for content, form in zip(self._contents, forms, strict=True) if form
+        ]
 
-def shown_turns(body: JsonObject, lens: Lens) -> list[tuple[int, Message]]:
-    """Each content that the lens shows: its index in contents, and the message."""
-    form = lens.form
-    return [
-        (index, Message(role_of(content), text))
-        for index, content in enumerate(_contents(body))
-        if type(content) is dict and (text := form(content))
-    ]
+    def show(self) -> list[JsonObject]:
+        """`[{"role", "content"}]` of each turn that is shown."""
+        if self._lens is TEXT:
+            return [{"role": role, "content": text} for role, text in self.messages]
+        turns = (self._contents[index] for index in self._indexes)
+        return [{"role": role_of(turn), "content": self._lens.show(turn)} for turn in turns]
+
+    def edited(self, edited: Sequence[Message], head: int = 0, tail: int = 0) -> JsonObject:
+        """The body after an edited list of turns; `edited` is that list without its ends.
+
+        The first `head` and the last `tail` turns came back as they were shown. Raises EditError, with the
+        turn's number in the whole list.
+        """
+        end = len(self.messages) - tail
+        shown = self.messages[head:end]
+        if shown == edited:
+            return self._body
+        matches = [None if match is None else head + match for match in align(shown, edited)]
+        changed = dict(self._rewritten(edited, matches, head))
+        if matches == list(range(head, end)):  # only edits: every turn stays where it is
+            new = [*self._contents]
+            for index, content in changed.items():
+                new[index] = content
+        else:
+            new = self._arranged(changed, self._added(edited, matches, head), matches, range(head, end))
+        single = isinstance(read(self._body, "contents"), dict) and len(new) == 1
+        return write(self._body, "contents", new[0] if single else new)
+
+    def _rewritten(
+        self, edited: Sequence[Message], matches: Sequence[int | None], head: int
+    ) -> Iterator[tuple[int, JsonObject]]:
+        """The contents whose message came back otherwise, by their index."""
+        for position, (message, match) in enumerate(zip(edited, matches, strict=True), head):
+            if match is None or self.messages[match] == message:
+                continue
+            (shown_role, _), (role, form) = self.messages[match], message
+            index = self._indexes[match]
+            with _numbered(position):
+                content = self._lens.edited(self._contents[index], form)
+            yield index, content if role == shown_role else {**content, "role": role}
+
+    def _added(self, edited: Sequence[Message], matches: Sequence[int | None], head: int) -> list[Any]:
+        """The content of each message that is new; None for the others."""
+        added: list[Any] = []
+        for position, ((role, form), match) in enumerate(zip(edited, matches, strict=True), head):
+            with _numbered(position):
+                added.append(self._lens.new(role, form) if match is None else None)
+        return added
+
+    def _arranged(
+        self, changed: dict[int, JsonObject], added: list[Any], matches: Sequence[int | None], span: range
+    ) -> list[Any]:
+        """The new contents when turns of `span` were added, removed or moved."""
+        kept = set(matches)
+        gone = [self._indexes[turn] for turn in span if turn not in kept]
+        bare = {index: self._lens.bare(self._contents[index]) for index in gone}
+        before, behind = range(span.start), range(span.stop, len(self.messages))
+        added = [*([None] * len(before)), *added, *([None] * len(behind))]
+        turns = [*before, *matches, *behind]
+        places = [None if turn is None else self._indexes[turn] for turn in turns]
+        return _arranged(self._contents, changed | bare, added, places)
 
 
 def role_of(content: Any) -> str:
     """The role a hook is shown: `function` and an absent role are the user's."""
-    return "model" if isinstance(content, dict) and content.get("role") == "model" else "user"
-
-
-def apply_turns(body: JsonObject, edited: Sequence[Message], lens: Lens) -> JsonObject:
-    """The body after an edited list of turns. Raises EditError, with the turn's number in `edited`."""
-    turns = shown_turns(body, lens)
-    shown = [message for _, message in turns]
-    if shown == list(edited):
-        return body
-    contents = _contents(body)
-    matches = [None if m is None else turns[m][0] for m in align(shown, edited)]
-    kept = set(matches)
-    changed = {i: lens.bare(contents[i]) for i, _ in turns if i not in kept}
-    changed.update(_edited(contents, dict(turns), edited, matches, lens))
-    if matches == [index for index, _ in turns]:  # only edits: every turn stays where it is
-        new = [changed.get(index, content) for index, content in enumerate(contents)]
-    else:
-        new = _arranged(contents, changed, _added(edited, matches, lens), matches)
-    single = isinstance(read(body, "contents"), dict) and len(new) == 1
-    return write(body, "contents", new[0] if single else new)
-
-
-def _edited(
-    contents: list[Any],
-    turns: Mapping[int, Message],
-    edited: Sequence[Message],
-    matches: Sequence[int | None],
-    lens: Lens,
-) -> Iterator[tuple[int, JsonObject]]:
-    """The contents whose message came back otherwise, by their index."""
-    for position, (message, match) in enumerate(zip(edited, matches, strict=True)):
-        if match is None or turns[match] == message:
-            continue
-        with _numbered(position):
-            content = lens.edited(contents[match], message.text)
-        same_role = turns[match].role == message.role
-        yield match, content if same_role else {**content, "role": message.role}
-
-
-def _added(edited: Sequence[Message], matches: Sequence[int | None], lens: Lens) -> list[Any]:
-    """The content of each message that is new; None for the others."""
-    added: list[Any] = []
-    for position, (message, match) in enumerate(zip(edited, matches, strict=True)):
-        with _numbered(position):
-            added.append(lens.new(message.role, message.text) if match is None else None)
-    return added
+    return "model" if type(content) is dict and content.get("role") == "model" else "user"
 
 
 @contextmanager
