@@ -8,11 +8,11 @@ from typing import Any
 
 import hookgate.translator as t
 from hookgate.hooks import HookError
-from hookgate.hooks.command import command_program
 from hookgate.hooks.document import Document
+from hookgate.hooks.kinds.command import command_program
+from hookgate.hooks.kinds.process import run_process
 from hookgate.hooks.merge import merge
 from hookgate.hooks.output import read_output, read_process
-from hookgate.hooks.process import run_process
 from hookgate.hooks.settings import CommandConfig, Hook
 
 Json = dict[str, Any]
@@ -59,7 +59,7 @@ def apply_tools(body: Json, tools: list[Any]) -> Json:
 
 def run_command(event: str, hook_config: Json, input: Json) -> Json:  # noqa: A002  # the vectors' own name
     config = CommandConfig.model_validate(hook_config)
-    hook = Hook(config.name or config.command, config, Path(input["cwd"]), Path("settings.json"))
+    hook = Hook(config.name or str(config.command), config, Path(input["cwd"]), Path("settings.json"))
     # One vector prints 3 MB, which is more than the gateway takes.
     program = replace(command_program(hook, config, input["session_id"]), max_stdout=4 << 20)
     answer: Json = {"success": False, "timed_out": False, "exit_code": None, "output": None}

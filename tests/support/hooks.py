@@ -43,7 +43,8 @@ def runtime(action: Action, **more: Any) -> Hook:
     sys.modules[module] = types.ModuleType(module)
     sys.modules[module].act = action  # type: ignore[attr-defined]  # a module made for this hook
     config = RuntimeConfig(type="runtime", action=f"{module}:act", **more)
-    return Hook(getattr(action, "__name__", "hook"), config, ROOT, ROOT / "settings.json")
+    name, on_error = getattr(action, "__name__", "hook"), config.on_error or "allow"
+    return Hook(name, config, ROOT, ROOT / "settings.json", on_error=on_error)
 
 
 def parallel(*actions: Action, **more: Any) -> Group:

@@ -12,18 +12,15 @@ import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from hookgate.hooks.command import command_program
 from hookgate.hooks.document import Document
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.events import Event
+from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.merge import Verdict, merge
-from hookgate.hooks.output import Output, read_process
-from hookgate.hooks.process import run_process
-from hookgate.hooks.runtime import Action, load_action, run_action
-from hookgate.hooks.settings import CommandConfig, Configuration, Group, Hook, RuntimeConfig
+from hookgate.hooks.output import Output
+from hookgate.hooks.settings import Configuration, Group, Hook
 from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 
@@ -68,12 +65,7 @@ class Engine:
     def __init__(self, configuration: Configuration) -> None:
         """Load the configuration's runtime hooks. Raises SettingsError."""
         self._configuration = configuration
-        self._actions: dict[Hook, Action] = {}
-        files: dict[Path, Any] = {}
-        for group in (group for groups in configuration.groups.values() for group in groups):
-            for hook in group.hooks:
-                if isinstance(hook.config, RuntimeConfig):
-                    self._actions[hook] = load_action(hook, hook.config, files)
+        self._runners = make_runners(configuration.hooks())
 
     def listens_to(self, event: str) -> bool:
         """Whether any hook is configured for the event: nobody else needs it made."""
@@ -129,10 +121,7 @@ class Engine:
 
     async def _call(self, hook: Hook, event: Event, session: Session) -> Output | None:
         document = Document({**_base(hook, event.name, session), **event.fields(hook.config.view)})
-        if isinstance(hook.config, CommandConfig):
-            program = command_program(hook, hook.config, session.session_id)
-            return read_process(event.name, hook.name, await run_process(program, document.json))
-        return await run_action(hook, self._actions[hook], document)
+        return await self._runners[hook].run(event.name, session.session_id, document)
 
 
 async def _together(calls: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
@@ -162,7 +151,7 @@ def _said(run: Run) -> Output | None:
     """A run's output; for a failed hook what its on_error says."""
     if not run.error:
         return run.output
-    if run.hook.config.on_error == "deny":
+    if run.hook.on_error == "deny":
         return {"decision": "deny", "reason": f"The hook {run.hook.name!r} failed: {run.error}"}
     return None
 

@@ -55,11 +55,24 @@ def _load_file(path: Path) -> Any:
     return module
 
 
-async def run_action(hook: Hook, action: Action, document: Document) -> Output | None:
-    """Run one runtime hook: async in the loop, sync in a thread. Raises HookError.
+class RuntimeRunner:
+    """A runtime hook: async in the loop, sync in a thread.
 
     A thread cannot be ended: a sync hook that exceeds its time fails, and its thread runs on.
     """
+
+    def __init__(self, hook: Hook, action: Action) -> None:
+        self._hook, self._action = hook, action
+
+    async def run(self, event: str, session_id: str, document: Document) -> Output | None:
+        return await run_action(self._hook, self._action, document)
+
+    async def close(self) -> None:
+        """A callable keeps nothing."""
+
+
+async def run_action(hook: Hook, action: Action, document: Document) -> Output | None:
+    """The output of one run. Raises HookError."""
     limit = asyncio.timeout(hook.timeout)
     try:
         async with limit:

@@ -5,7 +5,9 @@ import re
 import shutil
 from collections.abc import Mapping
 
-from hookgate.hooks.process import Program
+from hookgate.hooks.document import Document
+from hookgate.hooks.kinds.process import Program, run_process
+from hookgate.hooks.output import Output, read_process
 from hookgate.hooks.settings import CommandConfig, Hook
 
 SHELL = shutil.which("bash") or "/bin/sh"
@@ -25,12 +27,27 @@ _WORDS = re.compile(
 
 def command_program(hook: Hook, config: CommandConfig, session_id: str) -> Program:
     """The program of one command hook for one session."""
+    line = config.command
     return Program(
-        argv=[SHELL, "-c", quoted(config.command)],
+        argv=[SHELL, "-c", quoted(line)] if isinstance(line, str) else line,
         env=environment(hook, session_id, os.environ),
         cwd=hook.root,
         timeout=hook.timeout,
     )
+
+
+class CommandRunner:
+    """A command hook that starts its program for each event."""
+
+    def __init__(self, hook: Hook, config: CommandConfig) -> None:
+        self._hook, self._config = hook, config
+
+    async def run(self, event: str, session_id: str, document: Document) -> Output | None:
+        program = command_program(self._hook, self._config, session_id)
+        return read_process(event, self._hook.name, await run_process(program, document.json))
+
+    async def close(self) -> None:
+        """Nothing outlives a run."""
 
 
 def environment(hook: Hook, session_id: str, parent: Mapping[str, str]) -> dict[str, str]:

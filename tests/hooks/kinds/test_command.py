@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hookgate.hooks.command import command_program, environment, quoted
-from hookgate.hooks.process import run_process
+from hookgate.hooks.kinds.command import command_program, environment, quoted
+from hookgate.hooks.kinds.process import run_process
 from hookgate.hooks.settings import CommandConfig, Hook
 
 NAMES = ["GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_PLANS_DIR", "CLAUDE_PROJECT_DIR", "GEMINI_SESSION_ID"]

@@ -13,8 +13,8 @@ import pytest
 from support.programs import MARK, eventually, marked, nothing_left_behind
 
 from hookgate.hooks import HookError
+from hookgate.hooks.kinds.process import MAX_STDERR, MAX_STDOUT, Program, run_process
 from hookgate.hooks.output import Ended
-from hookgate.hooks.process import MAX_STDERR, MAX_STDOUT, Program, run_process
 
 MEGABYTE = b"x" * 1_000_000
 

@@ -1,0 +1,43 @@
+"""Settings files: Gemini CLI's settings.json in all its layers, read into the hooks to run."""
+
+from hookgate.hooks.settings.configs import (
+    DEFAULT_TIMEOUT_MS,
+    AnyConfig,
+    BuiltinConfig,
+    CommandConfig,
+    HookConfig,
+    HttpConfig,
+    RuntimeConfig,
+    When,
+)
+from hookgate.hooks.settings.layers import Loaded, load_places, load_settings, read_places
+from hookgate.hooks.settings.matching import KNOWN_TOOLS, Matcher, Subject
+from hookgate.hooks.settings.places import Place, project_places
+from hookgate.hooks.settings.plan import EVENTS, LAYERS, Configuration, Group, Hook, Layer, Limits
+
+__all__ = [
+    "DEFAULT_TIMEOUT_MS",
+    "EVENTS",
+    "KNOWN_TOOLS",
+    "LAYERS",
+    "AnyConfig",
+    "BuiltinConfig",
+    "CommandConfig",
+    "Configuration",
+    "Group",
+    "Hook",
+    "HookConfig",
+    "HttpConfig",
+    "Layer",
+    "Limits",
+    "Loaded",
+    "Matcher",
+    "Place",
+    "RuntimeConfig",
+    "Subject",
+    "When",
+    "load_places",
+    "load_settings",
+    "project_places",
+    "read_places",
+]

@@ -1,0 +1,242 @@
+"""The `hooks` sections of all layers, merged into one configuration.
+
+Everything that is wrong is found here, at load, with the file, the line and the remedy; a running gateway
+never meets a malformed hook.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from hookgate.hooks.errors import Problem, SettingsError
+from hookgate.hooks.settings.configs import AnyConfig, FileConfig, GroupConfig, HookConfig
+from hookgate.hooks.settings.matching import Literally, Matcher
+from hookgate.hooks.settings.places import Place, project_of
+from hookgate.hooks.settings.plan import EVENTS, LAYERS, Configuration, Group, Hook, Limits, target_of
+from hookgate.hooks.settings.reading import SettingsFile, read_settings
+
+_NOT_EVENTS = ("enabled", "disabled", "notifications")  # switches that share the `hooks` object
+_IGNORED = frozenset({"source", "matcher"})  # Gemini CLI's own bookkeeping
+_HOOK: TypeAdapter[AnyConfig] = TypeAdapter(Annotated[AnyConfig, Field(discriminator="type")])
+
+log = logging.getLogger("hookgate.hooks")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What could be read of a set of places, and what could not."""
+
+    configuration: Configuration
+    problems: tuple[Problem, ...] = ()
+
+
+def load_settings(files: Iterable[Path]) -> Configuration:
+    """Read settings files named one by one, highest precedence first. Raises SettingsError."""
+    return load_places([Place(path) for path in files])
+
+
+def load_places(places: Iterable[Place]) -> Configuration:
+    """Read the settings of several layers. Raises SettingsError, which tells all that is wrong.
+
+    Of hooks with equal name and command the first is kept; a hook disabled in any file is off; hooks are off
+    altogether when any file says so (`tools.enableHooks`, `hooks.enabled` or `hooksConfig.enabled` false).
+    None of that touches the policy layer.
+    """
+    loaded = read_places(places)
+    if loaded.problems:
+        raise SettingsError(loaded.problems)
+    return loaded.configuration
+
+
+def read_places(places: Iterable[Place]) -> Loaded:
+    """Read as much as can be read: a malformed hook or group is left out and told among the problems."""
+    files: list[tuple[Place, SettingsFile]] = []
+    problems: list[Problem] = []
+    for place in sorted(places, key=lambda place: LAYERS.index(place.layer)):
+        try:
+            files.append((place, read_settings(place.path)))
+        except FileNotFoundError:
+            if place.required:
+                problems.append(
+                    Problem(place.path, "cannot be read: No such file or directory; check the path")
+                )
+        except SettingsError as error:
+            problems += error.problems
+    return merged(files, problems)
+
+
+def merged(files: Sequence[tuple[Place, SettingsFile]], problems: Sequence[Problem] = ()) -> Loaded:
+    """One configuration out of files that were read, highest precedence first."""
+    sections = [(place, file, _file_config(file)) for place, file in files]
+    on = all(_switched_on(file) for _, file, _ in sections)
+    disabled = {name for _, file, _ in sections for name in _disabled(file)}
+    groups: dict[str, list[Group]] = {}
+    known: set[tuple[str, str, str]] = set()
+    for place, file, config in sections:
+        for group in _groups(place, file, config):
+            above = place.layer == "policy"
+            kept = [
+                hook
+                for hook in group.hooks
+                if (above or (on and hook.name not in disabled)) and _first(known, hook)
+            ]
+            if kept:
+                event = kept[0].event
+                groups.setdefault(event, []).append(Group(tuple(kept), group.sequential, group.matcher))
+    found = [*problems, *(problem for _, file, _ in sections for problem in file.problems)]
+    limits = _limits([config for _, _, config in sections])
+    return Loaded(Configuration({event: tuple(each) for event, each in groups.items()}, limits), tuple(found))
+
+
+# ---- the switches and defaults of a file
+
+
+def _file_config(file: SettingsFile) -> FileConfig:
+    try:
+        return FileConfig.model_validate(file.section("hooksConfig"))
+    except ValidationError as error:
+        file.wrong_model(["hooksConfig"], error)
+        return FileConfig()
+
+
+def _limits(configs: Sequence[FileConfig]) -> Limits:
+    """Each limit from the highest layer that sets it."""
+    deadline = next((config.deadline for config in configs if config.deadline is not None), None)
+    concurrency = next((config.concurrency for config in configs if config.concurrency is not None), None)
+    return Limits(
+        Limits().deadline if deadline is None else deadline / 1000,
+        Limits().concurrency if concurrency is None else concurrency,
+    )
+
+
+def _switched_on(file: SettingsFile) -> bool:
+    switches = (("tools", "enableHooks"), ("hooks", "enabled"), ("hooksConfig", "enabled"))
+    return all(file.section(section).get(key) is not False for section, key in switches)
+
+
+def _disabled(file: SettingsFile) -> Iterator[str]:
+    for section in ("hooks", "hooksConfig"):
+        listed = file.section(section).get("disabled", [])
+        if isinstance(listed, list) and all(isinstance(name, str) for name in listed):
+            yield from listed
+        else:
+            file.wrong([section, "disabled"], ": has to be a list of hook names")
+
+
+# ---- groups and hooks
+
+
+def _groups(place: Place, file: SettingsFile, defaults: FileConfig) -> Iterator[Group]:
+    """The groups of a file; an empty group has no hooks that could run."""
+    events = file.settings.get("hooks", {})
+    if not isinstance(events, dict):
+        file.wrong(["hooks"], ": has to be an object of events")
+        return
+    for event, groups in events.items():
+        where = ["hooks", event]
+        if event in _NOT_EVENTS:
+            continue
+        if event not in EVENTS:
+            file.wrong(where, f": there is no such event; use one of {', '.join(EVENTS)}")
+        elif not isinstance(groups, list):
+            file.wrong(where, ": has to be a list")
+        else:
+            for number, group in enumerate(groups):
+                read = _group(place, file, [*where, number], group, defaults)
+                if read is not None:
+                    yield read
+
+
+def _group(
+    place: Place, file: SettingsFile, where: list[str | int], group: Any, defaults: FileConfig
+) -> Group | None:
+    try:
+        config = GroupConfig.model_validate(group)
+    except ValidationError as error:
+        file.wrong_model(where, error)
+        return None
+    event = str(where[1])
+    hooks = []
+    for number, each in enumerate(config.hooks):
+        try:
+            read = _HOOK.validate_python(each)
+        except ValidationError as error:
+            # The hook's type comes first in pydantic's path, and within a command its form.
+            file.wrong_model([*where, "hooks", number], error, skip=0 if _typed(error) else None)
+            continue
+        _warn_of_unknown_keys(file.path, event, read)
+        root = _root(place)
+        read = _hydrated(read, place, root)
+        on_error = read.on_error or defaults.on_error or "allow"
+        name = read.name or target_of(read)
+        hooks.append(Hook(name, read, root, place.path, event, place.layer, on_error))
+    return Group(tuple(hooks), config.sequential, _matcher(file, where, event, config.matcher))
+
+
+def _typed(error: ValidationError) -> bool:
+    return error.errors(include_url=False)[0]["loc"][:1] != ()
+
+
+def _matcher(file: SettingsFile, where: list[str | int], event: str, pattern: str | None) -> Matcher:
+    try:
+        matcher = Matcher(event, pattern)
+    except re.error as error:
+        literal = re.escape(str(pattern))
+        remedy = f": {pattern!r} is no regular expression: {error}; to match it word for word: {literal!r}"
+        file.wrong([*where, "matcher"], remedy)
+        return Literally(str(pattern))
+    if hint := matcher.hint():
+        log.warning(
+            "%s: hooks.%s: the matcher %r is only a part of tool names, and matches none of Gemini CLI's; "
+            "%r was probably meant",
+            file.path,
+            event,
+            pattern,
+            hint,
+        )
+    return matcher
+
+
+def _root(place: Place) -> Path:
+    return place.root or project_of(place.path)
+
+
+def _hydrated(config: AnyConfig, place: Place, root: Path) -> AnyConfig:
+    """An extension's hook with `${extensionPath}` and its like filled in, as Gemini CLI does."""
+    if place.layer != "extensions":
+        return config
+    values = {
+        "extensionPath": str(place.path.parent.parent),
+        "workspacePath": str(root),
+        "/": "/",
+        "pathSeparator": "/",
+    }
+    text = re.sub(
+        r"\$\{(extensionPath|workspacePath|/|pathSeparator)\}",
+        lambda m: json.dumps(values[m[1]])[1:-1],
+        config.model_dump_json(exclude_unset=True),
+    )
+    return _HOOK.validate_json(text)
+
+
+def _warn_of_unknown_keys(path: Path, event: str, config: HookConfig) -> None:
+    for key in sorted((config.model_extra or {}).keys() - _IGNORED):
+        # Gemini CLI may know it, so it is no error; but an "onError" for on_error must not pass unseen.
+        known = ", ".join(type(config).model_fields)
+        log.warning(
+            "%s: hooks.%s: %r is not known here and does nothing; known are %s", path, event, key, known
+        )
+
+
+def _first(known: set[tuple[str, str, str]], hook: Hook) -> bool:
+    key = (hook.event, hook.name, hook.target)
+    if key in known:
+        return False
+    known.add(key)
+    return True

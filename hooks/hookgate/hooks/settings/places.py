@@ -1,0 +1,50 @@
+"""Where settings are: the layers of Gemini CLI and of TerminaI, whose documents share the hook contract."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from hookgate.hooks.settings.plan import Layer
+
+_SYSTEM = ("gemini-cli", "terminai")
+_FOLDERS = (".gemini", ".terminai")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A settings file and the layer it belongs to.
+
+    `root` is the project its hooks run in, by default the one around the file. A file that is `required`
+    has to be there.
+    """
+
+    path: Path
+    layer: Layer = "explicit"
+    root: Path | None = None
+    required: bool = True
+
+
+def project_places(project: Path, home: Path, system: Path = Path("/etc")) -> list[Place]:
+    """What Gemini CLI and TerminaI read in a project, highest precedence first; any of it may be missing.
+
+    `GEMINI_CLI_SYSTEM_SETTINGS_PATH` names the system's file, as for Gemini CLI.
+    """
+    named = os.environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH")
+    systems = [Path(named)] if named else [system / name / "settings.json" for name in _SYSTEM]
+    users = [home / folder / "settings.json" for folder in _FOLDERS]
+    layers: list[tuple[Layer, list[Path]]] = [
+        ("project", [project / folder / "settings.json" for folder in _FOLDERS]),
+        (
+            "user",
+            [path for path in users if path.parent.parent != project],
+        ),  # a project at home is the user's
+        ("system", systems),
+        ("extensions", sorted((home / ".gemini" / "extensions").glob("*/hooks/hooks.json"))),
+    ]
+    return [Place(path, layer, project, required=False) for layer, paths in layers for path in paths]
+
+
+def project_of(path: Path) -> Path:
+    """Where a file's hooks run: the folder of the file, or the project around its `.gemini` folder."""
+    folder = path.resolve().parent
+    return folder.parent if folder.name in _FOLDERS else folder

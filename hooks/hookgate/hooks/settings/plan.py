@@ -1,0 +1,104 @@
+"""The hooks to run: what settings files come down to once they are read, ordered and checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from hookgate.hooks.settings.configs import AnyConfig, BuiltinConfig, CommandConfig, OnError, RuntimeConfig
+from hookgate.hooks.settings.matching import Matcher, Subject, holds
+
+EVENTS = (
+    "SessionStart",
+    "SessionEnd",
+    "BeforeAgent",
+    "AfterAgent",
+    "BeforeModel",
+    "AfterModel",
+    "BeforeToolSelection",
+    "BeforeTool",
+    "AfterTool",
+    "PreCompress",
+    "Notification",
+)
+"""The eleven events of the hook contract."""
+
+Layer = Literal["policy", "runtime", "explicit", "project", "user", "system", "extensions"]
+"""Where hooks come from, highest precedence first. `explicit` are files named on the command line."""
+
+LAYERS: tuple[Layer, ...] = ("policy", "runtime", "explicit", "project", "user", "system", "extensions")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hook:
+    """One configured hook. `root` is the project folder it runs in, `source` the file it came from."""
+
+    name: str
+    config: AnyConfig
+    root: Path
+    source: Path
+    event: str = ""
+    layer: Layer = "explicit"
+    on_error: OnError = "allow"
+
+    @property
+    def timeout(self) -> float:
+        """Seconds."""
+        return self.config.timeout / 1000
+
+    @property
+    def target(self) -> str:
+        """What runs: the command, the callable, the service or the policy."""
+        return target_of(self.config)
+
+
+def target_of(config: AnyConfig) -> str:
+    if isinstance(config, CommandConfig):
+        return config.command if isinstance(config.command, str) else " ".join(config.command)
+    if isinstance(config, RuntimeConfig):
+        return config.action
+    return config.builtin if isinstance(config, BuiltinConfig) else config.url
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Hooks that run side by side, or in turn when `sequential`."""
+
+    hooks: tuple[Hook, ...]
+    sequential: bool = False
+    matcher: Matcher = field(default_factory=lambda: Matcher("", None), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How hooks run together: `deadline` is an event's whole time in seconds, `concurrency` counts hooks."""
+
+    deadline: float = 120.0
+    concurrency: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The groups to run per event, in order: layers, then groups and hooks as declared."""
+
+    groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
+    limits: Limits = Limits()
+
+    def for_event(self, event: str) -> tuple[Group, ...]:
+        """Every group that is configured for the event, whatever it is about."""
+        return self.groups.get(event, ())
+
+    def plan(self, event: str, subject: Subject) -> tuple[Group, ...]:
+        """The groups that run for this subject, each with the hooks that do."""
+        found = []
+        for group in self.for_event(event):
+            if not group.matcher.matches(subject):
+                continue
+            hooks = tuple(hook for hook in group.hooks if holds(hook.config.when, subject))
+            if hooks:
+                found.append(group if len(hooks) == len(group.hooks) else Group(hooks, group.sequential))
+        return tuple(found)
+
+    def hooks(self) -> list[Hook]:
+        """Every configured hook, event by event, in order."""
+        return [hook for groups in self.groups.values() for group in groups for hook in group.hooks]

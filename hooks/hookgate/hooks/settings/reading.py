@@ -1,0 +1,98 @@
+"""One settings file: its text, its value, and everything that is wrong with it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from hookgate.hooks.errors import Problem, SettingsError
+from hookgate.hooks.settings import jsonc
+from hookgate.translator import BodyError
+
+
+@dataclass
+class SettingsFile:
+    """A file that was read. What is wrong with it is collected, so that all of it is told at once."""
+
+    path: Path
+    text: str
+    settings: Mapping[str, Any]
+    problems: list[Problem] = field(default_factory=list)
+
+    def wrong(self, place: jsonc.Path, message: str) -> None:
+        """Note a problem with what stands at `place`; `message` follows the place's name."""
+        line = jsonc.line_of(self.text, place)
+        self.problems.append(Problem(self.path, f"{_named(place)}{message}", line))
+
+    def wrong_model(self, place: jsonc.Path, error: ValidationError, skip: int | None = None) -> None:
+        """Note every problem that pydantic found with what stands at `place`.
+
+        `skip` is the position of a key that pydantic put into its own paths.
+        """
+        for each in error.errors(include_url=False):
+            keys = [key for at, key in enumerate(each["loc"]) if at != skip]
+            remedy = _REMEDIES.get(each["type"], f": {each['msg']}").format(**each.get("ctx", {}))
+            self.wrong([*place, *keys], remedy)
+
+    def section(self, name: str) -> Mapping[str, Any]:
+        """An object of the file, or an empty one."""
+        section = self.settings.get(name)
+        return section if isinstance(section, dict) else {}
+
+
+def read_settings(path: Path) -> SettingsFile:
+    """Read one file. Raises SettingsError, and FileNotFoundError for a file that is not there."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # Windows editors write a byte order mark
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise SettingsError([Problem(path, f"cannot be read: {error.strerror}; check the path")]) from None
+    except UnicodeDecodeError:
+        raise SettingsError([Problem(path, "is not UTF-8; save it as UTF-8")]) from None
+    try:
+        settings = jsonc.loads(text)
+    except json.JSONDecodeError as error:
+        problem = Problem(path, f"is not valid JSON: {error.msg}", error.lineno, error.colno)
+        raise SettingsError([problem]) from None
+    except BodyError as error:
+        raise SettingsError([Problem(path, error.message)]) from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, thousands of brackets
+        raise SettingsError([Problem(path, f"cannot be read as JSON: {error}")]) from None
+    if not isinstance(settings, dict):
+        raise SettingsError([Problem(path, 'has to hold an object such as {"hooks": {…}}')])
+    return SettingsFile(path, text, settings)
+
+
+def _named(place: jsonc.Path) -> str:
+    """`["hooks", "BeforeTool", 0, "matcher"]` -> `hooks.BeforeTool[0].matcher`."""
+    keys = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in place]
+    return "".join(keys).removeprefix(".")
+
+
+_KINDS = "'command', 'runtime', 'http' or 'builtin'"
+
+_REMEDIES = {
+    "missing": ": is missing",
+    "union_tag_not_found": f".type: is missing; use {_KINDS}",
+    "union_tag_invalid": f".type: there is no hook type {{tag!r}}; use {_KINDS}",
+    "model_type": ": has to be an object",
+    "model_attributes_type": ": has to be an object",
+    "dict_type": ": has to be an object",
+    "list_type": ": has to be a list",
+    "bool_type": ": has to be true or false",
+    "string_type": ": has to be a string",
+    "string_too_short": ": is empty",
+    "too_short": ": is empty",
+    "float_type": ": has to be a number of milliseconds, without quotes",
+    "int_type": ": has to be a whole number, without quotes",
+    "greater_than": ": has to be greater than {gt:g}",
+    "greater_than_equal": ": has to be at least {ge}",
+    "less_than_equal": ": has to be at most {le}",
+    "literal_error": ": has to be {expected}",
+    "extra_forbidden": ": is not known here; remove it",
+}
+"""What to say of each thing that can be wrong with a hook; pydantic's own words are for programmers."""
