@@ -2,20 +2,27 @@
 
 import asyncio
 import copy
+import json
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import hookgate.translator as t
-from hookgate.hooks import HookError
-from hookgate.hooks.document import Document
+from hookgate import hooks
+from hookgate.hooks import BeforeModel, Event, HookError, Session
+from hookgate.hooks.document import Document, Encoded
 from hookgate.hooks.kinds.command import command_program
 from hookgate.hooks.kinds.process import run_process
+from hookgate.hooks.merge import aggregate as merged_output
 from hookgate.hooks.merge import merge
 from hookgate.hooks.output import read_output, read_process
-from hookgate.hooks.settings import CommandConfig, Hook
+from hookgate.hooks.running import base_fields
+from hookgate.hooks.settings import EVENTS, CommandConfig, Hook, Place, Subject, read_places
 
 Json = dict[str, Any]
+
+EVENT_CLASSES: dict[str, Any] = {name: getattr(hooks, name) for name in EVENTS}
 
 
 def to_llm_request(model: str, body: Json) -> Json:
@@ -72,6 +79,58 @@ def run_command(event: str, hook_config: Json, input: Json) -> Json:  # noqa: A0
         return {**answer, "output": read_process(event, hook.name, ended)}
     except HookError:
         return answer
+
+
+def aggregate(event: str, outputs: list[Json]) -> Json | None:
+    return merged_output(event, [output for output in map(_read, outputs) if output is not None])
+
+
+def plan(event: str, settings_layers: list[Json], context: Json | None) -> list[Json]:
+    with TemporaryDirectory() as folder:
+        places = []
+        for number, layer in enumerate(settings_layers):
+            path = Path(folder, f"{number}.json")
+            path.write_text(json.dumps(layer["settings"]))
+            places.append(Place(path, layer["source"]))
+        configuration = read_places(places).configuration
+    about = context or {}
+    tools = (about["tool_name"],) if "tool_name" in about else ()
+    return [
+        {
+            "name": hook.config.name,
+            "command": hook.target,
+            "timeout": hook.config.timeout,
+            "sequential": group.sequential,
+        }
+        for group in configuration.plan(event, Subject(tools=tools, trigger=about.get("trigger", "")))
+        for hook in group.hooks
+    ]
+
+
+def additional_context(event: str, output: Json) -> str | None:
+    return merge(event, [output]).context
+
+
+def chain_input(event: str, input: Json, output: Json) -> Json:  # noqa: A002  # the vectors' own name
+    if event == "BeforeModel":
+        request = input["llm_request"]
+        before: Event = BeforeModel(*t.apply_request(request["model"], {}, request))
+    else:
+        before = EVENT_CLASSES[event](**input)
+    specific = output.get("hookSpecificOutput") or {}
+    after = before.sequel(specific).edited(before.changed(specific, "text"), "text")
+    return {key: value for key, value in after.fields("text").items() if key in input}
+
+
+def hook_input(event: str, data: Json, base: Json) -> Json:
+    if event == "AfterModel":
+        shown = Encoded(t.show_request(data["model"], data["body"]))
+        data = {"llm_request": shown, "body": data["response"]}
+    hook = Hook("h", CommandConfig(type="command", command="h"), Path(base["cwd"]), Path("settings.json"))
+    session = Session(base["session_id"], base["transcript_path"])
+    fields = {**base_fields(hook, event, session), **EVENT_CLASSES[event](**data).fields("text")}
+    document: Json = Document(fields).value()
+    return document
 
 
 def effects(event: str, outputs: list[Json]) -> Json:

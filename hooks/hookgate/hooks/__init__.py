@@ -1,21 +1,45 @@
-"""hookgate's hook engine: settings files, the model events, and the running and merging of hooks."""
+"""hookgate's hook engine: settings files, the eleven events, and the running and merging of hooks."""
 
-from hookgate.hooks.engine import Engine, Outcome, Run, Session
+from hookgate.hooks.engine import Engine, Engines, Outcome
 from hookgate.hooks.errors import HookError, SettingsError
-from hookgate.hooks.events import AfterModel, BeforeModel, BeforeToolSelection
+from hookgate.hooks.events import (
+    AfterAgent,
+    AfterModel,
+    AfterTool,
+    BeforeAgent,
+    BeforeModel,
+    BeforeTool,
+    BeforeToolSelection,
+    Event,
+    Notification,
+    PreCompress,
+    SessionEnd,
+    SessionStart,
+)
 from hookgate.hooks.merge import Verdict
+from hookgate.hooks.running import Run, Session
 from hookgate.hooks.settings import Configuration, load_settings
 
 __all__ = [
+    "AfterAgent",
     "AfterModel",
+    "AfterTool",
+    "BeforeAgent",
     "BeforeModel",
+    "BeforeTool",
     "BeforeToolSelection",
     "Configuration",
     "Engine",
+    "Engines",
+    "Event",
     "HookError",
+    "Notification",
     "Outcome",
+    "PreCompress",
     "Run",
     "Session",
+    "SessionEnd",
+    "SessionStart",
     "SettingsError",
     "Verdict",
     "load_settings",

@@ -8,21 +8,20 @@ another's edit, no guard misses what an earlier hook put in, and nothing depends
 
 import asyncio
 import logging
-import time
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
 
-from hookgate.hooks.document import Document
-from hookgate.hooks.errors import HookError
 from hookgate.hooks.events import Event
+from hookgate.hooks.health import Health
+from hookgate.hooks.kinds import Runner
 from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.merge import Verdict, merge
-from hookgate.hooks.output import Output
-from hookgate.hooks.settings import Configuration, Group, Hook
+from hookgate.hooks.queueing import FairQueue
+from hookgate.hooks.running import Refusal, Run, Running, Session
+from hookgate.hooks.settings import Configuration, Group, Hook, Subject
 from hookgate.translator import TranslatorError
-from hookgate.translator.fields import JsonObject
 
 log = logging.getLogger("hookgate.hooks")
 
@@ -31,97 +30,135 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """Who asks: the base fields of every hook's input that are not the event's own."""
-
-    session_id: str
-    transcript_path: str = ""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """One run of one hook: the edits its input held, and what came of it."""
-
-    hook: Hook
-    seen: tuple["Run", ...]
-    output: Output | None = None
-    edit: JsonObject = field(default_factory=dict)
-    error: str = ""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome(Generic[E]):
-    """The event after all edits, the verdict, and the runs it rests on, in plan order."""
+    """The event after all edits, the verdict, the runs it rests on in plan order, and their revision."""
 
     event: E
     verdict: Verdict
     runs: tuple[Run, ...] = ()
+    revision: str = ""
+
+
+class Engines(Protocol):
+    """Where a call gets the engine that it runs under, from its first hook to its last."""
+
+    def lease(self) -> AbstractContextManager["Engine"]:
+        """The engine in force."""
 
 
 class Engine:
-    """Runs the hooks of one configuration."""
+    """Runs the hooks of one configuration. Close it to end the processes and connections that hooks keep."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        """Load the configuration's runtime hooks. Raises SettingsError."""
-        self._configuration = configuration
-        self._runners = make_runners(configuration.hooks())
+    def __init__(
+        self,
+        configuration: Configuration,
+        runners: Mapping[Hook, Runner] | None = None,
+        *,
+        refusal: Refusal = lambda hook: None,
+        health: Health | None = None,
+    ) -> None:
+        """Without `runners` they are made here; raises SettingsError for a hook that can never run.
+
+        `refusal` tells why a hook must not run (trust.py has one); `health` carries the record on.
+        """
+        self.configuration = configuration
+        self.health = health or Health()
+        self._runners = make_runners(configuration.hooks()) if runners is None else runners
+        self._refusal = refusal
+        self._targeted = {event for event in configuration.groups if configuration.targeted(event)}
+        queue = FairQueue(configuration.limits.concurrency)
+        self._running = Running(self._runners, queue, refusal)
+
+    @property
+    def revision(self) -> str:
+        """The hash of the settings that this engine runs."""
+        return self.configuration.revision
 
     def listens_to(self, event: str) -> bool:
         """Whether any hook is configured for the event: nobody else needs it made."""
-        return bool(self._configuration.for_event(event))
+        return bool(self.configuration.for_event(event))
 
     async def fire(self, event: E, session: Session) -> Outcome[E]:
         """Run the event's hooks and merge what they say."""
-        groups = self._configuration.for_event(event.name)
+        groups = self._planned(event, session)
         if not groups:
-            return Outcome(event, Verdict())
-        first_runs = await _together([self._run_group(group, event, session) for group in groups])
-        event, runs = await self._in_order(event, session, [run for runs in first_runs for run in runs])
-        verdict = merge(event.name, [output for run in runs if (output := _said(run)) is not None])
+            return Outcome(event, Verdict(), revision=self.revision)
+        deadline = asyncio.get_running_loop().time() + self.configuration.limits.deadline
+        chain = _Chain(self._running, session, deadline)
+        event, runs = await chain.run(event, groups)
+        self.health.record(runs)
         for run in runs:
             _report(event.name, run, session)
-        return Outcome(event, verdict, tuple(runs))
+        said = [(run, output) for run in runs if not run.observed and (output := run.said()) is not None]
+        narrowing = [at for at, (run, _) in enumerate(said) if run.hook.config.merge == "intersect"]
+        verdict = merge(event.name, [output for _, output in said], narrowing)
+        return Outcome(event, verdict, tuple(runs), self.revision)
 
-    async def _run_group(self, group: Group, event: E, session: Session) -> list[Run]:
+    def refused(self) -> list[tuple[Hook, str]]:
+        """The hooks that must not run, and why."""
+        told = ((hook, self._refusal(hook)) for hook in self.configuration.hooks())
+        return [(hook, reason) for hook, reason in told if reason is not None]
+
+    @contextmanager
+    def lease(self) -> Iterator["Engine"]:
+        """The engine for the length of one call: itself, whose settings never change (see live.py)."""
+        yield self
+
+    async def close(self) -> None:
+        """End what hooks keep."""
+        await asyncio.gather(*(runner.close() for runner in self._runners.values()))
+
+    def _planned(self, event: Event, session: Session) -> tuple[Group, ...]:
+        if event.name not in self._targeted:
+            return self.configuration.for_event(event.name)
+        known = event.subject()
+        subject = Subject(
+            model=known.model,
+            tools=known.tools,
+            trigger=known.trigger,
+            client=session.client,
+            key=session.key,
+            session_id=session.session_id,
+        )
+        return self.configuration.plan(event.name, subject)
+
+
+class _Chain:
+    """The runs of one event."""
+
+    def __init__(self, running: Running, session: Session, deadline: float) -> None:
+        self._running, self._session, self._deadline = running, session, deadline
+
+    async def run(self, event: E, groups: Sequence[Group]) -> tuple[E, list[Run]]:
+        first = await _together([self._run_group(group, event) for group in groups])
+        return await self._in_order(event, [run for runs in first for run in runs])
+
+    async def _run_group(self, group: Group, event: E) -> list[Run]:
         if not group.sequential:
-            return await _together([self._run(hook, event, (), session) for hook in group.hooks])
+            return await _together([self._run(hook, event, ()) for hook in group.hooks])
         runs: list[Run] = []
         edits: tuple[Run, ...] = ()
         for hook in group.hooks:
-            run, event = _applied(await self._run(hook, event, edits, session), event)
+            run, event = _applied(await self._run(hook, event, edits), event)
+            event = _with_sequel(run, event)
             runs.append(run)
-            edits = (*edits, run) if run.edit else edits
+            edits = (*edits, run) if run.edits else edits
         return runs
 
-    async def _in_order(self, event: E, session: Session, first_runs: Sequence[Run]) -> tuple[E, list[Run]]:
+    async def _in_order(self, event: E, first_runs: Sequence[Run]) -> tuple[E, list[Run]]:
         """The ordered chain, made of first runs where they still hold and of new runs where not."""
         runs: list[Run] = []
         edits: tuple[Run, ...] = ()
         for first in first_runs:
             up_to_date = set(first.seen) == set(edits)
-            run = first if up_to_date else await self._run(first.hook, event, edits, session)
+            run = first if up_to_date else await self._run(first.hook, event, edits)
             run, event = _applied(run, event)
             runs.append(run)
-            edits = (*edits, run) if run.edit else edits
+            edits = (*edits, run) if run.edits else edits
         return event, runs
 
-    async def _run(self, hook: Hook, event: E, seen: tuple[Run, ...], session: Session) -> Run:
-        begin = time.monotonic()
-        run = Run(hook, seen)
-        try:
-            output = await self._call(hook, event, session)
-            specific = (output or {}).get("hookSpecificOutput") or {}
-            run = replace(run, output=output, edit=event.changed(specific, hook.config.view))
-        except HookError as error:
-            run = replace(run, error=str(error))
-        except TranslatorError as error:
-            run = replace(run, error=f"hookSpecificOutput.{error}")
-        return replace(run, seconds=time.monotonic() - begin)
-
-    async def _call(self, hook: Hook, event: Event, session: Session) -> Output | None:
-        document = Document({**_base(hook, event.name, session), **event.fields(hook.config.view)})
-        return await self._runners[hook].run(event.name, session.session_id, document)
+    async def _run(self, hook: Hook, event: Event, seen: tuple[Run, ...]) -> Run:
+        return await self._running.run(hook, event, seen, self._session, self._deadline)
 
 
 async def _together(calls: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
@@ -129,40 +166,32 @@ async def _together(calls: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
     return [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
 
 
-def _base(hook: Hook, event: str, session: Session) -> JsonObject:
-    return {
-        "session_id": session.session_id,
-        "transcript_path": session.transcript_path,
-        "cwd": str(hook.root),
-        "hook_event_name": event,
-        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-    }
-
-
 def _applied(run: Run, event: E) -> tuple[Run, E]:
     """The event after the run's edit; an edit that does not fit makes it a failed run."""
+    if not run.edit:
+        return run, event
     try:
-        return run, event.edited(run.edit, run.hook.config.view) if run.edit else event
+        edited = event.edited(run.edit, run.hook.config.view)
     except TranslatorError as error:
         return replace(run, output=None, edit={}, error=f"hookSpecificOutput.{error}"), event
+    return run, event if run.observed else edited
 
 
-def _said(run: Run) -> Output | None:
-    """A run's output; for a failed hook what its on_error says."""
-    if not run.error:
-        return run.output
-    if run.hook.on_error == "deny":
-        return {"decision": "deny", "reason": f"The hook {run.hook.name!r} failed: {run.error}"}
-    return None
+def _with_sequel(run: Run, event: E) -> E:
+    specific = (run.output or {}).get("hookSpecificOutput")
+    return event.sequel(specific) if specific and not run.observed else event
 
 
 def _report(event: str, run: Run, session: Session) -> None:
     """Tell the log what an operator should know; never what was said in the call."""
+    would = "would have " if run.observed else ""
     if run.error:
         log.warning("%s hook %r failed: %s", event, run.hook.name, run.error)
     output = run.output or {}
     if output.get("decision") == "deny" or output.get("continue") is False:
-        log.info("%s hook %r denied a call of session %s", event, run.hook.name, session.session_id)
+        log.info("%s hook %r %sdenied a call of session %s", event, run.hook.name, would, session.session_id)
+    elif run.observed and run.edit:
+        log.info("%s hook %r would have edited %s", event, run.hook.name, ", ".join(sorted(run.edit)))
     message = output.get("systemMessage")
     if message and not output.get("suppressOutput"):
         log.info("%s hook %r says: %s", event, run.hook.name, message)

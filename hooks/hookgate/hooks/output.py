@@ -7,10 +7,11 @@ failed raises HookError.
 import json
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
+from hookgate.hooks.contract import OUTPUTS, AdvisoryOutput, HookOutput
 from hookgate.hooks.errors import HookError
 from hookgate.translator.strictjson import dumps
 
@@ -27,57 +28,24 @@ class Ended:
 
 
 _TOOL_NAMES = re.compile(r"[\w.:-]+(?:\s*,\s*[\w.:-]+)*")
-_DECISIONS = {"approve": "allow", "block": "deny"}
 
 
-def _in_one_spelling(decision: Any) -> Any:
-    return _DECISIONS.get(decision, decision) if isinstance(decision, str) else decision
+def read_output(value: Any, event: str = "") -> Output | None:
+    """The output of a hook that hands over a value: checked, in one spelling. Raises HookError.
 
-
-_Decision = Annotated[Literal["allow", "deny", "ask"] | None, BeforeValidator(_in_one_spelling)]
-
-
-class _Specific(BaseModel):
-    """What one of the documents says within hookSpecificOutput; the rest is the event's to read."""
-
-    model_config = ConfigDict(strict=True, extra="allow")
-
-    permissionDecision: _Decision = None  # noqa: N815  # the contract's spelling
-    permissionDecisionReason: str | None = None  # noqa: N815  # the contract's spelling
-
-
-class _Fields(BaseModel):
-    """The common fields; a key of the wrong type is an error that names it, an unknown key is ignored."""
-
-    model_config = ConfigDict(strict=True, extra="allow")
-
-    decision: _Decision = None
-    reason: str | None = None
-    continue_: Annotated[bool | None, Field(alias="continue")] = None
-    stopReason: str | None = None  # noqa: N815  # the contract's spelling
-    systemMessage: str | None = None  # noqa: N815  # the contract's spelling
-    suppressOutput: bool | None = None  # noqa: N815  # the contract's spelling
-    hookSpecificOutput: _Specific | None = None  # noqa: N815  # the contract's spelling
-
-
-def read_output(value: Any) -> Output | None:
-    """The output of a hook that hands over a value: checked, in one spelling. Raises HookError."""
+    What the event alone has is checked by its name; without one, only what all events have.
+    """
     if value is None:
         return None
     if not isinstance(value, dict):
         raise HookError(f"gave {type(value).__name__} where an object or nothing is expected")
     try:
-        fields = _Fields.model_validate(value)
+        fields = OUTPUTS.get(event, HookOutput).model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(key) for key in first["loc"])
         raise HookError(f"output.{place}: {first['msg']}") from None
-    output = fields.model_dump(by_alias=True, exclude_none=True)
-    specific = output.get("hookSpecificOutput", {})
-    for key, alias in (("decision", "permissionDecision"), ("reason", "permissionDecisionReason")):
-        if alias in specific:
-            output.setdefault(key, specific[alias])
-    return _as_json(output)
+    return _as_json(fields.canonical())
 
 
 def read_process(event: str, name: str, ended: Ended) -> Output | None:
@@ -89,7 +57,7 @@ def read_process(event: str, name: str, ended: Ended) -> Output | None:
     printed = ended.stdout.decode("utf-8", errors="replace").strip()
     complaint = ended.stderr.decode("utf-8", errors="replace").strip()
     if ended.exit_code == 2:
-        return _denial(name, printed, complaint)
+        return read_output(_denial(event, name, printed, complaint), event)
     if ended.exit_code != 0:
         how = (
             f"exited with code {ended.exit_code}"
@@ -97,27 +65,32 @@ def read_process(event: str, name: str, ended: Ended) -> Output | None:
             else f"died of signal {-ended.exit_code}"
         )
         raise HookError(f"{how}: {complaint[:200]}" if complaint else how)
-    if not printed:
-        return None
-    found, value = _json(printed)
+    return read_output(_printed(event, printed), event) if printed else None
+
+
+def _printed(event: str, text: str) -> Any:
+    """What a program that ended well has printed: an output, names of tools, or a message."""
+    found, value = _json(text)
     if found and not isinstance(value, str):
-        return read_output(value) if isinstance(value, dict) else None
-    if event == "BeforeToolSelection" and _TOOL_NAMES.fullmatch(printed):
-        names = [word.strip() for word in printed.split(",")]
+        return value if isinstance(value, dict) else None
+    if event == "BeforeToolSelection" and _TOOL_NAMES.fullmatch(text):
+        names = [word.strip() for word in text.split(",")]
         selection = {"mode": "ANY", "allowedFunctionNames": names}
         return {"hookSpecificOutput": {"hookEventName": event, "toolConfig": selection}}
-    return {"decision": "allow", "systemMessage": printed}
+    return {"decision": "allow", "systemMessage": text}
 
 
-def _denial(name: str, printed: str, complaint: str) -> Output:
+def _denial(event: str, name: str, printed: str, complaint: str) -> Output:
     found, value = _json(printed)
     said: Output = {}
     if found and isinstance(value, dict):
         kinds = (("continue", bool), ("stopReason", str), ("systemMessage", str))
         said = {key: value[key] for key, kind in kinds if isinstance(value.get(key), kind)}
         printed = value["reason"] if isinstance(value.get("reason"), str) else ""
-    reason = complaint or printed or f"Blocked by the hook {name!r}."
-    return read_output({**said, "decision": "deny", "reason": reason}) or {}
+    reason = complaint or printed
+    if issubclass(OUTPUTS.get(event, HookOutput), AdvisoryOutput):  # nothing to deny: it tells the user
+        return {"systemMessage": reason or None, **said}
+    return {**said, "decision": "deny", "reason": reason or f"Blocked by the hook {name!r}."}
 
 
 def _as_json(output: Output) -> Output:

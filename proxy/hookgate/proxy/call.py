@@ -41,7 +41,7 @@ def call_of(route: Route, headers: Mapping[str, str], body: JsonObject) -> Call:
     mime_type = read(read_object(body, "generationConfig"), "responseMimeType")
     return Call(
         route=route,
-        session=Session(_session_id(route, headers, contents)),
+        session=_session(route, headers, contents),
         wants_json=isinstance(mime_type, str) and "json" in mime_type,
         tool_turn=bool(contents) and has_part(contents[-1], "functionResponse"),
     )
@@ -71,13 +71,23 @@ def _is_json(response: JsonObject) -> bool:
     return True
 
 
-def _session_id(route: Route, headers: Mapping[str, str], contents: list[Any]) -> str:
+def _session(route: Route, headers: Mapping[str, str], contents: list[Any]) -> Session:
+    """Who calls: what the client names itself by, and a name for its key that does not tell the key."""
+    key = headers.get(KEY_HEADER) or route.key or headers.get("authorization", "").removeprefix("Bearer ")
+    agent = headers.get("user-agent", "")
+    return Session(
+        session_id=_session_id(route, headers, key, agent, contents),
+        client=agent.partition("/")[0].strip(),
+        key=sha256(key.encode(errors="surrogateescape")).hexdigest()[:12] if key else "",
+    )
+
+
+def _session_id(route: Route, headers: Mapping[str, str], key: str, agent: str, contents: list[Any]) -> str:
     """The session the client names, else a fingerprint: one conversation of one client is one session."""
     if route.session:
         return route.session
     if SESSION_HEADER in headers:
         return session_name(headers[SESSION_HEADER])
-    key = headers.get(KEY_HEADER) or route.key or headers.get("authorization", "")
     first_turn = dumps(contents[0]) if contents else b""
-    who = "\0".join((key, headers.get("user-agent", ""))).encode(errors="surrogateescape")
+    who = "\0".join((key, agent)).encode(errors="surrogateescape")
     return sha256(who + b"\0" + first_turn).hexdigest()[:32]

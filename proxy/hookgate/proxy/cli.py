@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.proxy import GEMINI_API, __version__
+from hookgate.proxy.managing.arguments import add_commands
+from hookgate.proxy.sources import add_source_arguments, sources_of
 
 _LISTEN = "127.0.0.1:8787"
 
@@ -41,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="stand between Gemini agents and the Gemini API"))
     _add_upstream(commands.add_parser("upstream", help="stand in for the Gemini API, offline; not a model"))
+    hooks = commands.add_parser("hooks", help="see, switch, trust, try and move the configured hooks")
+    hooks.set_defaults(run=_hooks)
+    add_commands(hooks)
     demo = commands.add_parser("demo", help="watch a google-genai client go through the gateway, offline")
     demo.set_defaults(run=_demo, log_level=logging.WARNING)
     return parser
@@ -60,13 +65,9 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help=f"where calls go (HOOKGATE_UPSTREAM, {GEMINI_API})",
     )
+    add_source_arguments(parser)
     parser.add_argument(
-        "--hooks",
-        type=Path,
-        nargs="+",
-        action="extend",
-        metavar="FILE",
-        help="settings files with hooks, highest precedence first (HOOKGATE_HOOKS, separated by ':')",
+        "--trust-project", action="store_true", help="run the project's hooks without having them trusted"
     )
     parser.set_defaults(run=_serve, log_level=logging.INFO)
 
@@ -93,9 +94,14 @@ def _address(text: str) -> tuple[str, int]:
 async def _serve(arguments: argparse.Namespace) -> int:
     from hookgate.proxy.commands import serve  # noqa: PLC0415  # see the module's docstring
 
-    files = arguments.hooks or [Path(f) for f in os.environ.get("HOOKGATE_HOOKS", "").split(":") if f]
-    await serve(arguments.listen, arguments.upstream, files)
+    await serve(arguments.listen, arguments.upstream, sources_of(arguments), arguments.trust_project)
     return 0
+
+
+async def _hooks(given: argparse.Namespace) -> int:
+    from hookgate.proxy.managing.commands import run  # noqa: PLC0415  # see the module's docstring
+
+    return await run(given)
 
 
 async def _embedded(arguments: argparse.Namespace) -> int:

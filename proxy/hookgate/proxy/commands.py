@@ -1,12 +1,12 @@
 """What the commands `serve` and `upstream` do: load, listen, say so, and stop in good order."""
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
-from hookgate.hooks import Configuration, Engine, load_settings
-from hookgate.proxy import embedded
+from hookgate.hooks import Configuration, Engine
+from hookgate.proxy import embedded, policy
 from hookgate.proxy.server import EVENTS, Gateway, catch_interrupts, listening
+from hookgate.proxy.sources import Sources
 from hookgate.proxy.upstream import Upstream
 
 log = logging.getLogger("hookgate")
@@ -14,19 +14,22 @@ log = logging.getLogger("hookgate")
 Address = tuple[str, int]
 
 
-async def serve(listen: Address, upstream: str, files: Sequence[Path]) -> None:
+async def serve(listen: Address, upstream: str, sources: Sources, trust_project: bool) -> None:
     """Run the gateway until it is interrupted. Raises SettingsError, ValueError or OSError at the start."""
     interrupted = catch_interrupts()
-    configuration = load_settings(files)
-    engine = Engine(configuration)
+    live = policy.load(sources, trust_project)
     async with (
         Upstream(upstream) as origin,
-        listening(Gateway(engine, origin).handle, *listen) as url,
+        policy.kept(live, sources.state),
+        listening(Gateway(live, origin).handle, *listen) as url,
     ):
+        engine = live.current
         judges = any(engine.listens_to(event) for event in EVENTS)
         # Files that configure nothing for the gateway are more likely a mistake than a wish.
-        level = logging.WARNING if files and not judges else logging.INFO
-        log.log(level, "listening on %s, upstream %s, %s", url, origin.origin, _described(configuration))
+        level = logging.WARNING if sources.places() and not judges else logging.INFO
+        described = _described(engine.configuration)
+        log.log(level, "listening on %s, upstream %s, %s", url, origin.origin, described)
+        _name_untrusted(engine)
         await interrupted.wait()
         log.info("stopping: finishing the calls in flight (interrupt again to drop them)")
 
@@ -39,6 +42,11 @@ async def serve_embedded(listen: Address, script: Path | None) -> None:
         await interrupted.wait()
 
 
+def _name_untrusted(engine: Engine) -> None:
+    for hook, reason in engine.refused():
+        log.warning("%s hook %r %s", hook.event, hook.name, reason)
+
+
 def _described(configuration: Configuration) -> str:
     """Which hooks run here, and which of the configured ones do not."""
     counts = {
@@ -47,4 +55,5 @@ def _described(configuration: Configuration) -> str:
     here = [f"{event} {counts[event]}" for event in EVENTS if event in counts]
     elsewhere = sorted(counts.keys() - set(EVENTS))
     told = "hooks: " + ", ".join(here) if here else "no hooks: calls are copied through"
-    return f"{told}; not run by the gateway: {', '.join(elsewhere)}" if elsewhere else told
+    told = f"{told}; not run by the gateway: {', '.join(elsewhere)}" if elsewhere else told
+    return f"{told}; revision {configuration.revision}"

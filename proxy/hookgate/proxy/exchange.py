@@ -39,13 +39,14 @@ class Outgoing:
 
     call: Call
     route: Route
+    model: str
     payload: bytes
     llm_request: Encoded | None
     """What AfterModel hooks are shown of the request; None when there are no such hooks."""
 
 
 class Exchange:
-    """Carries judged calls: hooks before, the upstream, hooks after."""
+    """Carries one judged call: hooks before, the upstream, hooks after, all under one engine."""
 
     def __init__(self, engine: Engine, upstream: Upstream, patience: Patience) -> None:
         self._engine = engine
@@ -74,7 +75,7 @@ class Exchange:
         body = await self._before_tool_selection(call, model, body)
         inspected = self._engine.listens_to(AfterModel.name)
         shown = Encoded(show_request(model, body)) if inspected else None
-        return Outgoing(call, route.for_model(model), dumps(body), shown)
+        return Outgoing(call, route.for_model(model), model, dumps(body), shown)
 
     async def _before_model(self, call: Call, model: str, body: JsonObject) -> tuple[str, JsonObject]:
         outcome = await self._engine.fire(BeforeModel(model, body), call.session)
@@ -138,7 +139,9 @@ class Exchange:
         body = read_answer(data)
         if "error" in body and read(body, "candidates") is None:
             return data
-        outcome = await self._engine.fire(AfterModel(outgoing.llm_request, body), outgoing.call.session)
+        outcome = await self._engine.fire(
+            AfterModel(outgoing.llm_request, body, outgoing.model), outgoing.call.session
+        )
         _end_with(told(outcome.verdict, AfterModel.name, outgoing.call))
         return data if outcome.event.body is body else dumps(outcome.event.body)
 

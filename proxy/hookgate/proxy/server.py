@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import ContentEncodingError
 
-from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engine
+from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engines
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.exchange import Exchange
 from hookgate.proxy.passthrough import copy_through
@@ -62,10 +62,9 @@ class _Server(web.Server):
 class Gateway:
     """Answers every request: by its route, judged or copied through, with Google's error shape if neither."""
 
-    def __init__(self, engine: Engine, upstream: Upstream, patience: Patience | None = None) -> None:
-        self._upstream = upstream
-        self._exchange = Exchange(engine, upstream, patience or Patience())
-        self._judges = any(engine.listens_to(event) for event in EVENTS)
+    def __init__(self, engines: Engines, upstream: Upstream, patience: Patience | None = None) -> None:
+        self._engines, self._upstream = engines, upstream
+        self._patience = patience or Patience()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -85,9 +84,12 @@ class Gateway:
         if route.kind == "health":
             return web.json_response({"status": "ok"})
         await _say_continue(request)
-        if route.kind == "judged" and self._judges:
-            return await self._exchange.run(request, route)
-        return await copy_through(request, route, self._upstream)
+        if route.kind != "judged":
+            return await copy_through(request, route, self._upstream)
+        with self._engines.lease() as engine:
+            if not any(engine.listens_to(event) for event in EVENTS):
+                return await copy_through(request, route, self._upstream)
+            return await Exchange(engine, self._upstream, self._patience).run(request, route)
 
 
 async def _say_continue(request: web.BaseRequest) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from support.programs import MARK, eventually, marked, nothing_left_behind
 
 from hookgate.hooks import HookError
-from hookgate.hooks.kinds.process import MAX_STDERR, MAX_STDOUT, Program, run_process
+from hookgate.hooks.kinds.marks import Kin, carriers, kill_carrier
+from hookgate.hooks.kinds.process import MAX_STDERR, MAX_STDOUT, Program, end_process, run_process, spawn
 from hookgate.hooks.output import Ended
 
 MEGABYTE = b"x" * 1_000_000
@@ -124,9 +126,49 @@ async def test_children_in_the_background_end_with_the_program(here: Path) -> No
     await eventually(lambda: not marked(mark))
 
 
-async def test_a_child_that_left_the_group_does_not_hold_the_verdict(here: Path) -> None:
-    ended = await at_once("mkfifo f; setsid sh -c 'echo $$ > f; exec sleep 30' & read pid < f; echo $pid")
-    os.kill(int(ended.stdout), signal.SIGKILL)
+async def test_a_child_that_left_the_group_ends_with_the_program_too(here: Path) -> None:
+    ended = await at_once("mkfifo f; setsid sh -c 'echo > f; exec sleep 30' & read line < f; echo ok")
+    assert (ended.stdout, marked(mark)) == (b"ok\n", set())
+
+
+# ---- programs that their owner keeps
+
+KEPT = "mkfifo f; setsid sh -c 'echo > f; exec sleep 30' & read line < f; echo; sleep 30"
+
+
+async def kept() -> subprocess.Popen[bytes]:
+    """A program that runs, as does an escapee of it."""
+    process = spawn(Program(["/bin/sh", "-c", KEPT], ENV, Path.cwd(), timeout=1))
+    assert process.stdout
+    await eventually(lambda: process.stdout is not None and process.stdout.read() == b"\n")
+    return process
+
+
+async def test_the_owner_of_a_program_ends_it_with_everything_it_started(here: Path) -> None:
+    process = await kept()
+    assert len(marked(mark)) >= 2
+    await end_process(process)
+    assert (process.returncode, marked(mark)) == (-signal.SIGKILL, set())
+    await end_process(process)
+
+
+async def test_who_is_cancelled_while_a_program_is_ended_leaves_nothing_of_it(here: Path) -> None:
+    process = await kept()
+    end = asyncio.create_task(end_process(process))
+    await asyncio.sleep(0)  # it has killed, and waits
+    end.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await end
+    assert (process.returncode, marked(mark)) == (-signal.SIGKILL, set())
+
+
+async def test_process_numbers_that_began_anew_hide_nobody() -> None:
+    kin = Kin(begin=time.monotonic() - 24 * 3600)
+    escapee = subprocess.Popen(["sleep", "30"], env={**ENV, "HOOKGATE_RUN": kin.mark})  # noqa: ASYNC220  # a millisecond
+    with escapee:
+        assert carriers(escapee.pid + 1, kin) == {escapee.pid}
+        kill_carrier(escapee.pid, kin)
+    assert escapee.returncode == -signal.SIGKILL
 
 
 # ---- stdin

@@ -2,24 +2,52 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from hookgate.hooks.errors import SettingsError
 from hookgate.hooks.kinds import Runner
+from hookgate.hooks.kinds.builtin import BuiltinRunner, Builtins
 from hookgate.hooks.kinds.command import CommandRunner
+from hookgate.hooks.kinds.persistent import PersistentRunner
 from hookgate.hooks.kinds.runtime import RuntimeRunner, load_action
-from hookgate.hooks.settings import CommandConfig, Hook, RuntimeConfig
+from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, HttpConfig, RuntimeConfig
+
+NO_BUILTINS: Builtins = MappingProxyType({})
 
 
-def make_runners(hooks: Iterable[Hook]) -> dict[Hook, Runner]:
-    """The runners of all hooks. Raises SettingsError for a hook that could never run."""
+def make_runners(
+    hooks: Iterable[Hook], http_targets: Iterable[str] = (), builtins: Builtins = NO_BUILTINS
+) -> dict[Hook, Runner]:
+    """The runners of all hooks. Raises SettingsError for a hook that could never run.
+
+    `http_targets` are url prefixes that http hooks may post to beside this machine; `builtins` are the
+    policies by name.
+    """
     files: dict[Path, Any] = {}  # what runtime hooks load from files, so that those of one file share it
-    return {hook: _runner(hook, files) for hook in hooks}
+    targets = tuple(http_targets)
+    return {hook: _runner(hook, files, targets, builtins) for hook in hooks}
 
 
-def _runner(hook: Hook, files: dict[Path, Any]) -> Runner:
-    config = hook.config
-    if isinstance(config, CommandConfig):
-        return CommandRunner(hook, config)
-    if isinstance(config, RuntimeConfig):
-        return RuntimeRunner(hook, load_action(hook, config, files))
-    raise NotImplementedError(f"{hook.source}: {type(config).__name__}")
+def _runner(hook: Hook, files: dict[Path, Any], targets: Iterable[str], builtins: Builtins) -> Runner:
+    match hook.config:
+        case CommandConfig(persistent=True) as config:
+            return PersistentRunner(hook, config)
+        case CommandConfig() as config:
+            return CommandRunner(hook, config)
+        case RuntimeConfig() as config:
+            return RuntimeRunner(hook, load_action(hook, config, files))
+        case HttpConfig() as config:
+            return _http_runner(hook, config, targets)
+        case BuiltinConfig() as config:
+            return BuiltinRunner(hook, config, builtins)
+
+
+def _http_runner(hook: Hook, config: HttpConfig, targets: Iterable[str]) -> Runner:
+    try:
+        from hookgate.hooks.kinds.http import HttpRunner  # noqa: PLC0415  # the base install has no aiohttp
+    except ImportError as error:
+        raise SettingsError(
+            f"{hook.source}: http hooks need {error.name}; install it with: pip install 'hookgate[proxy]'"
+        ) from None
+    return HttpRunner(hook, config, targets)

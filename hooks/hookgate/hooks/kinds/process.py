@@ -1,20 +1,21 @@
 """One program from start to verdict: input in, output out, and nothing left behind.
 
 The verdict comes from the clock or from the program's own end, never from a pipe closing: a grandchild may
-hold the pipe for ever. Whatever ends the wait (the end, the time limit, a cancelled call), the whole
-process group dies with it and every descriptor is closed.
+hold the pipe for ever. Whatever ends the wait (the end, the time limit, a cancelled call), everything the
+program started dies with it (see `escapees`) and every descriptor is closed.
 """
 
 import asyncio
 import contextlib
 import os
-import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hookgate.hooks.errors import HookError
+from hookgate.hooks.kinds.escapees import end_with_kin, kill_group, started
+from hookgate.hooks.kinds.marks import MARK, Kin
 from hookgate.hooks.output import Ended
 
 MAX_STDOUT = 1024 * 1024
@@ -39,30 +40,55 @@ async def run_process(program: Program, stdin: bytes) -> Ended:
     Raises HookError when it cannot start, exceeds its time, or prints more than it may. stderr beyond
     64 KiB is dropped.
     """
+    process = spawn(program)
+    try:
+        async with _Run(process, program.max_stdout) as run:
+            run.write(stdin)
+            async with asyncio.timeout(program.timeout):
+                await run.over.wait()
+            return run.ended()
+    except TimeoutError:
+        raise HookError(f"timed out after {program.timeout * 1000:g} ms") from None
+
+
+def spawn(program: Program) -> subprocess.Popen[bytes]:
+    """Start a program, in a session of its own, with pipes that never block. Raises HookError.
+
+    Whoever spawns awaits `end_process` at last, however the program has ended.
+    """
+    kin = Kin()
     try:
         # vfork and exec take a millisecond whatever the heap, so this may block the loop; the argv comes
         # from settings files alone.
-        process = subprocess.Popen(  # noqa: ASYNC220, S603  # a millisecond, and no client's words
+        process = subprocess.Popen(  # noqa: S603  # no client's words
             program.argv,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=program.env,
+            env={**program.env, MARK: kin.mark},
             cwd=program.cwd,
             start_new_session=True,
+            bufsize=0,
         )
     except OSError as error:
         raise HookError(f"cannot be started: {error.strerror} ({error.filename})") from None
     except ValueError as error:  # a null character in the command, or a "=" in a variable's name
         raise HookError(f"cannot be started: {error}") from None
-    with _Run(process, program.max_stdout) as run:
-        run.write(stdin)
-        try:
-            async with asyncio.timeout(program.timeout):
-                await run.over.wait()
-        except TimeoutError:
-            raise HookError(f"timed out after {program.timeout * 1000:g} ms") from None
-        return run.ended()
+    started(process, kin)
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        os.set_blocking(_fd(pipe), False)
+    return process
+
+
+async def end_process(process: subprocess.Popen[bytes]) -> None:
+    """Kill a program that `spawn` gave, and everything it started; close its pipes.
+
+    Takes a moment only when there is something to kill. Readers and writers of the pipes go first.
+    """
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        with contextlib.suppress(OSError):  # what it did not read of its input
+            pipe.close()  # type: ignore[union-attr]  # Popen types its pipes as optional IO
+    await end_with_kin(process)
 
 
 class _Run:
@@ -74,28 +100,30 @@ class _Run:
         self._max_stdout = max_stdout
         self._stdout, self._stderr = bytearray(), bytearray()
         self._unwritten = memoryview(b"")
-        self._pidfd = _pidfd(process)
+        self._pidfd: int | None = None
         self.over = asyncio.Event()
         """Set when the program has ended, or has printed more than it may."""
 
-    def __enter__(self) -> "_Run":
-        process = self._process
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            os.set_blocking(_fd(pipe), False)
-        self._loop.add_reader(_fd(process.stdout), self._read_stdout)
-        self._loop.add_reader(_fd(process.stderr), self._read_stderr)
+    async def __aenter__(self) -> "_Run":
+        try:
+            self._pidfd = os.pidfd_open(self._process.pid)
+        except OSError as error:
+            await end_process(self._process)
+            raise HookError(f"cannot be watched: {error.strerror}") from None
+        self._loop.add_reader(_fd(self._process.stdout), self._read_stdout)
+        self._loop.add_reader(_fd(self._process.stderr), self._read_stderr)
         self._loop.add_reader(self._pidfd, self._on_exit)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._kill_group()
-        for pipe, remove in (
-            (self._process.stdin, self._loop.remove_writer),
-            (self._process.stdout, self._loop.remove_reader),
-            (self._process.stderr, self._loop.remove_reader),
-        ):
-            self._close(pipe, remove)
-        # A killed program that is not reaped yet is reaped by _on_exit, a moment from now.
+    async def __aexit__(self, *_: object) -> None:
+        self._close_stdin()
+        self._loop.remove_reader(_fd(self._process.stdout))
+        self._loop.remove_reader(_fd(self._process.stderr))
+        try:
+            await end_process(self._process)
+        finally:
+            if self._process.returncode is not None:  # else _on_exit reaps it, when the kernel lets it die
+                self._unwatch()
 
     def write(self, data: bytes) -> None:
         """Feed stdin as the program takes it; one that reads nothing loses nothing."""
@@ -111,7 +139,13 @@ class _Run:
             return
         except OSError:  # the program closed its stdin, which is its right
             pass
-        self._close(self._process.stdin, self._loop.remove_writer)
+        self._close_stdin()
+
+    def _close_stdin(self) -> None:
+        stdin = self._process.stdin
+        if stdin and not stdin.closed:
+            self._loop.remove_writer(stdin)
+            stdin.close()
 
     def _read_stdout(self) -> None:
         self._read(self._process.stdout, self._stdout, self._max_stdout)
@@ -122,7 +156,7 @@ class _Run:
         self._read(self._process.stderr, self._stderr, MAX_STDERR)
 
     def _read(self, pipe: object, into: bytearray, limit: int) -> bool:
-        """One read; False when there is nothing more for now. What exceeds the limit is dropped."""
+        """One read; False when there is nothing for now, or no more. What exceeds the limit is dropped."""
         try:
             chunk = os.read(_fd(pipe), _READ_SIZE)
         except BlockingIOError:
@@ -135,44 +169,32 @@ class _Run:
 
     def _on_exit(self) -> None:
         # The group goes first: until the leader is reaped, its number cannot belong to another group.
-        self._kill_group()
+        kill_group(self._process)
+        if self._process.stdout and not self._process.stdout.closed:
+            self._drain()
         self._process.wait()
-        self._loop.remove_reader(self._pidfd)
-        os.close(self._pidfd)
+        self._unwatch()
         self.over.set()
 
-    def _kill_group(self) -> None:
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+    def _unwatch(self) -> None:
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
 
-    def ended(self) -> Ended:
+    def _drain(self) -> None:
+        """Read what is still in the pipes: what comes later is not the program's."""
         for pipe, into, limit in (
             (self._process.stdout, self._stdout, self._max_stdout),
             (self._process.stderr, self._stderr, MAX_STDERR),
         ):
             while len(into) <= limit and self._read(pipe, into, limit):
                 pass
+
+    def ended(self) -> Ended:
         if len(self._stdout) > self._max_stdout:
             raise HookError(f"printed more than {self._max_stdout} bytes")
         return Ended(self._process.returncode, bytes(self._stdout), bytes(self._stderr[:MAX_STDERR]))
-
-    @staticmethod
-    def _close(pipe: object, remove: Callable[[int], bool]) -> None:
-        if pipe is not None and not pipe.closed:  # type: ignore[attr-defined]  # Popen types its pipes as optional IO
-            remove(_fd(pipe))
-            with contextlib.suppress(OSError):
-                pipe.close()  # type: ignore[attr-defined]  # as above
-
-
-def _pidfd(process: subprocess.Popen[bytes]) -> int:
-    """A descriptor that tells the program's end. Raises HookError, and leaves no program, without one."""
-    try:
-        return os.pidfd_open(process.pid)
-    except OSError as error:
-        with process:  # closes its pipes and waits for its end
-            os.killpg(process.pid, signal.SIGKILL)
-        raise HookError(f"cannot be watched: {error.strerror}") from None
 
 
 def _fd(pipe: object) -> int:

@@ -3,9 +3,11 @@
 The field names are Gemini CLI's where it has them; the rest is hookgate's own and is ignored by Gemini CLI.
 """
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 DEFAULT_TIMEOUT_MS = 60_000
 """The documents' default, in milliseconds."""
@@ -17,36 +19,94 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Globs = Annotated[list[str], BeforeValidator(_listed)]
+def _line_or_list(value: Any) -> Any:
+    words = value if isinstance(value, list) else [value]
+    if not all(isinstance(word, str) for word in words):
+        raise PydanticCustomError(
+            "form", "has to be a line for the shell, or a list of program and arguments"
+        )
+    if not words or not all(words):
+        raise PydanticCustomError("form", "is empty")
+    return value
+
+
+_WORD = {"type": "string", "minLength": 1}
+_LINE_OR_LIST = {"anyOf": [_WORD, {"type": "array", "items": _WORD, "minItems": 1}]}
+
+
+def _shaped(pattern: str, words: str) -> AfterValidator:
+    """A check of the whole text, whose error says in words what is expected."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise PydanticCustomError("form", "has to be {words}", {"words": words})
+        return value
+
+    return AfterValidator(check)
+
+
+_ACTION = r"[^:]+:[A-Za-z_]\w*"
+_URL = r"https?://[^/\s]+\S*|unix:/[^:\s]+(:/\S*)?"
+_NAMES = {"type": "array", "items": {"type": "string"}}
+
+Globs = Annotated[
+    list[str], BeforeValidator(_listed), WithJsonSchema({"anyOf": [{"type": "string"}, _NAMES]})
+]
 """Names, with the wildcards `*`, `?` and `[…]`; a single name stands for a list of one."""
 
 
 class When(BaseModel):
     """Whom a hook is for: it runs when every list that is given holds the call's value."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
     models: Globs | None = None
+    """Models, such as `gemini-*-pro`."""
+
     clients: Globs | None = None
+    """Client programs, by their name."""
+
     keys: Globs | None = None
+    """API keys, by the name they have here."""
+
     sessions: Globs | None = None
+    """Sessions, by their id."""
+
     tools: Globs | None = None
+    """Tools that the call is about."""
 
 
 class HookConfig(BaseModel):
     """What hooks of every kind have in common. `timeout` is in milliseconds."""
 
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True, use_attribute_docstrings=True)
 
     name: str | None = None
+    """For logs and for switching the hook off; what runs, if left out."""
+
     description: str | None = None
+    """For people."""
+
     timeout: Annotated[float, Field(gt=0)] = DEFAULT_TIMEOUT_MS
+    """Milliseconds; then the hook is ended and has failed."""
+
     env: dict[str, str] = {}
+    """Further environment variables; `$NAME` in a value stands for a variable of this process."""
+
     on_error: OnError | None = None
+    """What happens when the hook fails: the call goes on (`allow`), or is refused (`deny`)."""
+
     view: Literal["text", "parts", "raw"] = "text"
+    """How requests are shown: texts alone, every part of a turn, or the raw contents as well."""
+
     mode: Literal["enforce", "observe"] = "enforce"
+    """`observe`: the hook runs, and what it says changes nothing."""
+
     merge: Literal["union", "intersect"] = "union"
+    """`intersect`: no other hook can offer a tool that this one left out."""
+
     when: When = When()
+    """Whom the hook is for; all, if left out."""
 
 
 class CommandConfig(HookConfig):
@@ -58,19 +118,26 @@ class CommandConfig(HookConfig):
     """
 
     type: Literal["command"]
-    command: (
-        Annotated[str, Field(min_length=1)]
-        | Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
-    )
+    command: Annotated[str | list[str], BeforeValidator(_line_or_list), WithJsonSchema(_LINE_OR_LIST)]
+    """A line for the shell, or a list of program and arguments."""
+
     persistent: bool = False
+    """Whether the program stays alive: one line of JSON in, one line out."""
+
     workers: Annotated[int, Field(ge=1, le=64)] = 4
+    """How many of a persistent program may run at once."""
 
 
 class RuntimeConfig(HookConfig):
     """A Python callable in the gateway's process: `package.module:function` or `./file.py:function`."""
 
     type: Literal["runtime"]
-    action: Annotated[str, Field(pattern=r"^[^:]+:[A-Za-z_]\w*$")]
+    action: Annotated[
+        str,
+        _shaped(_ACTION, "package.module:function or ./file.py:function"),
+        WithJsonSchema({"type": "string", "pattern": f"^({_ACTION})$"}),
+    ]
+    """`package.module:function` or `./file.py:function`, relative to the project folder."""
 
 
 class HttpConfig(HookConfig):
@@ -80,8 +147,15 @@ class HttpConfig(HookConfig):
     """
 
     type: Literal["http"]
-    url: Annotated[str, Field(pattern=r"^(https?://[^/\s]+\S*|unix:/[^:\s]+(:/\S*)?)$")]
+    url: Annotated[
+        str,
+        _shaped(_URL, "http(s)://… or unix:/socket"),
+        WithJsonSchema({"type": "string", "pattern": f"^({_URL})$"}),
+    ]
+    """`http(s)://host/path`, or `unix:/socket:/path`."""
+
     headers: dict[str, str] = {}
+    """Further headers; `$NAME` in a value stands for an environment variable."""
 
 
 class BuiltinConfig(HookConfig):
@@ -89,7 +163,10 @@ class BuiltinConfig(HookConfig):
 
     type: Literal["builtin"]
     builtin: Annotated[str, Field(min_length=1)]
+    """The policy's name."""
+
     options: dict[str, Any] = {}
+    """What the policy wants to know."""
 
 
 AnyConfig = CommandConfig | RuntimeConfig | HttpConfig | BuiltinConfig
@@ -98,10 +175,14 @@ AnyConfig = CommandConfig | RuntimeConfig | HttpConfig | BuiltinConfig
 class GroupConfig(BaseModel):
     """Hooks that share a matcher, and run side by side or in turn."""
 
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(extra="ignore", strict=True, use_attribute_docstrings=True)
 
     matcher: str | None = None
+    """For tool events a regular expression over the whole name, for session events the exact trigger."""
+
     sequential: bool = False
+    """Whether the hooks run in turn, each on what the one before made."""
+
     hooks: list[Any]
 
 
@@ -111,9 +192,16 @@ class FileConfig(BaseModel):
     `deadline` is the whole time of an event in milliseconds; `concurrency` counts hooks that run at once.
     """
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, use_attribute_docstrings=True)
 
     on_error: OnError | None = None
+    """What happens when a hook of this file fails that does not say so itself."""
+
     deadline: Annotated[float, Field(gt=0)] | None = None
+    """The whole time of an event, in milliseconds."""
+
     concurrency: Annotated[int, Field(ge=1)] | None = None
+    """How many hooks may run at once."""
+
     http_targets: list[str] = []
+    """Where http hooks may post to beside this machine, such as `https://policy.example.com/hooks/`."""

@@ -38,6 +38,15 @@ def line_of(text: str, path: Path) -> int:
     return text.count("\n", 0, at) + 1
 
 
+def span_of(text: str, path: Path) -> tuple[int, int] | None:
+    """The offsets of the value at `path` in a text that `loads` can read; None where nothing stands."""
+    text = without_comments(text)
+    at: int | None = _after_space(text, 0)
+    for step in path:
+        at = None if at is None else _member(text, at, step)
+    return None if at is None else (at, _DECODER.raw_decode(text, at)[1])
+
+
 def _member(text: str, at: int, step: str | int) -> int | None:
     """Where the member of the object or list that begins at `at` begins; None without such a member."""
     closing = {"{": "}", "[": "]"}.get(text[at])

@@ -4,6 +4,7 @@ Everything that is wrong is found here, at load, with the file, the line and the
 never meets a malformed hook.
 """
 
+import hashlib
 import json
 import logging
 import re
@@ -34,6 +35,8 @@ class Loaded:
 
     configuration: Configuration
     problems: tuple[Problem, ...] = ()
+    off: tuple[Hook, ...] = ()
+    """Hooks that are switched off, or that a higher layer has as well."""
 
 
 def load_settings(files: Iterable[Path]) -> Configuration:
@@ -77,21 +80,43 @@ def merged(files: Sequence[tuple[Place, SettingsFile]], problems: Sequence[Probl
     on = all(_switched_on(file) for _, file, _ in sections)
     disabled = {name for _, file, _ in sections for name in _disabled(file)}
     groups: dict[str, list[Group]] = {}
-    known: set[tuple[str, str, str]] = set()
-    for place, file, config in sections:
-        for group in _groups(place, file, config):
-            above = place.layer == "policy"
-            kept = [
-                hook
-                for hook in group.hooks
-                if (above or (on and hook.name not in disabled)) and _first(known, hook)
-            ]
-            if kept:
-                event = kept[0].event
-                groups.setdefault(event, []).append(Group(tuple(kept), group.sequential, group.matcher))
+    off: list[Hook] = []
+    known: set[Any] = set()
+    for group in (group for section in sections for group in _groups(*section)):
+        kept: list[Hook] = []
+        for hook in group.hooks:
+            may_run = hook.layer == "policy" or (on and hook.name not in disabled)
+            (kept if may_run and _first(known, hook, group.matcher) else off).append(hook)
+        if kept:
+            groups.setdefault(kept[0].event, []).append(Group(tuple(kept), group.sequential, group.matcher))
+    configuration = Configuration(
+        {event: tuple(each) for event, each in groups.items()},
+        _limits([config for _, _, config in sections]),
+        _revision(files),
+        tuple(target for place, _, config in sections for target in _targets(place, config)),
+    )
     found = [*problems, *(problem for _, file, _ in sections for problem in file.problems)]
-    limits = _limits([config for _, _, config in sections])
-    return Loaded(Configuration({event: tuple(each) for event, each in groups.items()}, limits), tuple(found))
+    return Loaded(configuration, tuple(found), tuple(off))
+
+
+def _targets(place: Place, config: FileConfig) -> list[str]:
+    """Where hooks may post to, besides this machine: not for a project or an extension to say."""
+    if config.http_targets and place.layer in ("project", "extensions"):
+        log.warning(
+            "%s: hooksConfig.http_targets: a project has no say in this; put it into the user's settings",
+            place.path,
+        )
+        return []
+    return config.http_targets
+
+
+def _revision(files: Sequence[tuple[Place, SettingsFile]]) -> str:
+    """Twelve hexadecimal digits that stand for these settings, whichever process read them."""
+    digest = hashlib.sha256()
+    for place, file in files:
+        for text in (place.layer, str(place.path), file.text):
+            digest.update(f"{len(text)}:{text}".encode())
+    return digest.hexdigest()[:12]
 
 
 # ---- the switches and defaults of a file
@@ -234,9 +259,9 @@ def _warn_of_unknown_keys(path: Path, event: str, config: HookConfig) -> None:
         )
 
 
-def _first(known: set[tuple[str, str, str]], hook: Hook) -> bool:
-    key = (hook.event, hook.name, hook.target)
-    if key in known:
-        return False
+def _first(known: set[Any], hook: Hook, matcher: Matcher) -> bool:
+    """Whether no higher copy runs whenever this one would; copies that overlap are the plan's to tell."""
+    key = (hook.event, hook.name, hook.target, matcher.pattern, repr(hook.config.when))
+    fresh = key not in known
     known.add(key)
-    return True
+    return fresh

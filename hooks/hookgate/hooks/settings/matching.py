@@ -52,16 +52,21 @@ class Matcher:
 
     def __init__(self, event: str, pattern: str | None) -> None:
         """Raises re.error for a tool event's pattern that is no regular expression."""
-        self._event, self._pattern = event, pattern or "*"
-        regex = event in TOOL_EVENTS and self._pattern != "*"
-        self._regex = re.compile(self._pattern) if regex else None
+        self._event, self.pattern = event, pattern or "*"
+        regex = event in TOOL_EVENTS and self.pattern != "*"
+        self._regex = re.compile(self.pattern) if regex else None
+
+    @property
+    def selects(self) -> bool:
+        """Whether there is anything that does not match."""
+        return self.pattern != "*" and self._event in TOOL_EVENTS | TRIGGER_EVENTS
 
     def matches(self, subject: Subject) -> bool:
-        if self._pattern == "*":
+        if self.pattern == "*":
             return True
         if self._regex is not None:
             return any(self._regex.fullmatch(tool) for tool in subject.tools)
-        return self._event not in TRIGGER_EVENTS or self._pattern == subject.trigger
+        return self._event not in TRIGGER_EVENTS or self.pattern == subject.trigger
 
     def hint(self) -> str | None:
         """The pattern that was probably meant, for one that is a part of tools' names but no whole one."""
@@ -70,7 +75,7 @@ class Matcher:
         begins = any(self._regex.match(tool) for tool in KNOWN_TOOLS)
         if not begins and not any(self._regex.search(tool) for tool in KNOWN_TOOLS):
             return None
-        inner = f"({self._pattern})" if "|" in self._pattern else self._pattern
+        inner = f"({self.pattern})" if "|" in self.pattern else self.pattern
         return f"{inner}.*" if begins else f".*{inner}.*"
 
 
@@ -78,10 +83,14 @@ class Literally(Matcher):
     """A matcher that is taken word for word."""
 
     def __init__(self, pattern: str) -> None:
-        self._literal = pattern
+        self.pattern = pattern
+
+    @property
+    def selects(self) -> bool:
+        return True
 
     def matches(self, subject: Subject) -> bool:
-        return self._literal in subject.tools
+        return self.pattern in subject.tools
 
     def hint(self) -> str | None:
         return None

@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from hookgate.hooks.settings.configs import AnyConfig, BuiltinConfig, CommandConfig, OnError, RuntimeConfig
+from hookgate.hooks.settings.configs import (
+    AnyConfig,
+    BuiltinConfig,
+    CommandConfig,
+    OnError,
+    RuntimeConfig,
+    When,
+)
 from hookgate.hooks.settings.matching import Matcher, Subject, holds
 
 EVENTS = (
@@ -52,6 +59,12 @@ class Hook:
         return target_of(self.config)
 
 
+def _first(known: set[tuple[str, str]], key: tuple[str, str]) -> bool:
+    fresh = key not in known
+    known.add(key)
+    return fresh
+
+
 def target_of(config: AnyConfig) -> str:
     if isinstance(config, CommandConfig):
         return config.command if isinstance(config.command, str) else " ".join(config.command)
@@ -83,20 +96,34 @@ class Configuration:
 
     groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
     limits: Limits = Limits()
+    revision: str = field(default="", compare=False)
+    http_targets: tuple[str, ...] = ()
 
     def for_event(self, event: str) -> tuple[Group, ...]:
         """Every group that is configured for the event, whatever it is about."""
         return self.groups.get(event, ())
 
+    def targeted(self, event: str) -> bool:
+        """Whether it depends on what the event is about which of its hooks run."""
+        return any(
+            group.matcher.selects or any(hook.config.when != When() for hook in group.hooks)
+            for group in self.for_event(event)
+        )
+
     def plan(self, event: str, subject: Subject) -> tuple[Group, ...]:
-        """The groups that run for this subject, each with the hooks that do."""
-        found = []
+        """The groups that run for this subject, each with the hooks that do.
+
+        Of hooks with equal name and target that run for it, the first stays.
+        """
+        found: list[Group] = []
+        known: set[tuple[str, str]] = set()
         for group in self.for_event(event):
             if not group.matcher.matches(subject):
                 continue
-            hooks = tuple(hook for hook in group.hooks if holds(hook.config.when, subject))
+            hooks = [hook for hook in group.hooks if holds(hook.config.when, subject)]
+            hooks = [hook for hook in hooks if _first(known, (hook.name, hook.target))]
             if hooks:
-                found.append(group if len(hooks) == len(group.hooks) else Group(hooks, group.sequential))
+                found.append(Group(tuple(hooks), group.sequential))
         return tuple(found)
 
     def hooks(self) -> list[Hook]:

@@ -46,7 +46,7 @@ def test_a_hook_carries_what_its_file_says(tmp_path: Path) -> None:
 
 def test_a_hook_that_says_nothing_more_has_a_minute_and_may_fail(tmp_path: Path) -> None:
     [group] = load(tmp_path, one_group(command("x"))).for_event("BeforeModel")
-    assert (group.hooks[0].timeout, group.hooks[0].config.on_error) == (60, "allow")
+    assert (group.hooks[0].timeout, group.hooks[0].on_error) == (60, "allow")
 
 
 def test_keys_that_are_not_for_hooks_are_no_concern_here(tmp_path: Path) -> None:
@@ -118,7 +118,8 @@ def test_each_switch_turns_all_hooks_off_from_any_file(section: str, key: str, t
 # ---- what is wrong: the file, the place and the remedy
 
 
-HOOK = "hooks.BeforeModel[0].hooks[0]"
+KINDS = "'command', 'runtime', 'http' or 'builtin'"
+HOOK = ":1: hooks.BeforeModel[0].hooks[0]"
 
 
 @pytest.mark.parametrize(
@@ -128,13 +129,13 @@ HOOK = "hooks.BeforeModel[0].hooks[0]"
         (command(""), f"{HOOK}.command: is empty"),
         (command(timeout="5"), f"{HOOK}.timeout: has to be a number of milliseconds, without quotes"),
         (command(timeout=True), f"{HOOK}.timeout: has to be a number of milliseconds, without quotes"),
-        (command(timeout=0), f"{HOOK}.timeout: has to be greater than 0 milliseconds"),
+        (command(timeout=0), f"{HOOK}.timeout: has to be greater than 0"),
         (command(on_error="ignore"), f"{HOOK}.on_error: has to be 'allow' or 'deny'"),
         (command(name=7), f"{HOOK}.name: has to be a string"),
         (command(env=[]), f"{HOOK}.env: has to be an object"),
         (command(env={"command": 1}), f"{HOOK}.env.command: has to be a string"),
-        ({"type": "plugin"}, f"{HOOK}.type: there is no hook type 'plugin'; use 'command' or 'runtime'"),
-        ({"command": "x"}, f"{HOOK}.type: is missing; use 'command' or 'runtime'"),
+        ({"type": "plugin"}, f"{HOOK}.type: there is no hook type 'plugin'; use {KINDS}"),
+        ({"command": "x"}, f"{HOOK}.type: is missing; use {KINDS}"),
         ("x", f"{HOOK}: has to be an object"),
         ({"type": "runtime"}, f"{HOOK}.action: is missing"),
         *(
@@ -149,13 +150,13 @@ HOOK = "hooks.BeforeModel[0].hooks[0]"
 def test_a_wrong_hook_is_told_by_file_place_and_remedy(config: Any, told: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load(tmp_path, one_group(config))
-    assert str(caught.value) == f"{tmp_path / '0.json'}: {told}"
+    assert str(caught.value) == f"{tmp_path / '0.json'}{told}"
 
 
 def test_the_place_counts_groups_and_hooks_from_zero(tmp_path: Path) -> None:
     groups = [{"hooks": []}, {"hooks": [command("x"), {"type": "command"}]}]
     with pytest.raises(
-        SettingsError, match=r"1\.json: hooks\.AfterModel\[1\]\.hooks\[1\]\.command: is missing"
+        SettingsError, match=r"1\.json:1: hooks\.AfterModel\[1\]\.hooks\[1\]\.command: is missing"
     ):
         load(tmp_path, {}, {"hooks": {"AfterModel": groups}})
 
@@ -163,20 +164,20 @@ def test_the_place_counts_groups_and_hooks_from_zero(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ([], 'has to hold an object such as {"hooks": {…}}'),
-        ({"hooks": []}, "hooks: has to be an object of events"),
-        ({"hooks": {"BeforeModel": {"hooks": []}}}, "hooks.BeforeModel: has to be a list"),
-        ({"hooks": {"BeforeModel": ["x"]}}, "hooks.BeforeModel[0]: has to be an object"),
-        ({"hooks": {"BeforeModel": [{}]}}, "hooks.BeforeModel[0].hooks: is missing"),
-        (one_group(sequential="yes"), "hooks.BeforeModel[0].sequential: has to be true or false"),
-        ({"hooks": {"disabled": "x"}}, "hooks.disabled: has to be a list of hook names"),
-        ({"hooksConfig": {"disabled": [1]}}, "hooksConfig.disabled: has to be a list of hook names"),
+        ([], ': has to hold an object such as {"hooks": {…}}'),
+        ({"hooks": []}, ":1: hooks: has to be an object of events"),
+        ({"hooks": {"BeforeModel": {"hooks": []}}}, ":1: hooks.BeforeModel: has to be a list"),
+        ({"hooks": {"BeforeModel": ["x"]}}, ":1: hooks.BeforeModel[0]: has to be an object"),
+        ({"hooks": {"BeforeModel": [{}]}}, ":1: hooks.BeforeModel[0].hooks: is missing"),
+        (one_group(sequential="yes"), ":1: hooks.BeforeModel[0].sequential: has to be true or false"),
+        ({"hooks": {"disabled": "x"}}, ":1: hooks.disabled: has to be a list of hook names"),
+        ({"hooksConfig": {"disabled": [1]}}, ":1: hooksConfig.disabled: has to be a list of hook names"),
     ],
 )
 def test_a_wrong_file_is_told_by_file_place_and_remedy(settings: Any, told: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load(tmp_path, settings)
-    assert str(caught.value) == f"{tmp_path / '0.json'}: {told}"
+    assert str(caught.value) == f"{tmp_path / '0.json'}{told}"
 
 
 def test_an_unknown_event_is_told_with_those_that_exist(tmp_path: Path) -> None:

@@ -7,16 +7,17 @@ output fields are those of the hook contract, in every spelling of its documents
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 from hookgate.hooks.document import Encoded
+from hookgate.hooks.events.base import Event, named, object_in
+from hookgate.hooks.settings.matching import Subject
 from hookgate.translator import (
     VIEWS,
-    EditError,
     ShownRequest,
-    TranslatorError,
     apply_response,
     check_request,
+    declared_names,
     read_tool_config,
     read_tools,
     show_response,
@@ -24,24 +25,6 @@ from hookgate.translator import (
     synthetic_response,
 )
 from hookgate.translator.fields import JsonObject, camel, read, read_list, same
-
-
-class Event(Protocol):
-    """What the engine needs to know of an event."""
-
-    name: ClassVar[str]
-
-    def fields(self, view: str) -> JsonObject:
-        """The input fields of this event, built anew for each caller; `view` names how requests are shown."""
-
-    def changed(self, specific: JsonObject, view: str) -> JsonObject:
-        """The part of a hookSpecificOutput that edits what the hook was shown; an echo edits nothing.
-
-        Raises EditError when something in the output, edit or not, is not what it should be.
-        """
-
-    def edited(self, edit: JsonObject, view: str) -> Self:
-        """The event with an edit that `changed` gave applied. Raises TranslatorError."""
 
 
 class _Shown:
@@ -58,7 +41,7 @@ class _Shown:
 
 
 @dataclass(frozen=True)
-class BeforeModel:
+class BeforeModel(Event):
     """Fires before a request goes to the model.
 
     Input: `llm_request` {model, messages, config, toolConfig?}, in the view the hook asks for.
@@ -78,21 +61,24 @@ class BeforeModel:
     def fields(self, view: str) -> JsonObject:
         return {"llm_request": self._shown.through(view).view()}
 
+    def subject(self) -> Subject:
+        return Subject(model=self.model, tools=tuple(declared_names(self.body)))
+
     def changed(self, specific: JsonObject, view: str) -> JsonObject:
         if specific.get("llm_response") is not None:
-            _named("llm_response", synthetic_response, specific["llm_response"])
-        edit = _edit_in(specific, "llm_request")
+            named("llm_response", synthetic_response, specific["llm_response"])
+        edit = object_in(specific, "llm_request")
         return changed_part(self._shown.through(view).view(), edit) if edit else {}
 
     def edited(self, edit: JsonObject, view: str) -> Self:
-        model, body = _named("llm_request", self._shown.through(view).edited, edit)
+        model, body = named("llm_request", self._shown.through(view).edited, edit)
         if not _RAW.isdisjoint(edit):
-            _named("llm_request", check_request, body)  # raw contents are the hook's own, word for word
+            named("llm_request", check_request, body)  # raw contents are the hook's own, word for word
         return replace(self, model=model, body=body)
 
 
 @dataclass(frozen=True)
-class BeforeToolSelection:
+class BeforeToolSelection(Event):
     """Fires after BeforeModel, before the model may choose tools.
 
     Input: `llm_request`, `available_tools` (the request's tools as they are), `tool_config`.
@@ -113,6 +99,9 @@ class BeforeToolSelection:
             "tool_config": shown and _in_snake_case(shown),
         }
 
+    def subject(self) -> Subject:
+        return Subject(model=self.model, tools=tuple(declared_names(self.body)))
+
     def changed(self, specific: JsonObject, view: str) -> JsonObject:
         if (selection := read(specific, "toolConfig")) is not None:
             read_tool_config(selection)
@@ -120,12 +109,9 @@ class BeforeToolSelection:
             read_tools(specific["tools"])
         return {}  # selections are united, not chained: no hook has to see another's
 
-    def edited(self, edit: JsonObject, view: str) -> Self:
-        return self
-
 
 @dataclass(frozen=True)
-class AfterModel:
+class AfterModel(Event):
     """Fires for a whole answer, or for each event of a streamed one.
 
     Input: `llm_request` as it was sent, `llm_response` {text?, candidates, usageMetadata?}.
@@ -136,29 +122,24 @@ class AfterModel:
     name: ClassVar[str] = "AfterModel"
     llm_request: Encoded
     body: JsonObject
+    model: str = ""
+
+    def subject(self) -> Subject:
+        return Subject(model=self.model)
 
     def fields(self, view: str) -> JsonObject:
         return {"llm_request": self.llm_request, "llm_response": show_response(self.body)}
 
     def changed(self, specific: JsonObject, view: str) -> JsonObject:
-        edit = _edit_in(specific, "llm_response")
+        edit = object_in(specific, "llm_response")
         return changed_part(show_response(self.body), edit) if edit else {}
 
     def edited(self, edit: JsonObject, view: str) -> Self:
-        return replace(self, body=_named("llm_response", apply_response, self.body, edit))
+        return replace(self, body=named("llm_response", apply_response, self.body, edit))
 
 
 _RAW = frozenset({"contents", "systemInstruction"})
 _CONFIG_KEYS = ("config", "generationConfig")
-
-
-def _edit_in(specific: JsonObject, key: str) -> JsonObject:
-    edit = specific.get(key)
-    if edit is None:
-        return {}
-    if not isinstance(edit, dict):
-        raise EditError(key, "an object", edit)
-    return edit
 
 
 def changed_part(shown: JsonObject, edit: JsonObject) -> JsonObject:
@@ -172,15 +153,6 @@ def changed_part(shown: JsonObject, edit: JsonObject) -> JsonObject:
         elif value is not None and not same(value, shown.get(key)):
             changed[key] = value
     return changed
-
-
-def _named(key: str, apply: Any, *args: Any) -> Any:
-    """Apply, with the path of an error told from the hook's side of things."""
-    try:
-        return apply(*args)
-    except TranslatorError as error:
-        error.path = f"{key}.{error.path}" if error.path else key
-        raise
 
 
 def _in_snake_case(shown: JsonObject) -> JsonObject:

@@ -1,0 +1,229 @@
+"""HTTP hooks: each event as a POST to a service, on this machine or where the operator allows it.
+
+A service sees every prompt, so a settings file that came with a project must not choose just any host.
+Nothing that a header holds, nor a url's query, is part of an error: both may be secrets.
+
+This module needs aiohttp, which the base install lacks: it is imported once an http hook is configured.
+"""
+
+import asyncio
+import errno
+import json
+import os
+import re
+from collections.abc import Iterable
+from ipaddress import ip_address, ip_network
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import unquote
+
+import aiohttp
+from yarl import URL
+
+from hookgate.hooks.document import Document
+from hookgate.hooks.errors import HookError, SettingsError
+from hookgate.hooks.output import Output, read_output
+from hookgate.hooks.settings import Hook, HttpConfig
+
+MAX_ANSWER = 1024 * 1024
+"""Bytes, after decompression."""
+
+_LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1"))
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+_CLOSED_BY_PEER = frozenset({errno.ECONNRESET, errno.EPIPE})
+
+
+class HttpRunner:
+    """A service that answers each event with an output, or with nothing. Connections are kept alive."""
+
+    def __init__(self, hook: Hook, config: HttpConfig, targets: Iterable[str]) -> None:
+        """Check url and headers. Raises SettingsError, also for a host that no target allows."""
+        self._hook = hook
+        self._socket, self._url = _service(hook, config, targets)
+        self._headers = {name: _header(hook, name, value) for name, value in config.headers.items()}
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def run(self, event: str, session_id: str, document: Document) -> Output | None:
+        try:
+            async with asyncio.timeout(self._hook.timeout):
+                return _output(await self._answer(document.json))
+        except TimeoutError:
+            raise HookError(f"timed out after {self._hook.timeout * 1000:g} ms") from None
+        except aiohttp.ClientError as error:
+            raise HookError(_told(error)) from None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+
+    async def _answer(self, body: bytes) -> bytes:
+        """The answer's body. A kept connection may be closed just as it is used: that is tried once more."""
+        connection = SimpleNamespace(reused=False)
+        try:
+            return await self._post(body, connection)
+        except aiohttp.ClientError as error:
+            if not (connection.reused and _closed_before_answering(error)):
+                raise
+        return await self._post(body, connection)
+
+    async def _post(self, body: bytes, connection: SimpleNamespace) -> bytes:
+        call = self._kept_session().post(
+            self._url, data=body, allow_redirects=False, trace_request_ctx=connection
+        )
+        async with call as response:
+            if not 200 <= response.status < 300:
+                raise HookError(f"answered with the status {response.status}")
+            return await _body(response)
+
+    def _kept_session(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise HookError("is closed")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.UnixConnector(self._socket) if self._socket else aiohttp.TCPConnector(),
+                headers={"Content-Type": "application/json", **self._headers},
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # the hook's own rules
+                trace_configs=[_noting_reuse()],
+                trust_env=False,
+            )
+        return self._session
+
+
+# ---- the answer
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > MAX_ANSWER:
+            raise HookError(f"answered with more than {MAX_ANSWER} bytes")
+    return bytes(body)
+
+
+def _output(body: bytes) -> Output | None:
+    """The output of an answer; an empty one is no opinion. Raises HookError."""
+    if not body.strip():
+        return None
+    try:
+        value = json.loads(body, parse_constant=_not_json)
+    except (ValueError, RecursionError):
+        raise HookError("answered with what is not JSON") from None
+    if not isinstance(value, dict):
+        raise HookError("answered with JSON that is not an object")
+    return read_output(value)
+
+
+def _not_json(constant: str) -> Any:
+    raise ValueError(constant)
+
+
+# ---- what goes wrong on the way
+
+
+def _noting_reuse() -> aiohttp.TraceConfig:
+    """Notes in a request's own namespace whether its connection had served before."""
+
+    async def note(_: aiohttp.ClientSession, trace: SimpleNamespace, __: Any) -> None:
+        trace.trace_request_ctx.reused = True
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_reuseconn.append(note)
+    return tracing
+
+
+def _closed_before_answering(error: aiohttp.ClientError) -> bool:
+    """Whether the peer closed the connection without a byte of the answer."""
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return isinstance(error.message, str)  # otherwise it holds what has been read of the answer
+    return isinstance(error, aiohttp.ClientOSError) and error.errno in _CLOSED_BY_PEER
+
+
+def _told(error: aiohttp.ClientError) -> str:
+    """The error in words of our own: aiohttp's may hold the url's query or what the service wrote."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot be reached: {error}"
+    if isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError):
+        return "closed the connection before its answer was complete"
+    return f"answered with what is not HTTP: {type(error).__name__}"
+
+
+# ---- settings
+
+
+def _service(hook: Hook, config: HttpConfig, targets: Iterable[str]) -> tuple[str, URL]:
+    """The unix socket, or empty, and the url to post to. Raises SettingsError."""
+    allowed = [_target(number, target) for number, target in enumerate(targets, 1)]
+    if config.url.startswith("unix:"):
+        socket, _, path = config.url.removeprefix("unix:").partition(":")
+        return socket, URL(f"http://localhost{path}")
+    try:
+        url = URL(config.url)
+    except ValueError:
+        raise _error(hook, "its url cannot be read; write it like http://127.0.0.1:8080/path") from None
+    if "@" in url.raw_authority:
+        remedy = 'name them in `headers`, such as {"Authorization": "Bearer $TOKEN"}'
+        raise _error(hook, f"{_shown(config.url)}: a url must not hold credentials; {remedy}")
+    if not (_is_loopback(url.host or "") or any(_is_under(url, target) for target in allowed)):
+        remedy = (
+            f"add {url.origin()}/ to hooksConfig.http_targets in the policy, user or system settings, "
+            "or allow it on the command line"
+        )
+        raise _error(hook, f"{_shown(config.url)} is neither on this machine nor allowed; {remedy}")
+    return "", url
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return any(address in network for network in _LOOPBACK)
+
+
+def _target(number: int, prefix: str) -> URL:
+    try:
+        url = URL(prefix)
+        if url.scheme in ("http", "https") and url.host and _shown(prefix) == prefix:
+            return url
+    except ValueError:
+        pass
+    raise SettingsError(
+        f"hooksConfig.http_targets: entry {number} has to be like https://policy.example.com/hooks/, "
+        "without user, query or fragment"
+    )
+
+
+def _is_under(url: URL, target: URL) -> bool:
+    """Scheme, host and port are equal, and the path begins with all segments of the target's."""
+    origins = {(each.scheme, each.raw_host, each.port) for each in (url, target)}
+    if len(origins) > 1 or ".." in re.split(r"[/\\]", unquote(url.raw_path)):
+        return False
+    folder = target.raw_path.removesuffix("/")
+    return url.raw_path == folder or url.raw_path.startswith(f"{folder}/")
+
+
+def _header(hook: Hook, name: str, value: str) -> str:
+    """A header's value with its variables. Raises SettingsError, which never shows the value."""
+    missing = [m[1] or m[2] for m in _VARIABLE.finditer(value) if (m[1] or m[2]) not in os.environ]
+    if missing:
+        raise _error(hook, f"headers.{name}: the environment has no {missing[0]}; set it")
+    value = _VARIABLE.sub(lambda m: os.environ[m[1] or m[2]], value)
+    if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
+        raise _error(hook, f"headers.{name}: a header takes one line of printable characters; check it")
+    return value
+
+
+def _error(hook: Hook, message: str) -> SettingsError:
+    name = _shown(hook.name) if hook.name == hook.target else hook.name  # a nameless hook goes by its url
+    return SettingsError(f"{hook.source}: the http hook {name!r}: {message}")
+
+
+def _shown(url: str) -> str:
+    """The url without what may be secret: user, password, query and fragment."""
+    return re.sub(r"(?<=//)[^/?#]*@|[?#].*", "", url)

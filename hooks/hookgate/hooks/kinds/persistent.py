@@ -1,0 +1,234 @@
+"""Persistent command hooks: programs kept alive, one line of JSON in and one line out for each event.
+
+A process has at most one call at a time, so the next line it prints is that call's answer. One that could
+answer the wrong call is killed with its group, and the next call starts another: one that prints unasked,
+is too late, or is left in the middle of a call.
+"""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+from dataclasses import replace
+
+from hookgate.hooks.document import Document
+from hookgate.hooks.errors import HookError
+from hookgate.hooks.kinds.command import command_program
+from hookgate.hooks.kinds.escapees import kill_group
+from hookgate.hooks.kinds.process import MAX_STDERR, MAX_STDOUT, Program, end_process, spawn
+from hookgate.hooks.output import Ended, Output, read_process
+from hookgate.hooks.settings import CommandConfig, Hook
+
+GRACE = 1.0
+"""Seconds that a process has to end by itself once its stdin is closed."""
+
+_READ_SIZE = 64 * 1024
+_PIPE_SIZE = 1024 * 1024  # what a pipe holds at most, unless root allows more: one read empties it
+
+
+class PersistentRunner:
+    """A command hook with up to `workers` kept processes, started when they are needed.
+
+    Callers beyond that wait in order, and the wait counts against the hook's time.
+    """
+
+    def __init__(self, hook: Hook, config: CommandConfig) -> None:
+        self._hook, self._config = hook, config
+        self._turns = asyncio.Semaphore(config.workers)
+        self._workers: list[_Worker] = []
+        self._closed = False
+
+    async def run(self, event: str, session_id: str, document: Document) -> Output | None:
+        try:
+            async with asyncio.timeout(self._hook.timeout), self._turns:
+                ended = await self._ask(document.json)
+        except TimeoutError:
+            raise HookError(f"timed out after {self._hook.timeout * 1000:g} ms") from None
+        return read_process(event, self._hook.name, ended)
+
+    async def close(self) -> None:
+        """End every process; none of them, and no descriptor, is left afterwards."""
+        self._closed = True
+        await asyncio.gather(*(worker.end() for worker in self._workers))
+
+    async def _ask(self, document: bytes) -> Ended:
+        if self._closed:
+            raise HookError("is closed")
+        worker = next((worker for worker in self._workers if worker.is_ready()), None)
+        if worker is None:
+            worker = await _started(_program(self._hook, self._config))
+            self._workers = [worker, *(each for each in self._workers if not each.is_over())]
+        try:
+            return await worker.ask(document)
+        finally:
+            if not worker.idle:
+                worker.retire()  # not awaited: what decided the call must not wait for it, nor time out
+
+
+def _program(hook: Hook, config: CommandConfig) -> Program:
+    """The hook's program without the name of a session: it serves many, and each input names its own."""
+    program = command_program(hook, config, session_id="")
+    env = dict(program.env)
+    if "GEMINI_SESSION_ID" not in config.env:
+        env.pop("GEMINI_SESSION_ID", None)
+    return replace(program, env=env)
+
+
+async def _started(program: Program) -> "_Worker":
+    """Start a process. Raises HookError, and leaves none, when that fails."""
+    process = spawn(program)
+    try:
+        return _Worker(process, os.pidfd_open(process.pid))
+    except OSError as error:
+        await end_process(process)
+        raise HookError(f"cannot be watched: {error.strerror}") from None
+
+
+class _Worker:
+    """One process with its pipes, on the running loop."""
+
+    def __init__(self, process: subprocess.Popen[bytes], pidfd: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._process, self._pidfd = process, pidfd
+        self._stdin, self._stdout, self._stderr = _descriptors(process)
+        self._printed, self._complaint = bytearray(), bytearray()
+        self._unwritten = memoryview(b"")
+        self._decided = asyncio.Event()
+        self._over = asyncio.Event()
+        self._ending: asyncio.Task[None] | None = None
+        self.idle = False
+        """Whether it waits for a call, and owes nothing to the last one."""
+        self._loop.add_reader(self._stdout, self._on_stdout)
+        self._loop.add_reader(self._stderr, self._on_stderr)
+        self._loop.add_reader(self._pidfd, self._on_exit)
+
+    def is_ready(self) -> bool:
+        """Whether it can take a call. Asks the system: the loop may not have seen yet what it did."""
+        if self.idle:
+            self._on_stdout()
+        if self.idle and os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            self.retire()
+        return self.idle
+
+    def is_over(self) -> bool:
+        """Whether nothing of it is left."""
+        return self._ending is not None and self._ending.done()
+
+    async def ask(self, document: bytes) -> Ended:
+        """The answer to one call, as what a program that ran for this call alone printed."""
+        self._on_stderr()
+        self._complaint.clear()  # of an earlier call, perhaps of another session
+        self._decided.clear()
+        self.idle = False
+        self._unwritten = memoryview(document + b"\n")
+        self._write()
+        await self._decided.wait()
+        ended = _ended(bytes(self._printed), self._process.returncode, bytes(self._complaint))
+        self._printed.clear()
+        self.idle = not self._unwritten and self._process.returncode is None
+        return ended
+
+    def retire(self) -> "asyncio.Task[None]":
+        """Take it out of service; the task kills it and all it started."""
+        self.idle = False
+        if self._ending is None:
+            self._close_stdin()
+            for descriptor in (self._stdout, self._stderr, self._pidfd):
+                self._loop.remove_reader(descriptor)
+            os.close(self._pidfd)
+            self._decided.set()
+            self._over.set()
+            self._ending = self._loop.create_task(end_process(self._process))
+        return self._ending
+
+    async def end(self) -> None:
+        """Let it end by itself at the end of its input, within the grace; then kill it."""
+        self._close_stdin()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE):
+                    await self._over.wait()
+        finally:
+            ending = self.retire()
+        await ending
+
+    def _close_stdin(self) -> None:
+        stdin = self._process.stdin
+        if stdin and not stdin.closed:  # else its number may be another's
+            self._loop.remove_writer(stdin)
+            stdin.close()
+
+    # ---- what the loop sees
+
+    def _write(self) -> None:
+        try:
+            while self._unwritten:
+                self._unwritten = self._unwritten[os.write(self._stdin, self._unwritten) :]
+        except BlockingIOError:
+            self._loop.add_writer(self._stdin, self._write)
+            return
+        except OSError:  # it closed its stdin; its end, or the clock, decides the call
+            pass
+        self._loop.remove_writer(self._stdin)
+
+    def _on_stdout(self) -> None:
+        chunk = _read(self._stdout, _READ_SIZE)
+        if chunk is None:
+            return
+        if self.idle:  # it printed unasked, or will never print again
+            self.retire()
+        elif not chunk:
+            self._loop.remove_reader(self._stdout)
+        else:
+            self._printed += chunk
+            if b"\n" in chunk or len(self._printed) > MAX_STDOUT:
+                self._decided.set()
+
+    def _on_stderr(self, size: int = _READ_SIZE) -> None:
+        chunk = _read(self._stderr, size)
+        if chunk == b"":
+            self._loop.remove_reader(self._stderr)
+        self._complaint += chunk or b""
+        del self._complaint[:-MAX_STDERR]
+
+    def _on_exit(self) -> None:
+        # The group goes first: until the leader is reaped, its number cannot belong to another group.
+        kill_group(self._process)
+        self._process.wait()
+        self._printed += _read(self._stdout, _PIPE_SIZE) or b""
+        self._on_stderr(_PIPE_SIZE)
+        self.retire()
+
+
+def _ended(printed: bytes, exit_code: int | None, complaint: bytes) -> Ended:
+    """What decides a call: the exit code 2, else a line, else how the process ended. Raises HookError.
+
+    Without a line and without an exit code the runner was closed meanwhile.
+    """
+    line, newline, more = printed.partition(b"\n")
+    if exit_code == 2:
+        return Ended(exit_code, printed, complaint)
+    if more:
+        raise HookError("printed more than one line for one event; let it answer each with one line of JSON")
+    if len(line) > MAX_STDOUT:
+        raise HookError(f"printed more than {MAX_STDOUT} bytes")
+    if newline:
+        return Ended(0, line, b"")
+    if exit_code is None:
+        raise HookError("is closed")
+    if exit_code == 0:
+        raise HookError("ended without an answer; let it answer each line it reads with one line of JSON")
+    return Ended(exit_code, printed, complaint)
+
+
+def _descriptors(process: subprocess.Popen[bytes]) -> list[int]:
+    """Those of stdin, stdout and stderr."""
+    return [pipe.fileno() for pipe in (process.stdin, process.stdout, process.stderr) if pipe]
+
+
+def _read(descriptor: int, size: int) -> bytes | None:
+    """What there is to read, up to `size` bytes; empty at the end, None when there is nothing yet."""
+    try:
+        return os.read(descriptor, size)
+    except BlockingIOError:
+        return None

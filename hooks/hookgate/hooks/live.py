@@ -1,0 +1,141 @@
+"""Settings that change while calls run: the engine in force, and the ones still finishing their calls.
+
+A call leases the engine in force and keeps it to its end, so it runs under one revision of the settings,
+whatever is reloaded meanwhile. Settings that cannot be used are told, and the last good ones stay in force.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hookgate.hooks.engine import Engine
+from hookgate.hooks.errors import SettingsError
+from hookgate.hooks.health import Health
+from hookgate.hooks.scripts import fingerprint, scripts_of
+from hookgate.hooks.settings import Configuration, Place, load_places
+
+log = logging.getLogger("hookgate.hooks")
+
+MakeEngine = Callable[[Configuration, Health], Engine]
+# Some file systems tell of no change, so the files are looked at now and then all the same.
+_WATCHING: Any = {
+    "recursive": False,
+    "rust_timeout": 5_000,
+    "yield_on_timeout": True,
+    "ignore_permission_denied": True,
+}
+
+FindPlaces = Callable[[], Iterable[Place]]
+
+
+class LiveEngine:
+    """Keeps the engine in force up to date with its settings files."""
+
+    def __init__(self, find_places: FindPlaces, make_engine: MakeEngine) -> None:
+        """Raises SettingsError when the settings cannot be used from the start."""
+        self._find_places, self._make_engine = find_places, make_engine
+        self.health = Health()
+        self._leases: Counter[Engine] = Counter()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._seen = _contents(self._places())
+        self.current = self._load()
+        self._seen |= _contents(self._scripts(self.current))
+
+    @contextmanager
+    def lease(self) -> Iterator[Engine]:
+        """The engine in force, for the length of one call."""
+        engine = self.current
+        self._leases[engine] += 1
+        try:
+            yield engine
+        finally:
+            self._leases[engine] -= 1
+            if not self._leases[engine]:
+                del self._leases[engine]
+                self._retire(engine)
+
+    async def reload(self) -> bool:
+        """Read the settings again; whether another revision is in force. Never raises for bad settings."""
+        self._seen = await asyncio.to_thread(_contents, self._files())
+        try:
+            engine = await asyncio.to_thread(self._load)
+        except SettingsError as error:
+            log.error("the settings cannot be used, revision %s stays: %s", self.current.revision, error)
+            return False
+        if engine.revision == self.current.revision:
+            await engine.close()
+            return False
+        self._seen |= _contents(self._scripts(engine))
+        before, self.current = self.current, engine
+        self.health.keep(engine.configuration.hooks())
+        log.info("settings reloaded: revision %s, before %s", engine.revision, before.revision)
+        self._retire(before)
+        return True
+
+    async def watch(self) -> None:
+        """Reload whenever a file changes that the settings rest on; runs until it is cancelled."""
+        from watchfiles import awatch  # noqa: PLC0415  # only a program that watches needs it
+
+        while True:
+            if not await asyncio.to_thread(self._changed):
+                folders = {_existing(path.parent) for path in self._files()}
+                async for _ in awatch(*folders, **_WATCHING):
+                    if await asyncio.to_thread(self._changed):
+                        break
+            await self.reload()
+
+    async def close(self) -> None:
+        """End what the hooks keep, those of former revisions included."""
+        await asyncio.gather(self.current.close(), *self._closing)
+
+    def _load(self) -> Engine:
+        configuration = load_places(self._find_places())
+        return self._make_engine(replace(configuration, revision=_revision(configuration)), self.health)
+
+    def _changed(self) -> bool:
+        return _contents(self._files()) != self._seen
+
+    def _files(self) -> set[Path]:
+        return self._places() | self._scripts(self.current)
+
+    def _places(self) -> set[Path]:
+        return {place.path for place in self._find_places()}
+
+    @staticmethod
+    def _scripts(engine: Engine) -> set[Path]:
+        return {path for hook in engine.configuration.hooks() for path in scripts_of(hook)}
+
+    def _retire(self, engine: Engine) -> None:
+        """Close an engine that is no longer in force, once its last call is over."""
+        if engine is not self.current and engine not in self._leases:
+            task = asyncio.get_running_loop().create_task(engine.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+def _revision(configuration: Configuration) -> str:
+    """The settings' own revision and the scripts' content, as one."""
+    digest = hashlib.sha256(configuration.revision.encode())
+    for hook in configuration.hooks():
+        digest.update(fingerprint(hook).encode())
+    return digest.hexdigest()[:12]
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that is there: its appearance is seen there."""
+    return next(each for each in (folder, *folder.parents) if each.is_dir())
+
+
+def _contents(files: Iterable[Path]) -> dict[Path, bytes | None]:
+    contents: dict[Path, bytes | None] = dict.fromkeys(files)
+    for path in contents:
+        with contextlib.suppress(OSError):
+            contents[path] = path.read_bytes()
+    return contents

@@ -1,0 +1,120 @@
+"""One run of one hook: its time, its turn, its output cut down to what it changes."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from hookgate.hooks.document import Document
+from hookgate.hooks.errors import HookError
+from hookgate.hooks.events import Event
+from hookgate.hooks.kinds import Runner
+from hookgate.hooks.output import Output
+from hookgate.hooks.queueing import FairQueue
+from hookgate.hooks.settings import Hook
+from hookgate.translator import TranslatorError
+from hookgate.translator.fields import JsonObject
+
+Refusal = Callable[[Hook], str | None]
+"""Why a hook must not run, or None when it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Who asks: the base fields of every hook's input, and what `when` can tell apart.
+
+    `key` is a name for the caller's API key, never the key itself.
+    """
+
+    session_id: str
+    transcript_path: str = ""
+    client: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One run of one hook: the edits its input held, and what came of it. `seconds` includes its wait."""
+
+    hook: Hook
+    seen: tuple["Run", ...]
+    output: Output | None = None
+    edit: JsonObject = field(default_factory=dict)
+    error: str = ""
+    seconds: float = 0.0
+
+    @property
+    def observed(self) -> bool:
+        """Whether the run is for the record alone: nothing of it is applied."""
+        return self.hook.config.mode == "observe"
+
+    @property
+    def edits(self) -> bool:
+        """Whether later hooks see another input because of this run."""
+        return bool(self.edit) and not self.observed
+
+    def said(self) -> Output | None:
+        """What the hook would have done: its output; when it failed, what its `on_error` says."""
+        if not self.error:
+            return self.output
+        if self.hook.on_error == "deny":
+            return {"decision": "deny", "reason": f"The hook {self.hook.name!r} failed: {self.error}"}
+        return None
+
+
+_OVER = "the whole time of the event's hooks was over"
+
+
+class Running:
+    """Runs hooks by their runners, within an event's whole time and the bound on hooks at once."""
+
+    def __init__(self, runners: Mapping[Hook, Runner], queue: FairQueue, refusal: Refusal) -> None:
+        self._runners, self._queue, self._refusal = runners, queue, refusal
+
+    async def run(
+        self, hook: Hook, event: Event, seen: tuple[Run, ...], session: Session, deadline: float
+    ) -> Run:
+        """One run; whatever goes wrong with it stands in its `error`. `deadline` is in the loop's time."""
+        begin = time.monotonic()
+        run = Run(hook, seen)
+        try:
+            output = await self._in_time(hook, event, session, deadline)
+            specific = (output or {}).get("hookSpecificOutput") or {}
+            run = replace(run, output=output, edit=event.changed(specific, hook.config.view))
+        except HookError as error:
+            run = replace(run, error=str(error))
+        except TranslatorError as error:
+            run = replace(run, error=f"hookSpecificOutput.{error}")
+        return replace(run, seconds=time.monotonic() - begin)
+
+    async def _in_time(self, hook: Hook, event: Event, session: Session, deadline: float) -> Output | None:
+        if (reason := self._refusal(hook)) is not None:
+            raise HookError(reason)
+        now = asyncio.get_running_loop().time()
+        if now >= deadline:
+            raise HookError(_OVER)
+        if self._queue.open and now + hook.timeout <= deadline:
+            return await self._in_turn(hook, event, session)  # its own timeout is the tighter one
+        limit = asyncio.timeout_at(deadline)
+        try:
+            async with limit:
+                return await self._in_turn(hook, event, session)
+        except TimeoutError:
+            raise HookError(_OVER) from None
+
+    async def _in_turn(self, hook: Hook, event: Event, session: Session) -> Output | None:
+        async with self._queue.turn(session.session_id):
+            document = Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)})
+            return await self._runners[hook].run(event.name, session.session_id, document)
+
+
+def base_fields(hook: Hook, event: str, session: Session) -> JsonObject:
+    """The fields that every hook's input begins with."""
+    return {
+        "session_id": session.session_id,
+        "transcript_path": session.transcript_path,
+        "cwd": str(hook.root),
+        "hook_event_name": event,
+        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    }

@@ -1,0 +1,1 @@
+"""`hookgate hooks …`: see, switch, trust, try and move the hooks that are configured."""

@@ -1,0 +1,91 @@
+"""The gateway's hooks while it runs: loaded, trusted, watched, their health on record for others to see."""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from hookgate.hooks import Configuration, Engine
+from hookgate.hooks.health import Health
+from hookgate.hooks.kinds.making import make_runners
+from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.managing.edits import write_atomically
+from hookgate.hooks.running import Refusal
+from hookgate.hooks.trust import TrustStore
+from hookgate.proxy.sources import Sources
+
+_STATUS_FILE = "hooks-status.json"
+_STATUS_SECONDS = 2.0
+
+log = logging.getLogger("hookgate")
+
+
+def trusting(hook: object) -> None:
+    """The refusal of a gateway that was told to trust its project: none."""
+
+
+def load(sources: Sources, trust_project: bool) -> LiveEngine:
+    """The engine for the settings that `sources` name. Raises SettingsError."""
+    refusal: Refusal = trusting if trust_project else TrustStore(sources.state).refusal
+
+    def make(configuration: Configuration, health: Health) -> Engine:
+        runners = make_runners(configuration.hooks(), http_targets=configuration.http_targets)
+        return Engine(configuration, runners, refusal=refusal, health=health)
+
+    return LiveEngine(sources.places, make)
+
+
+@asynccontextmanager
+async def kept(live: LiveEngine, state: Path) -> AsyncIterator[None]:
+    """Keep settings up to date and health on record while the gateway runs; end what hooks keep after it."""
+    tasks = [asyncio.create_task(live.watch()), asyncio.create_task(_record(live, state / _STATUS_FILE))]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await live.close()
+
+
+async def _record(live: LiveEngine, path: Path) -> None:
+    """Write what has changed every few seconds, and once more at the end."""
+    written = None
+    try:
+        while True:
+            written = await asyncio.to_thread(_write, path, live, written)
+            await asyncio.sleep(_STATUS_SECONDS)
+    finally:
+        _write(path, live, written)
+
+
+def _write(path: Path, live: LiveEngine, before: str | None) -> str | None:
+    status = {
+        "revision": live.current.revision,
+        "hooks": [
+            {"event": event, "name": name, "target": target, **vars(record)}
+            for (event, name, target), record in live.health.hooks.items()
+        ],
+    }
+    text = json.dumps(status, indent=2, ensure_ascii=False) + "\n"
+    if text == before or (before is None and not live.health.hooks):
+        return before
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(path, text)
+    except OSError as error:
+        if before is None:
+            log.warning("the hooks' status cannot be kept: %s; name another folder with --state", error)
+    return text
+
+
+def read_status(state: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """The records that the last gateway with this state folder kept, by event, name and target."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        hooks = json.loads((state / _STATUS_FILE).read_text(encoding="utf-8"))["hooks"]
+        return {(hook["event"], hook["name"], hook["target"]): hook for hook in hooks}
+    return {}

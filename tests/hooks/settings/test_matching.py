@@ -1,0 +1,108 @@
+"""What a matcher and a `when` hold for."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgate.hooks.settings import EVENTS, KNOWN_TOOLS, Matcher, Subject, When
+from hookgate.hooks.settings.matching import TOOL_EVENTS, TRIGGER_EVENTS, holds
+
+NAMES = st.sampled_from([*KNOWN_TOOLS, "mcp_github_search", "rewrite_x", "x"])
+
+
+@pytest.mark.parametrize("pattern", [None, "", "*"])
+@pytest.mark.parametrize("event", EVENTS)
+def test_no_matcher_an_empty_one_and_a_star_match_everything(event: str, pattern: str | None) -> None:
+    assert Matcher(event, pattern).matches(Subject())
+    assert Matcher(event, pattern).matches(Subject(tools=("x",), trigger="startup"))
+
+
+@given(st.sampled_from(sorted(TOOL_EVENTS)), NAMES, NAMES)
+def test_a_plain_name_matches_only_the_tool_of_this_name(event: str, pattern: str, tool: str) -> None:
+    assert Matcher(event, pattern).matches(Subject(tools=(tool,))) == (pattern == tool)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("write_.*|replace", ["write_file", "write_todos", "replace"], ["rewrite_x", "read_file"]),
+        ("read_.*", ["read_file", "read_many_files"], ["read", "thread_x"]),
+        ("write_", [], ["write_file"]),
+        ("(?!read_).*", ["write_file"], ["read_file"]),
+    ],
+)
+def test_a_pattern_matches_whole_names(pattern: str, matching: list[str], others: list[str]) -> None:
+    matcher = Matcher("BeforeTool", pattern)
+    assert all(matcher.matches(Subject(tools=(tool,))) for tool in matching)
+    assert not any(matcher.matches(Subject(tools=(tool,))) for tool in others)
+
+
+@given(st.sampled_from(sorted(TRIGGER_EVENTS)), st.text(min_size=1), st.text())
+def test_a_trigger_is_matched_word_for_word(event: str, pattern: str, trigger: str) -> None:
+    if pattern != "*":
+        assert Matcher(event, pattern).matches(Subject(trigger=trigger)) == (pattern == trigger)
+
+
+@given(st.sampled_from(sorted(set(EVENTS) - TOOL_EVENTS - TRIGGER_EVENTS)), st.text())
+def test_model_and_agent_events_ignore_the_matcher(event: str, pattern: str) -> None:
+    assert Matcher(event, pattern).matches(Subject(model="m"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("write_", "write_.*"),
+        ("_file", ".*_file.*"),
+        ("write|read", "(write|read).*"),
+        ("mcp_.*", None),
+        ("edit_file", None),
+        ("read_file", None),
+        ("*", None),
+    ],
+)
+def test_a_pattern_that_is_only_a_part_of_tool_names_gets_the_one_probably_meant(
+    pattern: str, hint: str | None
+) -> None:
+    assert Matcher("BeforeTool", pattern).hint() == hint
+    if hint is not None:
+        assert any(re.fullmatch(hint, tool) for tool in KNOWN_TOOLS)
+
+
+# ---- when
+
+
+SUBJECT = Subject(
+    model="gemini-2.5-pro",
+    client="GeminiCLI",
+    key="0123456789ab",
+    session_id="team-a-7",
+    tools=("read_file",),
+)
+
+
+@pytest.mark.parametrize(
+    ("when", "expected"),
+    [
+        ({}, True),
+        ({"models": ["gemini-2.5-pro"]}, True),
+        ({"models": "gemini-*-pro"}, True),
+        ({"models": ["gemini-1*", "gemini-2.?-pro"]}, True),
+        ({"models": ["GEMINI-*"]}, False),
+        ({"models": []}, False),
+        ({"clients": ["GeminiCLI"], "sessions": ["team-a-*"]}, True),
+        ({"clients": ["GeminiCLI"], "sessions": ["team-b-*"]}, False),
+        ({"keys": ["0123456789ab"], "tools": ["write_*", "read_*"]}, True),
+        ({"tools": ["write_*"]}, False),
+    ],
+    ids=str,
+)
+def test_a_hook_runs_when_every_list_names_what_the_event_is_about(when: Any, expected: bool) -> None:
+    assert holds(When.model_validate(when), SUBJECT) is expected
+
+
+@pytest.mark.parametrize("field", list(When.model_fields))
+def test_what_is_not_known_is_named_by_no_list(field: str) -> None:
+    assert not holds(When.model_validate({field: ["*"]}), Subject())

@@ -1,0 +1,203 @@
+"""Settings that change while calls run: every call under one good revision, and none of them lost."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.hooks import SESSION, asking, command, one_group, runtime, write_file
+from support.programs import eventually
+
+from hookgate.hooks import Configuration, Engine, SettingsError
+from hookgate.hooks.health import Health
+from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.settings import Place
+
+COUNTING = """
+import itertools
+def act(event): return {{"decision": "deny", "reason": "{reason}"}}
+"""
+
+
+def make(configuration: Configuration, health: Health) -> Engine:
+    return Engine(configuration, health=health)
+
+
+def live(*paths: Path) -> LiveEngine:
+    return LiveEngine(lambda: [Place(path) for path in paths], make)
+
+
+def denying(folder: Path, reason: str) -> Path:
+    """Settings and a script whose denial tells which of their versions is in force."""
+    write_file(folder, COUNTING.format(reason=reason), "act.py")
+    config = {"type": "runtime", "action": "./act.py:act", "name": "guard", "description": reason}
+    return write_file(folder, one_group(config))
+
+
+@asynccontextmanager
+async def watched(engines: LiveEngine) -> AsyncIterator[None]:
+    task = asyncio.create_task(engines.watch())
+    await asyncio.sleep(0.5)  # it listens to the file system by now, rather than find the change at its start
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await engines.close()
+
+
+async def reason(engines: LiveEngine) -> str:
+    with engines.lease() as engine:
+        return (await engine.fire(asking("hi"), SESSION)).verdict.reason
+
+
+async def test_a_changed_file_is_in_force_without_a_restart(tmp_path: Path) -> None:
+    engines = live(denying(tmp_path, "one"))
+    async with watched(engines):
+        before = engines.current.revision
+        denying(tmp_path, "two")
+        await eventually(lambda: engines.current.revision != before)
+        assert await reason(engines) == "two"
+
+
+async def test_a_changed_script_is_another_revision(tmp_path: Path) -> None:
+    engines = live(denying(tmp_path, "one"))
+    async with watched(engines):
+        before = engines.current.revision
+        write_file(tmp_path, COUNTING.format(reason="two"), "act.py")
+        await eventually(lambda: engines.current.revision != before)
+        assert await reason(engines) == "two"
+
+
+async def test_a_file_that_appears_in_a_folder_that_appears_is_in_force(tmp_path: Path) -> None:
+    path = tmp_path / "project" / ".gemini" / "settings.json"
+    engines = LiveEngine(lambda: [Place(path, "user", required=False)], make)
+    async with watched(engines):
+        assert not engines.current.listens_to("BeforeModel")
+        write_file(path.parent, one_group(command("true")))
+        await eventually(lambda: engines.current.listens_to("BeforeModel"))
+
+
+@pytest.mark.parametrize("broken", ["{", '{"hooks": {"Never": []}}', None], ids=["json", "event", "gone"])
+async def test_settings_that_cannot_be_used_leave_the_last_good_ones_in_force(
+    broken: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = denying(tmp_path, "good")
+    engines = live(path)
+    revision = engines.current.revision
+    path.unlink() if broken is None else path.write_text(broken)
+    assert not await engines.reload()
+    assert engines.current.revision == revision
+    assert await reason(engines) == "good"
+    assert f"revision {revision} stays: {path}" in caplog.text
+    await engines.close()
+
+
+def test_settings_that_cannot_be_used_at_the_start_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError):
+        live(write_file(tmp_path, "{"))
+
+
+async def test_a_reload_that_changes_nothing_changes_nothing(tmp_path: Path) -> None:
+    engines = live(denying(tmp_path, "same"))
+    engine = engines.current
+    assert not await engines.reload()
+    assert engines.current is engine
+    await engines.close()
+
+
+async def test_a_call_keeps_its_revision_to_its_end(tmp_path: Path) -> None:
+    engines = live(denying(tmp_path, "one"))
+    with engines.lease() as engine:
+        denying(tmp_path, "two")
+        assert await engines.reload()
+        assert (await engine.fire(asking("hi"), SESSION)).verdict.reason == "one"
+        assert await reason(engines) == "two"
+    await engines.close()
+
+
+class Closing(Engine):
+    closed = False
+
+    async def close(self) -> None:
+        assert not self.closed
+        self.closed = True
+
+
+async def test_an_engine_is_closed_when_its_last_call_is_over_and_not_before(tmp_path: Path) -> None:
+    path = denying(tmp_path, "one")
+    engines = LiveEngine(lambda: [Place(path)], lambda configuration, _: Closing(configuration))
+    first: Any = engines.current
+    with engines.lease():
+        with engines.lease():
+            denying(tmp_path, "two")
+            await engines.reload()
+        await asyncio.sleep(0)
+        assert not first.closed
+    await asyncio.sleep(0)
+    assert first.closed
+    current: Any = engines.current
+    assert not current.closed
+    await engines.close()
+    assert current.closed
+
+
+async def test_a_reload_forgets_the_record_of_hooks_that_are_gone_and_keeps_the_others(
+    tmp_path: Path,
+) -> None:
+    stays, goes = command("true", name="stays"), command("true", name="goes")
+    engines = live(write_file(tmp_path, one_group(stays, goes)))
+    with engines.lease() as engine:
+        await engine.fire(asking("hi"), SESSION)
+    write_file(tmp_path, one_group(stays))
+    await engines.reload()
+    assert {name: status.runs for (_, name, _), status in engines.health.hooks.items()} == {"stays": 1}
+    await engines.close()
+
+
+async def test_through_a_thousand_reloads_under_load_every_call_names_one_good_revision(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "hookgate.hooks")
+    path = tmp_path / "settings.json"
+    action = runtime(lambda _: {"reason": "named"}).config.model_dump()["action"]
+
+    def settings(number: int) -> str:
+        hook = {"type": "runtime", "action": action, "name": "h", "description": str(number)}
+        return json.dumps(one_group(hook))
+
+    path.write_text(settings(0))
+    engines, stop = live(path), asyncio.Event()
+    good, named = {engines.current.revision}, 0
+
+    async def load() -> None:
+        nonlocal named
+        while not stop.is_set():
+            with engines.lease() as engine:
+                revisions = {engine.revision}
+                for _ in range(2):
+                    outcome = await engine.fire(asking("hi"), SESSION)
+                    revisions.add(outcome.revision)
+                    assert outcome.verdict.reason == "named"
+                    await asyncio.sleep(0)
+            assert len(revisions) == 1
+            assert revisions <= good
+            named += 1
+
+    callers = [asyncio.create_task(load()) for _ in range(4)]
+    for number in range(1, 1001):
+        path.write_text("{" if number % 10 == 0 else settings(number))
+        reloading = asyncio.create_task(engines.reload())
+        while not reloading.done():
+            await asyncio.sleep(0)
+            good.add(engines.current.revision)
+        assert reloading.result() == (number % 10 != 0)
+    stop.set()
+    await asyncio.gather(*callers)
+    await engines.close()
+    assert named > 1000
+    assert len(good) == 901

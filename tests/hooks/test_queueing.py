@@ -1,0 +1,90 @@
+"""Hooks at once: never more than the bound, none forgotten, and no session before its turn."""
+
+import asyncio
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgate.hooks.queueing import FairQueue
+
+
+async def served(limit: int, sessions: Sequence[str], cancelled: frozenset[int] = frozenset()) -> list[int]:
+    """The order in which callers of these sessions are served, all of them waiting behind a full queue."""
+    queue, order, free = FairQueue(limit), [], asyncio.Event()
+    at_once = 0
+
+    async def call(number: int, session: str) -> None:
+        nonlocal at_once
+        async with queue.turn(session):
+            at_once += 1
+            assert at_once <= limit
+            order.append(number)
+            await free.wait()
+            await asyncio.sleep(0)
+            at_once -= 1
+
+    blockers = [asyncio.create_task(call(-1, "blocker")) for _ in range(limit)]
+    await asyncio.sleep(0)
+    assert not queue.open
+    tasks = [asyncio.create_task(call(number, session)) for number, session in enumerate(sessions)]
+    await asyncio.sleep(0)
+    for number in cancelled:
+        tasks[number].cancel()
+    await asyncio.sleep(0)
+    free.set()
+    await asyncio.gather(*blockers, *tasks, return_exceptions=True)
+    assert queue.open
+    return [number for number in order if number >= 0]
+
+
+SESSIONS = st.lists(st.sampled_from("abc"), max_size=12)
+
+
+@given(st.integers(1, 4), SESSIONS)
+def test_everyone_is_served_and_each_session_in_its_own_order(limit: int, sessions: list[str]) -> None:
+    order = asyncio.run(served(limit, sessions))
+    assert sorted(order) == list(range(len(sessions)))
+    for session in set(sessions):
+        own = [number for number in order if sessions[number] == session]
+        assert own == sorted(own)
+
+
+@given(st.integers(1, 30), st.integers(1, 5))
+def test_a_session_with_many_hooks_waiting_keeps_no_other_waiting_longer_than_one_of_them(
+    storm: int, others: int
+) -> None:
+    sessions = ["storm"] * storm + [f"other {n}" for n in range(others)]
+    order = asyncio.run(served(1, sessions))
+    assert all(order.index(storm + n) <= others for n in range(others))
+
+
+@given(st.integers(1, 3), SESSIONS, st.data())
+def test_whoever_gives_up_takes_nobody_s_turn_along(
+    limit: int, sessions: list[str], data: st.DataObject
+) -> None:
+    gone = frozenset(n for n in range(len(sessions)) if data.draw(st.booleans()))
+    order = asyncio.run(served(limit, sessions, gone))
+    assert sorted(order) == [n for n in range(len(sessions)) if n not in gone]
+
+
+async def test_a_turn_that_comes_as_its_caller_gives_up_is_passed_on() -> None:
+    queue, leave = FairQueue(1), asyncio.Event()
+
+    async def hold() -> None:
+        async with queue.turn("first"):
+            await leave.wait()
+
+    async def want(session: str) -> str:
+        async with queue.turn(session):
+            return session
+
+    holder = asyncio.create_task(hold())
+    await asyncio.sleep(0)
+    second, third = (asyncio.create_task(want(session)) for session in ("second", "third"))
+    await asyncio.sleep(0)
+    leave.set()
+    await holder  # its turn goes to the second, which is cancelled before it runs
+    second.cancel()
+    assert await asyncio.wait_for(third, 1) == "third"
+    assert queue.open

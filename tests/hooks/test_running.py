@@ -1,0 +1,220 @@
+"""How hooks run together: the time of a whole event, observing, targeting, failing, keeping a record."""
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.hooks import SESSION, asking, editing, engine, parallel, rewriting, sequential, texts_of
+
+from hookgate.hooks import BeforeTool, BeforeToolSelection, Configuration, Engine, Session
+from hookgate.hooks.settings import Group, Limits
+
+DENIAL = {"decision": "deny", "reason": "not here"}
+
+
+def limited(*groups: Group, event: str = "BeforeModel", **limits: Any) -> Engine:
+    return Engine(Configuration({event: groups}, Limits(**limits)))
+
+
+# ---- the whole time of an event
+
+
+async def hang(_: Any) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("on_error", ["allow", "deny"])
+async def test_an_event_s_whole_time_ends_hooks_whose_own_time_is_longer(on_error: str) -> None:
+    begin = time.monotonic()
+    outcome = await limited(parallel(hang, on_error=on_error), deadline=0.05).fire(asking("hi"), SESSION)
+    assert time.monotonic() - begin < 2
+    assert [run.error for run in outcome.runs] == ["the whole time of the event's hooks was over"]
+    assert outcome.verdict.denied == (on_error == "deny")
+
+
+async def test_a_hook_that_never_gets_its_turn_fails_when_the_time_is_over() -> None:
+    outcome = await limited(parallel(hang, hang), deadline=0.05, concurrency=1).fire(asking("hi"), SESSION)
+    assert [bool(run.error) for run in outcome.runs] == [True, True]
+
+
+async def test_what_is_left_of_the_time_is_what_a_sequel_has() -> None:
+    seen: list[str] = []
+    groups = sequential(hang, lambda event: seen.append(event["hook_event_name"]))
+    outcome = await limited(groups, deadline=0.05).fire(asking("hi"), SESSION)
+    assert [run.error for run in outcome.runs] == ["the whole time of the event's hooks was over"] * 2
+    assert not seen
+
+
+async def test_no_more_hooks_run_at_once_than_allowed() -> None:
+    now = most = 0
+
+    async def count(_: Any) -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.001)
+        now -= 1
+
+    busy = limited(parallel(*[count] * 20), concurrency=3)
+    await asyncio.gather(*(busy.fire(asking("hi"), Session(f"s-{n}")) for n in range(5)))
+    assert most == 3
+
+
+# ---- mode "observe"
+
+
+async def test_what_a_hook_in_observe_mode_says_is_recorded_and_not_applied(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def rewrite(event: Any) -> Any:
+        return {**rewriting(str.upper, event), **DENIAL}
+
+    caplog.set_level(logging.INFO)
+    event = asking("hello")
+    outcome = await engine(parallel(rewrite, mode="observe")).fire(event, SESSION)
+    assert outcome.event is event
+    assert not outcome.verdict.denied
+    [run] = outcome.runs
+    assert (run.observed, run.output and run.output["decision"], list(run.edit)) == (
+        True,
+        "deny",
+        ["messages"],
+    )
+    assert "BeforeModel hook 'rewrite' would have denied a call" in caplog.text
+
+
+async def test_an_observing_hook_sees_what_it_would_see_and_hides_nothing_from_later_ones() -> None:
+    seen: list[list[str]] = []
+
+    def note(event: Any) -> Any:
+        seen.append([message["content"] for message in event["llm_request"]["messages"]])
+        return rewriting(lambda text: text + " observed", event)
+
+    groups = [parallel(lambda e: rewriting(str.upper, e)), parallel(note, mode="observe"), parallel(note)]
+    outcome = await engine(*groups).fire(asking("hi"), SESSION)
+    assert texts_of(outcome.event) == ["HI observed"]
+    assert seen[-2:] == [["HI"], ["HI"]]
+
+
+async def test_an_observing_hook_that_fails_denies_nothing() -> None:
+    outcome = await engine(parallel(lambda _: 1 / 0, mode="observe", on_error="deny")).fire(
+        asking("hi"), SESSION
+    )
+    assert outcome.runs[0].error
+    assert outcome.verdict.decision == "allow"
+
+
+# ---- when
+
+
+async def test_a_hook_for_one_model_client_or_key_leaves_the_others_alone() -> None:
+    strict = engine(
+        parallel(lambda _: DENIAL, when={"models": ["*-pro"], "clients": ["GeminiCLI"], "keys": ["k"]})
+    )
+    pro = replace(asking("hi"), model="gemini-2.5-pro")
+    known = Session("s", client="GeminiCLI", key="k")
+    assert (await strict.fire(pro, known)).verdict.denied
+    assert not (await strict.fire(asking("hi"), known)).verdict.denied
+    assert not (await strict.fire(pro, replace(known, client="curl"))).verdict.denied
+    assert not (await strict.fire(pro, replace(known, key=""))).verdict.denied
+
+
+async def test_a_model_hook_may_be_for_requests_that_declare_a_tool() -> None:
+    guard = engine(parallel(lambda _: DENIAL, when={"tools": "run_*"}))
+    body = {"contents": [], "tools": [{"functionDeclarations": [{"name": "run_shell_command"}]}]}
+    assert (await guard.fire(replace(asking("hi"), body=body), SESSION)).verdict.denied
+    assert not (await guard.fire(asking("hi"), SESSION)).verdict.denied
+
+
+# ---- tool selections that no other hook may widen
+
+
+def selecting(*names: str, mode: str = "ANY") -> Any:
+    return {"hookSpecificOutput": {"toolConfig": {"mode": mode, "allowedFunctionNames": list(names)}}}
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (selecting("a", "b"), {"mode": "ANY", "allowedFunctionNames": ["b"]}),
+        (selecting("a"), {"mode": "NONE", "allowedFunctionNames": []}),
+        (selecting(mode="NONE"), {"mode": "NONE", "allowedFunctionNames": []}),
+        (None, {"mode": "ANY", "allowedFunctionNames": ["b", "c"]}),
+    ],
+    ids=["both", "nothing in common", "none", "no opinion"],
+)
+async def test_an_intersecting_hook_s_limit_holds_wherever_it_stands(
+    limit: Any, expected: Any, last: bool
+) -> None:
+    groups = [parallel(lambda _: limit, merge="intersect"), parallel(lambda _: selecting("b", "c"))]
+    select = engine(*(groups[::-1] if last else groups), event="BeforeToolSelection")
+    outcome = await select.fire(BeforeToolSelection("m", {"contents": []}), SESSION)
+    assert outcome.verdict.tool_config == expected
+
+
+# ---- the record
+
+
+async def test_a_failing_hook_shows_as_degraded_until_it_runs_well() -> None:
+    fails = [True, False]
+
+    def act(_: Any) -> Any:
+        if fails.pop(0):
+            raise ValueError("no")
+        return DENIAL
+
+    judge = engine(parallel(act))
+    [hook] = judge.configuration.hooks()
+    assert judge.health.of(hook).runs == 0
+    await judge.fire(asking("hi"), SESSION)
+    assert judge.health.degraded == ["act"]
+    await judge.fire(asking("hi"), SESSION)
+    status = judge.health.of(hook)
+    assert judge.health.degraded == []
+    assert (status.runs, status.failures, status.denials, status.said) == (2, 1, 1, "deny")
+
+
+async def test_the_record_tells_what_was_done_and_nothing_of_what_was_said() -> None:
+    judge = engine(parallel(lambda e: {**rewriting(str.upper, e), "reason": "a secret"}))
+    await judge.fire(asking("another secret"), SESSION)
+    [status] = judge.health.hooks.values()
+    assert status.said == "edits messages"
+
+
+# ---- hooks that rewrite the same text
+
+
+def redactor(secret: str) -> Any:
+    async def redact(event: Any) -> Any:
+        await asyncio.sleep(0)
+        messages = event["llm_request"]["messages"]
+        return editing(messages=[{**m, "content": m["content"].replace(secret, "***")} for m in messages])
+
+    return redact
+
+
+async def test_of_two_redactors_side_by_side_neither_undoes_the_other_in_a_thousand_runs() -> None:
+    both = engine(parallel(redactor("alpha"), redactor("beta")))
+    outcomes = await asyncio.gather(
+        *(both.fire(asking(f"{n} alpha and beta"), Session(f"s-{n}")) for n in range(1000))
+    )
+    assert [texts_of(outcome.event) for outcome in outcomes] == [[f"{n} *** and ***"] for n in range(1000)]
+
+
+# ---- tool arguments
+
+
+async def test_arguments_edited_by_several_hooks_lie_over_one_another() -> None:
+    def add(event: Any) -> Any:
+        return {"hookSpecificOutput": {"tool_input": {"seen": sorted(event["tool_input"]), "a": 2}}}
+
+    def rename(_: Any) -> Any:
+        return {"hookSpecificOutput": {"tool_args": {"b": 3}}}
+
+    judge = engine(parallel(rename, add), event="BeforeTool")
+    outcome = await judge.fire(BeforeTool("t", {"a": 1}), SESSION)
+    assert outcome.event.tool_input == {"a": 2, "b": 3, "seen": ["a", "b"]}

@@ -1,0 +1,142 @@
+"""Trust: what comes with a project runs once its user has seen it, and only as it was then."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.hooks import SESSION, asking, command, one_group, write_file
+
+from hookgate.hooks import Engine, SettingsError
+from hookgate.hooks.scripts import fingerprint, scripts_of
+from hookgate.hooks.settings import Hook, Layer, Place, load_places
+from hookgate.hooks.trust import TrustStore
+
+DENY = "#!/bin/sh\necho no >&2; exit 2\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    write_file(folder, DENY, "hooks/guard.sh").chmod(0o755)
+    write_file(folder, "def act(event): return {'decision': 'deny'}", "act.py")
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TrustStore:
+    return TrustStore(tmp_path / "state")
+
+
+def hooks_of(project: Path, *configs: Any, layer: Layer = "project") -> list[Hook]:
+    path = write_file(project, one_group(*configs), ".gemini/settings.json")
+    return load_places([Place(path, layer)]).hooks()
+
+
+@pytest.mark.parametrize("layer", ["policy", "explicit", "user", "system", "extensions"])
+def test_only_a_project_s_hooks_need_trust(project: Path, store: TrustStore, layer: Layer) -> None:
+    [hook] = hooks_of(project, command("hooks/guard.sh"), layer=layer)
+    assert store.trusts(hook)
+
+
+def test_a_new_hook_is_not_trusted_and_the_refusal_tells_what_to_do(project: Path, store: TrustStore) -> None:
+    [hook] = hooks_of(project, command("hooks/guard.sh"))
+    assert f"hookgate hooks trust --project {project}" in str(store.refusal(hook))
+
+
+def test_trust_lasts_over_restarts(project: Path, store: TrustStore, tmp_path: Path) -> None:
+    hooks = hooks_of(project, command("hooks/guard.sh"))
+    assert store.trust(hooks) == hooks
+    assert store.trust(hooks) == []
+    [again] = hooks_of(project, command("hooks/guard.sh"))
+    assert TrustStore(tmp_path / "state").refusal(again) is None
+
+
+CHANGES: dict[str, Any] = {
+    "name": command("hooks/guard.sh", name="other"),
+    "command": command("hooks/guard.sh --quiet", name="guard"),
+    "variables": command("hooks/guard.sh", name="guard", env={"A": "b"}),
+    "kind": command("hooks/guard.sh", name="guard", persistent=True),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_to_the_hook_ends_the_trust(project: Path, store: TrustStore, change: str) -> None:
+    store.trust(hooks_of(project, command("hooks/guard.sh", name="guard")))
+    [changed] = hooks_of(project, CHANGES[change])
+    assert not store.trusts(changed)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        command("hooks/guard.sh", name="guard"),
+        command("$GEMINI_PROJECT_DIR/hooks/guard.sh", name="guard"),
+        command('cat - | "${CLAUDE_PROJECT_DIR}/hooks/guard.sh" && true', name="guard"),
+        command(["hooks/guard.sh"], name="guard"),
+        {"type": "runtime", "action": "./act.py:act", "name": "guard"},
+    ],
+    ids=lambda config: str(config.get("command", config.get("action"))),
+)
+def test_a_change_to_the_script_ends_the_trust_at_once(project: Path, store: TrustStore, config: Any) -> None:
+    [hook] = hooks_of(project, config)
+    store.trust([hook])
+    assert store.trusts(hook)
+    [script] = scripts_of(hook)
+    script.write_text(script.read_text() + "\n# changed")
+    assert not store.trusts(hook)
+
+
+def test_trust_in_one_project_is_none_in_another(project: Path, store: TrustStore, tmp_path: Path) -> None:
+    store.trust(hooks_of(project, command("true")))
+    [elsewhere] = hooks_of(tmp_path / "other", command("true"))
+    assert not store.trusts(elsewhere)
+
+
+def test_the_machine_s_programs_are_no_part_of_a_hook(project: Path) -> None:
+    [hook] = hooks_of(project, command("/usr/bin/env sh hooks/guard.sh"))
+    assert scripts_of(hook) == (project / "hooks/guard.sh",)
+
+
+def test_a_command_line_with_an_open_quote_has_a_fingerprint_as_well(project: Path) -> None:
+    [hook] = hooks_of(project, command("echo 'open hooks/guard.sh"))
+    assert scripts_of(hook) == (project / "hooks/guard.sh",)
+    assert fingerprint(hook) == fingerprint(hook)
+
+
+@pytest.mark.parametrize(("on_error", "denied"), [("allow", False), ("deny", True)])
+async def test_an_untrusted_hook_does_not_run_and_its_on_error_decides(
+    project: Path, store: TrustStore, on_error: str, denied: bool
+) -> None:
+    path = write_file(project, one_group(command("touch ran", on_error=on_error)), ".gemini/settings.json")
+    engine = Engine(load_places([Place(path, "project")]), refusal=store.refusal)
+    outcome = await engine.fire(asking("hi"), SESSION)
+    assert "is not trusted" in outcome.runs[0].error
+    assert outcome.verdict.denied == denied
+    assert not (project / "ran").exists()
+
+
+async def test_a_script_that_changes_while_hooks_run_is_not_run(project: Path, store: TrustStore) -> None:
+    hooks = hooks_of(project, command("hooks/guard.sh"))
+    store.trust(hooks)
+    path = project / ".gemini/settings.json"
+    engine = Engine(load_places([Place(path, "project")]), refusal=store.refusal)
+    assert (await engine.fire(asking("hi"), SESSION)).verdict.denied
+    (project / "hooks/guard.sh").write_text("#!/bin/sh\ntouch ran\n")
+    outcome = await engine.fire(asking("hi"), SESSION)
+    assert "is not trusted" in outcome.runs[0].error
+    assert not (project / "ran").exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"project": 1}'])
+def test_a_broken_store_is_told_rather_than_forgotten(tmp_path: Path, content: str) -> None:
+    write_file(tmp_path, content, "trusted_hooks.json")
+    with pytest.raises(SettingsError, match=r"trusted_hooks\.json: .*repair or remove it"):
+        TrustStore(tmp_path)
+
+
+def test_the_store_tells_a_reader_what_was_trusted_and_when(project: Path, store: TrustStore) -> None:
+    store.trust(hooks_of(project, command("hooks/guard.sh", name="guard")))
+    [path] = (project.parent / "state").iterdir()
+    [entry] = json.loads(path.read_text())[str(project)].values()
+    assert (entry["name"], entry["runs"], entry["trusted"][:2]) == ("guard", "hooks/guard.sh", "20")
