@@ -37,11 +37,11 @@ class Household:
 
         Returns those to wait for and look again. Empty means that there is none left.
         """
-        found = {
-            pid for pid in _children() - self.own_children - self.living.keys() if self._strange(pid, own)
-        }
-        for pid in found:
-            self._kill(pid)
+        found = set()
+        for pid in sorted(_children() - self.own_children - self.living.keys(), reverse=True):
+            if self._strange(pid, own):  # the newest first: they may be about to start others
+                self._kill(pid)
+                found.add(pid)
         return found - self.given_up
 
     def _strange(self, pid: int, own: Kin) -> bool:
