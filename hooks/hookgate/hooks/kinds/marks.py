@@ -14,6 +14,7 @@ MARK = "HOOKGATE_RUN"
 """The environment variable that holds the mark."""
 
 _STARTS_PER_SECOND = 100_000  # more than a machine manages
+_LOOKS = 10  # where others start processes all the time
 _READ_SIZE = 1024 * 1024
 
 
@@ -32,14 +33,32 @@ def carries(pid: int, marks: Iterable[str]) -> bool:
 
 
 def carriers(leader: int, kin: Kin) -> set[int]:
-    """The processes that carry the mark of a program whose first process was the leader."""
-    wrapped = leader + (time.monotonic() - kin.begin) * _STARTS_PER_SECOND >= _pid_max()
-    if not wrapped and _last_pid() == leader:
-        return set()
-    # Numbers are given in rising order until they begin anew. To look at all of them is for programs that
-    # ran long enough for that, and those can afford it.
+    """The processes that carry the mark of a program whose first process was the leader.
+
+    A look that finds none is sure when no process was started meanwhile: one of a chain of forks may end
+    before its turn, and leave a child that was not there to be listed.
+    """
+    for _ in range(_LOOKS):
+        last = _last_pid()
+        if last == leader and not _began_anew(leader, kin):
+            return set()
+        found = {pid for pid in _younger(leader, kin) if carries(pid, [kin.mark])}
+        if found or _last_pid() == last:
+            return found
+    return set()
+
+
+def _younger(leader: int, kin: Kin) -> list[int]:
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return {pid for pid in pids if (wrapped or pid > leader) and carries(pid, [kin.mark])}
+    return pids if _began_anew(leader, kin) else [pid for pid in pids if pid > leader]
+
+
+def _began_anew(leader: int, kin: Kin) -> bool:
+    """Whether numbers, which are given in rising order, may have begun anew since the program's start.
+
+    That takes time: to look at all processes is for programs that ran long, and those can afford it.
+    """
+    return leader + (time.monotonic() - kin.begin) * _STARTS_PER_SECOND >= _pid_max()
 
 
 def kill_carrier(pid: int, kin: Kin) -> None:

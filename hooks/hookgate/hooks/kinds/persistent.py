@@ -7,8 +7,11 @@ is too late, or is left in the middle of a call.
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import subprocess
+import sys
+import termios
 from dataclasses import replace
 
 from hookgate.hooks.document import Document
@@ -54,15 +57,14 @@ class PersistentRunner:
     async def _ask(self, document: bytes) -> Ended:
         if self._closed:
             raise HookError("is closed")
-        worker = next((worker for worker in self._workers if worker.is_ready()), None)
-        if worker is None:
-            worker = await _started(_program(self._hook, self._config))
-            self._workers = [worker, *(each for each in self._workers if not each.is_over())]
-        try:
-            return await worker.ask(document)
-        finally:
-            if not worker.idle:
-                worker.retire()  # not awaited: what decided the call must not wait for it, nor time out
+        kept = next((worker for worker in self._workers if worker.is_ready()), None)
+        ended = await kept.ask(document) if kept else None
+        return ended or await (await self._start()).ask(document)
+
+    async def _start(self) -> "_Worker":
+        worker = await _started(_program(self._hook, self._config))
+        self._workers = [worker, *(each for each in self._workers if not each.is_over())]
+        return worker
 
 
 def _program(hook: Hook, config: CommandConfig) -> Program:
@@ -92,7 +94,10 @@ class _Worker:
         self._process, self._pidfd = process, pidfd
         self._stdin, self._stdout, self._stderr = _descriptors(process)
         self._printed, self._complaint = bytearray(), bytearray()
-        self._unwritten = memoryview(b"")
+        self._unwritten, self._written = memoryview(b""), 0
+        self._served = False
+        self._unread = False
+        """Whether it has ended without reading anything of its last call."""
         self._decided = asyncio.Event()
         self._over = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
@@ -114,19 +119,28 @@ class _Worker:
         """Whether nothing of it is left."""
         return self._ending is not None and self._ending.done()
 
-    async def ask(self, document: bytes) -> Ended:
-        """The answer to one call, as what a program that ran for this call alone printed."""
+    async def ask(self, document: bytes) -> Ended | None:
+        """The answer to one call, as what a program that ran for this call alone printed.
+
+        None when a process that had served before was about to end, and read nothing of the call.
+        """
         self._on_stderr()
         self._complaint.clear()  # of an earlier call, perhaps of another session
         self._decided.clear()
         self.idle = False
-        self._unwritten = memoryview(document + b"\n")
-        self._write()
-        await self._decided.wait()
-        ended = _ended(bytes(self._printed), self._process.returncode, bytes(self._complaint))
-        self._printed.clear()
-        self.idle = not self._unwritten and self._process.returncode is None
-        return ended
+        self._unwritten, self._written = memoryview(document + b"\n"), 0
+        try:
+            self._write()
+            await self._decided.wait()
+            if self._served and self._unread:
+                return None
+            ended = _ended(bytes(self._printed), self._process.returncode, bytes(self._complaint))
+            self._printed.clear()
+            self.idle = self._served = not self._unwritten and self._process.returncode is None
+            return ended
+        finally:
+            if not self.idle:
+                self.retire()  # not awaited: what decided the call must not wait for it, nor time out
 
     def retire(self) -> "asyncio.Task[None]":
         """Take it out of service; the task kills it and all it started."""
@@ -153,17 +167,17 @@ class _Worker:
         await ending
 
     def _close_stdin(self) -> None:
-        stdin = self._process.stdin
-        if stdin and not stdin.closed:  # else its number may be another's
-            self._loop.remove_writer(stdin)
-            stdin.close()
+        if not self._is_closing():  # else its number may be another's
+            self._loop.remove_writer(self._stdin)
+            self._process.stdin.close()
 
     # ---- what the loop sees
 
     def _write(self) -> None:
         try:
             while self._unwritten:
-                self._unwritten = self._unwritten[os.write(self._stdin, self._unwritten) :]
+                written = os.write(self._stdin, self._unwritten)
+                self._unwritten, self._written = self._unwritten[written:], self._written + written
         except BlockingIOError:
             self._loop.add_writer(self._stdin, self._write)
             return
@@ -195,6 +209,7 @@ class _Worker:
         # The group goes first: until the leader is reaped, its number cannot belong to another group.
         kill_group(self._process)
         self._process.wait()
+        self._unread = not self._is_closing() and _waiting(self._stdin) >= self._written
         self._printed += _read(self._stdout, _PIPE_SIZE) or b""
         self._on_stderr(_PIPE_SIZE)
         self.retire()

@@ -1,9 +1,9 @@
 """`hooks enable | disable | enable-all | disable-all`, written into the settings of the user."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from hookgate.hooks.managing.edits import with_disabled, with_switch, write_atomically
+from hookgate.hooks.managing.edits import rewrite, with_disabled, with_switch
 from hookgate.hooks.settings import read_places
 from hookgate.proxy.managing.loading import read_hooks
 from hookgate.proxy.sources import Sources
@@ -17,7 +17,7 @@ def switch(sources: Sources, names: Sequence[str], on: bool) -> int:
         if above and not on:
             print(f"{name!r} also stands in the policy {above[0].source}, which nobody below can switch off.")
     path = _user_settings()
-    _change(path, lambda text: with_disabled(text, list(names), disabled=not on))
+    rewrite(path, lambda text: with_disabled(text, names, disabled=not on))
     still = {hook.name for hook in read_places(sources.places()).off} & set(names)
     for name in names:
         print(f"{name!r} is {'on' if on else 'off'}: {path}")
@@ -29,16 +29,10 @@ def switch(sources: Sources, names: Sequence[str], on: bool) -> int:
 def switch_all(on: bool) -> int:
     """Switch the user's hooks on or off as a whole."""
     path = _user_settings()
-    _change(path, lambda text: with_switch(text, on))
+    rewrite(path, lambda text: with_switch(text, on))
     print(f"Hooks are {'on' if on else 'off'}: {path}")
     return 0
 
 
 def _user_settings() -> Path:
     return Path.home() / ".gemini" / "settings.json"
-
-
-def _change(path: Path, edit: Callable[[str], str]) -> None:
-    text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, edit(text))

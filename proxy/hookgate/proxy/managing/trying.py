@@ -82,10 +82,10 @@ def _print_outcome(decision: str, stop: bool, reason: str) -> None:
 
 
 def _difference(before: Event, after: Event) -> str:
-    lines = (
+    old, new = (
         json.dumps(_plain(event), indent=2, ensure_ascii=False).splitlines() for event in (before, after)
     )
-    return "\n".join(difflib.unified_diff(*lines, "before", "after", lineterm=""))
+    return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm=""))
 
 
 def _plain(event: Event) -> Any:
