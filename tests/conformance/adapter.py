@@ -4,6 +4,7 @@ import asyncio
 import copy
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -82,7 +83,8 @@ def run_command(event: str, hook_config: Json, input: Json) -> Json:  # noqa: A0
 
 
 def aggregate(event: str, outputs: list[Json]) -> Json | None:
-    return merged_output(event, [output for output in map(_read, outputs) if output is not None])
+    said = map(partial(_read, event), outputs)
+    return merged_output(event, [output for output in said if output is not None])
 
 
 def plan(event: str, settings_layers: list[Json], context: Json | None) -> list[Json]:
@@ -134,14 +136,14 @@ def hook_input(event: str, data: Json, base: Json) -> Json:
 
 
 def effects(event: str, outputs: list[Json]) -> Json:
-    verdict = merge(event, [output for output in map(_read, outputs) if output is not None])
+    verdict = merge(event, [output for output in map(partial(_read, event), outputs) if output is not None])
     effect = {"stop": verdict.stop, "block": verdict.denied, "synthetic": verdict.synthetic}
     return {**effect, "reason": verdict.reason}
 
 
-def _read(output: Json) -> Json | None:
+def _read(event: str, output: Json) -> Json | None:
     """The output of a hook; one with a key of the wrong type is a hook error and says nothing."""
     try:
-        return read_output(copy.deepcopy(output))
+        return read_output(copy.deepcopy(output), event)
     except HookError:
         return None

@@ -67,8 +67,8 @@ def commented(value: Any, layout: Layout) -> Written:
         piece = layout[turn % len(layout)]
         turn += 1
         if "#" in piece:
-            written.comments.append(f"c{turn}c")
-        written.text += piece.replace("#", f"c{turn}c")
+            written.comments.append(f"comment~{turn}~")
+        written.text += piece.replace("#", f"comment~{turn}~")
 
     _write(value, (), written, gap)
     gap()

@@ -1,6 +1,8 @@
 """Single hooks of every kind, run as the engine runs them, and services for http hooks to ask."""
 
 import asyncio
+import re
+import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +17,11 @@ from hookgate.hooks.settings import AnyConfig, Hook
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+KEY = {"messages": [{"role": "user", "content": "-----BEGIN PRIVATE KEY-----"}]}
+GREETING = {"messages": [{"role": "user", "content": "hi"}]}
+KEPT_HERE = {"decision": "deny", "reason": "private keys stay here"}
+"""What the documented examples say to a request with a KEY; to a GREETING they say nothing."""
 
 
 def hook_of(config: AnyConfig, root: Path = Path("/"), name: str = "guard") -> Hook:
@@ -82,3 +89,11 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
 
 def response(body: bytes, status: str = "200 OK") -> bytes:
     return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status.encode(), len(body), body)
+
+
+def documented(name: str) -> str:
+    """The example of docs/hook-kinds.md that carries this name in its first lines."""
+    page = (Path(__file__).parents[2] / "docs" / "hook-kinds.md").read_text()
+    blocks = re.findall(r"(?:^(?: {4}.*)?\n)+", page, re.MULTILINE)
+    [found] = [block for block in blocks if re.search(rf"^ {{4}}(?:#|//) {re.escape(name)}$", block, re.M)]
+    return textwrap.dedent(found).strip() + "\n"

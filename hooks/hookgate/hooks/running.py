@@ -58,10 +58,13 @@ class Run:
         """What the hook would have done: its output; when it failed, what its `on_error` says."""
         if not self.error:
             return self.output
-        if self.hook.on_error == "deny":
+        if self.hook.on_error == "deny" and self.hook.event not in ADVISORY:
             return {"decision": "deny", "reason": f"The hook {self.hook.name!r} failed: {self.error}"}
         return None
 
+
+ADVISORY = frozenset({"SessionEnd", "PreCompress", "Notification"})
+"""Events that hooks hear of and cannot stop."""
 
 _OVER = "the whole time of the event's hooks was over"
 

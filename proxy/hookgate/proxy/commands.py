@@ -1,9 +1,12 @@
 """What the commands `serve` and `upstream` do: load, listen, say so, and stop in good order."""
 
+import asyncio
 import logging
 from pathlib import Path
 
 from hookgate.hooks import Configuration, Engine
+from hookgate.hooks.kinds.orphans import adopting_orphans
+from hookgate.hooks.live import LiveEngine
 from hookgate.proxy import embedded, policy
 from hookgate.proxy.server import EVENTS, Gateway, catch_interrupts, listening
 from hookgate.proxy.sources import Sources
@@ -18,6 +21,13 @@ async def serve(listen: Address, upstream: str, sources: Sources, trust_project:
     """Run the gateway until it is interrupted. Raises SettingsError, ValueError or OSError at the start."""
     interrupted = catch_interrupts()
     live = policy.load(sources, trust_project)
+    with adopting_orphans():  # what hooks leave behind becomes this process's to end
+        await _serve(listen, upstream, sources, live, interrupted)
+
+
+async def _serve(
+    listen: Address, upstream: str, sources: Sources, live: LiveEngine, interrupted: asyncio.Event
+) -> None:
     async with (
         Upstream(upstream) as origin,
         policy.kept(live, sources.state),

@@ -13,8 +13,21 @@ from uuid import uuid4
 
 import pytest
 from aiohttp import web
-from support.kinds import Handler, ask, hook_of, peer, read_request, response, running, service
-from support.programs import nothing_left_behind
+from support.kinds import (
+    GREETING,
+    KEPT_HERE,
+    KEY,
+    Handler,
+    ask,
+    documented,
+    hook_of,
+    peer,
+    read_request,
+    response,
+    running,
+    service,
+)
+from support.programs import eventually, nothing_left_behind
 
 from hookgate.hooks import HookError, SettingsError
 from hookgate.hooks.kinds.http import MAX_ANSWER
@@ -514,6 +527,26 @@ async def test_no_failure_tells_what_a_header_held(
     # The access log of the service under test runs in this process too.
     logged = [record.getMessage() for record in caplog.records if record.name != "aiohttp.access"]
     assert CANARY not in f"{raised.value}{logged}{runner!r}"
+
+
+# ---- the documented service
+
+
+async def test_the_documented_service_runs_as_it_is_shown(tmp_path: Path) -> None:
+    socket = tmp_path / "guard.sock"
+    shown = documented("service.py")
+    source = shown.replace('host="127.0.0.1", port=8099', f"path={str(socket)!r}")
+    assert source != shown, "the test would take a port that may be taken"
+    process = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.DEVNULL)  # noqa: ASYNC220  # quick
+    try:
+        await eventually(socket.exists)
+        async with running(http(f"unix:{socket}:/before-model")) as runner:
+            long = {"messages": [{"role": "user", "content": "x" * 2_000_000}, *KEY["messages"]]}
+            assert await ask(runner, llm_request=long) == KEPT_HERE
+            assert await ask(runner, llm_request=GREETING) is None
+    finally:
+        process.kill()
+        process.wait()
 
 
 # ---- closing, and aiohttp

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from support.kinds import ask, hook_of, running
+from support.kinds import GREETING, KEPT_HERE, KEY, ask, documented, hook_of, running
 from support.programs import MARK, children, eventually, marked, nothing_left_behind
 
 from hookgate.hooks import HookError
@@ -74,6 +74,8 @@ async def reason(call: Awaitable[Any]) -> str:
 # ---- one line in, one line out
 
 
+needs_node = pytest.mark.skipif(not shutil.which("node"), reason="no node here")
+
 NODE = """
 const lines = require('readline').createInterface({input: process.stdin});
 lines.on('line', line => console.log(JSON.stringify({decision: 'allow', reason: JSON.parse(line).n})));
@@ -86,11 +88,7 @@ BASH = 'while read -r line; do [[ $line =~ [0-9]+ ]] && echo "{\\"reason\\": \\"
     [
         pytest.param([sys.executable, "-S", "-c", PROLOGUE + ECHO], id="python"),
         pytest.param(BASH, id="shell"),
-        pytest.param(
-            ["node", "-e", NODE],
-            id="node",
-            marks=pytest.mark.skipif(not shutil.which("node"), reason="no node here"),
-        ),
+        pytest.param(["node", "-e", NODE], id="node", marks=needs_node),
     ],
 )
 async def test_a_program_of_any_language_answers_line_by_line(command: Any, program: Starting) -> None:
@@ -262,10 +260,26 @@ async def test_a_process_that_died_idle_is_replaced_silently(seen: bool, program
             assert output["reason"] == n
             pids.add(pid := int(output["systemMessage"]))
             if seen:
-                await eventually(lambda: not marked(mark))
+                await eventually(lambda: pid not in children())
             else:
                 dead(pid)
         assert len(pids) == 3
+
+
+async def test_a_process_that_was_about_to_end_does_not_take_a_call_along(program: Starting) -> None:
+    body = "answer(reason=next(events())['n']); time.sleep(0.02); sys.exit({code})"
+    for code in (0, 2):
+        async with program(body.format(code=code), workers=4) as runner:
+            outputs = await asyncio.gather(*(ask(runner, n=str(n)) for n in range(40)))
+        assert [output["reason"] for output in outputs] == [str(n) for n in range(40)]
+
+
+async def test_a_process_that_ends_after_it_read_some_of_a_call_takes_it_along(program: Starting) -> None:
+    body = "answer() if os.read(0, 65536) else 0; os.read(0, 1); os._exit(3)"
+    async with program(body) as runner:
+        await ask(runner)
+        with pytest.raises(HookError, match=r"^exited with code 3$"):
+            await ask(runner)
 
 
 async def test_a_leader_that_died_idle_is_replaced_though_its_child_holds_the_pipe(program: Starting) -> None:
@@ -501,6 +515,19 @@ async def test_a_hook_that_never_ran_closes_and_runs_no_more(program: Starting) 
 
 
 # ---- what it is for
+
+
+@pytest.mark.parametrize("name", ["guard.py", pytest.param("guard.mjs", marks=needs_node)])
+async def test_the_documented_hooks_run_as_they_are_shown(
+    name: str, program: Starting, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_text(documented(name))
+    file.chmod(0o755)
+    async with program(command=[f"./{name}"]) as runner:
+        for _ in range(2):
+            assert await ask(runner, llm_request=KEY) == KEPT_HERE
+            assert await ask(runner, llm_request=GREETING) == {}
 
 
 async def test_a_kept_process_is_at_least_fifteen_times_faster_than_a_new_one(

@@ -217,8 +217,8 @@ def test_a_file_of_comments_keeps_them() -> None:
 
 
 def test_windows_line_ends_and_tabs_stay_what_they_are() -> None:
-    assert with_switch('{\r\n\t"a": 1\r\n}\r\n', True) == (
-        '{\r\n\t"a": 1,\r\n\t"hooksConfig": {\r\n\t\t"enabled": true\r\n\t}\r\n}\r\n'
+    assert with_switch('{\r\n\t"a": 1 // one \r\n}\r\n', True) == (
+        '{\r\n\t"a": 1, // one \r\n\t"hooksConfig": {\r\n\t\t"enabled": true\r\n\t}\r\n}\r\n'
     )
 
 

@@ -23,7 +23,7 @@ class BuiltinRunner:
         self._action = _made(hook, config, builtins)
 
     async def run(self, event: str, session_id: str, document: Document) -> Output | None:
-        return await run_action(self._hook, self._act, document)
+        return await run_action(self._hook, self._act, event, document)
 
     async def close(self) -> None:
         """A policy keeps nothing."""

@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from io import BytesIO
 from ipaddress import ip_address, ip_network
 from types import SimpleNamespace
 from typing import Any
@@ -48,7 +49,7 @@ class HttpRunner:
     async def run(self, event: str, session_id: str, document: Document) -> Output | None:
         try:
             async with asyncio.timeout(self._hook.timeout):
-                return _output(await self._answer(document.json))
+                return _output(event, await self._answer(document.json))
         except TimeoutError:
             raise HookError(f"timed out after {self._hook.timeout * 1000:g} ms") from None
         except aiohttp.ClientError as error:
@@ -72,7 +73,7 @@ class HttpRunner:
 
     async def _post(self, body: bytes, connection: SimpleNamespace) -> bytes:
         call = self._kept_session().post(
-            self._url, data=body, allow_redirects=False, trace_request_ctx=connection
+            self._url, data=BytesIO(body), allow_redirects=False, trace_request_ctx=connection
         )
         async with call as response:
             if not 200 <= response.status < 300:
@@ -106,7 +107,7 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-def _output(body: bytes) -> Output | None:
+def _output(event: str, body: bytes) -> Output | None:
     """The output of an answer; an empty one is no opinion. Raises HookError."""
     if not body.strip():
         return None
@@ -116,7 +117,7 @@ def _output(body: bytes) -> Output | None:
         raise HookError("answered with what is not JSON") from None
     if not isinstance(value, dict):
         raise HookError("answered with JSON that is not an object")
-    return read_output(value)
+    return read_output(value, event)
 
 
 def _not_json(constant: str) -> Any:
@@ -171,8 +172,8 @@ def _service(hook: Hook, config: HttpConfig, targets: Iterable[str]) -> tuple[st
         raise _error(hook, f"{_shown(config.url)}: a url must not hold credentials; {remedy}")
     if not (_is_loopback(url.host or "") or any(_is_under(url, target) for target in allowed)):
         remedy = (
-            f"add {url.origin()}/ to hooksConfig.http_targets in the policy, user or system settings, "
-            "or allow it on the command line"
+            f"add {url.origin()}/ to hooksConfig.http_targets in the user or system settings, "
+            "or in a policy file (--policy)"
         )
         raise _error(hook, f"{_shown(config.url)} is neither on this machine nor allowed; {remedy}")
     return "", url

@@ -38,7 +38,7 @@ class Household:
         Returns those to wait for and look again. Empty means that there is none left.
         """
         found = set()
-        for pid in sorted(_children() - self.own_children - self.living.keys(), reverse=True):
+        for pid in sorted(_children() - self.own_children, reverse=True):
             if self._strange(pid, own):  # the newest first: they may be about to start others
                 self._kill(pid)
                 found.add(pid)

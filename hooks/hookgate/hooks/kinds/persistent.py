@@ -58,10 +58,14 @@ class PersistentRunner:
         if self._closed:
             raise HookError("is closed")
         kept = next((worker for worker in self._workers if worker.is_ready()), None)
-        ended = await kept.ask(document) if kept else None
-        return ended or await (await self._start()).ask(document)
+        if kept is not None:
+            with contextlib.suppress(_UnreadError):
+                return await kept.ask(document)
+        return await (await self._start()).ask(document)
 
     async def _start(self) -> "_Worker":
+        if self._closed:
+            raise HookError("is closed")
         worker = await _started(_program(self._hook, self._config))
         self._workers = [worker, *(each for each in self._workers if not each.is_over())]
         return worker
@@ -84,6 +88,10 @@ async def _started(program: Program) -> "_Worker":
     except OSError as error:
         await end_process(process)
         raise HookError(f"cannot be watched: {error.strerror}") from None
+
+
+class _UnreadError(Exception):
+    """A process that had served before ended, and read nothing of a call: it was about to end anyway."""
 
 
 class _Worker:
@@ -119,10 +127,10 @@ class _Worker:
         """Whether nothing of it is left."""
         return self._ending is not None and self._ending.done()
 
-    async def ask(self, document: bytes) -> Ended | None:
+    async def ask(self, document: bytes) -> Ended:
         """The answer to one call, as what a program that ran for this call alone printed.
 
-        None when a process that had served before was about to end, and read nothing of the call.
+        Raises HookError and _UnreadError.
         """
         self._on_stderr()
         self._complaint.clear()  # of an earlier call, perhaps of another session
@@ -133,7 +141,7 @@ class _Worker:
             self._write()
             await self._decided.wait()
             if self._served and self._unread:
-                return None
+                raise _UnreadError
             ended = _ended(bytes(self._printed), self._process.returncode, bytes(self._complaint))
             self._printed.clear()
             self.idle = self._served = not self._unwritten and self._process.returncode is None
@@ -167,9 +175,10 @@ class _Worker:
         await ending
 
     def _close_stdin(self) -> None:
-        if not self._is_closing():  # else its number may be another's
+        stdin = self._process.stdin
+        if stdin and not stdin.closed:  # else its number may be another's
             self._loop.remove_writer(self._stdin)
-            self._process.stdin.close()
+            stdin.close()
 
     # ---- what the loop sees
 
@@ -209,7 +218,8 @@ class _Worker:
         # The group goes first: until the leader is reaped, its number cannot belong to another group.
         kill_group(self._process)
         self._process.wait()
-        self._unread = not self._is_closing() and _waiting(self._stdin) >= self._written
+        stdin = self._process.stdin
+        self._unread = stdin is not None and not stdin.closed and _waiting(self._stdin) >= self._written
         self._printed += _read(self._stdout, _PIPE_SIZE) or b""
         self._on_stderr(_PIPE_SIZE)
         self.retire()
@@ -247,3 +257,8 @@ def _read(descriptor: int, size: int) -> bytes | None:
         return os.read(descriptor, size)
     except BlockingIOError:
         return None
+
+
+def _waiting(pipe: int) -> int:
+    """The bytes in a pipe that nobody has read yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)

@@ -65,13 +65,13 @@ class RuntimeRunner:
         self._hook, self._action = hook, action
 
     async def run(self, event: str, session_id: str, document: Document) -> Output | None:
-        return await run_action(self._hook, self._action, document)
+        return await run_action(self._hook, self._action, event, document)
 
     async def close(self) -> None:
         """A callable keeps nothing."""
 
 
-async def run_action(hook: Hook, action: Action, document: Document) -> Output | None:
+async def run_action(hook: Hook, action: Action, event: str, document: Document) -> Output | None:
     """The output of one run. Raises HookError."""
     limit = asyncio.timeout(hook.timeout)
     try:
@@ -83,7 +83,7 @@ async def run_action(hook: Hook, action: Action, document: Document) -> Output |
         if limit.expired():
             raise HookError(f"timed out after {hook.timeout * 1000:g} ms") from None
         raise HookError(f"raised {error!r}") from None
-    return read_output(value)
+    return read_output(value, event)
 
 
 async def _result(action: Action, value: dict[str, Any]) -> Any:

@@ -41,7 +41,7 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 def carried(place: str, hook: Any, note: Note) -> Json | None:
     """The hook without a name, its time in milliseconds; None, and a note, for one that cannot be carried."""
     kind = hook.get("type") if isinstance(hook, dict) else None
-    if kind not in _RUNS:
+    if not isinstance(kind, str) or kind not in _RUNS:
         note(place, _NO_TYPE.get(str(kind), "is of no type that can be carried; the hook was left out"))
         return None
     what = _RUNS[kind]

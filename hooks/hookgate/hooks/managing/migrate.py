@@ -67,8 +67,7 @@ def migrate(settings: Mapping[str, Any], taken: Collection[str] = ()) -> Migrati
     """
     migrating = _Migrating(set(taken))
     migrating.file(settings)
-    on = settings.get("disableAllHooks") is not True
-    return Migration(migrating.hooks, on, tuple(migrating.notes))
+    return Migration(migrating.hooks, not settings.get("disableAllHooks"), tuple(migrating.notes))
 
 
 @dataclass
@@ -83,7 +82,7 @@ class _Migrating:
         self.notes.append(Note(place, message))
 
     def file(self, settings: Mapping[str, Any]) -> None:
-        for key in settings.keys() & _SWITCHES.keys():
+        for key in sorted(settings.keys() & _SWITCHES.keys()):
             if settings[key]:
                 self.note(key, _SWITCHES[key])
         events = settings.get("hooks", {})
@@ -137,7 +136,7 @@ class _Migrating:
             self.note(place, _lost_matcher(each, gone=not new))
         if event == "SessionStart" and "compress" in new:
             self.note(
-                place, "'compact' became 'compress', which Gemini CLI 0.61 never sends; see PreCompress"
+                place, "'compact' became 'compress', which Gemini CLI 0.61 never sends; use PreCompress"
             )
         return [*new]
 

@@ -1,0 +1,158 @@
+"""`hookgate hooks …` as someone at a terminal meets it: what it prints, writes and exits with."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.hooks import command, one_group, write_file
+
+from hookgate.hooks.settings import EVENTS
+from hookgate.proxy.cli import main
+
+Hookgate = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project as the current folder, with an empty home."""
+    for name in ("HOOKGATE_POLICY", "HOOKGATE_HOOKS", "HOOKGATE_STATE", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GEMINI_CLI_SYSTEM_SETTINGS_PATH", str(tmp_path / "none.json"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def hookgate(project: Path, capsys: pytest.CaptureFixture[str]) -> Hookgate:
+    def run(*words: str) -> tuple[int, str]:
+        code = main(["hooks", *words])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return run
+
+
+def configure(
+    project: Path, *configs: Any, event: str = "BeforeModel", name: str = ".gemini/settings.json"
+) -> Path:
+    return write_file(project, one_group(*configs, event=event), name)
+
+
+DENY = command("echo 'not here' >&2; exit 2", name="deny")
+
+
+def test_without_hooks_the_list_tells_where_they_were_looked_for(project: Path, hookgate: Hookgate) -> None:
+    code, told = hookgate("list")
+    assert code == 0
+    assert str(project / ".gemini/settings.json") in told
+
+
+def test_a_project_s_hook_runs_once_it_is_trusted(project: Path, hookgate: Hookgate) -> None:
+    configure(project, DENY)
+    assert "untrusted" in hookgate("list")[1]
+    assert hookgate("trust")[0] == 1  # nobody to ask
+    code, told = hookgate("test", "BeforeModel")
+    assert (code, "is not trusted" in told) == (1, True)
+    assert "echo 'not here'" in hookgate("trust", "--yes")[1]
+    code, told = hookgate("test", "BeforeModel")
+    assert (code, "deny, because: not here" in told) == (0, True)
+
+
+def test_switching_a_hook_off_and_on_is_kept_in_the_user_s_settings(
+    project: Path, hookgate: Hookgate
+) -> None:
+    configure(project, DENY)
+    user = write_file(
+        project.parent / "home", '{\n  // mine\n  "theme": "Dark"\n}\n', ".gemini/settings.json"
+    )
+    assert hookgate("disable", "deny")[0] == 0
+    assert json.loads(hookgate("list", "--json")[1])[0]["state"] == "off"
+    assert "// mine" in user.read_text()
+    assert hookgate("enable", "deny")[0] == 0
+    assert json.loads(hookgate("list", "--json")[1])[0]["state"] == "untrusted"
+    hookgate("disable-all")
+    assert json.loads(hookgate("list", "--json")[1])[0]["state"] == "off"
+    hookgate("enable-all")
+    assert json.loads(hookgate("list", "--json")[1])[0]["state"] == "untrusted"
+
+
+def test_a_policy_s_hook_says_that_it_stays_on(project: Path, hookgate: Hookgate) -> None:
+    policy = str(configure(project, DENY, name="policy.json"))
+    assert "nobody below can switch off" in hookgate("disable", "deny", "--policy", policy)[1]
+    assert json.loads(hookgate("list", "--json", "--policy", policy)[1])[0]["state"] == "on"
+
+
+def test_an_unknown_name_is_told_with_those_that_exist(project: Path, hookgate: Hookgate) -> None:
+    configure(project, DENY)
+    for words in (["show", "x"], ["disable", "x"], ["trust", "x"], ["test", "BeforeModel", "--name", "x"]):
+        assert hookgate(*words) == (1, "hookgate: there is no hook 'x'; there are: 'deny'\n")
+
+
+def test_show_tells_file_and_what_runs(project: Path, hookgate: Hookgate) -> None:
+    path = configure(project, DENY)
+    told = hookgate("show", "deny")[1]
+    assert str(path) in told
+    assert "exit 2" in told
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_every_event_can_be_tried_on_a_harmless_input(event: str, project: Path, hookgate: Hookgate) -> None:
+    settings = str(configure(project, command("cat >/dev/null; echo '{}'"), event=event, name="hooks.json"))
+    code, told = hookgate("test", event, "--hooks", settings)
+    assert code == 0, told
+    assert f'"hook_event_name": "{event}"' in told
+
+
+def test_trying_shows_the_change_as_a_difference(project: Path, hookgate: Hookgate) -> None:
+    said = {"hookSpecificOutput": {"tool_input": {"file_path": "b"}}}
+    settings = configure(
+        project, command(f"echo '{json.dumps(said)}'"), event="BeforeTool", name="hooks.json"
+    )
+    given = write_file(project, {"tool_name": "read_file", "tool_input": {"file_path": "a"}}, "input.json")
+    told = hookgate("test", "BeforeTool", "--hooks", str(settings), "--input", str(given))[1]
+    assert '-    "file_path": "a"' in told
+    assert '+    "file_path": "b"' in told
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("{", "is not JSON"), ("[]", "has to hold an object"), ("{}", "needs the field 'tool_name'")],
+)
+def test_an_input_that_is_none_is_told(content: str, told: str, project: Path, hookgate: Hookgate) -> None:
+    path = write_file(project, content, "input.json")
+    code, printed = hookgate("test", "BeforeTool", "--input", str(path))
+    assert (code, told in printed) == (1, True)
+
+
+def test_the_doctor_finds_what_will_not_work(project: Path, hookgate: Hookgate) -> None:
+    path = configure(project, command("/no/such/program", name="gone"), DENY, name="hooks.json")
+    code, told = hookgate("doctor", "--hooks", str(path))
+    assert code == 1
+    assert "FAIL  BeforeModel hook 'gone'" in told
+    assert f"note  BeforeModel hook 'deny' ({path}) denies even a harmless event" in told
+    path.write_text('{"hooks": {"Never": []}}')
+    code, told = hookgate("doctor", "--hooks", str(path))
+    assert (code, f"FAIL  {path}:1: hooks.Never: there is no such event" in told) == (1, True)
+
+
+def test_claude_code_s_hooks_are_taken_over_once(project: Path, hookgate: Hookgate) -> None:
+    claude = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [command("check.sh", timeout=5)]}]}}
+    write_file(project, claude, ".claude/settings.json")
+    target = project / ".gemini/settings.json"
+    assert "would be written to" in hookgate("migrate", "--from-claude", "--dry-run")[1]
+    assert not target.exists()
+    assert "written to" in hookgate("migrate", "--from-claude")[1]
+    [group] = json.loads(target.read_text())["hooks"]["BeforeTool"]
+    assert (group["matcher"], group["hooks"][0]["timeout"]) == ("run_shell_command", 5000)
+    once = target.read_text()
+    assert "were already in" in hookgate("migrate", "--from-claude")[1]
+    assert target.read_text() == once
+
+
+def test_the_schema_is_printed_for_editors(hookgate: Hookgate) -> None:
+    assert json.loads(hookgate("schema")[1])["properties"]["hooks"]
