@@ -73,13 +73,17 @@ def _is_json(response: JsonObject) -> bool:
 
 def _session(route: Route, headers: Mapping[str, str], contents: list[Any]) -> Session:
     """Who calls: what the client names itself by, and a name for its key that does not tell the key."""
-    key = headers.get(KEY_HEADER) or route.key or headers.get("authorization", "").removeprefix("Bearer ")
+    key = headers.get(KEY_HEADER) or route.key or headers.get("authorization", "")
     agent = headers.get("user-agent", "")
     return Session(
         session_id=_session_id(route, headers, key, agent, contents),
         client=agent.partition("/")[0].strip(),
-        key=sha256(key.encode(errors="surrogateescape")).hexdigest()[:12] if key else "",
+        key=_name_of(key.removeprefix("Bearer ")),
     )
+
+
+def _name_of(key: str) -> str:
+    return sha256(key.encode(errors="surrogateescape")).hexdigest()[:12] if key else ""
 
 
 def _session_id(route: Route, headers: Mapping[str, str], key: str, agent: str, contents: list[Any]) -> str:
