@@ -77,7 +77,11 @@ async def test_the_environment_is_checked_like_the_command_line() -> None:
     [
         ("{", "settings.json:1:2: ", "not valid JSON"),
         ("[]", "settings.json: ", "has to hold an object"),
-        ('{"hooks": {"BeforeModle": []}}', "settings.json:1: hooks.BeforeModle: ", "use one of SessionStart, "),
+        (
+            '{"hooks": {"BeforeModle": []}}',
+            "settings.json:1: hooks.BeforeModle: ",
+            "use one of SessionStart, ",
+        ),
         (
             '{"hooks": {"BeforeModel": [{"hooks": [{"type": "command"}]}]}}',
             "hooks.BeforeModel[0].hooks[0].command: ",

@@ -58,6 +58,7 @@ if os.fork() == 0:
     os.setsid()
     os.write(write, b"x")
     time.sleep(60)
+    os._exit(0)
 os.read(read, 1)
 print('{"systemMessage": "done"}')
 """
@@ -273,8 +274,10 @@ async def test_the_end_of_one_hook_leaves_another_that_runs_alone(line: str, tmp
     waiting = asyncio.create_task(fire(load(tmp_path, line)))
     await eventually((tmp_path / "ready").exists)
     await fire(load(tmp_path / "other", python(DAEMON)))
-    (tmp_path / "go").write_text("\n")
+    go = os.open(tmp_path / "go", os.O_RDWR)  # which waits for no reader
+    os.write(go, b"\n")
     assert (await waiting).verdict.system_messages == ("ok",)
+    os.close(go)
 
 
 async def test_a_hook_carries_no_mark_but_its_own(tmp_path: Path) -> None:

@@ -215,6 +215,16 @@ async def test_exit_code_2_during_a_call_denies_it(ending: str, output: str, pro
             assert await ask(runner) == {"decision": "deny", "reason": output}
 
 
+async def test_exit_code_2_outranks_a_line_that_is_seen_with_it(program: Starting) -> None:
+    async with program("next(events()); print('be nice', flush=True); os._exit(2)") as runner:
+        before = children()
+        call = asyncio.create_task(ask(runner))
+        await eventually(lambda: children() != before)
+        [pid] = children() - before
+        dead(pid)
+        assert await call == {"decision": "deny", "reason": "be nice"}
+
+
 @pytest.mark.parametrize(
     ("ending", "error"),
     [

@@ -72,6 +72,18 @@ def settings(draw: st.DrawFn) -> Json:
     return dict(draw(st.permutations(members)))
 
 
+@st.composite
+def switched_off(draw: st.DrawFn) -> tuple[Json, list[str]]:
+    """Settings that switch hooks off in one or both places, and some of those hooks."""
+    lists = draw(st.lists(st.lists(NAMES, min_size=2, max_size=4), min_size=1, max_size=2))
+    before = {key: value for key, value in draw(json_objects).items() if key != "hooks"}
+    for section, names in zip(draw(st.permutations(["hooksConfig", "hooks"])), lists, strict=False):
+        before[section] = {**draw(st.sampled_from([{}, {"enabled": True}])), "disabled": names}
+    return before, draw(
+        st.lists(st.sampled_from([n for names in lists for n in names]), min_size=1, max_size=2)
+    )
+
+
 def _is_scalar(value: Any) -> bool:
     return not isinstance(value, dict | list)
 
@@ -92,7 +104,7 @@ def test_a_switch_changes_the_switch_alone(before: Json, layout: Layout, on: boo
     same_but(written, with_switch(written.text, on), expected)
 
 
-@given(settings(), layouts, st.lists(NAMES, max_size=3))
+@given(settings() | switched_off().map(lambda case: case[0]), layouts, st.lists(NAMES, max_size=3))
 def test_switching_hooks_off_adds_their_names_alone(before: Json, layout: Layout, names: list[str]) -> None:
     written = commented(before, layout)
     expected = deepcopy(before)
@@ -102,8 +114,9 @@ def test_switching_hooks_off_adds_their_names_alone(before: Json, layout: Layout
     same_but(written, with_disabled(written.text, names, True), expected)
 
 
-@given(settings(), layouts, st.lists(NAMES, max_size=3))
-def test_switching_hooks_on_removes_their_names_alone(before: Json, layout: Layout, names: list[str]) -> None:
+@given(switched_off(), layouts)
+def test_switching_hooks_on_removes_their_names_alone(case: tuple[Json, list[str]], layout: Layout) -> None:
+    before, names = case
     written = commented(before, layout)
     expected = deepcopy(before)
     for section in ("hooksConfig", "hooks"):

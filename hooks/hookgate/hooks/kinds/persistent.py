@@ -116,11 +116,9 @@ class _Worker:
         self._loop.add_reader(self._pidfd, self._on_exit)
 
     def is_ready(self) -> bool:
-        """Whether it can take a call. Asks the system: the loop may not have seen yet what it did."""
+        """Whether it can take a call. Looks into the pipe, since the loop may not have done so yet."""
         if self.idle:
             self._on_stdout()
-        if self.idle and os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            self.retire()
         return self.idle
 
     def is_over(self) -> bool:

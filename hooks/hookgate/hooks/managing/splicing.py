@@ -83,7 +83,7 @@ def _added(text: str, place: Sequence[str], values: Sequence[Any], key: str | No
     closing = end - 1
     bare = jsonc.without_comments(text)
     last = len(bare[:closing].rstrip())
-    at = last
+    at = _after_comments(text, closing)
     filled = last > begin + 1
     head = "" if key is None else f"{_dumped(key)}: "
     if not _one_a_line(bare, begin, last, closing):
