@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks.managing.edits import write_atomically
-
 from hookgate.hooks.errors import Problem, SettingsError
+from hookgate.hooks.managing.edits import write_atomically
 from hookgate.hooks.scripts import fingerprint, scripts_of
 from hookgate.hooks.settings import Hook
 

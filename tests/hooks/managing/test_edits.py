@@ -25,7 +25,7 @@ WRITTEN = """\
   "theme": "Dark",   // not Light
   "hooks": {
     "BeforeTool": [
-      {"matcher": "replace", "hooks": [{"name": "lint", "type": "command", "command": "./lint"}]}, // quick
+      {"matcher": "replace", "hooks": [{"name": "lint", "type": "command", "command": "./lint"}]} // quick
 
       // { "hooks": [] }
     ]
@@ -34,7 +34,6 @@ WRITTEN = """\
   /* last */
 }
 """
-WRITTEN = WRITTEN.replace("}, // quick", "} // quick")
 
 
 def group(*configs: Json, **more: Any) -> Json:

@@ -5,10 +5,9 @@ import json
 from pathlib import Path
 
 from hookgate.hooks.managing.schema import settings_schema
-from hookgate.proxy.managing.migrating import migrate_from_claude
-
 from hookgate.proxy.managing.doctor import examine
 from hookgate.proxy.managing.listing import list_hooks, show_hook
+from hookgate.proxy.managing.migrating import migrate_from_claude
 from hookgate.proxy.managing.switching import switch, switch_all
 from hookgate.proxy.managing.trusting import trust
 from hookgate.proxy.managing.trying import try_hooks
