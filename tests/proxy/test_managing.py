@@ -135,6 +135,9 @@ def test_the_doctor_finds_what_will_not_work(project: Path, hookgate: Hookgate) 
     assert code == 1
     assert "FAIL  BeforeModel hook 'gone'" in told
     assert f"note  BeforeModel hook 'deny' ({path}) denies even a harmless event" in told
+    write_file(project, {"hooks": {"BeforeTool": [{"matcher": "write_", "hooks": [DENY]}]}}, "hooks.json")
+    code, told = hookgate("doctor", "--hooks", str(path))
+    assert (code, "'write_.*' was probably meant" in told) == (1, True)
     path.write_text('{"hooks": {"Never": []}}')
     code, told = hookgate("doctor", "--hooks", str(path))
     assert (code, f"FAIL  {path}:1: hooks.Never: there is no such event" in told) == (1, True)

@@ -7,11 +7,11 @@ from hookgate.hooks.running import Run
 from hookgate.hooks.settings import Hook
 
 Key = tuple[str, str, str]
-"""Event, name and target: the same hook before and after a reload."""
+"""Event, name and what runs: the same hook before and after a reload."""
 
 
 def key_of(hook: Hook) -> Key:
-    return hook.event, hook.name, hook.target
+    return hook.event, hook.name, hook.runs
 
 
 @dataclass

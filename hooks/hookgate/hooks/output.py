@@ -54,7 +54,7 @@ def read_process(event: str, name: str, ended: Ended) -> Output | None:
     0: stdout is the output, JSON or else a message. 2: a denial, whatever was printed; the reason is
     stderr, else what stdout says. Anything else raises HookError.
     """
-    printed = ended.stdout.decode("utf-8", errors="replace").strip()
+    printed = ended.stdout.decode("utf-8-sig", errors="replace").strip()
     complaint = ended.stderr.decode("utf-8", errors="replace").strip()
     if ended.exit_code == 2:
         return read_output(_denial(event, name, printed, complaint), event)

@@ -51,7 +51,7 @@ class TrustStore:
         """Trust project hooks as they are now; those that were not trusted before. Raises OSError."""
         new = [hook for hook in hooks if not self.trusts(hook)]
         for hook in new:
-            entry = {"name": hook.name, "runs": hook.target, "trusted": _now()}
+            entry = {"name": hook.name, "runs": hook.runs, "trusted": _now()}
             self._projects.setdefault(str(hook.root), {})[fingerprint(hook)] = entry
         if new:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -96,7 +96,7 @@ async def test_a_hook_runs_in_its_project(odd: Path) -> None:
 
 
 def test_a_hook_finds_the_contract_s_variables(tmp_path: Path) -> None:
-    found = environment(hook(tmp_path), "s-1", {})
+    found = environment(hook(tmp_path), {}, "s-1", {})
     plans = str(tmp_path / ".gemini" / "plans")
     assert found == dict(zip(NAMES, [str(tmp_path), str(tmp_path), plans, str(tmp_path), "s-1"], strict=True))
 
@@ -105,7 +105,7 @@ def test_the_contract_s_variables_outrank_the_parent_s_and_the_hook_s_own_outran
     tmp_path: Path,
 ) -> None:
     parent = {"GEMINI_CWD": "/elsewhere", "GEMINI_SESSION_ID": "other", "LANG": "C"}
-    found = environment(hook(tmp_path, env={"GEMINI_CWD": "mine", "LANG": "de"}), "s-1", parent)
+    found = environment(hook(tmp_path), {"GEMINI_CWD": "mine", "LANG": "de"}, "s-1", parent)
     assert (found["GEMINI_CWD"], found["GEMINI_SESSION_ID"], found["LANG"]) == ("mine", "s-1", "de")
 
 
@@ -122,10 +122,10 @@ async def test_no_api_key_reaches_a_hook(odd: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("form", ["$GEMINI_API_KEY", "${GEMINI_API_KEY}"])
 def test_a_key_that_the_hook_s_env_names_does(form: str, tmp_path: Path) -> None:
-    named = hook(tmp_path, env={"KEY": form, "GEMINI_API_KEY": f"<{form}>"})
-    found = environment(named, "s-1", {"GEMINI_API_KEY": "secret"})
+    named = {"KEY": form, "GEMINI_API_KEY": f"<{form}>"}
+    found = environment(hook(tmp_path), named, "s-1", {"GEMINI_API_KEY": "secret"})
     assert (found["KEY"], found["GEMINI_API_KEY"]) == ("secret", "<secret>")
 
 
 def test_an_unset_variable_in_the_hook_s_env_is_empty(tmp_path: Path) -> None:
-    assert environment(hook(tmp_path, env={"A": "x${NONE}y$NONE"}), "s-1", {})["A"] == "xy"
+    assert environment(hook(tmp_path), {"A": "x${NONE}y$NONE"}, "s-1", {})["A"] == "xy"

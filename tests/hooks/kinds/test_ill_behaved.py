@@ -131,7 +131,7 @@ ILL = [
     Ill("closes-stdout-and-hangs", f"{DENY}; exec >&-; sleep 60", error="timed out", timeout=300),
     Ill("half-a-json", """printf '{"decision": "de'""", message='{"decision": "de'),
     Ill("json-encoded-twice", r"""echo '"{\"decision\": \"deny\", \"reason\": \"no\"}"'""", denied="no"),
-    Ill("bom-before-json", r"""printf '\xef\xbb\xbf{"a": 1}'""", message='\ufeff{"a": 1}'),
+    Ill("bom-before-json", r"""printf '\xef\xbb\xbf{"decision": "deny", "reason": "no"}'""", denied="no"),
     Ill("invalid-utf-8", r"""printf '{"systemMessage": "a\xff"}'""", message="a\N{REPLACEMENT CHARACTER}"),
     Ill("nan", """echo '{"a": NaN}'""", message='{"a": NaN}'),
     Ill("huge-integer", f"echo {shlex.quote(HUGE)}", denied=""),

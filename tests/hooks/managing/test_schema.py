@@ -15,6 +15,7 @@ from hookgate.hooks.managing.schema import settings_schema
 from hookgate.hooks.settings import EVENTS, jsonc
 
 ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples"
 SCHEMA = settings_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -32,18 +33,23 @@ def is_settings(value: Any) -> bool:
     return isinstance(value, dict) and bool({"hooks", "hooksConfig"} & value.keys())
 
 
-def documented() -> list[Any]:
+def settings_on(page: Path) -> Iterator[Any]:
     """Every whole settings file that a page shows, but Claude Code's."""
-    found = []
-    for page in PAGES:
-        for block in blocks(page):
-            try:
-                value = jsonc.loads(block)
-            except ValueError:
-                continue
-            if is_settings(value) and "PreToolUse" not in block:
-                found.append(pytest.param(value, id=f"{page.stem}-{len(found)}"))
-    return found
+    for block in blocks(page):
+        try:
+            value = jsonc.loads(block)
+        except ValueError:
+            continue
+        if is_settings(value) and "PreToolUse" not in block:
+            yield value
+
+
+def documented() -> list[Any]:
+    return [
+        pytest.param(value, id=f"{page.stem}-{number}")
+        for page in PAGES
+        for number, value in enumerate(settings_on(page), 1)
+    ]
 
 
 def test_the_schema_is_one() -> None:
@@ -53,7 +59,7 @@ def test_the_schema_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, id=path.name) for path in sorted((ROOT / "examples").rglob("settings*.json"))]
+    "path", sorted(EXAMPLES.rglob("settings*.json")), ids=lambda path: str(path.relative_to(EXAMPLES))
 )
 def test_every_example_is_valid(path: Path) -> None:
     VALIDATOR.validate(jsonc.loads(path.read_text(encoding="utf-8")))

@@ -30,7 +30,7 @@ def command_program(hook: Hook, config: CommandConfig, session_id: str) -> Progr
     line = config.command
     return Program(
         argv=[SHELL, "-c", quoted(line)] if isinstance(line, str) else line,
-        env=environment(hook, session_id, os.environ),
+        env=environment(hook, config.env, session_id, os.environ),
         cwd=hook.root,
         timeout=hook.timeout,
     )
@@ -50,10 +50,13 @@ class CommandRunner:
         """Nothing outlives a run."""
 
 
-def environment(hook: Hook, session_id: str, parent: Mapping[str, str]) -> dict[str, str]:
+def environment(
+    hook: Hook, further: Mapping[str, str], session_id: str, parent: Mapping[str, str]
+) -> dict[str, str]:
     """The parent's variables without its API keys, the contract's own, then the hook's `env`.
 
-    In the hook's `env`, `$NAME` stands for the parent's variable: the one way to hand a key to a hook.
+    In the hook's `env`, here `further`, `$NAME` stands for the parent's variable: the one way to hand a key
+    to a hook.
     """
     root = str(hook.root)
     own = {
@@ -64,7 +67,7 @@ def environment(hook: Hook, session_id: str, parent: Mapping[str, str]) -> dict[
         "CLAUDE_PROJECT_DIR": root,
     }
     inherited = {name: value for name, value in parent.items() if name not in _KEYS}
-    return {**inherited, **own, **{name: _expanded(v, parent) for name, v in hook.config.env.items()}}
+    return {**inherited, **own, **{name: _expanded(v, parent) for name, v in further.items()}}
 
 
 def _expanded(value: str, parent: Mapping[str, str]) -> str:

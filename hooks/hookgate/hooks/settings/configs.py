@@ -46,6 +46,7 @@ def _shaped(pattern: str, words: str) -> AfterValidator:
 
 
 _ACTION = r"[^:]+:[A-Za-z_]\w*"
+_SECRET_IN_URL = re.compile(r"(?<=//)[^/?#]*@|[?#].*")
 _URL = r"https?://[^/\s]+\S*|unix:/[^:\s]+(:/\S*)?"
 _NAMES = {"type": "array", "items": {"type": "string"}}
 
@@ -53,6 +54,11 @@ Globs = Annotated[
     list[str], BeforeValidator(_listed), WithJsonSchema({"anyOf": [{"type": "string"}, _NAMES]})
 ]
 """Names, with the wildcards `*`, `?` and `[…]`; a single name stands for a list of one."""
+
+
+def shown_url(url: str) -> str:
+    """The url without what may be secret: user, password, query and fragment."""
+    return _SECRET_IN_URL.sub("", url)
 
 
 class When(BaseModel):
@@ -90,9 +96,6 @@ class HookConfig(BaseModel):
     timeout: Annotated[float, Field(gt=0)] = DEFAULT_TIMEOUT_MS
     """Milliseconds; then the hook is ended and has failed."""
 
-    env: dict[str, str] = {}
-    """Further environment variables; `$NAME` in a value stands for a variable of this process."""
-
     on_error: OnError | None = None
     """What happens when the hook fails: the call goes on (`allow`), or is refused (`deny`)."""
 
@@ -121,11 +124,18 @@ class CommandConfig(HookConfig):
     command: Annotated[str | list[str], BeforeValidator(_line_or_list), WithJsonSchema(_LINE_OR_LIST)]
     """A line for the shell, or a list of program and arguments."""
 
+    env: dict[str, str] = {}
+    """Further environment variables; `$NAME` in a value stands for a variable of this process."""
+
     persistent: bool = False
     """Whether the program stays alive: one line of JSON in, one line out."""
 
     workers: Annotated[int, Field(ge=1, le=64)] = 4
     """How many of a persistent program may run at once."""
+
+    @property
+    def target(self) -> str:
+        return self.command if isinstance(self.command, str) else " ".join(self.command)
 
 
 class RuntimeConfig(HookConfig):
@@ -138,6 +148,10 @@ class RuntimeConfig(HookConfig):
         WithJsonSchema({"type": "string", "pattern": f"^({_ACTION})$"}),
     ]
     """`package.module:function` or `./file.py:function`, relative to the project folder."""
+
+    @property
+    def target(self) -> str:
+        return self.action
 
 
 class HttpConfig(HookConfig):
@@ -157,6 +171,10 @@ class HttpConfig(HookConfig):
     headers: dict[str, str] = {}
     """Further headers; `$NAME` in a value stands for an environment variable."""
 
+    @property
+    def target(self) -> str:
+        return self.url
+
 
 class BuiltinConfig(HookConfig):
     """A policy that comes with hookgate, by its name, and what it wants to know."""
@@ -167,6 +185,10 @@ class BuiltinConfig(HookConfig):
 
     options: dict[str, Any] = {}
     """What the policy wants to know."""
+
+    @property
+    def target(self) -> str:
+        return self.builtin
 
 
 AnyConfig = CommandConfig | RuntimeConfig | HttpConfig | BuiltinConfig

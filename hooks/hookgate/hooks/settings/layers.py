@@ -19,7 +19,7 @@ from hookgate.hooks.errors import Problem, SettingsError
 from hookgate.hooks.settings.configs import AnyConfig, FileConfig, GroupConfig, HookConfig
 from hookgate.hooks.settings.matching import Literally, Matcher
 from hookgate.hooks.settings.places import Place, project_of
-from hookgate.hooks.settings.plan import EVENTS, LAYERS, Configuration, Group, Hook, Limits, target_of
+from hookgate.hooks.settings.plan import EVENTS, LAYERS, Configuration, Group, Hook, Limits, shown_target
 from hookgate.hooks.settings.reading import SettingsFile, read_settings
 
 _NOT_EVENTS = ("enabled", "disabled", "notifications")  # switches that share the `hooks` object
@@ -199,7 +199,7 @@ def _group(
         root = _root(place)
         read = _hydrated(read, place, root)
         on_error = read.on_error or defaults.on_error or "allow"
-        name = read.name or target_of(read)
+        name = read.name or shown_target(read)
         hooks.append(Hook(name, read, root, place.path, event, place.layer, on_error))
     return Group(tuple(hooks), config.sequential, _matcher(file, where, event, config.matcher))
 

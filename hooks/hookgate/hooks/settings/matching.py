@@ -31,6 +31,9 @@ KNOWN_TOOLS = (
     "delegate_to_agent",
     "activate_skill",
     "ask_user",
+    "invoke_agent",
+    "enter_plan_mode",
+    "exit_plan_mode",
 )
 """Gemini CLI's tools by their names in hooks; those of MCP servers come from outside."""
 

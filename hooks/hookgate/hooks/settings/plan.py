@@ -7,11 +7,10 @@ from typing import Literal
 
 from hookgate.hooks.settings.configs import (
     AnyConfig,
-    BuiltinConfig,
-    CommandConfig,
+    HttpConfig,
     OnError,
-    RuntimeConfig,
     When,
+    shown_url,
 )
 from hookgate.hooks.settings.matching import Matcher, Subject, holds
 
@@ -55,8 +54,13 @@ class Hook:
 
     @property
     def target(self) -> str:
-        """What runs: the command, the callable, the service or the policy."""
-        return target_of(self.config)
+        """What runs, to the letter: the command, the callable, the service or the policy."""
+        return self.config.target
+
+    @property
+    def runs(self) -> str:
+        """What runs, fit to be shown and kept: a service without what may be secret in its url."""
+        return shown_target(self.config)
 
 
 def _first(known: set[tuple[str, str]], key: tuple[str, str]) -> bool:
@@ -65,12 +69,8 @@ def _first(known: set[tuple[str, str]], key: tuple[str, str]) -> bool:
     return fresh
 
 
-def target_of(config: AnyConfig) -> str:
-    if isinstance(config, CommandConfig):
-        return config.command if isinstance(config.command, str) else " ".join(config.command)
-    if isinstance(config, RuntimeConfig):
-        return config.action
-    return config.builtin if isinstance(config, BuiltinConfig) else config.url
+def shown_target(config: AnyConfig) -> str:
+    return shown_url(config.url) if isinstance(config, HttpConfig) else config.target
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """`hooks doctor`: every hook once, on a harmless event, and what is found on the way."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hookgate.hooks import Run, Session, SettingsError
+from hookgate.hooks import AfterTool, BeforeTool, Event, Run, Session, SettingsError
 from hookgate.hooks.events.reading import SAMPLES
 from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.queueing import FairQueue
 from hookgate.hooks.running import Running
-from hookgate.hooks.settings import Hook, HttpConfig
+from hookgate.hooks.settings import KNOWN_TOOLS, Group, Hook, HttpConfig, Subject
 from hookgate.proxy.managing.loading import Hooks, read_hooks
 from hookgate.proxy.sources import Sources
 
@@ -21,7 +21,6 @@ _SESSION = Session("hookgate-doctor")
 class Finding:
     """What one hook, or a file, gives reason to say; `bad` when it will not work as it stands."""
 
-    about: str
     message: str
     bad: bool = True
 
@@ -29,28 +28,53 @@ class Finding:
 async def examine(sources: Sources) -> int:
     """Print a line for every hook and finding; 1 when anything will not work."""
     hooks = read_hooks(sources, partly=True)
-    findings = [Finding(f"{problem.path}", str(problem)) for problem in hooks.loaded.problems]
-    running = hooks.loaded.configuration.hooks()
-    for hook in running:
-        findings += await _examined(hook, hooks)
+    findings = [Finding(str(problem)) for problem in hooks.loaded.problems]
+    configuration = hooks.loaded.configuration
+    for groups in configuration.groups.values():
+        for group in groups:
+            findings += _matching(group)
+            for hook in group.hooks:
+                findings += await _examined(hook, _harmless(group, hook.event), hooks)
     for finding in findings:
         print(f"{'FAIL' if finding.bad else 'note'}  {finding.message}")
     bad = sum(finding.bad for finding in findings)
-    print(f"{len(running)} hooks examined, {bad} {'finding' if bad == 1 else 'findings'} that need work.")
+    examined = len(configuration.hooks())
+    print(f"{examined} hooks examined, {bad} {'finding' if bad == 1 else 'findings'} that need work.")
     return 1 if bad else 0
 
 
-async def _examined(hook: Hook, hooks: Hooks) -> list[Finding]:
+def _matching(group: Group) -> list[Finding]:
+    hint = group.matcher.hint()
+    if hint is None:
+        return []
+    names = ", ".join(repr(hook.name) for hook in group.hooks)
+    return [
+        Finding(
+            f"{group.hooks[0].source}: {group.hooks[0].event}: the matcher {group.matcher.pattern!r} matches "
+            f"no tool of Gemini CLI's, so {names} may never run; {hint!r} was probably meant"
+        )
+    ]
+
+
+def _harmless(group: Group, event: str) -> Event:
+    """The event's sample; a tool event is about a tool that the group's matcher takes, if one is known."""
+    sample = SAMPLES[event]
+    candidates = (*KNOWN_TOOLS, group.matcher.pattern)
+    tool = next((name for name in candidates if group.matcher.matches(Subject(tools=(name,)))), None)
+    return replace(sample, tool_name=tool) if tool and isinstance(sample, BeforeTool | AfterTool) else sample
+
+
+async def _examined(hook: Hook, event: Event, hooks: Hooks) -> list[Finding]:
     about = f"{hook.event} hook {hook.name!r} ({hook.source})"
     if (reason := hooks.trust.refusal(hook)) is not None:
-        return [Finding(about, f"{about} {reason}")]
+        return [Finding(f"{about} {reason}")]
     try:
         runners = make_runners([hook], http_targets=hooks.loaded.configuration.http_targets)
     except SettingsError as error:
-        return [Finding(about, str(error))]
+        return [Finding(str(error))]
     try:
         running = Running(runners, FairQueue(1), lambda _: None)
-        run = await running.run(hook, SAMPLES[hook.event], (), _SESSION, float("inf"))
+        run = await running.run(hook, event, (), _SESSION, float("inf"))
     finally:
         await runners[hook].close()
     return _told(about, run)
@@ -60,11 +84,11 @@ def _told(about: str, run: Run) -> list[Finding]:
     if run.error:
         service = isinstance(run.hook.config, HttpConfig)
         remedy = "is the service up?" if service else "`hookgate hooks test` shows more"
-        return [Finding(about, f"{about} {run.error}; {remedy}")]
+        return [Finding(f"{about} {run.error}; {remedy}")]
     findings = []
     if run.seconds > SLOW:
         slow = f'{about} took {run.seconds * 1000:.0f} ms; with "persistent": true it would start only once'
-        findings.append(Finding(about, slow, bad=False))
+        findings.append(Finding(slow, bad=False))
     if (run.output or {}).get("decision") == "deny":
-        findings.append(Finding(about, f"{about} denies even a harmless event", bad=False))
+        findings.append(Finding(f"{about} denies even a harmless event", bad=False))
     return findings

@@ -61,7 +61,7 @@ def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str
     }
     if full:
         row |= {
-            "runs": hook.target,
+            "runs": hook.runs,
             "in": hook.root,
             "file": hook.source,
             "scripts": ", ".join(map(str, scripts_of(hook))) or "none",

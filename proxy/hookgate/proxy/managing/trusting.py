@@ -29,7 +29,7 @@ def trust(sources: Sources, names: Sequence[str], yes: bool) -> int:
 
 def _describe(hook: Hook) -> None:
     print(f"{hook.event} hook {hook.name!r} of {hook.source}")
-    print(f"  runs     {hook.target}")
+    print(f"  runs     {hook.runs}")
     print(f"  scripts  {', '.join(map(str, scripts_of(hook))) or 'none of its own'}")
 
 
