@@ -1,6 +1,7 @@
 """`make bench`: everything, as ratios measured side by side in one run."""
 
-from benchmarks import gateway, translator
+from benchmarks import gateway, hooks, translator
 
 translator.main()
+hooks.main()
 gateway.main()

@@ -1,6 +1,7 @@
 """Ways to run a hook, side by side: a bare spawn, hookgate's kinds, and Gemini CLI's own runner.
 
-Every hook does the same work: it takes a BeforeTool input of about 1 KB and allows it.
+hookgate runs them as its gateway does: it adopts what they leave behind, and a whole event is fired. Every
+hook does the same work: it takes a BeforeTool input of about 1 KB and allows it.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from aiohttp import web
 from hookgate.hooks import BeforeTool, Engine, Session, load_settings
 from hookgate.hooks.document import Document
 from hookgate.hooks.kinds.making import make_runners
+from hookgate.hooks.kinds.orphans import adopting_orphans
 
 ROUNDS = 15
 GEMINI_CLI = Path(__file__).parents[1] / "tests/e2e/node/node_modules/@google/gemini-cli"
@@ -37,7 +39,8 @@ Case = Callable[[int], Awaitable[float]]
 
 
 def main() -> None:
-    asyncio.run(_main())
+    with adopting_orphans():
+        asyncio.run(_main())
 
 
 async def _main() -> None:
@@ -82,7 +85,8 @@ async def _main() -> None:
 
 
 def _input() -> bytes:
-    return Document({"session_id": SESSION.session_id, "hook_event_name": EVENT.name, **EVENT.fields("text")}).json
+    base = {"session_id": SESSION.session_id, "cwd": "/", "hook_event_name": EVENT.name}
+    return Document({**base, **EVENT.fields("text")}).json
 
 
 def _bare(line: str) -> Case:
@@ -92,7 +96,7 @@ def _bare(line: str) -> Case:
     async def run(count: int) -> float:
         begin = time.perf_counter()
         for _ in range(count):
-            subprocess.run(["/bin/bash", "-c", line], input=data, capture_output=True, check=True)  # noqa: ASYNC221, S603  # the loop has nothing else to do, and the line is ours
+            subprocess.run(["/bin/bash", "-c", line], input=data, capture_output=True, check=True)  # noqa: ASYNC221  # the loop waits
         return (time.perf_counter() - begin) / count * 1e6
 
     return run
@@ -157,12 +161,13 @@ async def _gemini_cli() -> AsyncIterator[Callable[[str], Case] | None]:
     process = await asyncio.create_subprocess_exec(
         "node", str(program), str(GEMINI_CLI), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
     )
-    assert process.stdin and process.stdout
+    assert process.stdin
+    assert process.stdout
     stdin, stdout = process.stdin, process.stdout
 
     def case(line: str) -> Case:
         async def run(count: int) -> float:
-            order = {"command": line, "input": {**json.loads(_input()), "cwd": "/tmp"}, "count": count}
+            order = {"command": line, "input": json.loads(_input()), "count": count}
             stdin.write(json.dumps(order).encode() + b"\n")
             return float(await stdout.readline())
 

@@ -13,7 +13,7 @@ import hookgate.translator as t
 from hookgate import hooks
 from hookgate.hooks import BeforeModel, Event, HookError, Session
 from hookgate.hooks.document import Document, Encoded
-from hookgate.hooks.kinds.command import command_program
+from hookgate.hooks.kinds.command import command_program, in_session
 from hookgate.hooks.kinds.process import run_process
 from hookgate.hooks.merge import aggregate as merged_output
 from hookgate.hooks.merge import merge
@@ -69,7 +69,7 @@ def run_command(event: str, hook_config: Json, input: Json) -> Json:  # noqa: A0
     config = CommandConfig.model_validate(hook_config)
     hook = Hook(config.name or str(config.command), config, Path(input["cwd"]), Path("settings.json"))
     # One vector prints 3 MB, which is more than the gateway takes.
-    program = replace(command_program(hook, config, input["session_id"]), max_stdout=4 << 20)
+    program = replace(in_session(command_program(hook, config), input["session_id"]), max_stdout=4 << 20)
     answer: Json = {"success": False, "timed_out": False, "exit_code": None, "output": None}
     try:
         ended = asyncio.run(run_process(program, Document(input).json))

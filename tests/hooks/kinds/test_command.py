@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from hookgate.hooks.kinds.command import command_program, environment, quoted
+from hookgate.hooks.kinds.command import command_program, environment, in_session, quoted
 from hookgate.hooks.kinds.process import run_process
 from hookgate.hooks.settings import CommandConfig, Hook
 
-NAMES = ["GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_PLANS_DIR", "CLAUDE_PROJECT_DIR", "GEMINI_SESSION_ID"]
+NAMES = ["GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_PLANS_DIR", "CLAUDE_PROJECT_DIR"]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def hook(root: Path, line: str = "true", env: Mapping[str, str] | None = None) -
 async def printed(root: Path, line: str, env: Mapping[str, str] | None = None, session: str = "s-1") -> str:
     each = hook(root, line, env)
     assert isinstance(each.config, CommandConfig)
-    ended = await run_process(command_program(each, each.config, session), b"")
+    ended = await run_process(in_session(command_program(each, each.config), session), b"")
     assert (ended.exit_code, ended.stderr) == (0, b"")
     return ended.stdout.decode()
 
@@ -96,17 +96,27 @@ async def test_a_hook_runs_in_its_project(odd: Path) -> None:
 
 
 def test_a_hook_finds_the_contract_s_variables(tmp_path: Path) -> None:
-    found = environment(hook(tmp_path), {}, "s-1", {})
+    found = environment(hook(tmp_path), {}, {})
     plans = str(tmp_path / ".gemini" / "plans")
-    assert found == dict(zip(NAMES, [str(tmp_path), str(tmp_path), plans, str(tmp_path), "s-1"], strict=True))
+    assert found == dict(zip(NAMES, [str(tmp_path), str(tmp_path), plans, str(tmp_path)], strict=True))
 
 
 def test_the_contract_s_variables_outrank_the_parent_s_and_the_hook_s_own_outrank_both(
     tmp_path: Path,
 ) -> None:
-    parent = {"GEMINI_CWD": "/elsewhere", "GEMINI_SESSION_ID": "other", "LANG": "C"}
-    found = environment(hook(tmp_path), {"GEMINI_CWD": "mine", "LANG": "de"}, "s-1", parent)
-    assert (found["GEMINI_CWD"], found["GEMINI_SESSION_ID"], found["LANG"]) == ("mine", "s-1", "de")
+    parent = {"GEMINI_CWD": "/elsewhere", "GEMINI_PLANS_DIR": "/other", "LANG": "C"}
+    found = environment(hook(tmp_path), {"GEMINI_CWD": "mine", "LANG": "de"}, parent)
+    plans = str(tmp_path / ".gemini" / "plans")
+    assert (found["GEMINI_CWD"], found["GEMINI_PLANS_DIR"], found["LANG"]) == ("mine", plans, "de")
+
+
+async def test_the_session_outranks_the_parent_s_and_the_hook_s_own_outranks_both(
+    odd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_SESSION_ID", "the parent's")
+    assert await printed(odd, "printf %s $GEMINI_SESSION_ID", session="s-1") == "s-1"
+    own = {"GEMINI_SESSION_ID": "mine"}
+    assert await printed(odd, "printf %s $GEMINI_SESSION_ID", own, session="s-1") == "mine"
 
 
 async def test_the_parent_s_variables_are_seen(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +133,9 @@ async def test_no_api_key_reaches_a_hook(odd: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("form", ["$GEMINI_API_KEY", "${GEMINI_API_KEY}"])
 def test_a_key_that_the_hook_s_env_names_does(form: str, tmp_path: Path) -> None:
     named = {"KEY": form, "GEMINI_API_KEY": f"<{form}>"}
-    found = environment(hook(tmp_path), named, "s-1", {"GEMINI_API_KEY": "secret"})
+    found = environment(hook(tmp_path), named, {"GEMINI_API_KEY": "secret"})
     assert (found["KEY"], found["GEMINI_API_KEY"]) == ("secret", "<secret>")
 
 
 def test_an_unset_variable_in_the_hook_s_env_is_empty(tmp_path: Path) -> None:
-    assert environment(hook(tmp_path), {"A": "x${NONE}y$NONE"}, "s-1", {})["A"] == "xy"
+    assert environment(hook(tmp_path), {"A": "x${NONE}y$NONE"}, {})["A"] == "xy"

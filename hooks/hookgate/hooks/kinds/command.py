@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hookgate.hooks.document import Document
 from hookgate.hooks.kinds.process import Program, run_process
@@ -16,6 +17,9 @@ SHELL = shutil.which("bash") or "/bin/sh"
 _KEYS = frozenset({"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"})
 """API keys of this process: no hook gets them unless its own `env` names them."""
 
+_SESSION = "GEMINI_SESSION_ID"
+_NOT_INHERITED = _KEYS | {_SESSION}
+
 _NAMES = "GEMINI_PROJECT_DIR|GEMINI_SESSION_ID|GEMINI_CWD|GEMINI_PLANS_DIR|CLAUDE_PROJECT_DIR"
 _WORDS = re.compile(
     rf"""'[^']*' | (?P<quoted> "(?:\\.|[^"\\])*" ) | \\.
@@ -25,35 +29,38 @@ _WORDS = re.compile(
 """Quoted text, an escaped character, or one of the contract's variables outside of both."""
 
 
-def command_program(hook: Hook, config: CommandConfig, session_id: str) -> Program:
-    """The program of one command hook for one session."""
+def command_program(hook: Hook, config: CommandConfig) -> Program:
+    """The program of one command hook, for whatever session: its environment names none."""
     line = config.command
     return Program(
         argv=[SHELL, "-c", quoted(line)] if isinstance(line, str) else line,
-        env=environment(hook, config.env, session_id, os.environ),
+        env=environment(hook, config.env, os.environ),
         cwd=hook.root,
         timeout=hook.timeout,
     )
+
+
+def in_session(program: Program, session_id: str) -> Program:
+    """The program with the session's name in its environment, unless the hook's own `env` has one."""
+    return replace(program, env={_SESSION: session_id, **program.env})
 
 
 class CommandRunner:
     """A command hook that starts its program for each event."""
 
     def __init__(self, hook: Hook, config: CommandConfig) -> None:
-        self._hook, self._config = hook, config
+        self._name, self._program = hook.name, command_program(hook, config)
 
     async def run(self, event: str, session_id: str, document: Document) -> Output | None:
-        program = command_program(self._hook, self._config, session_id)
-        return read_process(event, self._hook.name, await run_process(program, document.json))
+        ended = await run_process(in_session(self._program, session_id), document.json)
+        return read_process(event, self._name, ended)
 
     async def close(self) -> None:
         """Nothing outlives a run."""
 
 
-def environment(
-    hook: Hook, further: Mapping[str, str], session_id: str, parent: Mapping[str, str]
-) -> dict[str, str]:
-    """The parent's variables without its API keys, the contract's own, then the hook's `env`.
+def environment(hook: Hook, further: Mapping[str, str], parent: Mapping[str, str]) -> dict[str, str]:
+    """The parent's variables without API keys and session, the contract's own, then the hook's `env`.
 
     In the hook's `env`, here `further`, `$NAME` stands for the parent's variable: the one way to hand a key
     to a hook.
@@ -62,11 +69,10 @@ def environment(
     own = {
         "GEMINI_PROJECT_DIR": root,
         "GEMINI_CWD": root,
-        "GEMINI_SESSION_ID": session_id,
         "GEMINI_PLANS_DIR": os.path.join(root, ".gemini", "plans"),
         "CLAUDE_PROJECT_DIR": root,
     }
-    inherited = {name: value for name, value in parent.items() if name not in _KEYS}
+    inherited = {name: value for name, value in parent.items() if name not in _NOT_INHERITED}
     return {**inherited, **own, **{name: _expanded(v, parent) for name, v in further.items()}}
 
 

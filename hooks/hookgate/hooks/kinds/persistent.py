@@ -6,7 +6,6 @@ A process that could answer the wrong call is never asked again (see `worker`): 
 import asyncio
 import contextlib
 import os
-from dataclasses import replace
 
 from hookgate.hooks.document import Document
 from hookgate.hooks.errors import HookError
@@ -24,7 +23,7 @@ class PersistentRunner:
     """
 
     def __init__(self, hook: Hook, config: CommandConfig) -> None:
-        self._hook, self._config = hook, config
+        self._hook, self._program = hook, command_program(hook, config)
         self._turns = asyncio.Semaphore(config.workers)
         self._workers: list[Worker] = []
         self._closed = False
@@ -54,18 +53,9 @@ class PersistentRunner:
     async def _start(self) -> Worker:
         if self._closed:
             raise HookError("is closed")
-        worker = await _started(_program(self._hook, self._config))
+        worker = await _started(self._program)
         self._workers = [worker, *(each for each in self._workers if not each.is_over())]
         return worker
-
-
-def _program(hook: Hook, config: CommandConfig) -> Program:
-    """The hook's program without the name of a session: it serves many, and each input names its own."""
-    program = command_program(hook, config, session_id="")
-    env = dict(program.env)
-    if "GEMINI_SESSION_ID" not in config.env:
-        env.pop("GEMINI_SESSION_ID", None)
-    return replace(program, env=env)
 
 
 async def _started(program: Program) -> Worker:

@@ -128,7 +128,9 @@ class _Run:
     def write(self, data: bytes) -> None:
         """Feed stdin as the program takes it; one that reads nothing loses nothing."""
         self._unwritten = memoryview(data)
-        self._loop.add_writer(_fd(self._process.stdin), self._write_some)
+        self._write_some()  # most inputs fit into the pipe: no turn of the loop then
+        if self._unwritten:
+            self._loop.add_writer(_fd(self._process.stdin), self._write_some)
 
     def _write_some(self) -> None:
         stdin = _fd(self._process.stdin)
@@ -138,7 +140,7 @@ class _Run:
         except BlockingIOError:
             return
         except OSError:  # the program closed its stdin, which is its right
-            pass
+            self._unwritten = memoryview(b"")
         self._close_stdin()
 
     def _close_stdin(self) -> None:
