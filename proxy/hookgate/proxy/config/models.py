@@ -1,0 +1,163 @@
+"""The gateway's settings, section by section. The docstrings are the documentation of each.
+
+Every setting has a default that is sensible for a team on one machine: an empty configuration runs.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hookgate.proxy import GEMINI_API
+
+Unhooked = Literal["interactions", "openai", "live", "caches", "predict", "agents"]
+"""Routes whose answers are generated and that no hook can judge yet."""
+
+Seconds = Annotated[float, Field(gt=0)]
+Address = Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:.]+\]|[^:\s]+):\d{1,5}$")]
+
+
+class Section(BaseModel):
+    """One table of hookgate.toml. Unknown names are errors: a limit that is misspelt would not be one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Listen(Section):
+    """Where clients connect."""
+
+    address: Address = "127.0.0.1:8787"
+    """`HOST:PORT`; port 0 takes a free one, which the log names."""
+
+    certificate: Path | None = None
+    """A PEM file with the certificate chain: clients speak https. Gemini CLI demands it off localhost."""
+
+    key: Path | None = None
+    """The PEM file of the certificate's private key; the certificate's own file, if left out."""
+
+
+class Admin(Section):
+    """Where operators look: `/healthz`, `/readyz` and `/metrics`, apart from the clients' address."""
+
+    address: Address | None = "127.0.0.1:9787"
+    """`HOST:PORT`, or an empty text for no such listener."""
+
+
+class Upstream(Section):
+    """Where calls go. Each API has one fixed origin: no request can choose another."""
+
+    gemini: str = GEMINI_API
+    """The base URL of the Gemini API."""
+
+    vertex: str = "https://aiplatform.googleapis.com"
+    """The base URL of Vertex AI."""
+
+    code_assist: str = "https://cloudcode-pa.googleapis.com"
+    """The base URL of Code Assist, which Gemini CLI uses with a Google login."""
+
+    proxy: str | None = None
+    """The http:// URL of a proxy on the way there, such as a company's; the environment's are not used."""
+
+    ca_bundle: Path | None = None
+    """A PEM file with the certificate authorities to trust instead of the system's."""
+
+    connect_timeout: Seconds = 10
+    """Seconds to set up a connection, TLS included."""
+
+    header_timeout: Seconds = 300
+    """Seconds until an answer's headers are there: the model may think before its first word."""
+
+    idle_timeout: Seconds = 300
+    """Seconds that an answer may be silent once it has begun."""
+
+
+class HookSources(Section):
+    """Where hooks come from."""
+
+    policy: tuple[Path, ...] = ()
+    """Settings files whose hooks run first and cannot be switched off elsewhere."""
+
+    files: tuple[Path, ...] = ()
+    """Settings files with hooks, highest precedence first."""
+
+    project: Path | None = None
+    """A folder whose settings are read as Gemini CLI reads them: the project's, yours, the system's."""
+
+    trust_project: bool = False
+    """Whether the project's hooks run without having been trusted (`hookgate hooks trust`)."""
+
+    state: Path | None = None
+    """The folder of what hookgate remembers, such as trusted hooks; ~/.local/state/hookgate if left out."""
+
+
+class Limits(Section):
+    """What a client may ask of the gateway."""
+
+    body: Annotated[int, Field(gt=0)] = 64 * 1024 * 1024
+    """Bytes of a request that hooks are shown, after decompression: room for inline images."""
+
+    header_timeout: Seconds = 10
+    """Seconds from the first byte of a request to the end of its headers."""
+
+    body_timeout: Seconds = 30
+    """Seconds that a request's body may be silent."""
+
+    reader_timeout: Seconds = 60
+    """Seconds that a client may take nothing of its answer."""
+
+    connections: Annotated[int, Field(gt=0)] = 10_000
+    """Connections of clients at once; one more waits until another has ended."""
+
+    drain_timeout: Seconds = 60
+    """Seconds that calls in flight are given to finish when the gateway stops."""
+
+
+class Streams(Section):
+    """How streamed answers are kept up while hooks think."""
+
+    header_timeout: Seconds = 45
+    """Seconds until a streamed answer begins, decided or not: Gemini CLI gives up after 60."""
+
+    keep_alive: Seconds = 15
+    """Seconds of silence after which a line break keeps the connection up."""
+
+
+class ToolCalls(Section):
+    """What happens to a call of a tool that BeforeToolSelection did not allow."""
+
+    refused: Literal["tell", "ask_again"] = "tell"
+    """`tell`: a text takes its place. `ask_again`: the model is told, and answers anew unseen."""
+
+    ask_again_at_most: Annotated[int, Field(ge=1, le=10)] = 2
+    """How often a call is asked again; then the text takes the place."""
+
+
+class Routes(Section):
+    """Which routes are served beside those that hooks judge."""
+
+    unhooked: tuple[Unhooked, ...] = ()
+    """Generative routes to let through although no hook judges them; each such call is counted and marked."""
+
+
+class Logs(Section):
+    """What goes to stderr."""
+
+    format: Literal["text", "json"] = "text"
+    """`json`: one object per line, with the request's id."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severe lines that are written."""
+
+
+class Config(Section):
+    """All settings of `hookgate serve`."""
+
+    listen: Listen = Listen()
+    admin: Admin = Admin()
+    upstream: Upstream = Upstream()
+    hooks: HookSources = HookSources()
+    limits: Limits = Limits()
+    streams: Streams = Streams()
+    tools: ToolCalls = ToolCalls()
+    routes: Routes = Routes()
+    logs: Logs = Logs()
