@@ -4,7 +4,9 @@ Pure functions over parsed JSON. This package knows no sockets, no event loop, n
 imports nothing else of hookgate and can be used without it.
 """
 
-from hookgate.translator.checks import check_request
+from hookgate.translator.assembling import cut_events, join_events
+from hookgate.translator.calls import CallGate
+from hookgate.translator.checks import check_request, check_response
 from hookgate.translator.errors import BodyError, EditError, TranslatorError
 from hookgate.translator.request import (
     MODEL_NAME,
@@ -22,6 +24,7 @@ from hookgate.translator.synthetic import synthetic_response, text_response
 from hookgate.translator.toolconfig import (
     apply_tool_config,
     apply_tools,
+    callable_names,
     declared_names,
     read_tool_config,
     read_tools,
@@ -32,6 +35,7 @@ __all__ = [
     "MODEL_NAME",
     "VIEWS",
     "BodyError",
+    "CallGate",
     "EditError",
     "Frame",
     "Framing",
@@ -44,8 +48,12 @@ __all__ = [
     "apply_response",
     "apply_tool_config",
     "apply_tools",
+    "callable_names",
     "check_request",
+    "check_response",
+    "cut_events",
     "declared_names",
+    "join_events",
     "read_tool_config",
     "read_tools",
     "show_request",

@@ -32,6 +32,23 @@ def check_request(body: Any) -> JsonObject:
     return body
 
 
+def check_response(body: Any) -> JsonObject:
+    """The response, or event of one, if its candidates have the shape that hooks are shown; BodyError if not.
+
+    What is shaped otherwise would reach the client unseen. Unknown fields are the upstream's own.
+    """
+    if not isinstance(body, dict):
+        raise BodyError("", "the answer has to be a JSON object")
+    if not isinstance(read(body, "candidates"), list | dict | None):
+        raise BodyError("candidates", "the candidates have to be a list")
+    for i, candidate in enumerate(read_list(body, "candidates")):
+        if not isinstance(candidate, dict):
+            raise BodyError(f"candidates[{i}]", "a candidate has to be an object")
+        if (content := read(candidate, "content")) is not None:
+            _check_content(content, f"candidates[{i}].content")
+    return body
+
+
 def _check_content(content: Any, path: str) -> None:
     if not isinstance(content, dict):
         raise BodyError(path, "a content has to be an object {role, parts}")

@@ -37,6 +37,16 @@ def declared_names(body: JsonObject) -> list[str]:
     ]
 
 
+def callable_names(body: JsonObject) -> frozenset[str]:
+    """The functions that the model may call: those declared, within what the calling config allows."""
+    config = read_object(read_object(body, "toolConfig"), "functionCallingConfig")
+    mode, names = read(config, "mode"), read_list(config, "allowedFunctionNames")
+    if mode == "NONE":
+        return frozenset()
+    declared = frozenset(declared_names(body))
+    return declared.intersection(names) if names and mode in _NAMING_MODES else declared
+
+
 def read_tool_config(patch: Any, shown: JsonObject | None = None) -> JsonObject:
     """`{"mode"?, "allowedFunctionNames"?}`: what a flat, nested or snake_case selection changes.
 
