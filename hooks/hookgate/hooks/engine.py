@@ -13,14 +13,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from hookgate.hooks.events import Event
+from hookgate.hooks.events import AfterModel, Event
 from hookgate.hooks.health import Health
 from hookgate.hooks.kinds import Runner
 from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.merge import Verdict, merge
 from hookgate.hooks.queueing import FairQueue
 from hookgate.hooks.running import Refusal, Run, Running, Session
-from hookgate.hooks.settings import Configuration, Group, Hook, Subject
+from hookgate.hooks.settings import STREAM_MODES, Configuration, Group, Hook, StreamMode
 from hookgate.translator import TranslatorError
 
 log = logging.getLogger("hookgate.hooks")
@@ -94,6 +94,18 @@ class Engine:
         verdict = merge(event.name, [output for _, output in said], narrowing)
         return Outcome(event, verdict, tuple(runs), self.revision)
 
+    def stream_modes(self, event: AfterModel, session: Session) -> dict[StreamMode, int]:
+        """The modes of the hooks that run for a streamed answer, the finest first, each with its window.
+
+        The window counts characters: the largest that a hook of the mode asks for.
+        """
+        hooks = [hook for group in self._planned(event, session) for hook in group.hooks]
+        return {
+            mode: max(windows)
+            for mode in STREAM_MODES
+            if (windows := [hook.config.window for hook in hooks if hook.config.stream == mode])
+        }
+
     def refused(self) -> list[tuple[Hook, str]]:
         """The hooks that must not run, and why."""
         told = ((hook, self._refusal(hook)) for hook in self.configuration.hooks())
@@ -109,17 +121,10 @@ class Engine:
         await asyncio.gather(*(runner.close() for runner in self._runners.values()))
 
     def _planned(self, event: Event, session: Session) -> tuple[Group, ...]:
-        if event.name not in self._targeted:
-            return self.configuration.for_event(event.name)
         known = event.subject()
-        subject = Subject(
-            model=known.model,
-            tools=known.tools,
-            trigger=known.trigger,
-            client=session.client,
-            key=session.key,
-            session_id=session.session_id,
-        )
+        if event.name not in self._targeted and not known.stream:
+            return self.configuration.for_event(event.name)
+        subject = replace(known, client=session.client, key=session.key, session_id=session.session_id)
         return self.configuration.plan(event.name, subject)
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 
 from hookgate.hooks.document import Encoded
 from hookgate.hooks.events.base import Event, named, object_in
+from hookgate.hooks.settings.configs import StreamMode
 from hookgate.hooks.settings.matching import Subject
 from hookgate.translator import (
     VIEWS,
@@ -123,9 +124,11 @@ class AfterModel(Event):
     llm_request: Encoded
     body: JsonObject
     model: str = ""
+    stream: StreamMode | None = None
+    """With one, only the hooks of that mode run: the answer is a piece of a stream, cut for them."""
 
     def subject(self) -> Subject:
-        return Subject(model=self.model)
+        return Subject(model=self.model, stream=self.stream or "")
 
     def fields(self, view: str) -> JsonObject:
         return {"llm_request": self.llm_request, "llm_response": show_response(self.body)}

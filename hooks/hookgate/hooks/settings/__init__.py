@@ -2,12 +2,14 @@
 
 from hookgate.hooks.settings.configs import (
     DEFAULT_TIMEOUT_MS,
+    STREAM_MODES,
     AnyConfig,
     BuiltinConfig,
     CommandConfig,
     HookConfig,
     HttpConfig,
     RuntimeConfig,
+    StreamMode,
     When,
 )
 from hookgate.hooks.settings.layers import Loaded, load_places, load_settings, read_places
@@ -20,6 +22,7 @@ __all__ = [
     "EVENTS",
     "KNOWN_TOOLS",
     "LAYERS",
+    "STREAM_MODES",
     "AnyConfig",
     "BuiltinConfig",
     "CommandConfig",
@@ -34,6 +37,7 @@ __all__ = [
     "Matcher",
     "Place",
     "RuntimeConfig",
+    "StreamMode",
     "Subject",
     "When",
     "load_places",

@@ -14,6 +14,11 @@ DEFAULT_TIMEOUT_MS = 60_000
 
 OnError = Literal["allow", "deny"]
 
+StreamMode = Literal["event", "window", "complete"]
+"""How much of a streamed answer a hook is shown at once; the more, the later the client sees it."""
+
+STREAM_MODES: tuple[StreamMode, ...] = ("event", "window", "complete")
+
 
 def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
@@ -101,6 +106,12 @@ class HookConfig(BaseModel):
 
     view: Literal["text", "parts", "raw"] = "text"
     """How requests are shown: texts alone, every part of a turn, or the raw contents as well."""
+
+    stream: StreamMode = "event"
+    """AfterModel: how much of a streamed answer it is shown at once: `event`, `window` or `complete`."""
+
+    window: Annotated[int, Field(ge=1, le=1_000_000)] = 256
+    """With `"stream": "window"`: characters that are held back, and shown again with what follows."""
 
     mode: Literal["enforce", "observe"] = "enforce"
     """`observe`: the hook runs, and what it says changes nothing."""

@@ -48,6 +48,8 @@ class Subject:
     session_id: str = ""
     tools: tuple[str, ...] = ()
     trigger: str = ""
+    stream: str = ""
+    """For what mode of hooks a piece of a stream is; empty for a whole answer, and all that is no answer."""
 
 
 class Matcher:

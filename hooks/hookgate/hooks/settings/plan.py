@@ -120,7 +120,8 @@ class Configuration:
         for group in self.for_event(event):
             if not group.matcher.matches(subject):
                 continue
-            hooks = [hook for hook in group.hooks if holds(hook.config.when, subject)]
+            hooks = [hook for hook in group.hooks if subject.stream in ("", hook.config.stream)]
+            hooks = [hook for hook in hooks if holds(hook.config.when, subject)]
             hooks = [hook for hook in hooks if _first(known, (hook.name, hook.target))]
             if hooks:
                 found.append(Group(tuple(hooks), group.sequential))
