@@ -143,6 +143,7 @@ async def test_all_events_of_a_call_and_its_conversation_name_one_session() -> N
 
 async def test_the_upstream_gets_the_clients_headers_and_one_content_type() -> None:
     headers = {"content-type": "text/plain", "x-goog-api-key": "k", "user-agent": "cli/1", "cookie": "c=1"}
+    headers["x-request-id"] = "r-1"
     async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, {"BeforeModel": [says()]}) as url:
         await post(url, f"/s/abc{UNARY}", {"contents": []}, headers)
     head, _, body = upstream.heard[0].partition(b"\r\n\r\n")
@@ -153,10 +154,11 @@ async def test_the_upstream_gets_the_clients_headers_and_one_content_type() -> N
         "content-type": "application/json",
         "x-goog-api-key": "k",
         "user-agent": "cli/1",
+        "x-request-id": "r-1",
         "accept-encoding": "identity",
         "content-length": str(len(body)),
     }
-    assert len(lines) == 6  # each of them once
+    assert len(lines) == 7  # each of them once
 
 
 async def test_without_hooks_the_body_goes_on_byte_for_byte() -> None:

@@ -8,11 +8,11 @@ import pytest
 from support.gateway import gateway_before, running_gateway, runs, says
 from support.wire import SSE, STREAM, UNARY, Wire, connected
 
-from hookgate.proxy.reply import Patience
+from hookgate.proxy.config import Config, Streams
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi there my friend"}]}]}
 STREAMS = pytest.mark.parametrize("target", [SSE, STREAM], ids=["sse", "array"])
-IMPATIENT = Patience(headers=0.05, silence=0.05)
+IMPATIENT = Config(streams=Streams(header_timeout=0.05, keep_alive=0.05))
 DENY = {"decision": "deny", "reason": "Not in this house."}
 TWO_EVENTS = {"rules": [{"answer": {"chunks": ["one", "two"]}}]}
 REDACT = {"hookSpecificOutput": {"llm_response": {"text": "**"}}}
@@ -59,7 +59,7 @@ def texts(body: bytes, target: str) -> list[str]:
 async def test_a_denial_after_the_headers_had_to_go_is_told_as_text(target: str, event: str) -> None:
     decided = asyncio.Event()
     async with (
-        running_gateway({event: [waits(decided, DENY)]}, patience=IMPATIENT) as gateway,
+        running_gateway({event: [waits(decided, DENY)]}, config=IMPATIENT) as gateway,
         connected(gateway.url) as wire,
     ):
         await wire.post(target, HI)
@@ -164,7 +164,7 @@ async def test_a_call_that_does_not_stream_waits_for_the_verdict(output: Any) ->
     # A stream beside it shows that there was time enough for keep-alives.
     hooks = {"BeforeModel": [waits(decided, output)]}
     async with (
-        running_gateway(hooks, patience=IMPATIENT) as gateway,
+        running_gateway(hooks, config=IMPATIENT) as gateway,
         connected(gateway.url) as unary,
         connected(gateway.url) as stream,
     ):
@@ -186,7 +186,7 @@ async def test_keep_alives_end_with_the_answer(target: str) -> None:
 
     slow = {"contents": [{"role": "user", "parts": [{"text": "wait"}]}]}
     async with (
-        running_gateway({"BeforeModel": [runs(wait_if_told)]}, patience=IMPATIENT) as gateway,
+        running_gateway({"BeforeModel": [runs(wait_if_told)]}, config=IMPATIENT) as gateway,
         connected(gateway.url) as wire,
         connected(gateway.url) as clock,
     ):
@@ -202,7 +202,7 @@ async def test_keep_alives_end_with_the_answer(target: str) -> None:
 @STREAMS
 async def test_a_denial_before_the_headers_had_to_go_is_an_error(target: str) -> None:
     async with (
-        running_gateway({"BeforeModel": [says(DENY)]}, patience=Patience()) as gateway,
+        running_gateway({"BeforeModel": [says(DENY)]}) as gateway,
         connected(gateway.url) as wire,
     ):
         await wire.post(target, HI)

@@ -29,7 +29,7 @@ STREAM = [
 
 def test_a_hook_reads_words_that_are_split_over_events() -> None:
     view = show_response(join_events(STREAM))
-    assert view["candidates"][0]["content"]["parts"] == ["I think", "my key is sk-123, keep it", ""]
+    assert view["candidates"][0]["content"]["parts"] == ["I think", "my key is sk-123, keep it"]
     assert (view["text"], view["usageMetadata"]["totalTokenCount"]) == ("my key is sk-123, keep it", 7)
 
 

@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from aiohttp import web
 
+from hookgate.proxy.config import Streams
+from hookgate.proxy.envelopes import Envelope
 from hookgate.proxy.errors import ApiError
 from hookgate.translator import Framing, text_response
 from hookgate.translator.fields import JsonObject
@@ -15,14 +16,6 @@ from hookgate.translator.streams import KEEP_ALIVE
 from hookgate.translator.strictjson import dumps
 
 _JSON = {"Content-Type": "application/json; charset=UTF-8"}
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a streaming client may wait, in seconds. Gemini CLI gives up on headers after 60."""
-
-    headers: float = 45.0
-    silence: float = 15.0
 
 
 def cut(request: web.BaseRequest) -> None:
@@ -38,10 +31,11 @@ class Reply:
     to say is said as text with finishReason STOP: clients ignore or retry an error inside a stream.
     """
 
-    def __init__(self, request: web.BaseRequest, framing: Framing | None) -> None:
+    def __init__(self, request: web.BaseRequest, framing: Framing | None, envelope: Envelope) -> None:
         self.framing = framing
         """How a stream is framed; None for a call that takes one whole answer."""
         self._request = request
+        self._envelope = envelope
         self._headers: Mapping[str, str] = {}
         self._starting = asyncio.Lock()
         self._quiet_since = 0.0
@@ -55,11 +49,12 @@ class Reply:
     # ---- whole answers
 
     async def answer(self, body: JsonObject) -> None:
-        """A whole answer, or the last words of a stream."""
+        """A whole answer that no model gave, or the last words of a stream."""
+        data = dumps(self._envelope.answer(body))
         if self.framing is None:
-            await self.send(200, _JSON, dumps(body))
+            await self.send(200, _JSON, data)
         else:
-            await self.write(self.framing.event(dumps(body)) + self.framing.end())
+            await self.write(self.framing.event(data) + self.framing.end())
 
     async def refuse(self, error: ApiError) -> None:
         """An error; its message as text where the stream has started already."""
@@ -85,6 +80,8 @@ class Reply:
 
     async def write(self, data: bytes) -> None:
         """Bytes of a stream, which starts with the first of them."""
+        if not data:
+            return
         response = await self._stream()
         self._quiet_since = asyncio.get_running_loop().time()
         await response.write(data)
@@ -110,7 +107,7 @@ class Reply:
         cut(self._request)
 
     @asynccontextmanager
-    async def kept_alive(self, patience: Patience) -> AsyncIterator[None]:
+    async def kept_alive(self, patience: Streams) -> AsyncIterator[None]:
         """Start a stream that is still undecided when the headers must go out, and break long silences."""
         if self.framing is None:
             yield
@@ -124,13 +121,13 @@ class Reply:
             with contextlib.suppress(asyncio.CancelledError, ConnectionError):
                 await task
 
-    async def _keep_alive(self, patience: Patience) -> None:
+    async def _keep_alive(self, patience: Streams) -> None:
         loop = asyncio.get_running_loop()
         while not self._copying:
-            limit = patience.silence if self.started else patience.headers
+            limit = patience.keep_alive if self.started else patience.header_timeout
             quiet = loop.time() - self._quiet_since
             if quiet >= limit:
                 await self.write(KEEP_ALIVE)
             else:
                 # No longer than the shorter limit, which holds as soon as the stream has started.
-                await asyncio.sleep(min(limit - quiet, patience.silence))
+                await asyncio.sleep(min(limit - quiet, patience.keep_alive))

@@ -6,7 +6,7 @@ imports nothing else of hookgate and can be used without it.
 
 from hookgate.translator.assembling import cut_events, join_events
 from hookgate.translator.calls import CallGate
-from hookgate.translator.checks import check_request, check_response
+from hookgate.translator.checks import check_request, check_response, check_spellings
 from hookgate.translator.errors import BodyError, EditError, TranslatorError
 from hookgate.translator.request import (
     MODEL_NAME,
@@ -51,6 +51,7 @@ __all__ = [
     "callable_names",
     "check_request",
     "check_response",
+    "check_spellings",
     "cut_events",
     "declared_names",
     "join_events",

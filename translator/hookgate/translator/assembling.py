@@ -13,14 +13,12 @@ from hookgate.translator.fields import JsonObject, read, read_list, read_object,
 from hookgate.translator.joining import Strand, cut_texts, join_texts
 from hookgate.translator.texts import is_text
 
-_PLAIN = frozenset({"text", "thought"})
-
 
 def join_events(events: Sequence[JsonObject]) -> JsonObject:
     """One response with all parts of all events; of a field that several have, the last counts.
 
-    Neighbouring texts of one candidate are one part, thoughts apart from what is spoken. One event alone is
-    itself.
+    All that a candidate speaks is one text, and all that it thinks, whatever came in between: no word shall
+    hide in two parts. One event alone is itself.
     """
     if len(events) == 1:
         return events[0]
@@ -29,7 +27,7 @@ def join_events(events: Sequence[JsonObject]) -> JsonObject:
     for event in events:
         joined.update(event)
         for index, candidate in _candidates(event):
-            candidates[index] = _continued(candidates.get(index), candidate)
+            candidates[index] = _continued(candidates.get(index, {}), candidate)
     return {**joined, "candidates": list(candidates.values())} if candidates else joined
 
 
@@ -90,31 +88,24 @@ def _strands(index: int) -> tuple[Strand, Strand]:
     return Strand(index, thought=True), Strand(index, thought=False)
 
 
-def _continued(before: JsonObject | None, candidate: JsonObject) -> JsonObject:
-    if before is None:
-        return candidate
+def _continued(before: JsonObject, candidate: JsonObject) -> JsonObject:
     content = read_object(candidate, "content")
     if not content:
         return {**before, **candidate, **({"content": before["content"]} if "content" in before else {})}
     earlier = read_object(before, "content")
     parts = list(read_list(earlier, "parts"))
     for part in read_list(content, "parts"):
-        if parts and _continues(parts[-1], part):
-            parts[-1] = {**parts[-1], "text": parts[-1]["text"] + part["text"]}
-        else:
+        at = next((at for at, known in enumerate(parts) if _continues(known, part)), None)
+        if at is None:
             parts.append(part)
+        else:
+            parts[at] = {**parts[at], "text": parts[at]["text"] + part["text"]}
     return {**before, **candidate, "content": {**earlier, **content, "parts": parts}}
 
 
 def _continues(before: JsonObject, part: JsonObject) -> bool:
-    """Whether two texts are one, with nothing to them but the text."""
-    return (
-        is_text(before)
-        and is_text(part)
-        and before.keys() <= _PLAIN
-        and part.keys() <= _PLAIN
-        and bool(before.get("thought")) is bool(part.get("thought"))
-    )
+    """Whether both are texts of one strand."""
+    return is_text(before) and is_text(part) and bool(before.get("thought")) is bool(part.get("thought"))
 
 
 def _last(events: Sequence[JsonObject], has: Callable[[JsonObject], bool]) -> int:

@@ -15,11 +15,11 @@ def check_request(body: Any) -> JsonObject:
     """
     if not isinstance(body, dict):
         raise BodyError("", "the body has to be a JSON object")
-    _check_spellings(body, "")
+    check_spellings(body, "")
     for name in ("generationConfig", "toolConfig"):
-        _check_spellings(read_object(body, name), name)
+        check_spellings(read_object(body, name), name)
     calling = read_object(read_object(body, "toolConfig"), "functionCallingConfig")
-    _check_spellings(calling, "toolConfig.functionCallingConfig")
+    check_spellings(calling, "toolConfig.functionCallingConfig")
     instruction, contents = read(body, "systemInstruction"), read(body, "contents")
     if instruction is not None:
         _check_content(instruction, "systemInstruction")
@@ -52,7 +52,7 @@ def check_response(body: Any) -> JsonObject:
 def _check_content(content: Any, path: str) -> None:
     if not isinstance(content, dict):
         raise BodyError(path, "a content has to be an object {role, parts}")
-    _check_spellings(content, path)
+    check_spellings(content, path)
     if not isinstance(content.get("parts"), list | dict | None):
         raise BodyError(f"{path}.parts", "the parts have to be a list of objects")
     for i, part in enumerate(read_list(content, "parts")):
@@ -62,19 +62,20 @@ def _check_content(content: Any, path: str) -> None:
             raise BodyError(
                 f"{path}.parts[{i}].text", "a text has to be a string: no hook would see this one"
             )
-        _check_spellings(part, f"{path}.parts[{i}]")
+        check_spellings(part, f"{path}.parts[{i}]")
 
 
 def _check_tool(tool: Any, path: str) -> None:
     if not isinstance(tool, dict):
         raise BodyError(path, "a tool has to be an object")
-    _check_spellings(tool, path)
+    check_spellings(tool, path)
     for i, declaration in enumerate(read_list(tool, "functionDeclarations")):
         if isinstance(declaration, dict):
-            _check_spellings(declaration, f"{path}.functionDeclarations[{i}]")
+            check_spellings(declaration, f"{path}.functionDeclarations[{i}]")
 
 
-def _check_spellings(obj: JsonObject, path: str) -> None:
+def check_spellings(obj: JsonObject, path: str) -> None:
+    """Raises BodyError for an object that holds a field in both spellings."""
     for key in obj:
         if (other := camel(key)) != key and other in obj:
             place = f"{path}.{other}" if path else other

@@ -1,0 +1,147 @@
+"""Batches: many requests in one body, judged one by one; their answers judged whenever they are looked at.
+
+A batch is taken or refused as a whole, since an agent reads its answers later and elsewhere: one denied
+request refuses it, and names which.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import hdrs, web
+
+from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engine
+from hookgate.hooks.document import Encoded
+from hookgate.proxy.bodies import check_cache, checked_answer, read_answer, read_request, read_whole
+from hookgate.proxy.call import Answered, Call, call_of, told
+from hookgate.proxy.config import Config
+from hookgate.proxy.envelopes import Bare
+from hookgate.proxy.errors import ApiError, policy_denied
+from hookgate.proxy.headers import to_client, to_upstream
+from hookgate.proxy.logs import note_session
+from hookgate.proxy.routes import Route
+from hookgate.proxy.selection import before_model, before_tool_selection
+from hookgate.proxy.upstream import UpstreamError, Upstreams
+from hookgate.translator import BodyError, check_request, check_spellings, show_request, text_response
+from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
+from hookgate.translator.strictjson import dumps
+
+_SPOKEN = "A hook answers in the model's place; a batch cannot take such an answer: {}"
+_IN_FILE = "hookgate takes a batch's requests in its body alone: hooks cannot judge those in a file."
+_ANSWERS_IN_FILE = "This batch's answers are in a file, where no hook can judge them."
+
+BATCHED = frozenset({"batchGenerateContent", "getBatch", "listBatches"})
+"""The judged routes that are about batches."""
+
+Change = Callable[[JsonObject], Awaitable[JsonObject]]
+
+
+class Batches:
+    """Carries the calls that make a batch or look at one."""
+
+    def __init__(self, engine: Engine, upstream: Upstreams, config: Config) -> None:
+        self._engine, self._upstream, self._config = engine, upstream, config
+
+    async def run(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
+        """Answer the request. Raises ApiError."""
+        data = None
+        if route.verb == "batchGenerateContent":
+            route, data = await self._before(request, route)
+        headers = to_upstream(request.headers, "identity")
+        if data is not None:
+            headers[hdrs.CONTENT_TYPE] = "application/json"
+        call = call_of(route, request.headers, {}, Bare())
+        note_session(call.session.session_id)
+        try:
+            async with self._upstream.open(request.method, route, headers, data, decompress=True) as answer:
+                body = await read_whole(answer)
+                if 200 <= answer.status < 300 and body and self._engine.listens_to(AfterModel.name):
+                    body = await self._after(body, call)
+                return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
+        except UpstreamError as error:
+            raise error.as_api_error() from None
+
+    # ---- the requests
+
+    async def _before(self, request: web.BaseRequest, route: Route) -> tuple[Route, bytes]:
+        body = await read_request(request)
+        batch = read_object(body, "batch")
+        source = read_object(batch, "inputConfig")
+        inlined = read_object(source, "requests")
+        for path, level in (("", body), ("batch", batch), ("batch.inputConfig", source)):
+            _check(check_spellings, level, path)
+        if read(source, "fileName") is not None:
+            raise policy_denied(_IN_FILE, BeforeModel.name)
+        models: set[str] = set()
+        items = []
+        for number, item in enumerate(read_list(inlined, "requests")):
+            try:
+                model, inner = await self._one(request, route, item)
+            except ApiError as error:
+                raise _named(error, number) from None
+            models.add(model)
+            items.append(write(item, "request", inner))
+        if len(models) > 1:
+            raise ApiError(403, f"Hooks send this batch to several models: {', '.join(sorted(models))}.")
+        inlined = write(inlined, "requests", items)
+        batch = write(batch, "inputConfig", write(source, "requests", inlined))
+        return route.for_model(next(iter(models), route.model)), dumps(write(body, "batch", batch))
+
+    async def _one(self, request: web.BaseRequest, route: Route, item: Any) -> tuple[str, JsonObject]:
+        """One request of the batch after its hooks."""
+        if not isinstance(item, dict):
+            raise ApiError(400, "it has to be an object", "BODY_REFUSED")
+        body = read_object(item, "request")
+        _check(check_request, body)
+        check_cache(body, self._config.routes.unhooked)
+        call = call_of(route, request.headers, body, Bare())
+        try:
+            model, body = await before_model(self._engine, call, route.model, body)
+            body, _ = await before_tool_selection(self._engine, call, model, body)
+        except Answered as answered:
+            said = _SPOKEN.format(dumps(answered.answer).decode())
+            raise policy_denied(said, BeforeToolSelection.name) from None
+        return model, body
+
+    # ---- the answers
+
+    async def _after(self, data: bytes, call: Call) -> bytes:
+        body = read_answer(data)
+
+        async def judged(response: JsonObject) -> JsonObject:
+            event = AfterModel(Encoded(show_request(call.route.model, {})), response, call.route.model)
+            outcome = await self._engine.fire(event, call.session)
+            what = told(outcome.verdict, AfterModel.name, call)
+            if what is None:
+                return outcome.event.body
+            return text_response(what.message) if isinstance(what, ApiError) else what
+
+        new = await _with_responses(body, judged)
+        return data if new is body else dumps(new)
+
+
+async def _with_responses(value: Any, change: Change) -> Any:
+    """The document with each inlined response changed; what holds none is the very object."""
+    if isinstance(value, list):
+        items = [await _with_responses(item, change) for item in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    if not isinstance(value, dict):
+        return value
+    if read(value, "responsesFile") is not None:
+        raise ApiError(403, _ANSWERS_IN_FILE, "POLICY_DENIED")
+    new: JsonObject = {}
+    for key, item in value.items():
+        holds_answer = key == "response" and isinstance(item, dict) and "candidates" in item
+        new[key] = await (change(checked_answer(item)) if holds_answer else _with_responses(item, change))
+    return value if all(new[key] is item for key, item in value.items()) else new
+
+
+def _check(check: Callable[..., object], *about: object) -> None:
+    try:
+        check(*about)
+    except BodyError as error:
+        raise ApiError(error.status, f"hookgate refuses the request body: {error}", "BODY_REFUSED") from None
+
+
+def _named(error: ApiError, number: int) -> ApiError:
+    place = f"batch.inputConfig.requests.requests[{number}].request"
+    return ApiError(error.code, f"{place}: {error.message}", error.reason, **error.metadata)

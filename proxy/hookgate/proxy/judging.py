@@ -1,0 +1,171 @@
+"""The model's answer before the tool gate and the AfterModel hooks: whole, or in the pieces of a stream.
+
+A stream passes one stage for each mode of hooks that run for it, the finest first. What arrives while a hook
+thinks waits in the connection, and is judged together: a slow hook is asked less often, not later and later.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hookgate.hooks import AfterModel, Engine
+from hookgate.hooks.document import Encoded
+from hookgate.hooks.settings import StreamMode
+from hookgate.proxy.bodies import MAX_ANSWER, checked_answer, read_answer, too_large
+from hookgate.proxy.call import Call, end_with, told
+from hookgate.proxy.envelopes import Envelope
+from hookgate.proxy.errors import ApiError
+from hookgate.translator import Frame, cut_events, join_events
+from hookgate.translator.fields import JsonObject, read
+from hookgate.translator.joining import Strand, join_texts
+from hookgate.translator.strictjson import dumps
+
+Batches = AsyncIterator[list["Piece"]]
+
+
+class Gate(Protocol):
+    """The tools that the answer may call."""
+
+    def judged(self, body: JsonObject) -> JsonObject:
+        """The response, or event of one, with what may pass of it."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """One event of a stream as it came, or a whole answer; `response` is what hooks have made of it."""
+
+    frame: Frame
+    body: JsonObject | None
+    """Its body; None for a piece that holds no answer: a comment, or an error."""
+    response: JsonObject
+    envelope: Envelope
+
+    def data(self) -> bytes:
+        """The JSON to send: the very bytes that came when nothing was changed."""
+        if self.body is None:
+            return self.frame.data
+        body = self.envelope.close_answer(self.body, self.response)
+        return self.frame.data if body is self.body else dumps(body)
+
+
+class Judge:
+    """Judges one answer under one engine."""
+
+    def __init__(
+        self, engine: Engine, call: Call, model: str, llm_request: Encoded | None, gate: Gate | None
+    ) -> None:
+        self._engine, self._call, self._model = engine, call, model
+        self._llm_request, self._gate = llm_request, gate
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anybody looks at the answer."""
+        return self._llm_request is not None or self._gate is not None
+
+    async def whole(self, data: bytes) -> bytes:
+        """An answer that is no stream."""
+        [piece] = await self._fire(self._gated([self._piece(Frame(data, data))]), None)
+        return piece.data()
+
+    def stream(self, frames: AsyncIterator[list[Frame]]) -> Batches:
+        """The pieces of a stream, as far as they may go on."""
+        batches = self._read(frames)
+        modes = self._modes()
+        for mode, window in modes.items():
+            only = mode if len(modes) > 1 else None
+            if mode == "event":
+                batches = self._by_event(batches, only)
+            elif mode == "window":
+                batches = self._by_window(batches, only, window)
+            else:
+                batches = self._complete(batches, only)
+        return batches
+
+    def _modes(self) -> dict[StreamMode, int]:
+        if self._llm_request is None:
+            return {}
+        event = AfterModel(self._llm_request, {}, self._model)
+        return self._engine.stream_modes(event, self._call.session)
+
+    # ---- the stages
+
+    async def _read(self, frames: AsyncIterator[list[Frame]]) -> Batches:
+        async for batch in frames:
+            pieces: list[Piece] = []
+            try:
+                for frame in batch:
+                    pieces.append(self._piece(frame))  # noqa: PERF401  # those before an error count
+            except ApiError:
+                yield self._gated(pieces)  # what came before it can be judged
+                raise
+            yield self._gated(pieces)
+
+    async def _by_event(self, batches: Batches, mode: StreamMode | None) -> Batches:
+        async for batch in batches:
+            yield await self._fire(batch, mode)
+
+    async def _by_window(self, batches: Batches, mode: StreamMode | None, window: int) -> Batches:
+        held: list[Piece] = []
+        async for batch in batches:
+            held = await self._fire([*held, *batch], mode)
+            if ready := _beyond(held, window):
+                yield held[:ready]
+                held = held[ready:]
+        yield held
+
+    async def _complete(self, batches: Batches, mode: StreamMode | None) -> Batches:
+        held: list[Piece] = []
+        size = 0
+        async for batch in batches:
+            held += batch
+            size += sum(len(piece.frame.raw) for piece in batch)
+            if size > MAX_ANSWER:
+                raise too_large()
+        yield await self._fire(held, mode)
+
+    # ---- one look
+
+    def _piece(self, frame: Frame) -> Piece:
+        envelope = self._call.envelope
+        body = read_answer(frame.data) if frame.data else None
+        if body is None or ("error" in body and read(envelope.open_answer(body), "candidates") is None):
+            return Piece(frame, None, {}, envelope)
+        return Piece(frame, body, checked_answer(envelope.open_answer(body)), envelope)
+
+    def _gated(self, pieces: list[Piece]) -> list[Piece]:
+        if self._gate is not None:
+            for piece in pieces:
+                piece.response = self._gate.judged(piece.response)
+        return pieces
+
+    async def _fire(self, pieces: list[Piece], mode: StreamMode | None) -> list[Piece]:
+        """Show the pieces to the hooks as one answer. Raises Answered and ApiError."""
+        answers = [piece for piece in pieces if piece.body is not None]
+        if not answers or self._llm_request is None:
+            return pieces
+        responses = [piece.response for piece in answers]
+        joined = join_events(responses)
+        event = AfterModel(self._llm_request, joined, self._model, mode)
+        outcome = await self._engine.fire(event, self._call.session)
+        end_with(told(outcome.verdict, AfterModel.name, self._call))
+        for piece, response in zip(answers, cut_events(responses, joined, outcome.event.body), strict=True):
+            piece.response = response
+        return pieces
+
+
+def _beyond(held: Sequence[Piece], window: int) -> int:
+    """How many pieces may go: behind each of their texts stands a whole window of the same strand.
+
+    A strand that ended does not hold up the others for ever: when much more of them has come than a window
+    each, it may go too.
+    """
+    behind: Counter[Strand] = Counter()
+    may_go: list[bool] = []
+    for piece in reversed(held):
+        texts = join_texts([piece.response])
+        enough = behind.total() >= 2 * window * len(behind.keys() | texts.keys())
+        may_go.append(enough or all(behind[strand] >= window for strand in texts))
+        behind.update({strand: len(text) for strand, text in texts.items()})
+    may_go.reverse()
+    return may_go.index(False) if False in may_go else len(may_go)

@@ -1,0 +1,132 @@
+"""Batches: each request is judged when it is sent, each answer when it is looked at."""
+
+import json
+from typing import Any
+
+import pytest
+from support.gateway import gateway_before, listens, runs
+from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
+from support.wire import ask, ok, peer, post, spoken
+
+TARGET = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
+STATE = "/v1beta/batches/b-1"
+
+
+def batch(*texts: str, **source: Any) -> dict[str, Any]:
+    items = [
+        {"request": {"contents": [{"parts": [{"text": text}], "role": "user"}]}, "metadata": {"key": text}}
+        for text in texts
+    ]
+    return {"batch": {"displayName": "d", "inputConfig": source or {"requests": {"requests": items}}}}
+
+
+def state(*texts: str) -> bytes:
+    answers = [{"response": spoken(text), "metadata": {"key": "k"}} for text in texts]
+    return json.dumps(
+        {"name": "batches/b-1", "done": True, "response": {"inlinedResponses": {"inlinedResponses": answers}}}
+    ).encode()
+
+
+async def test_every_request_is_judged_and_the_rest_stays() -> None:
+    seen: list[dict[str, Any]] = []
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [listens(seen)]}) as url,
+    ):
+        assert (await post(url, TARGET, batch("a", "b"))).status == 200
+        sent = json.loads(upstream.heard[0].partition(b"\r\n\r\n")[2])
+    assert [event["llm_request"]["messages"][0]["content"] for event in seen] == ["a", "b"]
+    assert sent == batch("a", "b")
+
+
+async def test_one_denied_request_refuses_the_batch_and_is_named() -> None:
+    async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [runs(no_rockets)]}) as url:
+        answer = await post(url, TARGET, batch("a", "a rocket"))
+    assert (answer.status, upstream.heard) == (403, [])
+    assert answer.error["message"] == f"batch.inputConfig.requests.requests[1].request: {REFUSAL}"
+
+
+async def test_an_edit_lands_in_its_request() -> None:
+    def mask(event: dict[str, Any]) -> dict[str, Any]:
+        messages = event["llm_request"]["messages"]
+        messages[0]["content"] = messages[0]["content"].replace(CARD, REDACTED)
+        return {"hookSpecificOutput": {"llm_request": {"messages": messages}}}
+
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(mask)]}) as url,
+    ):
+        await post(url, TARGET, batch("a", f"my {CARD}"))
+        sent = json.loads(upstream.heard[0].partition(b"\r\n\r\n")[2])
+    [a, b] = sent["batch"]["inputConfig"]["requests"]["requests"]
+    assert (a, b["request"]["contents"][0]["parts"]) == (
+        batch("a")["batch"]["inputConfig"]["requests"]["requests"][0],
+        [{"text": f"my {REDACTED}"}],
+    )
+    assert b["metadata"] == {"key": f"my {CARD}"}
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        pytest.param(batch(file_name="files/f-1"), 403, id="requests in a file"),
+        pytest.param(batch(fileName="files/f-1"), 403, id="requests in a file, camelCase"),
+        pytest.param(
+            {"batch": {"inputConfig": {"requests": {"requests": [{"request": {"cachedContent": "c"}}]}}}},
+            403,
+            id="cached contents",
+        ),
+        pytest.param({"batch": {"inputConfig": {}, "input_config": {}}}, 400, id="two spellings"),
+        pytest.param(
+            {"batch": {"inputConfig": {"requests": {"requests": [1]}}}}, 400, id="an item that is none"
+        ),
+        pytest.param(
+            {"batch": {"inputConfig": {"requests": {"requests": [{"request": {"contents": 1}}]}}}},
+            400,
+            id="a request that is none",
+        ),
+    ],
+)
+async def test_what_hooks_cannot_judge_is_refused(body: Any, code: int) -> None:
+    async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [listens([])]}) as url:
+        answer = await post(url, TARGET, body)
+    assert (answer.status, upstream.heard) == (code, [])
+
+
+async def test_a_hook_cannot_answer_for_the_model_in_a_batch() -> None:
+    async with (
+        peer() as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(answer_itself)]}) as url,
+    ):
+        answer = await post(url, TARGET, batch("a"))
+    assert (answer.status, "cannot take such an answer" in answer.error["message"]) == (403, True)
+
+
+async def test_the_answers_of_a_batch_are_judged_when_it_is_looked_at() -> None:
+    hooks = {"AfterModel": [runs(redact)]}
+    async with (
+        peer(ok(state(f"card {CARD}", "fine"))) as upstream,
+        gateway_before(upstream.url, hooks) as url,
+    ):
+        answer = await ask(url, "GET", STATE)
+    inlined = answer.json["response"]["inlinedResponses"]["inlinedResponses"]
+    texts = [each["response"]["candidates"][0]["content"]["parts"][0]["text"] for each in inlined]
+    assert texts == [f"card {REDACTED}", "fine"]
+
+
+async def test_a_batch_whose_answers_nobody_changes_is_the_upstreams_byte_for_byte() -> None:
+    async with (
+        peer(ok(state("fine"))) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [runs(redact)]}) as url,
+    ):
+        assert (await ask(url, "GET", STATE)).body == state("fine")
+
+
+async def test_answers_in_a_file_are_not_shown() -> None:
+    body = b'{"name": "batches/b-1", "done": true, "response": {"responsesFile": "files/f-1"}}'
+    async with (
+        peer(ok(body)) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [runs(redact)]}) as url,
+    ):
+        answer = await ask(url, "GET", STATE)
+    assert (answer.status, "in a file" in answer.error["message"]) == (403, True)

@@ -1,0 +1,79 @@
+"""Code Assist: the envelopes stay, what is inside is judged like any call."""
+
+from typing import Any
+
+import pytest
+from support.gateway import gateway_before, listens, runs
+from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
+from support.wire import STREAM_HEAD, ok, peer, post, spoken, sse
+
+UNARY, SSE = "/v1internal:generateContent", "/v1internal:streamGenerateContent?alt=sse"
+
+
+def asking(text: str, **more: Any) -> dict[str, Any]:
+    inner = {"contents": [{"role": "user", "parts": [{"text": text}]}], "session_id": "s-ca-1", **more}
+    return {"model": "gemini-2.5-pro", "project": "p", "user_prompt_id": "u", "request": inner}
+
+
+def wrapped(text: str) -> dict[str, Any]:
+    return {"response": spoken(text, finishReason="STOP"), "traceId": "t-1"}
+
+
+async def test_hooks_see_the_inner_request_with_its_model_and_session() -> None:
+    seen: list[dict[str, Any]] = []
+    answer = ok(b'{"response": {"candidates": []}, "traceId": "t"}')
+    async with (
+        peer(answer) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [listens(seen)]}) as url,
+    ):
+        through = await post(url, UNARY, asking("hello"))
+    [event] = seen
+    assert event["llm_request"]["model"] == "gemini-2.5-pro"
+    assert event["llm_request"]["messages"] == [{"role": "user", "content": "hello"}]
+    assert event["session_id"] == "s-ca-1"
+    assert through.body == b'{"response": {"candidates": []}, "traceId": "t"}'
+
+
+async def test_an_edit_lands_inside_and_the_envelope_stays() -> None:
+    def colder(_: Any) -> dict[str, Any]:
+        request = {"model": "gemini-2.5-flash", "config": {"temperature": 0}}
+        return {"hookSpecificOutput": {"llm_request": request}}
+
+    hooks = {"BeforeModel": [runs(colder)], "AfterModel": [runs(redact)]}
+    body = STREAM_HEAD + b"".join(sse(wrapped(f"card {CARD}"), wrapped("bye")))
+    async with peer(body) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, SSE, asking("hello"))
+        sent = upstream.heard[0].partition(b"\r\n\r\n")[2]
+    assert sent.startswith(b'{"model":"gemini-2.5-flash","project":"p","user_prompt_id":"u","request":{')
+    assert b'"generationConfig":{"temperature":0}' in sent
+    assert answer.events == [wrapped(f"card {REDACTED}"), wrapped("bye")]
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "stream"])
+async def test_a_denial_is_an_error_and_a_hooks_answer_is_wrapped(target: str) -> None:
+    async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [runs(no_rockets)]}) as url:
+        denied = await post(url, target, asking("a rocket"))
+    assert (denied.status, denied.error["message"], upstream.heard) == (403, REFUSAL, [])
+    async with (
+        peer() as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(answer_itself)]}) as url,
+    ):
+        answer = await post(url, target, asking("hello"))
+    [body] = answer.events if target == SSE else [answer.json]
+    assert body.keys() == {"response"}
+    assert body["response"]["candidates"][0]["finishReason"] == "STOP"
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        pytest.param({"project": "p"}, "model", id="no model"),
+        pytest.param({"model": "m", "request": [1]}, "request", id="no request"),
+        pytest.param({"model": "m", "request": {"contents": 1}}, "contents", id="no contents"),
+        pytest.param(asking("x", session_id="../etc"), "session", id="bad session"),
+    ],
+)
+async def test_an_envelope_that_cannot_be_read_is_refused(body: Any, place: str) -> None:
+    async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [listens([])]}) as url:
+        answer = await post(url, UNARY, body)
+    assert (answer.status, place in answer.error["message"], upstream.heard) == (400, True, [])

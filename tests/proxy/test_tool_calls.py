@@ -1,0 +1,112 @@
+"""What hooks allowed is enforced on what the model answers, too."""
+
+from typing import Any
+
+import pytest
+from support.gateway import gateway_before, running_gateway, runs
+from support.wire import SSE, STREAM_HEAD, UNARY, Answer, ok, peer, post, spoken, sse
+
+from hookgate.proxy.config import Config, ToolCalls
+
+TOOLS = [{"functionDeclarations": [{"name": "read_file"}, {"name": "write_file"}]}]
+ASK: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "do it"}]}], "tools": TOOLS}
+ONLY_READING = {"toolConfig": {"mode": "AUTO", "allowedFunctionNames": ["read_file"]}}
+READING = {"BeforeToolSelection": [runs(lambda _: {"hookSpecificOutput": ONLY_READING})]}
+REFUSED = "The tool 'write_file' was not allowed here, so it was not called."
+
+
+def call(name: str) -> dict[str, Any]:
+    return {"functionCall": {"name": name, "args": {}}, "thoughtSignature": "c2ln"}
+
+
+def says(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, "finishReason": "STOP"}]}
+
+
+def parts_of(answer: Answer, target: str) -> list[dict[str, Any]]:
+    bodies = answer.events if target == SSE else [answer.json]
+    return [part for body in bodies for part in body["candidates"][0]["content"]["parts"]]
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "stream"])
+async def test_a_call_that_was_not_allowed_never_reaches_the_agent(target: str) -> None:
+    answers = {"rules": [{"answer": {"chunks": [[{"text": "I will."}], [call("write_file")]]}}]}
+    async with running_gateway(READING, answers) as gateway:
+        answer = await post(gateway.url, target, ASK)
+    assert parts_of(answer, target) == [{"text": "I will."}, {"text": REFUSED}]
+
+
+async def test_a_call_that_was_allowed_passes_as_it_came() -> None:
+    body = b"".join(sse(says(call("read_file"))))
+    async with peer(STREAM_HEAD, body) as upstream, gateway_before(upstream.url, READING) as url:
+        assert (await post(url, SSE, ASK)).body == body
+
+
+async def test_without_a_selection_every_call_passes() -> None:
+    looking = {"BeforeToolSelection": [runs(lambda _: None)], "AfterModel": [runs(lambda _: None)]}
+    answers = {"rules": [{"answer": {"chunks": [[call("something_else")]]}}]}
+    async with running_gateway(looking, answers) as gateway:
+        assert parts_of(await post(gateway.url, SSE, ASK), SSE) == [call("something_else")]
+
+
+async def test_the_arguments_of_a_refused_call_that_follow_are_left_out() -> None:
+    begun = says({"functionCall": {"name": "write_file", "willContinue": True}})
+    more = says({"functionCall": {"partialArgs": [{"jsonPath": "$.a", "stringValue": "x"}]}})
+    body = STREAM_HEAD + b"".join(sse(begun, more))
+    async with peer(body) as upstream, gateway_before(upstream.url, READING) as url:
+        answer = await post(url, SSE, ASK)
+    assert b"functionCall" not in answer.body
+    assert parts_of(answer, SSE)[0] == {"text": REFUSED}
+
+
+# ---- asked again
+
+AGAIN = Config(tools=ToolCalls(refused="ask_again", ask_again_at_most=2))
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "stream"])
+async def test_a_model_that_is_told_may_answer_otherwise_and_the_agent_never_knows(target: str) -> None:
+    rules = [
+        {"when": {"tool_response": "write_file"}, "answer": {"text": "Then not."}},
+        {"answer": {"chunks": [[{"text": "I will."}, call("write_file"), call("read_file")]]}},
+    ]
+    async with running_gateway(READING, {"rules": rules}, config=AGAIN) as gateway:
+        answer = await post(gateway.url, target, ASK)
+        _, again = gateway.generated
+    assert "".join(part["text"] for part in parts_of(answer, target)) == "Then not."
+    model, told = again.body["contents"][-2:]
+    assert (model["role"], model["parts"][-2:]) == ("model", [call("write_file"), call("read_file")])
+    responses = [part["functionResponse"] for part in told["parts"]]
+    assert [response["name"] for response in responses] == ["write_file", "read_file"]
+    assert all("not allowed" in response["response"]["error"] for response in responses)
+
+
+async def test_a_model_that_insists_is_asked_so_often_and_then_told_of() -> None:
+    rules = [{"answer": {"chunks": [[call("write_file")]]}}]
+    async with running_gateway(READING, {"rules": rules}, config=AGAIN) as gateway:
+        answer = await post(gateway.url, UNARY, ASK)
+        assert len(gateway.generated) == 3
+    assert parts_of(answer, UNARY) == [{"text": REFUSED}]
+
+
+async def test_nothing_is_asked_again_once_the_agent_has_a_call() -> None:
+    body = STREAM_HEAD + b"".join(sse(says(call("read_file")), says(call("write_file"))))
+    async with peer(body) as upstream, gateway_before(upstream.url, READING, config=AGAIN) as url:
+        answer = await post(url, SSE, ASK)
+        assert len(upstream.heard) == 1
+    assert parts_of(answer, SSE) == [call("read_file"), {"text": REFUSED}]
+
+
+async def test_what_was_said_before_a_refused_call_is_known_to_the_model() -> None:
+    body = STREAM_HEAD + b"".join(sse(spoken("First I look."), says(call("write_file"))))
+    async with peer(body) as upstream, gateway_before(upstream.url, READING, config=AGAIN) as url:
+        answer = await post(url, SSE, ASK)
+        assert b"First I look." in upstream.heard[1]
+    assert answer.events[-1]["candidates"][0]["content"]["parts"] == [{"text": REFUSED}]
+
+
+async def test_a_whole_answer_of_an_odd_shape_is_not_let_through() -> None:
+    odd = b'{"candidates": [{"content": {"parts": [["functionCall", "write_file"]]}}]}'
+    async with peer(ok(odd)) as upstream, gateway_before(upstream.url, READING) as url:
+        answer = await post(url, UNARY, ASK)
+    assert (answer.status, "candidates[0].content.parts[0]" in answer.error["message"]) == (502, True)
