@@ -2,7 +2,8 @@
 
 import pytest
 
-from hookgate.proxy.headers import to_client, to_upstream
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.headers import check_key, to_client, to_upstream, with_key
 
 PASSING = {
     "x-goog-api-key": "k",
@@ -14,6 +15,7 @@ PASSING = {
     "Accept": "*/*",
     "Accept-Language": "de",
     "Content-Type": "application/json",
+    "X-Goog-Upload-Command": "upload, finalize",
     "traceparent": "00-1-2-01",
     "tracestate": "a=b",
     "X-Request-Id": "r1",
@@ -27,6 +29,9 @@ MISLEADING = [
     "X-HTTP-Method-Override",
     "Forwarded",
     "Proxy-Authorization",
+    "Range",
+    "X-Goog-FieldMask",
+    "X-Goog-Encode-Response-If-Executable",
 ]
 
 
@@ -51,6 +56,9 @@ def test_what_a_client_acts_on_comes_back() -> None:
         "Server-Timing": "gfet4t7; dur=1",
         "X-Goog-Trace": "t",
         "X-Gemini-Service-Tier": "standard",
+        "X-Goog-Upload-Status": "active",
+        "Content-Disposition": "attachment",
+        "Content-Range": "bytes 0-2/3",
         "X-Request-Id": "r1",
         "Date": "now",
     }
@@ -66,8 +74,28 @@ def test_what_a_client_acts_on_comes_back() -> None:
         "Connection",
         "Set-Cookie",
         "Location",
+        "X-Goog-Upload-URL",
+        "X-Goog-Upload-Control-URL",
         "Alt-Svc",
     ],
 )
 def test_what_describes_the_upstreams_connection_stays_behind(name: str) -> None:
     assert to_client({name: "value"}) == {}
+
+
+# ---- keys
+
+
+def test_a_key_of_the_query_becomes_a_header_unless_there_is_one() -> None:
+    assert with_key({"a": "b"}, "k") == {"a": "b", "x-goog-api-key": "k"}
+    assert with_key({"X-Goog-Api-Key": "k"}, "k") == {"X-Goog-Api-Key": "k"}
+    assert with_key({"a": "b"}, "") == {"a": "b"}
+
+
+def test_two_different_keys_are_refused_without_being_shown() -> None:
+    check_key({"x-goog-api-key": "canary"}, "canary")
+    check_key({"x-goog-api-key": "canary"}, "")
+    check_key({}, "canary")
+    with pytest.raises(ApiError) as refusal:
+        check_key({"x-goog-api-key": "canary"}, "other-canary")
+    assert (refusal.value.code, "canary" in refusal.value.message) == (400, False)

@@ -1,32 +1,15 @@
-"""The one table of what is served: what is routed where, and that nothing else is."""
+"""The one table of what is served: what is routed where."""
 
-import re
+from pathlib import Path
+from typing import get_args
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from support.routes import CALL, PLACE, refused
 
-from hookgate.proxy.errors import ApiError
-from hookgate.proxy.routes import Route, match
+from hookgate.proxy.config.models import Unhooked
+from hookgate.proxy.routes import TABLE, match
 
-CALL = "/v1beta/models/gemini-2.5-flash:generateContent"
 FORWARDED = ["countTokens", "embedContent", "batchEmbedContents"]
-
-# The table once more, written independently: whatever is routed has to be one of these.
-CANONICAL = re.compile(
-    r"(?:/s/[A-Za-z0-9][A-Za-z0-9._~-]*)?"
-    r"(?P<path>/v1(?:beta|alpha)?/models(?:/[A-Za-z0-9][A-Za-z0-9._-]*(?::[A-Za-z]+)?)?)"
-    r"(?:\?(?P<query>[^#]*))?"
-)
-
-
-def refused(target: str, method: str = "POST") -> ApiError:
-    with pytest.raises(ApiError) as refusal:
-        match(method, target)
-    return refusal.value
-
-
-# ---- what is served
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta", "v1alpha"])
@@ -36,6 +19,120 @@ def test_generated_content_is_judged_in_every_version(version: str, verb: str) -
     route = match("POST", path)
     assert (route.kind, route.path, route.model, route.verb) == ("judged", path, "gemini-2.5-flash", verb)
     assert route.streamed is (verb == "streamGenerateContent")
+
+
+@pytest.mark.parametrize(
+    ("target", "model"),
+    [
+        ("/v1beta/tunedModels/t:generateContent", "t"),
+        (f"{PLACE}/publishers/google/models/m:generateContent", "m"),
+        ("/v1/publishers/google/models/m:streamGenerateContent", "m"),
+        (f"{PLACE}/endpoints/17:generateContent", "17"),
+        ("/v1internal:streamGenerateContent", ""),
+        ("/v1/models/m:batchGenerateContent", "m"),
+    ],
+)
+def test_every_form_of_a_call_is_judged(target: str, model: str) -> None:
+    route = match("POST", f"/s/abc{target}")
+    assert (route.kind, route.path, route.model, route.session) == ("judged", target, model, "abc")
+
+
+@pytest.mark.parametrize(("path", "verb"), [("/v1/batches/b", "getBatch"), ("/v1/batches", "listBatches")])
+def test_generated_answers_are_judged_when_they_are_fetched_later(path: str, verb: str) -> None:
+    route = match("GET", path)
+    assert (route.kind, route.verb, route.model) == ("judged", verb, "")
+
+
+@pytest.mark.parametrize(
+    ("target", "api"),
+    [
+        (CALL, "gemini"),
+        ("/v1/files", "gemini"),
+        ("/v1/publishers/google/models/m:generateContent", "vertex"),
+        (f"{PLACE}/operations/o", "vertex"),
+        ("/v1internal:generateContent", "code_assist"),
+        ("/v1internal/operations/o", "code_assist"),
+    ],
+)
+def test_each_path_belongs_to_one_api(target: str, api: str) -> None:
+    assert match("POST" if ":" in target else "GET", target).api == api
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("POST", "/upload/v1beta/files"),
+        ("PUT", "/upload/v1beta/files?upload_id=x&upload_protocol=resumable"),
+        ("GET", "/v1/files/f:download?alt=media"),
+        ("DELETE", "/v1/files/f"),
+        ("POST", "/v1/batches/b:cancel"),
+        ("DELETE", "/v1/batches/b"),
+        ("GET", "/v1/models/m/operations/o"),
+        ("GET", "/v1/fileSearchStores/s/upload/operations/o"),
+        ("POST", "/v1/operations/o:cancel"),
+        ("POST", "/upload/v1/fileSearchStores/s:uploadToFileSearchStore"),
+        ("DELETE", "/v1/fileSearchStores/s?force=true"),
+        ("GET", "/v1/cachedContents"),
+        ("POST", f"{PLACE}/publishers/google/models/m:computeTokens"),
+        ("POST", "/v1internal:loadCodeAssist"),
+        ("GET", "/v1internal:getCodeAssistGlobalUserSetting"),
+    ],
+)
+def test_what_holds_nothing_generated_is_forwarded(method: str, target: str) -> None:
+    assert match(method, target).kind == "forwarded"
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "group"),
+    [
+        ("POST", "/v1/interactions", "interactions"),
+        ("GET", "/v1/interactions/v1_abc=?stream=true", "interactions"),
+        ("POST", f"{PLACE}/interactions", "interactions"),
+        ("POST", "/v1beta/openai/chat/completions", "openai"),
+        ("POST", f"{PLACE}/endpoints/openapi/chat/completions", "openai"),
+        ("GET", "/ws/google.ai.generativelanguage.v1.GenerativeService.BidiGenerateMusic", "live"),
+        ("GET", "/ws/google.cloud.aiplatform.v1beta1.LlmBidiService/BidiGenerateContent", "live"),
+        ("POST", "/v1/cachedContents", "caches"),
+        ("PATCH", "/v1/cachedContents/c?updateMask=ttl", "caches"),
+        ("POST", "/v1/models/m:predictLongRunning", "predict"),
+        ("POST", f"{PLACE}/publishers/google/models/m:fetchPredictOperation", "predict"),
+        ("POST", f"{PLACE}/endpoints/17:predict", "predict"),
+        ("POST", f"{PLACE}/batchPredictionJobs", "predict"),
+        ("POST", "/v1/agents", "agents"),
+        ("POST", "/v1/webhooks/w:ping", "agents"),
+        ("POST", "/v1/auth_tokens", "agents"),
+    ],
+)
+def test_generative_routes_without_hooks_pass_only_when_they_are_listed(
+    method: str, target: str, group: str
+) -> None:
+    others = set(get_args(Unhooked)) - {group}
+    refusal = refused(target, method, others)
+    assert (refusal.code, refusal.reason) == (403, "ROUTE_NOT_ALLOWED")
+    assert f'set routes.unhooked = ["{group}"] in hookgate.toml to let it through' in refusal.message
+    route = match(method, target, {group})
+    assert (route.kind, route.unhooked) == ("tunnel" if group == "live" else "forwarded", group)
+
+
+def test_the_groups_are_those_of_the_configuration() -> None:
+    assert {row.unhooked for row in TABLE if row.unhooked} == set(get_args(Unhooked))
+
+
+def test_the_manual_shows_every_row() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
+    section = manual.partition("\n## Routes\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    for row in TABLE:
+        kind = row.unhooked or row.kind
+        shown = [
+            line
+            for line in lines
+            if f"`{row.template}`" in line and line.split("|")[-2].strip().startswith(kind)
+        ]
+        assert any(
+            all(f"`{verb}`" in line for verb in row.verbs) and all(method in line for method in row.methods)
+            for line in shown
+        ), (kind, row.template)
 
 
 @pytest.mark.parametrize("verb", FORWARDED)
@@ -58,10 +155,8 @@ def test_a_session_prefix_works_for_every_route() -> None:
     assert match("GET", "/s/abc/v1beta/models").path == "/v1beta/models"
 
 
-def test_health_is_the_gateways_own() -> None:
-    assert match("GET", "/healthz").kind == "health"
-    assert refused("/healthz", "POST").code == 403
-    assert refused("/s/abc/healthz", "GET").code == 403
+def test_what_operators_ask_has_a_listener_of_its_own() -> None:
+    assert refused("/healthz", "GET").code == 403
 
 
 def test_another_model_keeps_version_verb_query_and_session() -> None:
@@ -71,197 +166,29 @@ def test_another_model_keeps_version_verb_query_and_session() -> None:
     assert (swapped.query, swapped.session, swapped.alt) == ("alt=sse", "abc", "sse")
 
 
-# ---- what is not
-
-
 @pytest.mark.parametrize(
-    "target",
+    ("path", "swapped"),
     [
-        "/v1beta/models/m%3AgenerateContent",
-        "/v1beta/models%2Fm:generateContent",
-        "/v1beta/models/m:generate%43ontent",
-        "/%761beta/models/m:generateContent",
-        "//v1beta/models/m:generateContent",
-        "/s/abc//v1beta/models/m:generateContent",
-        "/v1beta//models/m:generateContent",
-        "/v1beta/./models/m:generateContent",
-        "/x/../v1beta/models/m:generateContent",
-        "/v1beta/models/../models/m:generateContent",
-        "/v1beta/models/m;a=b:generateContent",
-        "/v1beta/models/m:generateContent;a=b",
-        "/v1beta\\models\\m:generateContent",
+        ("/v1/models/m:batchGenerateContent", "/v1/models/new:batchGenerateContent"),
+        ("/v1/tunedModels/t:generateContent", "/v1/models/new:generateContent"),
+        (
+            "/v1beta1/projects/p/locations/l/publishers/google/models/m:generateContent",
+            "/v1beta1/projects/p/locations/l/publishers/google/models/new:generateContent",
+        ),
+        (
+            "/v1/projects/p/locations/l/endpoints/17:generateContent",
+            "/v1/projects/p/locations/l/publishers/google/models/new:generateContent",
+        ),
+        (
+            "/v1/publishers/google/models/m:generateContent",
+            "/v1/publishers/google/models/new:generateContent",
+        ),
+        ("/v1internal:generateContent", "/v1internal:generateContent"),
     ],
 )
-def test_paths_that_two_parsers_read_differently_are_refused_and_told_why(target: str) -> None:
-    refusal = refused(target)
-    assert (refusal.code, refusal.reason) == (403, "ROUTE_NOT_ALLOWED")
-    assert "canonical paths only" in refusal.message
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        "",
-        "/",
-        "*",
-        "/V1beta/models/m:generateContent",
-        "/v1beta/Models/m:generateContent",
-        "/v1beta/models/m:GenerateContent",
-        "/v1beta/models/m:generateContent/",
-        "/v1beta/models/m:generateContent ",
-        "/v1beta/models/m:generateContent#x",
-        "/v1beta/models/:generateContent",
-        "/v1beta/models/.:generateContent",
-        "/v1beta/models/m/n:generateContent",
-        "/v1beta/models/é:generateContent",
-        f"/v1beta/models/{'m' * 129}:generateContent",
-        "/v1beta/models/m:generateContent:generateContent",
-        "/v2/models/m:generateContent",
-        "/v1beta1/models/m:generateContent",
-        "http://generativelanguage.googleapis.com/v1beta/models/m:generateContent",
-        "localhost/v1beta/models/m:generateContent",
-        "/v1beta/tunedModels/m:generateContent",
-        "/v1beta1/projects/p/locations/l/publishers/google/models/m:generateContent",
-        "/v1internal:generateContent",
-        "/v1beta/interactions",
-        "/v1beta/openai/chat/completions",
-        "/v1beta/cachedContents",
-        "/v1beta/batches",
-        "/v1beta/files",
-        "/upload/v1beta/files",
-        "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent",
-        "/v1beta/models",
-        "/v1beta/models/m",
-    ],
-)
-def test_other_paths_are_refused(target: str) -> None:
-    refusal = refused(target)
-    assert (refusal.code, refusal.reason) == (403, "ROUTE_NOT_ALLOWED")
-
-
-@pytest.mark.parametrize(
-    "verb",
-    [
-        "batchGenerateContent",
-        "asyncBatchEmbedContent",
-        "predict",
-        "predictLongRunning",
-        "bidiGenerateContent",
-    ],
-)
-def test_other_methods_of_a_model_are_refused_by_name(verb: str) -> None:
-    refusal = refused(f"/v1beta/models/m:{verb}")
-    assert refusal.code == 403
-    assert repr(verb) in refusal.message
-
-
-@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "post", "CONNECT"])
-def test_a_call_takes_post_alone(method: str) -> None:
-    assert refused(CALL, method).code == 403
-    assert refused("/v1beta/models/m:countTokens", method).code == 403
-
-
-def test_the_model_listing_takes_get_alone() -> None:
-    assert refused("/v1beta/models", "DELETE").code == 403
-
-
-@pytest.mark.parametrize("name", ["..", ".", "-x", "a%2Fb", "a b", "", "x" * 129, "é", "a:b"])
-def test_a_session_prefix_that_is_no_name_is_refused(name: str) -> None:
-    assert refused(f"/s/{name}{CALL}").code == 403
-
-
-def test_a_session_prefix_stands_once() -> None:
-    assert refused(f"/s/a/s/b{CALL}").code == 403
-
-
-# ---- queries
-
-
-def test_the_query_goes_on_as_it_came() -> None:
-    route = match("POST", "/v1/models/m:streamGenerateContent?key=a%2Bb+c&alt=sse")
-    assert route.query == "key=a%2Bb+c&alt=sse"
-    assert (route.key, route.alt) == ("a+b c", "sse")
-
-
-@pytest.mark.parametrize("query", ["alt=json", "alt=", "", "key=k"])
-def test_harmless_parameters_pass(query: str) -> None:
-    assert match("POST", f"{CALL}?{query}").query == query
-
-
-@pytest.mark.parametrize(
-    ("query", "named"),
-    [
-        ("fields=candidates", "fields"),
-        ("$alt=proto", "$alt"),
-        ("%24alt=proto", "$alt"),
-        ("prettyPrint=false", "prettyPrint"),
-        ("callback=f", "callback"),
-        ("Alt=sse", "Alt"),
-        ("pageSize=1", "pageSize"),
-        ("x", "x"),
-    ],
-)
-def test_an_unknown_parameter_is_refused_by_name(query: str, named: str) -> None:
-    refusal = refused(f"{CALL}?{query}")
-    assert refusal.code == 400
-    assert repr(named) in refusal.message
-
-
-@pytest.mark.parametrize("query", ["alt=json&alt=json", "key=a&key=b", "alt=json&%61lt=json"])
-def test_a_repeated_parameter_is_refused(query: str) -> None:
-    refusal = refused(f"{CALL}?{query}")
-    assert refusal.code == 400
-    assert "twice" in refusal.message
-
-
-@pytest.mark.parametrize("value", ["media", "proto", "SSE", "sse;x", "sse%00"])
-def test_an_unknown_alt_is_refused(value: str) -> None:
-    assert refused(f"/v1/models/m:streamGenerateContent?alt={value}").code == 400
-
-
-def test_server_sent_events_are_for_streams_alone() -> None:
-    assert match("POST", "/v1/models/m:streamGenerateContent?alt=sse").alt == "sse"
-    assert refused(f"{CALL}?alt=sse").code == 400
-    assert refused("/v1/models/m:countTokens?alt=sse").code == 400
-
-
-def test_a_fragment_that_would_cut_the_query_short_is_refused() -> None:
-    # The upstream would never hear of alt=sse, and answer in the other framing.
-    assert refused("/v1/models/m:streamGenerateContent?key=a#&alt=sse").code == 400
-
-
-# ---- the law
-
-SEPARATORS = ["/", "//", ":", "%3A", "%2F", "..", ".", ";", "\\", "?", "&", "#", " ", "\n", "\r", "é"]
-WORDS = ["/s/", "s", "abc", "v1", "/v1beta", "V1", "/models", "/models/", "m", "@evil", "http://evil"]
-VERBS = [":generateContent", ":streamGenerateContent", ":countTokens", ":batchGenerateContent"]
-QUERIES = ["?alt=sse", "?alt=json", "?key=k", "&key=k", "key=k", "alt=sse"]
-PIECES = st.sampled_from([*SEPARATORS, *WORDS, *VERBS, *QUERIES])
-SERVED = f"/s/abc{CALL}?alt=json"
-NEARLY_SERVED = st.builds(
-    lambda at, piece, skip: SERVED[:at] + piece + SERVED[at + skip :],
-    st.integers(0, len(SERVED)),
-    PIECES,
-    st.integers(0, 2),
-)
-TARGETS = st.one_of(st.text(), st.lists(PIECES, max_size=12).map("".join), NEARLY_SERVED)
-
-
-@given(st.sampled_from(["GET", "POST"]), TARGETS)
-@example("POST", f"{CALL}\n")
-@example("POST", f"/s/..{CALL}")
-@example("POST", f"/s/a{CALL}?alt=json")
-@example("GET", "/v1/models/m")
-def test_no_target_outside_the_table_is_routed_and_none_is_changed(method: str, target: str) -> None:
-    try:
-        route = match(method, target)
-    except ApiError:
-        return
-    if route == Route("health", "/healthz"):
-        assert target.partition("?")[0] == "/healthz"
-        return
-    canonical = CANONICAL.fullmatch(target)
-    assert canonical, "a target outside the table was routed"
-    assert (route.path, route.query) == (canonical["path"], canonical["query"] or "")
-    generates = route.path.endswith((":generateContent", ":streamGenerateContent"))
-    assert (route.kind == "judged") == generates
+def test_every_form_of_a_call_can_go_to_another_model(path: str, swapped: str) -> None:
+    route = match("POST", path)
+    assert route.for_model(route.model) == route
+    other = route.for_model("new")
+    assert other.path == swapped
+    assert match("POST", other.path) == other

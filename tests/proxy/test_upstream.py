@@ -1,24 +1,28 @@
 """The upstream's address, and calls that get no answer or half of one."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
-import aiohttp
 import pytest
+from support.gateway import upstreams_at
+from support.http import peer as talking
 from support.wire import ok, peer, response
 
-from hookgate.proxy import upstream as module
+from hookgate.proxy.config import Upstream
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.routes import match
-from hookgate.proxy.upstream import Upstream, UpstreamError, parse_origin
+from hookgate.proxy.origins import parse_origin, parse_proxy
+from hookgate.proxy.routes import Route, match
+from hookgate.proxy.upstream import UpstreamError, Upstreams
 
-ROUTE = match("POST", "/v1/models/m:generateContent?key=a%2Fb")
+ROUTE = match("POST", "/v1/models/m:generateContent?alt=js%6Fn&key=a%2Fb")
 
 
-async def get(origin: str) -> bytes:
-    async with (
-        Upstream(origin) as upstream,
-        upstream.open("POST", ROUTE, {}, b"{}", decompress=True) as answer,
-    ):
+async def get(upstreams: Upstreams, route: Route = ROUTE) -> bytes:
+    async with upstreams, upstreams.open("POST", route, {}, b"{}", decompress=True) as answer:
         return await answer.read()
 
 
@@ -66,27 +70,43 @@ def test_what_would_lead_calls_elsewhere_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["http://host:99999", "http://[::1", "http://host:port"])
 def test_a_host_or_port_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        Upstream(text)
+        parse_origin(text)
 
 
 async def test_a_path_in_the_origin_stands_before_the_routes_own_and_the_query_is_untouched() -> None:
     async with peer(ok(b"{}")) as other:
-        await get(f"{other.url}/base/")
-    assert other.heard[0].startswith(b"POST /base/v1/models/m:generateContent?key=a%2Fb HTTP/1.1\r\n")
+        await get(upstreams_at(f"{other.url}/base/"))
+    assert other.heard[0].startswith(b"POST /base/v1/models/m:generateContent?alt=js%6Fn HTTP/1.1\r\n")
+    assert b"\r\nx-goog-api-key: a/b\r\n" in other.heard[0]
+
+
+@pytest.mark.parametrize(
+    ("target", "api"),
+    [
+        ("/v1/models/m:generateContent", "gemini"),
+        ("/v1/publishers/google/models/m:generateContent", "vertex"),
+        ("/v1internal:generateContent", "code_assist"),
+    ],
+)
+async def test_each_api_has_its_own_upstream(target: str, api: str) -> None:
+    async with peer(ok(b"{}")) as other:
+        nowhere = dict.fromkeys(["gemini", "vertex", "code_assist"], "http://127.0.0.1:1")
+        assert await get(Upstreams(Upstream(**{**nowhere, api: other.url})), match("POST", target)) == b"{}"
+    assert target.encode() in other.heard[0]
 
 
 async def test_a_proxy_in_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("NO_PROXY", "")
     async with peer(ok(b"{}")) as other:
-        assert await get(other.url) == b"{}"
+        assert await get(upstreams_at(other.url)) == b"{}"
 
 
 async def test_cookies_of_one_client_do_not_reach_another() -> None:
     cookie = response(200, b"{}", {"Set-Cookie": "session=1"})
     async with (
         peer(cookie) as other,
-        Upstream(other.url) as upstream,
+        upstreams_at(other.url) as upstream,
     ):
         for _ in range(2):
             async with upstream.open("POST", ROUTE, {}, b"{}", decompress=True) as answer:
@@ -98,22 +118,133 @@ async def test_cookies_of_one_client_do_not_reach_another() -> None:
 async def test_an_answer_that_breaks_off_is_told_apart_from_one_that_never_came() -> None:
     async with peer(ok(b"{}" * 9)[:-3]) as other:
         with pytest.raises(UpstreamError) as broken:
-            await get(other.url)
+            await get(upstreams_at(other.url))
     assert broken.value.as_api_error().code == 502
     assert broken.value.as_api_error().reason == "UPSTREAM_BROKE"
 
 
-async def test_an_upstream_that_does_not_answer_in_time_is_a_504(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_TIMEOUT", aiohttp.ClientTimeout(sock_read=0.05))
-    never = asyncio.Event()
+# ---- time
 
-    async def wait(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await never.wait()
-        writer.close()
 
-    server = await asyncio.start_server(wait, "127.0.0.1", 0)
-    async with server:
+@asynccontextmanager
+async def slow(*pauses_and_data: Any) -> AsyncIterator[str]:
+    """A server that says bytes with pauses before them, in seconds, once it has the whole request."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readuntil(b"0\r\n\r\n" if b"chunked" in head else b"{}")
+        for step in pauses_and_data:
+            if isinstance(step, bytes):
+                writer.write(step)
+            else:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(reader.read(), step)  # which ends when the other side leaves
+
+    async with talking(talk) as url:
+        yield url
+
+
+async def test_an_upstream_that_does_not_answer_in_time_is_a_504() -> None:
+    async with slow(60) as url:
         with pytest.raises(ApiError) as late:
-            await get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        never.set()
+            await get(upstreams_at(url, header_timeout=0.05))
     assert (late.value.code, late.value.reason) == (504, "UPSTREAM_TIMEOUT")
+
+
+async def test_the_time_for_headers_does_not_count_while_the_request_is_sent() -> None:
+    async def body() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            await asyncio.sleep(0.1)
+            yield b"x"
+
+    async with (
+        slow(ok(b"{}")) as url,
+        upstreams_at(url, header_timeout=0.2) as upstreams,
+        upstreams.open("POST", ROUTE, {}, body(), decompress=True) as answer,
+    ):
+        assert await answer.read() == b"{}"
+
+
+@pytest.mark.parametrize(("header_timeout", "idle_timeout"), [(0.1, 60), (60, 0.1)])
+async def test_an_answer_that_has_begun_has_a_time_of_its_own(
+    header_timeout: float, idle_timeout: float
+) -> None:
+    whole = ok(b"{}")
+    async with slow(whole[:-1], 0.4, whole[-1:]) as url:
+        upstreams = upstreams_at(url, header_timeout=header_timeout, idle_timeout=idle_timeout)
+        if idle_timeout > 1:
+            assert await get(upstreams) == b"{}"
+        else:
+            with pytest.raises(UpstreamError):
+                await get(upstreams)
+
+
+# ---- never twice
+
+
+@pytest.mark.parametrize("data", [b"{}", None])
+async def test_a_call_is_never_sent_twice_even_on_a_connection_that_went_stale(data: bytes | None) -> None:
+    heard = 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal heard
+        while (await reader.readuntil(b"\r\n\r\n")).startswith(b"POST"):
+            heard += 1
+            if data:
+                await reader.readexactly(len(data))
+            if heard > 1:
+                break  # closed without an answer, as a server that restarts does
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+
+    async with talking(talk) as url, upstreams_at(url) as upstreams:
+        async with upstreams.open("POST", ROUTE, {}, data, decompress=True) as answer:
+            assert await answer.read() == b"{}"
+        with pytest.raises(ApiError) as broken:
+            async with upstreams.open("POST", ROUTE, {}, data, decompress=True):
+                pass
+    assert broken.value.code == 502
+    assert heard == 2
+
+
+# ---- a proxy, and certificates
+
+
+async def test_a_proxy_is_asked_and_its_password_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    async with peer(ok(b"{}")) as proxy:
+        through = proxy.url.replace("://", "://user:canary@")
+        upstreams = upstreams_at("http://upstream.invalid", proxy=through)
+        assert await get(upstreams) == b"{}"
+    assert proxy.heard[0].startswith(b"POST http://upstream.invalid/v1/models/m:generateContent")
+    assert b"\r\nProxy-Authorization: Basic dXNlcjpjYW5hcnk=\r\n" in proxy.heard[0]
+    with pytest.raises(ApiError) as gone:
+        await get(upstreams_at("http://upstream.invalid", proxy=through))
+    assert "canary" not in gone.value.message + caplog.text
+
+
+async def test_https_asks_the_proxy_for_a_tunnel() -> None:
+    refusal = response(407, b"no", {})
+    async with peer(refusal) as proxy:
+        through = proxy.url.replace("://", "://user:canary@")
+        with pytest.raises(ApiError) as refused:
+            await get(upstreams_at("https://upstream.invalid", proxy=through))
+    assert proxy.heard[0].startswith(b"CONNECT upstream.invalid:443 ")
+    assert b"\r\nProxy-Authorization: Basic dXNlcjpjYW5hcnk=\r\n" in proxy.heard[0]
+    assert (refused.value.code, "canary" in refused.value.message) == (502, False)
+
+
+@pytest.mark.parametrize(
+    "text", ["proxy:3128", "https://proxy", "socks5://u:canary@p", "http://u:canary@p/x"]
+)
+def test_what_is_no_proxy_is_refused_without_being_shown(text: str) -> None:
+    with pytest.raises(ValueError, match=r"upstream\.proxy") as refused:
+        parse_proxy(text)
+    assert "canary" not in str(refused.value)
+
+
+def test_a_bundle_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "empty.pem").write_text("nothing")
+    with pytest.raises(ValueError, match=r"upstream\.ca_bundle: .*empty\.pem holds no certificates"):
+        Upstreams(Upstream(ca_bundle=tmp_path / "empty.pem"))
+    with pytest.raises(OSError, match=r"upstream\.ca_bundle: cannot read .*none\.pem: No such file"):
+        Upstreams(Upstream(ca_bundle=tmp_path / "none.pem"))

@@ -6,6 +6,8 @@ meant for the gateway itself can leak to the other side.
 
 from collections.abc import Iterable, Mapping
 
+from hookgate.proxy.errors import ApiError
+
 _TO_UPSTREAM = frozenset(
     {
         "accept",
@@ -19,8 +21,28 @@ _TO_UPSTREAM = frozenset(
         "x-server-timeout",
     }
 )
-_TO_CLIENT = frozenset({"content-type", "date", "retry-after", "server-timing", "x-request-id"})
+_TO_CLIENT = frozenset(
+    {
+        "content-disposition",
+        "content-range",
+        "content-type",
+        "date",
+        "retry-after",
+        "server-timing",
+        "x-request-id",
+    }
+)
 _BOTH_WAYS = ("x-goog-", "x-gemini-")
+# They change what an answer looks like, as the query parameters do that are refused, or tell where an
+# upload goes: that has to lead through the gateway, so passthrough.py writes it anew.
+_NEITHER_WAY = frozenset(
+    {
+        "x-goog-encode-response-if-executable",
+        "x-goog-fieldmask",
+        "x-goog-upload-control-url",
+        "x-goog-upload-url",
+    }
+)
 
 SESSION_HEADER = "x-hookgate-session"
 KEY_HEADER = "x-goog-api-key"
@@ -29,6 +51,19 @@ KEY_HEADER = "x-goog-api-key"
 def to_upstream(headers: Mapping[str, str], accept_encoding: str) -> dict[str, str]:
     """The client's headers for the upstream, which may compress with `accept_encoding` only."""
     return {**_passing(headers.items(), _TO_UPSTREAM), "Accept-Encoding": accept_encoding}
+
+
+def with_key(headers: Mapping[str, str], key: str) -> Mapping[str, str]:
+    """The upstream's headers with a key that came in the query, if there is one and none came as a header."""
+    if not key or any(name.lower() == KEY_HEADER for name in headers):
+        return headers
+    return {**headers, KEY_HEADER: key}
+
+
+def check_key(headers: Mapping[str, str], key: str) -> None:
+    """Raises ApiError for a call with two keys: hooks and the upstream could take different ones."""
+    if key and headers.get(KEY_HEADER, key) != key:
+        raise ApiError(400, "The request names two different keys; send one.")
 
 
 def to_client(headers: Mapping[str, str]) -> dict[str, str]:
@@ -40,5 +75,5 @@ def _passing(headers: Iterable[tuple[str, str]], allowed: frozenset[str]) -> dic
     return {
         name: value
         for name, value in headers
-        if (low := name.lower()) in allowed or low.startswith(_BOTH_WAYS)
+        if (low := name.lower()) in allowed or (low.startswith(_BOTH_WAYS) and low not in _NEITHER_WAY)
     }

@@ -1,32 +1,87 @@
 """Requests that nobody looks at, carried both ways as they are and never held in memory."""
 
+from collections.abc import AsyncIterator
+
 import aiohttp
 from aiohttp import hdrs, web
 
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import to_client, to_upstream
 from hookgate.proxy.reply import cut
 from hookgate.proxy.routes import Route
-from hookgate.proxy.upstream import Upstream, UpstreamError
+from hookgate.proxy.uploads import Way, led_back
+from hookgate.proxy.upstream import UpstreamError, Upstreams
+
+_CODINGS = ("identity", "gzip", "deflate")  # what aiohttp undoes; another one would pass without its name
+
+_PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # of files, up and down; no judged answer is had in parts
 
 
-async def copy_through(request: web.BaseRequest, route: Route, upstream: Upstream) -> web.StreamResponse:
+async def copy_through(request: web.BaseRequest, route: Route, upstreams: Upstreams) -> web.StreamResponse:
     """Send the request on and its answer back. Raises ApiError while there is no answer yet."""
     headers = to_upstream(request.headers, request.headers.get(hdrs.ACCEPT_ENCODING, "identity"))
-    data = request.content if request.body_exists else None
+    if route.kind == "forwarded":
+        headers |= {name: request.headers[name] for name in _PARTS if name in request.headers}
+    body = _Body(request) if request.body_exists else None
     response = web.StreamResponse()
     try:
-        async with upstream.open(request.method, route, headers, data, decompress=False) as answer:
+        async with upstreams.open(
+            request.method,
+            route,
+            headers | (body.described() if body else {}),
+            body.chunks() if body else None,
+            decompress=False,
+        ) as answer:
             response.set_status(answer.status, answer.reason)
-            response.headers.update(_as_sent(answer))
+            way = Way.of(request, route, upstreams.origins[route.api])
+            response.headers.update(_as_sent(answer) | led_back(answer.headers, way))
             await response.prepare(request)
             async for chunk in answer.content.iter_any():
                 await response.write(chunk)
     except UpstreamError as error:
         if not response.prepared:
-            raise error.as_api_error() from None
+            raise _failure(body, error.as_api_error()) from None
         cut(request)
+    except ApiError as error:
+        raise _failure(body, error) from None
     await response.write_eof()
     return response
+
+
+class _Body:
+    """The client's body on its way, and whether it broke off there: that is not the upstream's failure."""
+
+    def __init__(self, request: web.BaseRequest) -> None:
+        self._request = request
+        self._coding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING, ["identity"])).lower()
+        if self._coding not in _CODINGS:
+            raise ApiError(415, f"The Content-Encoding {self._coding!r} is not supported; send gzip or none.")
+        self._failure: Exception | None = None
+
+    def described(self) -> dict[str, str]:
+        """The header that tells its length, if that is known of the bytes as they go on."""
+        length = self._request.headers.get(hdrs.CONTENT_LENGTH)
+        return {hdrs.CONTENT_LENGTH: length} if length and self._coding == "identity" else {}
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes."""
+        try:
+            async for chunk in self._request.content.iter_any():
+                yield chunk
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def failure(self) -> Exception | None:
+        """How it broke off, if it did: with its connection, or by what stands in it."""
+        if isinstance(self._failure, ConnectionError):
+            return ConnectionError("the client left")
+        return self._failure and ApiError(400, "The request body cannot be read.", "BODY_REFUSED")
+
+
+def _failure(body: _Body | None, error: ApiError) -> Exception:
+    """Why there is no answer: a body that broke off on our side looks like the upstream's failure."""
+    return (body and body.failure()) or error
 
 
 def _as_sent(answer: aiohttp.ClientResponse) -> dict[str, str]:

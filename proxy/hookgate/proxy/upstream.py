@@ -1,18 +1,18 @@
-"""The one connection pool to the one fixed upstream; its failures become answers here and nowhere else."""
+"""The one connection pool to the three fixed upstreams; their failures become answers here alone."""
 
-import re
-from collections.abc import AsyncIterator, Mapping
+import ssl
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import aiohttp
 from yarl import URL
 
-from hookgate.proxy import GEMINI_API
+from hookgate.proxy.config import Upstream
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.headers import with_key
 from hookgate.proxy.routes import Route
-
-_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=300)
 
 
 class UpstreamError(Exception):
@@ -23,32 +23,35 @@ class UpstreamError(Exception):
         return ApiError(502, f"The upstream's answer broke off ({self}).", "UPSTREAM_BROKE")
 
 
-def parse_origin(text: str) -> str:
-    """An upstream's base URL, checked. Raises ValueError naming what is wrong with it."""
-    if re.search(r"[\s?#@\\]", text):
-        raise ValueError(f"{text!r} holds more than scheme, host, port and path")
-    try:
-        url = URL(text)
-    except ValueError as error:
-        raise ValueError(f"{text!r} is not a base URL: {error}; give one like {GEMINI_API}") from None
-    if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError(f"{text!r} is not a base URL; give one like {GEMINI_API}")
-    return text.rstrip("/")
+class Upstreams:
+    """Opens calls to the upstreams. Use as an async context manager: it owns a connection pool.
 
+    Raises ValueError or OSError for a CA bundle that cannot be used.
+    """
 
-class Upstream:
-    """Opens calls to the upstream. Use as an async context manager: it owns a connection pool."""
+    def __init__(self, settings: Upstream) -> None:
+        self.origins = {
+            "gemini": settings.gemini,
+            "vertex": settings.vertex,
+            "code_assist": settings.code_assist,
+        }
+        self._proxy = settings.proxy
+        self._trust = _trust(settings.ca_bundle)
+        self._idle = settings.idle_timeout
+        # aiohttp counts sock_read from the request's last byte on, so this is the time until the headers.
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, connect=settings.connect_timeout, sock_read=settings.header_timeout
+        )
 
-    def __init__(self, origin: str) -> None:
-        self.origin = parse_origin(origin)
-
-    async def __aenter__(self) -> "Upstream":
+    async def __aenter__(self) -> "Upstreams":
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
-            timeout=_TIMEOUT,
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._trust),
+            timeout=self._timeout,
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+            trace_configs=[_no_redirects()],
+            proxy=self._proxy,
         )
         return self
 
@@ -64,21 +67,89 @@ class Upstream:
         Leaving the context before the body was read to its end closes the connection, which ends the call
         upstream too. Raises ApiError when no answer came, UpstreamError when reading one fails.
         """
-        # Built from the fixed origin and the checked path; a join or a re-encoding could lead elsewhere.
-        query = f"?{route.query}" if route.query else ""
-        url = URL(f"{self.origin}{route.path}{query}", encoded=True)
         try:
             response = await self._session.request(
-                method, url, headers=headers, data=data, allow_redirects=False, auto_decompress=decompress
+                method,
+                self._url(route),
+                headers=with_key(headers, route.key),
+                data=data,
+                allow_redirects=False,
+                auto_decompress=decompress,
             )
-        except TimeoutError:
-            raise ApiError(504, "The upstream did not answer in time.", "UPSTREAM_TIMEOUT") from None
         except (aiohttp.ClientError, OSError) as error:
-            what = type(error).__name__
-            raise ApiError(502, f"The upstream cannot be reached ({what}).", "UPSTREAM_UNREACHABLE") from None
+            _no_answer(error)
         try:
+            self._expect_body(response)
             yield response
+        except aiohttp.ClientConnectionResetError:
+            raise  # of a write, so of the client's connection: the upstream is only read by now
         except (aiohttp.ClientError, TimeoutError) as error:
             raise UpstreamError(type(error).__name__) from None
         finally:
             response.close()
+
+    @asynccontextmanager
+    async def connect(
+        self, route: Route, headers: Mapping[str, str], protocols: Iterable[str], max_message: int
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
+        """Open a WebSocket. Raises ApiError when the upstream does not take it."""
+        try:
+            socket = await self._session.ws_connect(
+                self._url(route),
+                headers=with_key(headers, route.key),
+                protocols=protocols,
+                autoclose=False,
+                autoping=False,
+                max_msg_size=max_message,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise ApiError(502, f"The upstream refused the WebSocket ({error.status}).") from None
+        except (aiohttp.ClientError, OSError) as error:
+            _no_answer(error)
+        try:
+            yield socket
+        finally:
+            await socket.close(code=aiohttp.WSCloseCode.GOING_AWAY)  # for one that was not closed yet
+
+    def _expect_body(self, response: aiohttp.ClientResponse) -> None:
+        """From now on the answer has begun: the time for its headers no longer counts."""
+        protocol = response.connection.protocol if response.connection else None
+        if protocol is not None:  # the protocol of a connection without waiting data is falsy
+            protocol.read_timeout = self._idle
+            protocol.start_timeout()
+
+    def _url(self, route: Route) -> URL:
+        # Built from the fixed origin and the checked path; a join or a re-encoding could lead elsewhere.
+        query = f"?{route.query}" if route.query else ""
+        return URL(f"{self.origins[route.api]}{route.path}{query}", encoded=True)
+
+
+def _no_answer(error: Exception) -> NoReturn:
+    # The error's own text is not shown: it holds URLs, and one may be the proxy's with its password.
+    if isinstance(error, TimeoutError):
+        raise ApiError(504, "The upstream did not answer in time.", "UPSTREAM_TIMEOUT") from None
+    what = type(error).__name__
+    raise ApiError(502, f"The upstream cannot be reached ({what}).", "UPSTREAM_UNREACHABLE") from None
+
+
+def _no_redirects() -> aiohttp.TraceConfig:
+    """Ends a request that would follow a redirect; aiohttp's WebSockets take no other order."""
+
+    async def refuse(*_: object) -> None:
+        raise aiohttp.ClientError("redirected")
+
+    config = aiohttp.TraceConfig()
+    config.on_request_redirect.append(refuse)
+    return config
+
+
+def _trust(ca_bundle: Path | None) -> ssl.SSLContext | bool:
+    """Whose certificates are taken. Raises OSError or ValueError when the bundle cannot be used."""
+    if ca_bundle is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=str(ca_bundle))
+    except ssl.SSLError:
+        raise ValueError(f"upstream.ca_bundle: {ca_bundle} holds no certificates in PEM") from None
+    except OSError as error:
+        raise OSError(f"upstream.ca_bundle: cannot read {ca_bundle}: {error.strerror}") from None

@@ -1,53 +1,50 @@
-"""The embedded upstream on the wire: routes, what it refuses, framing, recording.
+"""The embedded upstream's routes: the Gemini API, Vertex and Code Assist, all answered alike.
 
 What it answers is decided in answers.py, by the rules of script.py.
 """
 
 import asyncio
 import re
-from collections import deque
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
 
-import orjson
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
-from hookgate.proxy.embedded import answers
+from hookgate.proxy.embedded import answers, code_assist
 from hookgate.proxy.embedded.answers import Call
+from hookgate.proxy.embedded.files import Files
 from hookgate.proxy.embedded.requests import ApiError, Json, canonical, check_parts, checked
 from hookgate.proxy.embedded.script import Pace, Player, Script
+from hookgate.proxy.embedded.wire import (
+    RECORDED,
+    body_of,
+    cut,
+    finish,
+    no_records,
+    record,
+    refuse,
+    send,
+    stream,
+)
 
 _MODELS = ("gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite", "gemini-embedding-001")
 _METHODS = ("generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents")
-_JSON = "application/json; charset=UTF-8"
 _DIMENSIONS = 768
 _MAX_DIMENSIONS = 3072
-_RECORDS = 1000
+_GEMINI = "/{version:v1|v1beta|v1alpha}"
+_MODEL = "{model:[^/:]+}"
+_VERTEX_PLACE = "/{version:v1|v1beta1}/projects/{project:[^/]+}/locations/{location:[^/]+}"
+_VERTEX = (
+    "/{version:v1|v1beta1}/publishers/google/models/",
+    f"{_VERTEX_PLACE}/publishers/google/models/",
+    f"{_VERTEX_PLACE}/endpoints/",
+)
+_CODE_ASSIST = "/v1internal"
 
+Wrap = Callable[[Json], Json]
+"""What puts an answer, or an event of one, in its envelope."""
 
-@dataclass
-class Recorded:
-    """One request as it arrived, and how its answer ended.
-
-    `finished`: the whole answer was handed to the connection. `aborted`: the client went away before that.
-    Neither: the answer is under way, or the script cut it.
-    """
-
-    method: str
-    path_qs: str
-    headers: dict[str, str]  # names in lower case
-    body: Any = None  # the parsed JSON; None when there is none
-    finished: bool = False
-    aborted: bool = False
-
-
-RECORDED: web.AppKey[deque[Recorded]] = web.AppKey("recorded", deque)
 _PLAYER = web.AppKey("player", Player)
-_RECORD = web.RequestKey("record", Recorded)
-
-
-# -- routes ------------------------------------------------------------------------------------------------
+_FILES = web.AppKey("files", Files)
 
 
 def make_app(script: Script | None = None) -> web.Application:
@@ -56,44 +53,38 @@ def make_app(script: Script | None = None) -> web.Application:
     app[RECORDED] holds the last 1000 requests, the oldest first.
     """
     # No size limit: a body that is too large is the gateway's to refuse, and this server is loopback's.
-    app = web.Application(middlewares=[_record, _refuse], client_max_size=0)
-    app[RECORDED] = deque(maxlen=_RECORDS)
+    app = web.Application(middlewares=[record, refuse], client_max_size=0)
+    app[RECORDED] = no_records()
     app[_PLAYER] = Player(script or Script(rules=[]))
-    version = "/{version:v1|v1beta|v1alpha}"
-    app.router.add_get(version + "/models", _list_models)
-    app.router.add_get(version + "/models/{model:[^/:]+}", _get_model)
-    app.router.add_post(f"{version}/models/{{model:[^/:]+}}:{{method:{'|'.join(_METHODS)}}}", _call_model)
+    app[_FILES] = Files()
+    app.router.add_post(f"{_GEMINI}/models/{_MODEL}{_method(_METHODS)}", _call_model)
+    for place in _VERTEX:
+        app.router.add_post(f"{place}{_MODEL}{_method(_METHODS[:4])}", _call_model)
+    app.router.add_get(_GEMINI + "/models", _list_models)
+    app.router.add_get(_GEMINI + "/models/" + _MODEL, _get_model)
+    _add_files(app.router)
+    _add_code_assist(app.router)
     app.router.add_route("*", "/{rest:.*}", _not_found)
     return app
 
 
-@web.middleware
-async def _record(request: web.Request, handler: Handler) -> web.StreamResponse:
-    headers = {name.lower(): value for name, value in request.headers.items()}
-    record = Recorded(request.method, request.path_qs, headers)
-    request.app[RECORDED].append(record)
-    request[_RECORD] = record
-    try:
-        return await handler(request)
-    except (asyncio.CancelledError, ConnectionResetError):
-        record.aborted = True
-        raise
+def _method(names: Iterable[str]) -> str:
+    return f":{{method:{'|'.join(names)}}}"
 
 
-@web.middleware
-async def _refuse(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        request[_RECORD].body = _parsed(await request.read())
-        return await handler(request)
-    except ApiError as error:
-        return await _send(request, error.body(), error.status)
+def _add_files(router: web.UrlDispatcher) -> None:
+    file = _GEMINI + "/{file:files/[a-z0-9]+}"
+    router.add_post(f"/upload{_GEMINI}/files", _upload)
+    router.add_get(_GEMINI + "/files", _list_files)
+    router.add_get(file, _get_file)
+    router.add_get(file + ":download", _download)
+    router.add_delete(file, _delete_file)
 
 
-def _parsed(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
+def _add_code_assist(router: web.UrlDispatcher) -> None:
+    router.add_post(_CODE_ASSIST + _method(_METHODS[:3]), _call_wrapped_model)
+    router.add_post(_CODE_ASSIST + _method(code_assist.POSTS), _post_code_assist)
+    router.add_get(_CODE_ASSIST + "{rest:[:/].*}", _get_code_assist)
 
 
 async def _not_found(request: web.Request) -> web.StreamResponse:
@@ -107,7 +98,7 @@ async def _list_models(request: web.Request) -> web.StreamResponse:
     page: Json = {"models": [_described(model) for model in _MODELS[start : start + size]]}
     if start + size < len(_MODELS):
         page["nextPageToken"] = str(start + size)
-    return await _send(request, page)
+    return await send(request, page)
 
 
 def _whole_number(request: web.Request, name: str, default: int) -> int:
@@ -119,7 +110,7 @@ def _whole_number(request: web.Request, name: str, default: int) -> int:
 
 async def _get_model(request: web.Request) -> web.StreamResponse:
     _require_key(request)
-    return await _send(request, _described(request.match_info["model"]))
+    return await send(request, _described(request.match_info["model"]))
 
 
 def _described(model: str) -> Json:
@@ -134,18 +125,63 @@ def _described(model: str) -> Json:
     }
 
 
+async def _upload(request: web.Request) -> web.StreamResponse:
+    return await finish(request, await request.app[_FILES].upload(request))
+
+
+async def _list_files(request: web.Request) -> web.StreamResponse:
+    return await send(request, request.app[_FILES].listed())
+
+
+async def _get_file(request: web.Request) -> web.StreamResponse:
+    return await send(request, request.app[_FILES].described(request.match_info["file"]))
+
+
+async def _download(request: web.Request) -> web.StreamResponse:
+    return await finish(request, web.Response(body=request.app[_FILES].content(request.match_info["file"])))
+
+
+async def _delete_file(request: web.Request) -> web.StreamResponse:
+    return await send(request, request.app[_FILES].delete(request.match_info["file"]))
+
+
 async def _call_model(request: web.Request) -> web.StreamResponse:
-    """A call of one of _METHODS: key, error on demand, body, answer."""
+    """A call of one of _METHODS, its model in the path."""
     _require_key(request)
-    model, method = request.match_info["model"], request.match_info["method"]
+    model = request.match_info["model"]
+    _fail_on_demand(model)
+    return await _call(request, model, body_of(request), lambda answer: answer)
+
+
+async def _call_wrapped_model(request: web.Request) -> web.StreamResponse:
+    """The same in Code Assist's envelope, which names the model. countTokens answers without one."""
+    _require_key(request)
+    model, body = code_assist.opened(body_of(request))
+    _fail_on_demand(model)
+    return await _call(request, model, body, code_assist.wrapped)
+
+
+async def _post_code_assist(request: web.Request) -> web.StreamResponse:
+    _require_key(request)
+    return await send(request, code_assist.POSTS[request.match_info["method"]])
+
+
+async def _get_code_assist(request: web.Request) -> web.StreamResponse:
+    _require_key(request)
+    answer = code_assist.GETS.get(request.match_info["rest"])
+    return await (_not_found(request) if answer is None else send(request, answer))
+
+
+def _fail_on_demand(model: str) -> None:
     if wanted := re.fullmatch(r"error-([45][0-9][0-9])", model):
         raise ApiError(int(wanted[1]), f"The model {model} was asked for, which always answers this error.")
-    body = request[_RECORD].body
-    if not isinstance(body, dict):
-        raise ApiError(400, "Invalid JSON payload received. A JSON object is expected.")
+
+
+async def _call(request: web.Request, model: str, body: Json, wrap: Wrap) -> web.StreamResponse:
+    method = request.match_info["method"]
     if method in ("generateContent", "streamGenerateContent"):
-        return await _generate(request, Call(model, method == "streamGenerateContent", checked(body)))
-    return await _send(request, _measured(method, body))
+        return await _generate(request, Call(model, method == "streamGenerateContent", checked(body)), wrap)
+    return await send(request, _measured(method, body))
 
 
 def _require_key(request: web.Request) -> None:
@@ -177,62 +213,15 @@ def _embedded(request: Json) -> Json:
     return answers.embedding(content, dimensions)
 
 
-async def _generate(request: web.Request, call: Call) -> web.StreamResponse:
+async def _generate(request: web.Request, call: Call, wrap: Wrap) -> web.StreamResponse:
     answer = request.app[_PLAYER].pick(call.scene)
     pace = answer or Pace()
     await asyncio.sleep(pace.delay_ms / 1000)
     if answer and answer.error:
         raise ApiError(answer.error.status, answer.error.message)
-    chunks = answers.respond(call, answer)
+    chunks = [wrap(chunk) for chunk in answers.respond(call, answer)]
     if call.stream:
-        return await _stream(request, chunks, pace)
+        return await stream(request, chunks, pace)
     if pace.cut_after == 0:
-        return _cut(request, web.Response())
-    return await _send(request, chunks[0])
-
-
-# -- framing -----------------------------------------------------------------------------------------------
-
-
-async def _send(request: web.Request, body: Json, status: int = 200) -> web.StreamResponse:
-    response = web.Response(body=orjson.dumps(body), status=status, headers={"Content-Type": _JSON})
-    return await _finish(request, response)
-
-
-async def _stream(request: web.Request, chunks: list[Json], pace: Pace) -> web.StreamResponse:
-    sse = request.query.get("alt") == "sse"
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream" if sse else _JSON})
-    await response.prepare(request)
-    for count, chunk in enumerate(chunks):
-        if count == pace.cut_after:
-            return _cut(request, response)
-        await asyncio.sleep(pace.chunk_delay_ms / 1000 if count else 0)
-        await response.write(_event(chunk, count, sse))
-    if pace.cut_after == len(chunks):
-        return _cut(request, response)
-    if not sse:
-        await response.write(b"]")
-    return await _finish(request, response)
-
-
-def _event(chunk: Json, count: int, sse: bool) -> bytes:
-    """One event as it stands on the wire; in a JSON array with what comes before it, never with its end."""
-    line = orjson.dumps(chunk)
-    if sse:
-        return b"data: " + line + b"\r\n\r\n"
-    return (b"\r\n,\r\n" if count else b"[") + line
-
-
-def _cut(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Close the connection after what was written so far, without the answer's end."""
-    if request.transport is not None:
-        request.transport.close()
-    return response
-
-
-async def _finish(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Hand over the answer's end here, not after the handler, so that the record tells when it has left."""
-    await response.prepare(request)
-    await response.write_eof()
-    request[_RECORD].finished = True
-    return response
+        return cut(request, web.Response())
+    return await send(request, chunks[0])
