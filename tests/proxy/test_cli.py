@@ -1,6 +1,7 @@
 """The `hookgate` command: what it says and how it ends when something is wrong with how it was started."""
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.gateway import write_settings
 from support.program import Ended, environment, run, serving
-from support.wire import SSE, UNARY, ask, post
+from support.wire import SSE, UNARY, post
 
 from hookgate.proxy import __version__
 from hookgate.proxy.cli import main
@@ -24,8 +25,9 @@ Here = Callable[..., Ended]
 @pytest.fixture
 def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Here:
     """Runs a command in this process, which is quicker; for commands that end before they start anything."""
-    for name in ("HOOKGATE_LISTEN", "HOOKGATE_UPSTREAM", "HOOKGATE_HOOKS"):
-        monkeypatch.delenv(name, raising=False)
+    for name in os.environ.keys() - environment().keys():
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOOKGATE_CONFIG", os.devnull)
 
     def run_here(*arguments: str) -> Ended:
         try:
@@ -44,7 +46,7 @@ async def test_it_tells_its_version() -> None:
 
 def test_its_help_names_the_commands_and_every_option(here: Here) -> None:
     overview = here("--help").out
-    assert all(command in overview for command in ("serve", "upstream", "demo"))
+    assert all(command in overview for command in ("serve", "config", "hooks", "upstream", "demo"))
     options = here("serve", "--help").out
     for name in ("listen", "upstream", "hooks"):
         assert f"--{name}" in options
@@ -60,16 +62,17 @@ def test_a_command_line_it_does_not_know_is_a_usage_error(arguments: tuple[str, 
 @pytest.mark.parametrize(
     "address", ["8787", ":8787", "localhost", "localhost:", "localhost:x", "localhost:65536", "h:-1"]
 )
-def test_a_listen_address_that_is_none_is_a_usage_error(address: str, here: Here) -> None:
-    ended = here("serve", "--listen", address)
-    assert ended.code == 2
-    assert f"{address!r} is not HOST:PORT" in ended.err
+@pytest.mark.parametrize("command", ["serve", "upstream"])
+def test_a_listen_address_that_is_none_is_one_line(command: str, address: str, here: Here) -> None:
+    ended = here(command, "--listen", address)
+    assert ended.code == 1
+    assert ended.complaint.endswith("has to be HOST:PORT, such as 127.0.0.1:8787")
 
 
 async def test_the_environment_is_checked_like_the_command_line() -> None:
     ended = await run("serve", env={"HOOKGATE_LISTEN": "8787"})
-    assert ended.code == 2
-    assert "is not HOST:PORT" in ended.err
+    assert ended.code == 1
+    assert ended.complaint.startswith("hookgate: HOOKGATE_LISTEN: listen.address: has to be HOST:PORT")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +128,7 @@ async def test_a_port_in_use_is_one_line_that_names_it(command: str) -> None:
         ended = await run(command, "--listen", f"127.0.0.1:{port}")
     assert ended.code == 1
     assert str(port) in ended.complaint
-    assert "address already in use" in ended.complaint
+    assert "address already in use" in ended.complaint.lower()
 
 
 def test_a_wrong_script_is_one_line_with_place_and_remedy(tmp_path: Path, here: Here) -> None:
@@ -147,9 +150,7 @@ async def test_it_serves_between_a_client_and_the_upstream() -> None:
     ):
         assert "no hooks: calls are copied through" in gateway.log
         assert upstream.url in gateway.log
-        health = await ask(gateway.url, "GET", "/healthz")
         answer = await post(gateway.url, UNARY, HI)
-    assert (health.status, health.json) == (200, {"status": "ok"})
     assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "You said: hi"}]
 
 
@@ -181,7 +182,7 @@ async def test_the_environment_can_say_it_all(tmp_path: Path) -> None:
 async def test_a_server_never_loads_the_sdk() -> None:
     check = (
         "import sys, hookgate.proxy.cli, hookgate.proxy.commands; "
-        "print(sorted(m for m in sys.modules if m.split('.')[0] in ('google', 'rich', 'prometheus_client')))"
+        "print(sorted(m for m in sys.modules if m.split('.')[0] in ('google', 'rich')))"
     )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", check, env=environment(), stdout=asyncio.subprocess.PIPE

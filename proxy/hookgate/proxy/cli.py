@@ -1,4 +1,4 @@
-"""The command line: `hookgate serve`, `hookgate upstream`, `hookgate demo`.
+"""The command line: `hookgate serve`, `config`, `hooks`, `upstream`, `demo`.
 
 Each command imports what it needs when it runs, so that none pays for the others.
 """
@@ -6,21 +6,18 @@ Each command imports what it needs when it runs, so that none pays for the other
 import argparse
 import asyncio
 import logging
-import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from hookgate.proxy import GEMINI_API, __version__
+from hookgate.proxy import __version__
+from hookgate.proxy.flags import add_gateway_flags
 from hookgate.proxy.managing.arguments import add_commands
-from hookgate.proxy.sources import add_source_arguments, sources_of
-
-_LISTEN = "127.0.0.1:8787"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, or 1 with one line on stderr that says what is wrong."""
+    """Run one command; the exit code is 0, or 1 with lines on stderr that say what is wrong."""
     arguments = _parser().parse_args(argv)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=arguments.log_level)
     run: Callable[[argparse.Namespace], Coroutine[Any, Any, int]] = arguments.run
@@ -41,41 +38,33 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hookgate", description="A policy gateway for Gemini agents.")
     parser.add_argument("--version", action="version", version=f"hookgate {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_serve(commands.add_parser("serve", help="stand between Gemini agents and the Gemini API"))
-    _add_upstream(commands.add_parser("upstream", help="stand in for the Gemini API, offline; not a model"))
+    serve = commands.add_parser("serve", help="stand between Gemini agents and the Gemini API")
+    add_gateway_flags(serve)
+    serve.set_defaults(run=_serve, log_level=logging.INFO)
+    _add_config(commands.add_parser("config", help="check and show the gateway's configuration"))
     hooks = commands.add_parser("hooks", help="see, switch, trust, try and move the configured hooks")
     hooks.set_defaults(run=_hooks)
     add_commands(hooks)
+    _add_upstream(commands.add_parser("upstream", help="stand in for the Gemini API, offline; not a model"))
     demo = commands.add_parser("demo", help="watch a google-genai client go through the gateway, offline")
     demo.set_defaults(run=_demo, log_level=logging.WARNING)
     return parser
 
 
-def _add_serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--listen",
-        type=_address,
-        default=os.environ.get("HOOKGATE_LISTEN", _LISTEN),
-        metavar="HOST:PORT",
-        help=f"where clients connect; port 0 takes a free one (HOOKGATE_LISTEN, {_LISTEN})",
-    )
-    parser.add_argument(
-        "--upstream",
-        default=os.environ.get("HOOKGATE_UPSTREAM", GEMINI_API),
-        metavar="URL",
-        help=f"where calls go (HOOKGATE_UPSTREAM, {GEMINI_API})",
-    )
-    add_source_arguments(parser)
-    parser.add_argument(
-        "--trust-project", action="store_true", help="run the project's hooks without having them trusted"
-    )
-    parser.set_defaults(run=_serve, log_level=logging.INFO)
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_config, log_level=logging.WARNING)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="config_command")
+    check = commands.add_parser("check", help="everything that is wrong, in the files that are named as well")
+    add_gateway_flags(check)
+    show = commands.add_parser("show", help="every setting in force, and where it was given")
+    add_gateway_flags(show)
+    show.add_argument("--json", action="store_true", help="as JSON, for programs")
+    commands.add_parser("schema", help="print the JSON Schema of hookgate.toml, for editors")
 
 
 def _add_upstream(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--listen",
-        type=_address,
         default="127.0.0.1:0",
         metavar="HOST:PORT",
         help="where it listens; port 0, the default, takes a free one, which the log names",
@@ -84,18 +73,18 @@ def _add_upstream(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_embedded, log_level=logging.INFO)
 
 
-def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not (host and colon) or not port.isdigit() or int(port) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as {_LISTEN}")
-    return host.strip("[]"), int(port)
-
-
 async def _serve(arguments: argparse.Namespace) -> int:
     from hookgate.proxy.commands import serve  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.config import read_config  # noqa: PLC0415
 
-    await serve(arguments.listen, arguments.upstream, sources_of(arguments), arguments.trust_project)
+    await serve(read_config(vars(arguments)).config)
     return 0
+
+
+async def _config(arguments: argparse.Namespace) -> int:
+    from hookgate.proxy.config.commands import run  # noqa: PLC0415  # see the module's docstring
+
+    return await run(arguments)
 
 
 async def _hooks(given: argparse.Namespace) -> int:

@@ -7,57 +7,64 @@ from pathlib import Path
 from hookgate.hooks import Configuration, Engine
 from hookgate.hooks.kinds.orphans import adopting_orphans
 from hookgate.hooks.live import LiveEngine
-from hookgate.proxy import embedded, policy
+from hookgate.proxy import embedded, logs, policy
+from hookgate.proxy.config import Config, Listen
+from hookgate.proxy.config.values import host_and_port
+from hookgate.proxy.metrics import Metrics
+from hookgate.proxy.operating import operated
 from hookgate.proxy.server import EVENTS, Gateway, catch_interrupts, listening
-from hookgate.proxy.sources import Sources
-from hookgate.proxy.upstream import Upstream
+from hookgate.proxy.sources import Sources, sources_of
+from hookgate.proxy.tls import Certificate
+from hookgate.proxy.upstream import Upstreams
 
 log = logging.getLogger("hookgate")
 
-Address = tuple[str, int]
 
-
-async def serve(listen: Address, upstream: str, sources: Sources, trust_project: bool) -> None:
+async def serve(config: Config) -> None:
     """Run the gateway until it is interrupted. Raises SettingsError, ValueError or OSError at the start."""
     interrupted = catch_interrupts()
-    live = policy.load(sources, trust_project)
+    logs.configure(config.logs)
+    sources = sources_of(config.hooks)
+    live = policy.load(sources, config.hooks.trust_project)
     with adopting_orphans():  # what hooks leave behind becomes this process's to end
-        await _serve(listen, upstream, sources, live, interrupted)
+        await _serve(config, sources, live, interrupted)
 
 
-async def _serve(
-    listen: Address, upstream: str, sources: Sources, live: LiveEngine, interrupted: asyncio.Event
-) -> None:
+async def _serve(config: Config, sources: Sources, live: LiveEngine, interrupted: asyncio.Event) -> None:
+    certificate, metrics = _certificate(config.listen), Metrics()
     async with (
-        Upstream(upstream) as origin,
         policy.kept(live, sources.state),
-        listening(Gateway(live, origin).handle, *listen) as url,
+        operated(live, certificate, metrics, config.admin.address) as admin,
+        Upstreams(config.upstream) as upstreams,
+        listening(
+            Gateway(live, upstreams, config, metrics).handle,
+            *host_and_port(config.listen.address),
+            config.limits,
+            certificate,
+        ) as url,
     ):
         engine = live.current
         judges = any(engine.listens_to(event) for event in EVENTS)
         # Files that configure nothing for the gateway are more likely a mistake than a wish.
         level = logging.WARNING if sources.places() and not judges else logging.INFO
-        described = _described(engine.configuration)
-        log.log(level, "listening on %s, upstream %s, %s", url, origin.origin, described)
+        told = described(engine.configuration)
+        log.log(level, "listening on %s, upstream %s, %s", url, config.upstream.gemini, told)
         _name_untrusted(engine)
         await interrupted.wait()
+        admin.draining = True
         log.info("stopping: finishing the calls in flight (interrupt again to drop them)")
 
 
-async def serve_embedded(listen: Address, script: Path | None) -> None:
-    """Run the embedded upstream until it is interrupted. Raises ScriptError or OSError at the start."""
+async def serve_embedded(address: str, script: Path | None) -> None:
+    """Run the embedded upstream until it is interrupted. Raises ScriptError, ValueError or OSError."""
     interrupted = catch_interrupts()
+    listen = host_and_port(address)
     async with embedded.running(embedded.load_script(script) if script else None, *listen) as upstream:
         log.info("embedded upstream (not a model) on %s", upstream.url)
         await interrupted.wait()
 
 
-def _name_untrusted(engine: Engine) -> None:
-    for hook, reason in engine.refused():
-        log.warning("%s hook %r %s", hook.event, hook.name, reason)
-
-
-def _described(configuration: Configuration) -> str:
+def described(configuration: Configuration) -> str:
     """Which hooks run here, and which of the configured ones do not."""
     counts = {
         event: sum(len(group.hooks) for group in groups) for event, groups in configuration.groups.items()
@@ -67,3 +74,12 @@ def _described(configuration: Configuration) -> str:
     told = "hooks: " + ", ".join(here) if here else "no hooks: calls are copied through"
     told = f"{told}; not run by the gateway: {', '.join(elsewhere)}" if elsewhere else told
     return f"{told}; revision {configuration.revision}"
+
+
+def _certificate(listen: Listen) -> Certificate | None:
+    return Certificate(listen.certificate, listen.key) if listen.certificate else None
+
+
+def _name_untrusted(engine: Engine) -> None:
+    for hook, reason in engine.refused():
+        log.warning("%s hook %r %s", hook.event, hook.name, reason)

@@ -1,5 +1,6 @@
 """What an operator can set: one model, read from flags, environment and hookgate.toml."""
 
+from hookgate.proxy.config.given import ConfigError
 from hookgate.proxy.config.models import (
     Admin,
     Config,
@@ -12,10 +13,13 @@ from hookgate.proxy.config.models import (
     ToolCalls,
     Upstream,
 )
+from hookgate.proxy.config.reading import Effective, read_config
 
 __all__ = [
     "Admin",
     "Config",
+    "ConfigError",
+    "Effective",
     "HookSources",
     "Limits",
     "Listen",
@@ -24,4 +28,5 @@ __all__ = [
     "Streams",
     "ToolCalls",
     "Upstream",
+    "read_config",
 ]

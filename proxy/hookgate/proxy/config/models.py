@@ -3,18 +3,15 @@
 Every setting has a default that is sensible for a team on one machine: an empty configuration runs.
 """
 
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hookgate.proxy import GEMINI_API
+from hookgate.proxy.config.values import Address, AddressOrOff, Count, File, Origin, ProxyUrl, Seconds
 
 Unhooked = Literal["interactions", "openai", "live", "caches", "predict", "agents"]
 """Routes whose answers are generated and that no hook can judge yet."""
-
-Seconds = Annotated[float, Field(gt=0)]
-Address = Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:.]+\]|[^:\s]+):\d{1,5}$")]
 
 
 class Section(BaseModel):
@@ -29,36 +26,42 @@ class Listen(Section):
     address: Address = "127.0.0.1:8787"
     """`HOST:PORT`; port 0 takes a free one, which the log names."""
 
-    certificate: Path | None = None
+    certificate: File | None = None
     """A PEM file with the certificate chain: clients speak https. Gemini CLI demands it off localhost."""
 
-    key: Path | None = None
+    key: File | None = None
     """The PEM file of the certificate's private key; the certificate's own file, if left out."""
+
+    @model_validator(mode="after")
+    def _key_has_a_certificate(self) -> Self:
+        if self.key and not self.certificate:
+            raise ValueError("listen.key is of no use without listen.certificate; name both, or neither")
+        return self
 
 
 class Admin(Section):
     """Where operators look: `/healthz`, `/readyz` and `/metrics`, apart from the clients' address."""
 
-    address: Address | None = "127.0.0.1:9787"
-    """`HOST:PORT`, or an empty text for no such listener."""
+    address: AddressOrOff = "127.0.0.1:9787"
+    """`HOST:PORT`, or `off` for no such listener."""
 
 
 class Upstream(Section):
     """Where calls go. Each API has one fixed origin: no request can choose another."""
 
-    gemini: str = GEMINI_API
+    gemini: Origin = GEMINI_API
     """The base URL of the Gemini API."""
 
-    vertex: str = "https://aiplatform.googleapis.com"
+    vertex: Origin = "https://aiplatform.googleapis.com"
     """The base URL of Vertex AI."""
 
-    code_assist: str = "https://cloudcode-pa.googleapis.com"
+    code_assist: Origin = "https://cloudcode-pa.googleapis.com"
     """The base URL of Code Assist, which Gemini CLI uses with a Google login."""
 
-    proxy: str | None = None
+    proxy: ProxyUrl | None = None
     """The http:// URL of a proxy on the way there, such as a company's; the environment's are not used."""
 
-    ca_bundle: Path | None = None
+    ca_bundle: File | None = None
     """A PEM file with the certificate authorities to trust instead of the system's."""
 
     connect_timeout: Seconds = 10
@@ -74,26 +77,26 @@ class Upstream(Section):
 class HookSources(Section):
     """Where hooks come from."""
 
-    policy: tuple[Path, ...] = ()
+    policy: tuple[File, ...] = ()
     """Settings files whose hooks run first and cannot be switched off elsewhere."""
 
-    files: tuple[Path, ...] = ()
+    files: tuple[File, ...] = ()
     """Settings files with hooks, highest precedence first."""
 
-    project: Path | None = None
+    project: File | None = None
     """A folder whose settings are read as Gemini CLI reads them: the project's, yours, the system's."""
 
     trust_project: bool = False
     """Whether the project's hooks run without having been trusted (`hookgate hooks trust`)."""
 
-    state: Path | None = None
+    state: File | None = None
     """The folder of what hookgate remembers, such as trusted hooks; ~/.local/state/hookgate if left out."""
 
 
 class Limits(Section):
     """What a client may ask of the gateway."""
 
-    body: Annotated[int, Field(gt=0)] = 64 * 1024 * 1024
+    body: Count = 64 * 1024 * 1024
     """Bytes of a request that hooks are shown, after decompression: room for inline images."""
 
     header_timeout: Seconds = 10
@@ -105,7 +108,7 @@ class Limits(Section):
     reader_timeout: Seconds = 60
     """Seconds that a client may take nothing of its answer."""
 
-    connections: Annotated[int, Field(gt=0)] = 10_000
+    connections: Count = 10_000
     """Connections of clients at once; one more waits until another has ended."""
 
     drain_timeout: Seconds = 60

@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 from hookgate.hooks.settings import EVENTS
-from hookgate.proxy.sources import add_source_arguments
+from hookgate.proxy.flags import add_hook_flags
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -14,7 +14,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
     def command(name: str, told: str) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
-        add_source_arguments(added)
+        add_hook_flags(added)
         added.set_defaults(log_level=logging.WARNING)
         return added
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from hookgate.hooks.managing.schema import settings_schema
+from hookgate.proxy.config import read_config
 from hookgate.proxy.managing.doctor import examine
 from hookgate.proxy.managing.listing import list_hooks, show_hook
 from hookgate.proxy.managing.migrating import migrate_from_claude
@@ -16,7 +17,7 @@ from hookgate.proxy.sources import sources_of
 
 async def run(arguments: argparse.Namespace) -> int:  # noqa: PLR0911  # one line for each command reads best
     """Run one command. Raises ValueError (SettingsError among them) or OSError with what is wrong."""
-    sources = sources_of(arguments, default_project=Path.cwd())
+    sources = sources_of(read_config(vars(arguments)).config.hooks, default_project=Path.cwd())
     match arguments.hooks_command:
         case "list":
             return list_hooks(sources, arguments.json)

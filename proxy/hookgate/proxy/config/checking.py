@@ -1,0 +1,46 @@
+"""What a start would find besides: certificates, certificate authorities, hooks."""
+
+from collections.abc import Iterator
+
+from hookgate.hooks import SettingsError
+from hookgate.proxy import policy
+from hookgate.proxy.commands import described
+from hookgate.proxy.config.given import ConfigError
+from hookgate.proxy.config.models import Config
+from hookgate.proxy.config.reading import Effective
+from hookgate.proxy.sources import sources_of
+from hookgate.proxy.tls import Certificate
+from hookgate.proxy.upstream import Upstreams
+
+
+async def examine(effective: Effective) -> str:
+    """Load what the configuration names, and say which hooks run. Raises ConfigError with every problem."""
+    problems = [f"{effective.places[name]}: {wrong}" for name, wrong in _unusable(effective.config)]
+    try:
+        told = await _hooks(effective.config)
+    except SettingsError as error:
+        problems += str(error).splitlines()
+    except NotADirectoryError as error:
+        problems.append(f"{effective.places['hooks.project']}: {error}")
+    if problems:
+        raise ConfigError(problems)
+    return told
+
+
+async def _hooks(config: Config) -> str:
+    live = policy.load(sources_of(config.hooks), config.hooks.trust_project)
+    await live.close()
+    return described(live.current.configuration)
+
+
+def _unusable(config: Config) -> Iterator[tuple[str, str]]:
+    """The name of each setting whose file cannot be used, and why."""
+    try:
+        if config.listen.certificate:
+            Certificate(config.listen.certificate, config.listen.key)
+    except ValueError as error:
+        yield "listen.certificate", str(error)
+    try:
+        Upstreams(config.upstream)
+    except (ValueError, OSError) as error:
+        yield "upstream.ca_bundle", str(error)

@@ -1,0 +1,60 @@
+"""`hookgate config …`: whether the configuration can be used, what is in force, its schema."""
+
+import argparse
+import json
+from typing import Any
+
+from hookgate.proxy.config.catalogue import SETTINGS
+from hookgate.proxy.config.checking import examine
+from hookgate.proxy.config.reading import Effective, read_config
+from hookgate.proxy.config.schema import config_schema
+from hookgate.proxy.config.values import masked
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """Run one command. Raises ConfigError with what is wrong."""
+    if arguments.config_command == "schema":
+        print(json.dumps(config_schema(), indent=2))
+        return 0
+    effective = read_config(vars(arguments))
+    if arguments.config_command == "show":
+        print(_json(effective) if arguments.json else _table(effective))
+    else:
+        print(f"ok: {_read(effective)}; {await examine(effective)}")
+    return 0
+
+
+def _table(effective: Effective) -> str:
+    rows = [(name, _text(value), place) for name, (value, place) in _values(effective).items()]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    return "\n".join(f"{name:{widths[0]}}  {value:{widths[1]}}  {place}" for name, value, place in rows)
+
+
+def _json(effective: Effective) -> str:
+    told = {name: {"value": value, "source": place} for name, (value, place) in _values(effective).items()}
+    return json.dumps(told, indent=2, ensure_ascii=False)
+
+
+def _values(effective: Effective) -> dict[str, tuple[Any, str]]:
+    """Every setting's value, fit to be shown to anyone, and its source."""
+    document = effective.config.model_dump(mode="json")
+    found = {}
+    for name, setting in SETTINGS.items():
+        value = document[setting.section][setting.key]
+        shown = masked(value) if isinstance(value, str) else value
+        found[name] = (shown, effective.places.get(name, "default"))
+    return found
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "(none)"
+    if value is None:
+        return "(none)"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _read(effective: Effective) -> str:
+    file = str(effective.file) if effective.file else "no file"
+    others = [place for place in effective.places.values() if not place.startswith(f"{file}:")]
+    return ", ".join([file, *dict.fromkeys(others)])

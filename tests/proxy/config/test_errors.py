@@ -1,0 +1,193 @@
+"""What is wrong with a configuration: everything at once, each with its place and its remedy."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from hookgate.proxy.config import ConfigError, read_config
+from hookgate.proxy.config.toml import lines_of
+
+Wrong = Callable[..., list[str]]
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Wrong:
+    """The problems of a file's text, an environment and flags; the file is called F."""
+
+    def read(text: str, environ: Mapping[str, str] | None = None, **flags: object) -> list[str]:
+        toml = tmp_path / "hookgate.toml"
+        toml.write_text(text)
+        with pytest.raises(ConfigError) as error:
+            read_config({"config": str(toml), **flags}, environ or {})
+        assert str(error.value) == "\n".join(error.value.problems)
+        return [problem.replace(str(toml), "F") for problem in error.value.problems]
+
+    return read
+
+
+def test_everything_is_told_at_once_each_with_its_place(wrong: Wrong) -> None:
+    text = """
+[listen]
+address = "localhost"
+
+[limits]
+body = "64"
+bdy = 1
+"""
+    environ = {"HOOKGATE_LOGS__LEVEL": "loud", "HOOKGATE_UPSTREAM__GEMNI": "http://a"}
+    assert wrong(text, environ, **{"upstream.gemini": "ftp://a"}) == [
+        "F:7: limits.bdy: is not known; did you mean limits.body?",
+        "HOOKGATE_UPSTREAM__GEMNI: is not known; did you mean HOOKGATE_UPSTREAM__GEMINI?",
+        "F:3: listen.address: has to be HOST:PORT, such as 127.0.0.1:8787",
+        "F:6: limits.body: has to be a whole number, without quotes",
+        "HOOKGATE_LOGS__LEVEL: logs.level: has to be 'debug', 'info', 'warning' or 'error'",
+        "--upstream: upstream.gemini: has to be scheme, host, port and path alone, "
+        "such as https://generativelanguage.googleapis.com",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[limit]", "F:1: limit: is not known; did you mean limits?"),
+        ("\nbody = 1", "F:2: body: is not known; did you mean limits.body?"),
+        ("[listen]\ngemini = 'http://a'", "F:2: listen.gemini: is not known; did you mean upstream.gemini?"),
+        ("zzz.q = 1", "F:1: zzz: is not known; remove it"),
+        ("listen = 1", "F:1: listen: has to be a table; write [listen] and its keys below"),
+        ("[[hooks]]", "F:1: hooks: has to be a table; write [hooks] and its keys below"),
+        ("listen.address = 1", "F:1: listen.address: has to be a text in quotes"),
+        ("listen.address = 1979-05-27", "F:1: listen.address: has to be HOST:PORT, such as 127.0.0.1:8787"),
+        ("[hooks.state]\nx = 1", "F:1: hooks.state: has to be a text in quotes"),
+        ("hooks.state = ''", "F:1: hooks.state: is empty; name a path, or leave the setting out"),
+        ("hooks.policy = 'a'", "F:1: hooks.policy: has to be a list in brackets"),
+        ("hooks.policy = ['a', 1]", "F:1: hooks.policy[1]: has to be a text in quotes"),
+        ("hooks.trust_project = 'yes'", "F:1: hooks.trust_project: has to be true or false, without quotes"),
+        ("streams.keep_alive = true", "F:1: streams.keep_alive: has to be a number, without quotes"),
+        ("streams.keep_alive = 0", "F:1: streams.keep_alive: has to be greater than 0"),
+        ("streams.keep_alive = inf", "F:1: streams.keep_alive: has to be a finite number"),
+        ("streams.keep_alive = nan", "F:1: streams.keep_alive: has to be a finite number"),
+        ("limits.body = 1.5", "F:1: limits.body: has to be a whole number"),
+        ("tools.ask_again_at_most = 11", "F:1: tools.ask_again_at_most: has to be at most 10"),
+        ("tools.ask_again_at_most = 0", "F:1: tools.ask_again_at_most: has to be at least 1"),
+        ("listen.address = 'h:65536'", "F:1: listen.address: has to be HOST:PORT, such as 127.0.0.1:8787"),
+        (
+            "listen.key = 'k.pem'",
+            "listen.key is of no use without listen.certificate; name both, or neither",
+        ),
+        ("a = 1\nb = = 2", "F:2:5: is not valid TOML: Invalid value"),
+        ("listen = {", "is not valid TOML: "),
+        ("a.b = 1\na.b = 2", "is not valid TOML: "),
+        ("a = " + "[" * 5000, "is not valid TOML: "),
+        ("a = " + "1" * 5000, "is not valid TOML: "),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_what_can_be_wrong_in_a_file(text: str, told: str, wrong: Wrong) -> None:
+    [problem] = wrong(text)
+    assert told in problem
+    assert problem.count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        (
+            {"HOOKGATE_LISTEN": "a:1", "HOOKGATE_LISTEN__ADDRESS": "a:1"},
+            "HOOKGATE_LISTEN__ADDRESS: listen.address: is given by HOOKGATE_LISTEN as well; remove one",
+        ),
+        (
+            {"HOOKGATE_UPSTREAM__PROXY": "http://a", "HOOKGATE_UPSTREAM__PROXY_FILE": "/no"},
+            "HOOKGATE_UPSTREAM__PROXY_FILE: upstream.proxy: "
+            "is given by HOOKGATE_UPSTREAM__PROXY as well; remove one",
+        ),
+        (
+            {"HOOKGATE_LISTEN_FILE": "/no/such"},
+            "HOOKGATE_LISTEN_FILE: listen.address: /no/such cannot be read: No such file or directory; "
+            "check the path",
+        ),
+        ({"HOOKGATE_HOOKS": '["a"'}, "HOOKGATE_HOOKS: hooks.files: is not a JSON list: "),
+        ({"HOOKGATE_HOOKS": "[" * 100_000}, "HOOKGATE_HOOKS: hooks.files: is not a JSON list: "),
+        ({"HOOKGATE_HOOKS": "[1]"}, "HOOKGATE_HOOKS: hooks.files[0]: has to be a path in quotes"),
+        ({"HOOKGATE_LIMITS__BODY": "1 MiB"}, "HOOKGATE_LIMITS__BODY: limits.body: has to be a whole number"),
+        ({"HOOKGATE_HOOKS__TRUST_PROJECT": "maybe"}, "hooks.trust_project: has to be true or false"),
+        ({"HOOKGATE_STREAMS__KEEP_ALIVE": "nan"}, "streams.keep_alive: has to be a finite number"),
+        ({"HOOKGATE_Upstream__gemini": "x"}, "is not known; did you mean HOOKGATE_UPSTREAM__GEMINI?"),
+        ({"HOOKGATE_ROUTES__UNHOOKED": "live,x"}, "routes.unhooked[1]: has to be 'interactions', 'openai'"),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_what_can_be_wrong_in_the_environment(environ: dict[str, str], told: str, wrong: Wrong) -> None:
+    [problem] = wrong("", environ)
+    assert told in problem
+
+
+def test_variables_that_are_no_settings_are_left_alone(tmp_path: Path) -> None:
+    environ = {"HOOKGATE_PORT": "tcp://10.0.0.1:80", "HOOKGATE_RUN": "x", "HOOKGATE_CONFIG": "/dev/null"}
+    assert read_config({}, environ).places == {}
+
+
+@pytest.mark.parametrize(
+    "proxy", ["https://u:secret@p", "http://u:secret@p/x", "u:secret@p", "http://secret@"]
+)
+def test_no_problem_shows_a_password(proxy: str, wrong: Wrong) -> None:
+    told = wrong(f"upstream.proxy = '{proxy}'\nupstream.gemini = '{proxy}?'")
+    assert len(told) == 2
+    assert not any("secret" in each for each in told)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b"# caf\xe9")
+    for path, told in [
+        ("/no/such.toml", "/no/such.toml: cannot be read: No such file or directory; check the path"),
+        (str(tmp_path), f"{tmp_path}: cannot be read: Is a directory; check the path"),
+        (str(tmp_path / "latin.toml"), f"{tmp_path}/latin.toml: is not UTF-8; save it as UTF-8"),
+    ]:
+        with pytest.raises(ConfigError) as error:
+            read_config({"config": path}, {})
+        assert error.value.problems == [told]
+
+
+def test_a_file_from_windows_has_the_same_lines(tmp_path: Path) -> None:
+    toml = tmp_path / "hookgate.toml"
+    toml.write_bytes(b"\xef\xbb\xbf# caf\xc3\xa9\r\n[logs]\r\n\r\nlevel = 'debug'\r\n")
+    assert read_config({"config": str(toml)}, {}).places == {"logs.level": f"{toml}:4"}
+
+
+def test_lines_are_found_in_every_way_to_write_toml() -> None:
+    text = '''# [no]
+top.a = 1
+
+[x]  # comment
+b = """
+[y]
+c = 1
+"""
+"quoted" = [
+  "[z]",
+]
+
+inline = {d = 1, e = 2}
+[[x.list]]
+f = 1
+[[x.list]]
+f = 2
+["p.q".r]
+g.h = 1
+'''
+    assert lines_of(text) == {
+        ("top",): 2,
+        ("top", "a"): 2,
+        ("x",): 4,
+        ("x", "b"): 5,
+        ("x", "quoted"): 9,
+        ("x", "inline"): 13,
+        ("x", "inline", "d"): 13,
+        ("x", "inline", "e"): 13,
+        ("x", "list"): 14,
+        ("x", "list", "f"): 15,
+        ("p.q",): 18,
+        ("p.q", "r"): 18,
+        ("p.q", "r", "g"): 19,
+        ("p.q", "r", "g", "h"): 19,
+    }
