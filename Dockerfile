@@ -20,7 +20,7 @@ WORKDIR /hooks
 USER 10001:10001
 EXPOSE 8787
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
-  CMD ["python3", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8787/healthz', timeout=2)"]
+  CMD ["python3", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:9787/healthz', timeout=2)"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["hookgate"]
 CMD ["serve"]

@@ -1,6 +1,6 @@
 """What the gateway is measured against: a canned upstream, a copying proxy, and the naive way to run a hook.
 
-python -m benchmarks.peers upstream|copying|naive PORT [UPSTREAM]
+python -m benchmarks.peers upstream|waiting|copying|naive PORT [UPSTREAM]
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from benchmarks.bodies import answer_event, answer_stream
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-def upstream() -> Handler:
-    """Answers at once, from memory."""
+def upstream(waits: bool) -> Handler:
+    """Answers at once, from memory; of a stream that waits only the first event."""
     whole = orjson.dumps(answer_event(1, last=True))
     events = [b"data: " + data + b"\r\n\r\n" for data in answer_stream()]
 
@@ -26,8 +26,10 @@ def upstream() -> Handler:
             return web.Response(body=whole, content_type="application/json")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        for event in events:
+        for event in events[:1] if waits else events:
             await response.write(event)
+        if waits:
+            await asyncio.Event().wait()
         await response.write_eof()
         return response
 
@@ -66,7 +68,11 @@ def _parsed(chunk: bytes) -> bytes:
 async def main(kind: str, port: int, origin: str = "") -> None:
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
-        handler = upstream() if kind == "upstream" else proxy(session, origin, parse=kind == "naive")
+        handler = (
+            upstream(waits=kind == "waiting")
+            if kind in ("upstream", "waiting")
+            else proxy(session, origin, parse=kind == "naive")
+        )
 
         def request(message, payload, protocol, writer, task):  # type: ignore[no-untyped-def]  # aiohttp's own
             loop = asyncio.get_running_loop()

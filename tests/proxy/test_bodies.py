@@ -6,10 +6,11 @@ import zlib
 from typing import Any
 
 import pytest
-from support.gateway import running_gateway, says
+from support.gateway import running_gateway, running_upstream, says
+from support.life import gateway_with
 from support.wire import KEY, SSE, UNARY, connected, post
 
-from hookgate.proxy import server
+from hookgate.proxy.config import Limits
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 TEXT = json.dumps(HI).encode()
@@ -54,24 +55,30 @@ async def test_a_body_that_can_be_read_in_two_ways_or_none_is_refused(
     assert answer.error["details"][0]["reason"] == "BODY_REFUSED"
 
 
-async def test_a_body_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MAX_BODY", len(TEXT))
-    async with running_gateway(HOOKS) as gateway:
-        at_the_limit = await post(gateway.url, UNARY, TEXT)
-        over_it = await post(gateway.url, UNARY, TEXT + b" ")
-        assert len(gateway.recorded) == 1
+async def test_a_body_over_the_limit_is_refused() -> None:
+    limits = Limits(body=len(TEXT))
+    async with (
+        running_upstream() as (upstream_url, recorded),
+        gateway_with(upstream_url, HOOKS, limits=limits) as url,
+    ):
+        at_the_limit = await post(url, UNARY, TEXT)
+        over_it = await post(url, UNARY, TEXT + b" ")
+        assert len(recorded) == 1
     assert at_the_limit.status == 200
     assert (over_it.status, over_it.error["status"]) == (413, "INVALID_ARGUMENT")
     assert "too large" in over_it.error["message"]
 
 
-async def test_a_bomb_is_refused_by_its_inflated_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MAX_BODY", 100_000)
+async def test_a_bomb_is_refused_by_its_inflated_size() -> None:
+    limits = Limits(body=100_000)
     bomb = gzip.compress(b" " * 10_000_000)
     assert len(bomb) < 100_000
-    async with running_gateway(HOOKS) as gateway:
-        answer = await post(gateway.url, UNARY, bomb, {**KEY, "Content-Encoding": "gzip"})
-        assert not gateway.recorded
+    async with (
+        running_upstream() as (upstream_url, recorded),
+        gateway_with(upstream_url, HOOKS, limits=limits) as url,
+    ):
+        answer = await post(url, UNARY, bomb, {**KEY, "Content-Encoding": "gzip"})
+        assert not recorded
     assert answer.status == 413
 
 

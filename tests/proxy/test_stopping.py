@@ -1,15 +1,23 @@
 """A server that is told to stop finishes what is in flight, takes nothing new, and ends in good order."""
 
 import asyncio
+import contextlib
+import json
+import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support.gateway import running_upstream, says, write_settings
+from support.life import gateway_with
 from support.program import Server, serving
-from support.wire import SSE, Wire, connected, ok
+from support.wire import KEY, SSE, UNARY, Wire, ask, connected, ok, post, request_bytes
+
+from hookgate.proxy.config import Limits
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 EVENT = b'data: {"candidates":[{"content":{"parts":[{"text":"so far"}]}}]}\r\n\r\n'
@@ -27,7 +35,7 @@ class InFlight:
 
 
 @asynccontextmanager
-async def call_in_flight() -> AsyncIterator[InFlight]:
+async def call_in_flight(**env: str) -> AsyncIterator[InFlight]:
     finish = asyncio.Event()
     last = b"data: {}\r\n\r\n"
 
@@ -43,7 +51,7 @@ async def call_in_flight() -> AsyncIterator[InFlight]:
     origin = f"http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}"
     async with (
         upstream,
-        serving("serve", "--listen", "127.0.0.1:0", "--upstream", origin) as server,
+        serving("serve", "--listen", "127.0.0.1:0", "--upstream", origin, env=env) as server,
         connected(server.url) as wire,
     ):
         await wire.post(SSE, HI)
@@ -107,3 +115,124 @@ async def test_the_port_is_free_again_for_the_next_one() -> None:
             assert await first.ended() == 0
         async with serving("serve", "--listen", first.url.removeprefix("http://")) as second:
             assert second.url == first.url
+
+
+async def test_it_is_not_ready_while_it_finishes() -> None:
+    async with call_in_flight(HOOKGATE_ADMIN__ADDRESS="127.0.0.1:0") as call:
+        operators = re.search(r"operators look at (\S+)", call.server.log)
+        assert operators
+        admin = f"http://{operators[1]}"
+        assert (await ask(admin, "GET", "/readyz")).json["status"] == "ready"
+        call.server.signal(signal.SIGTERM)
+        await call.server.next_line()
+        ready = await ask(admin, "GET", "/readyz")
+        assert (ready.status, ready.json["status"]) == (503, "draining")
+        assert (await ask(admin, "GET", "/healthz")).status == 200
+        call.finish.set()
+        assert await call.server.ended() == 0
+
+
+async def test_what_does_not_finish_in_time_is_dropped() -> None:
+    async with call_in_flight(HOOKGATE_LIMITS__DRAIN_TIMEOUT="0.2") as call:
+        call.server.signal(signal.SIGTERM)
+        assert await call.server.ended() == 0
+        assert "1 connections are left after 0.2 seconds" in call.server.log
+        assert await call.wire.ended()
+    assert "Traceback" not in call.server.log
+
+
+# ---- in this process: what is under way when the server stops
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """A gateway that can be told to stop, and the end of it."""
+
+    url: str
+    stop: asyncio.Event
+    stopped: asyncio.Task[None]
+
+
+@asynccontextmanager
+async def stoppable(**limits: float) -> AsyncIterator[Stopping]:
+    stop, started = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+    async def run() -> None:
+        async with (
+            running_upstream() as (upstream_url, _),
+            gateway_with(upstream_url, {"BeforeModel": [says()]}, limits=Limits(**limits)) as url,
+        ):
+            started.set_result(url)
+            await stop.wait()
+
+    task = asyncio.create_task(run())
+    yield Stopping(await started, stop, task)
+    stop.set()
+    await task
+
+
+async def test_a_request_that_is_still_being_sent_is_served() -> None:
+    body = json.dumps(HI).encode()
+    whole = request_bytes("POST", UNARY, body, KEY)
+    for at in (10, len(whole) - 5):  # in the head, in the body
+        async with stoppable() as gateway, connected(gateway.url) as wire:
+            await wire.write(whole[:at])
+            await asyncio.sleep(0.05)
+            gateway.stop.set()
+            await asyncio.sleep(0.05)
+            await wire.write(whole[at:])
+            answer = await wire.answer()
+            assert (answer.status, answer.headers["connection"]) == (200, "close")
+            assert await wire.ended()
+            await gateway.stopped
+
+
+@pytest.mark.parametrize("sent", [10, -5], ids=["head", "body"])
+async def test_a_request_that_is_not_sent_to_its_end_does_not_hold_it_up(sent: int) -> None:
+    whole = request_bytes("POST", UNARY, json.dumps(HI).encode(), KEY)
+    limits = {"header_timeout": 0.2, "body_timeout": 0.2, "drain_timeout": 60}
+    async with stoppable(**limits) as gateway, connected(gateway.url) as wire:
+        await wire.write(whole[:sent])
+        await asyncio.sleep(0.05)
+        gateway.stop.set()
+        assert (await wire.answer()).status == 400
+        await gateway.stopped
+
+
+async def test_a_body_that_drips_does_not_hold_it_up_for_longer_than_a_silent_one() -> None:
+    limits = {"body_timeout": 0.3, "drain_timeout": 60}
+    async with stoppable(**limits) as gateway, connected(gateway.url) as wire:
+        await wire.write(request_bytes("POST", UNARY, b"", {**KEY, "Content-Length": "1000000"}))
+        answer = asyncio.create_task(wire.answer())
+        await asyncio.sleep(0.05)
+        gateway.stop.set()
+        while not answer.done():
+            with contextlib.suppress(ConnectionError):
+                await wire.write(b" ")
+            await asyncio.sleep(0.02)
+        assert (await answer).status == 400
+        await gateway.stopped
+
+
+async def test_a_connection_between_two_requests_is_closed() -> None:
+    async with stoppable() as gateway, connected(gateway.url) as wire:
+        await wire.post(UNARY, HI)
+        assert (await wire.answer()).status == 200
+        gateway.stop.set()
+        assert await wire.ended()
+        await gateway.stopped
+
+
+# ---- SIGHUP
+
+
+async def test_sighup_reads_the_hooks_settings_again_and_says_what_came_of_it(tmp_path: Path) -> None:
+    file = write_settings(tmp_path, {})
+    async with serving("serve", "--listen", "127.0.0.1:0", "--hooks", str(file)) as server:
+        server.signal(signal.SIGHUP)
+        assert "unchanged" in await server.next_line()
+        file.write_text("{")
+        server.signal(signal.SIGHUP)
+        assert "cannot be used" in await server.next_line()
+        assert (await post(server.url, "/nowhere", HI)).status == 403
+    assert "Traceback" not in server.log

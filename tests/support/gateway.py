@@ -11,10 +11,10 @@ from typing import Any
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.proxy import embedded
+from hookgate.proxy.config import Config, Upstream
 from hookgate.proxy.embedded import Script
-from hookgate.proxy.reply import Patience
 from hookgate.proxy.server import Gateway, listening
-from hookgate.proxy.upstream import Upstream
+from hookgate.proxy.upstream import Upstreams
 
 _numbers = count()
 
@@ -42,29 +42,38 @@ async def running_upstream(script: Any = None) -> AsyncIterator[tuple[str, Any]]
 
 @asynccontextmanager
 async def running_gateway(
-    settings: Path | dict[str, Any] | None = None, script: Any = None, patience: Patience | None = None
+    settings: Path | dict[str, Any] | None = None,
+    script: Any = None,
+    config: Config | None = None,
 ) -> AsyncIterator[Running]:
     """The gateway before an embedded upstream of its own, with hooks from a settings file or per event."""
     async with (
         running_upstream(script) as (upstream_url, recorded),
-        gateway_before(upstream_url, settings, patience) as url,
+        gateway_before(upstream_url, settings, config) as url,
     ):
         yield Running(url, upstream_url, recorded)
 
 
 @asynccontextmanager
 async def gateway_before(
-    upstream_url: str, settings: Path | dict[str, Any] | None = None, patience: Patience | None = None
+    upstream_url: str,
+    settings: Path | dict[str, Any] | None = None,
+    config: Config | None = None,
 ) -> AsyncIterator[str]:
     """The gateway before any upstream; gives its base URL."""
     with tempfile.TemporaryDirectory() as folder:
         file = write_settings(Path(folder), settings) if isinstance(settings, dict) else settings
         engine = Engine(load_settings([file] if file else []))
         async with (
-            Upstream(upstream_url) as upstream,
-            listening(Gateway(engine, upstream, patience).handle, "127.0.0.1", 0) as url,
+            upstreams_at(upstream_url) as upstream,
+            listening(Gateway(engine, upstream, config).handle, "127.0.0.1", 0) as url,
         ):
             yield url
+
+
+def upstreams_at(url: str, **settings: Any) -> Upstreams:
+    """All three upstreams at one place."""
+    return Upstreams(Upstream(gemini=url, vertex=url, code_assist=url, **settings))
 
 
 def write_settings(folder: Path, hooks: dict[str, Any]) -> Path:

@@ -28,9 +28,9 @@ class Ended:
 
 
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment without hookgate's own settings, and with the changes."""
+    """This process's environment without any settings of hookgate's, and with the changes."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOOKGATE_")}
-    return {**kept, **(changes or {})}
+    return {**kept, "HOOKGATE_CONFIG": os.devnull, **(changes or {})}
 
 
 async def run(*arguments: str, env: Mapping[str, str] | None = None) -> Ended:
@@ -64,6 +64,10 @@ class Server:
         self.log += line
         return line
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 
@@ -89,8 +93,11 @@ async def serving(*arguments: str, env: Mapping[str, str] | None = None) -> Asyn
 
 async def _start(arguments: tuple[str, ...], env: Mapping[str, str] | None) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
+    # The admin listener's port is a fixed one, which tests that run at the same time would share.
+    own = {"HOOKGATE_ADMIN__ADDRESS": "off"} if arguments[:1] == ("serve",) else {}
+    changed = environment({**own, **(env or {})})
     return await asyncio.create_subprocess_exec(
-        *COMMAND, *arguments, env=environment(env), stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        *COMMAND, *arguments, env=changed, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
     )
 
 

@@ -99,6 +99,23 @@ class Wire:
         """Whether the other side closed the connection and sent nothing more."""
         return await self._reader.read() == b""
 
+    async def finish(self) -> None:
+        """Say that nothing more will come."""
+        self._writer.write_eof()
+
+    @property
+    def socket(self) -> Any:
+        """The connection's socket."""
+        return self._writer.get_extra_info("socket")
+
+    async def rest(self) -> bytes:
+        """All that is still to come until the other side closes, or resets, the connection."""
+        data = b""
+        with contextlib.suppress(ConnectionError):
+            while more := await self._reader.read(65536):
+                data += more
+        return data
+
     async def leave(self) -> None:
         """Close the connection, whatever is under way."""
         self._writer.close()
@@ -152,18 +169,22 @@ class Peer:
 
 
 @asynccontextmanager
-async def peer(*says: bytes, stays: asyncio.Event | None = None) -> AsyncIterator[Peer]:
+async def peer(*says: bytes | float, stays: asyncio.Event | None = None) -> AsyncIterator[Peer]:
     """A server that answers every connection's first request with these bytes, one write each, and closes.
 
-    With `stays` it closes only when that is set, or when the other side has closed.
+    A number is a pause in seconds. With `stays` it closes only when that is set, or when the other side has
+    closed.
     """
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             here.heard.append(await _request(reader))
             for data in says:
-                writer.write(data)
-                await writer.drain()
+                if isinstance(data, float):
+                    await asyncio.sleep(data)
+                else:
+                    writer.write(data)
+                    await writer.drain()
             if stays:
                 await _first(stays.wait(), reader.read())
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -196,6 +217,20 @@ async def _request(reader: asyncio.StreamReader) -> bytes:
 def ok(body: bytes, content_type: str = "application/json; charset=UTF-8", **headers: str) -> bytes:
     """The bytes of a 200 with this body."""
     return response(200, body, {"Content-Type": content_type, **headers})
+
+
+def sse(*events: Any) -> list[bytes]:
+    """A stream's events, one write each; the whole stream after its head."""
+    return [b"data: " + json.dumps(event, ensure_ascii=False).encode() + b"\r\n\r\n" for event in events]
+
+
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+"""The head of a stream that ends with its connection."""
+
+
+def spoken(text: str, index: int = 0, **more: Any) -> dict[str, Any]:
+    """An event of one text; further fields are the candidate's."""
+    return {"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, "index": index, **more}]}
 
 
 def response(status: int, body: bytes, headers: dict[str, str]) -> bytes:

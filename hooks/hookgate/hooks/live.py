@@ -42,6 +42,8 @@ class LiveEngine:
         """Raises SettingsError when the settings cannot be used from the start."""
         self._find_places, self._make_engine = find_places, make_engine
         self.health = Health()
+        self.reloads: Counter[str] = Counter()
+        """How often the settings were read again, by what came of it: applied, unchanged or refused."""
         self._leases: Counter[Engine] = Counter()
         self._closing: set[asyncio.Task[None]] = set()
         self._seen = _contents(self._places())
@@ -67,11 +69,15 @@ class LiveEngine:
         try:
             engine = await asyncio.to_thread(self._load)
         except SettingsError as error:
+            self.reloads["refused"] += 1
             log.error("the settings cannot be used, revision %s stays: %s", self.current.revision, error)
             return False
         if engine.revision == self.current.revision:
+            self.reloads["unchanged"] += 1
+            log.info("settings read again: unchanged, revision %s", engine.revision)
             await engine.close()
             return False
+        self.reloads["applied"] += 1
         self._seen |= _contents(self._scripts(engine))
         before, self.current = self.current, engine
         self.health.keep(engine.configuration.hooks())

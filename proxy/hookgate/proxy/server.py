@@ -3,93 +3,102 @@
 import asyncio
 import logging
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import hdrs, web
-from aiohttp.http_exceptions import ContentEncodingError
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engines
+from hookgate.proxy import logs
+from hookgate.proxy.accepting import accepting, url_of
+from hookgate.proxy.batches import BATCHED, Batches
+from hookgate.proxy.config import Config, Limits
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.exchange import Exchange
+from hookgate.proxy.headers import check_key
+from hookgate.proxy.heads import check_head
+from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.passthrough import copy_through
-from hookgate.proxy.reply import Patience
+from hookgate.proxy.protocol import Request, error_response
 from hookgate.proxy.routes import match
-from hookgate.proxy.upstream import Upstream
+from hookgate.proxy.tls import Certificate
+from hookgate.proxy.tunnel import tunnel
+from hookgate.proxy.unhooked import Unhooked
+from hookgate.proxy.upstream import Upstreams
 
 log = logging.getLogger("hookgate.gateway")
-
-MAX_BODY = 64 * 1024 * 1024
-"""The largest request body a hook is shown, in bytes: room for inline images."""
-
-FINISH_WITHIN = 60.0
-"""Seconds that calls in flight are given to finish when the server stops."""
 
 EVENTS = (BeforeModel.name, BeforeToolSelection.name, AfterModel.name)
 """The events that the gateway fires."""
 
 
-class _Protocol(web.RequestHandler):
-    """One connection. What is not HTTP gets Google's error shape as well."""
-
-    __slots__ = ()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        # aiohttp would log, and answer with, the request line: that may hold a key.
-        log.info("a connection from %s failed: %s", request.remote, type(exc).__name__)
-        if request.writer.output_size:
-            raise ConnectionError("an answer has begun already")
-        code = 415 if isinstance(exc, ContentEncodingError) else 400
-        response = _error_response(
-            ApiError(code, f"This is not a valid HTTP request ({type(exc).__name__}).")
-        )
-        response.force_close()
-        return response
-
-
-class _Server(web.Server):
-    def __call__(self) -> web.RequestHandler:
-        return _Protocol(self, loop=self._loop, **self._kwargs)
-
-
 class Gateway:
     """Answers every request: by its route, judged or copied through, with Google's error shape if neither."""
 
-    def __init__(self, engines: Engines, upstream: Upstream, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        engines: Engines,
+        upstream: Upstreams,
+        config: Config | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
         self._engines, self._upstream = engines, upstream
-        self._patience = patience or Patience()
+        self._config = config or Config()
+        self._unhooked = Unhooked(self._config.routes.unhooked)
+        self._metrics = metrics or Metrics()
+        self._metrics.watch_unhooked(self._unhooked.counts)
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: Request) -> web.StreamResponse:
+        """Answer one request, count it, and tell of it in one line."""
+        call = logs.Call(request.id, request.method)
+        logs.begin(call)
+        began = time.monotonic()
+        self._metrics.call_began()
         try:
+            response = await self._answer(request)
+            await response.prepare(request)
+            await response.write_eof()
+            call.status = response.status
+            return response
+        finally:
+            self._metrics.call_ended(call.kind, call.status)
+            call.duration_ms = round((time.monotonic() - began) * 1000, 1)
+            call.bytes = request.writer.output_size
+            logs.tell(call)
+
+    async def _answer(self, request: Request) -> web.StreamResponse:
+        try:
+            check_head(request)
             return await self._dispatch(request)
         except ApiError as error:
-            return _error_response(error)
+            return error_response(error)
         except ConnectionError:
             raise  # the client left; aiohttp closes what is left of its connection
         except Exception:
             log.exception("a call failed inside hookgate; please report this")
             if request.writer.output_size:
                 raise  # too late for an answer of our own: aiohttp closes the connection
-            return _error_response(ApiError(500, "hookgate failed inside; its log says how."))
+            return error_response(ApiError(500, "hookgate failed inside; its log says how."))
 
     async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
-        route = match(request.method, request.raw_path)
-        if route.kind == "health":
-            return web.json_response({"status": "ok"})
+        route = match(request.method, request.raw_path, self._unhooked.groups)
+        logs.note_route(route)
+        check_key(request.headers, route.key)
+        if route.unhooked:
+            self._unhooked.note(request.method, route)
+        if route.kind == "tunnel":
+            return await tunnel(request, route, self._upstream)
         await _say_continue(request)
         if route.kind != "judged":
             return await copy_through(request, route, self._upstream)
         with self._engines.lease() as engine:
             if not any(engine.listens_to(event) for event in EVENTS):
                 return await copy_through(request, route, self._upstream)
-            return await Exchange(engine, self._upstream, self._patience).run(request, route)
+            if route.verb in BATCHED:
+                return await Batches(engine, self._upstream, self._config).run(request, route)
+            return await Exchange(engine, self._upstream, self._config).run(request, route)
 
 
 async def _say_continue(request: web.BaseRequest) -> None:
@@ -99,44 +108,18 @@ async def _say_continue(request: web.BaseRequest) -> None:
         request.writer.output_size = 0  # it is no part of the answer
 
 
-def _error_response(error: ApiError) -> web.Response:
-    return web.Response(status=error.code, body=error.body(), content_type="application/json")
-
-
 @asynccontextmanager
-async def listening(handler: Any, host: str, port: int) -> AsyncIterator[str]:
+async def listening(
+    handler: Any, host: str, port: int, limits: Limits | None = None, certificate: Certificate | None = None
+) -> AsyncIterator[str]:
     """Serve `handler` on an address; port 0 takes a free one. Gives the base URL.
 
     A client that leaves cancels its handler. On the way out nothing new is accepted and what is in flight
-    is finished. Raises OSError when the address cannot be had.
+    is finished, for as long as `limits.drain_timeout`. Raises OSError when the address cannot be had.
     """
-    server = _Server(
-        handler,
-        request_factory=_request,
-        handler_cancellation=True,
-        access_log=None,
-        keepalive_timeout=75,
-    )
-    runner = web.ServerRunner(server, shutdown_timeout=FINISH_WITHIN)
-    await runner.setup()
-    try:
-        try:
-            await web.TCPSite(runner, host, port).start()
-        except OSError as error:
-            raise OSError(f"cannot listen on {host}:{port}: {error.strerror}; name another address") from None
-        yield _url(runner.addresses[0])
-    finally:
-        await runner.cleanup()
-
-
-def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-    loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY)
-
-
-def _url(address: tuple[Any, ...]) -> str:
-    host, port = address[0], address[1]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    limits, context = limits or Limits(), lambda: certificate.context if certificate else None
+    async with accepting(handler, host, port, limits, context) as address:
+        yield url_of("https" if certificate else "http", address)
 
 
 def catch_interrupts() -> asyncio.Event:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.proxy import embedded
+from hookgate.proxy.config import Upstream
 from hookgate.proxy.server import Gateway, listening
-from hookgate.proxy.upstream import Upstream
+from hookgate.proxy.upstream import Upstreams
 
 
 async def run_demo() -> int:
@@ -20,7 +21,7 @@ async def run_demo() -> int:
     engine = Engine(load_settings([examples / "settings.json"]))
     async with (
         embedded.running(script) as stand_in,
-        Upstream(stand_in.url) as upstream,
+        Upstreams(Upstream(gemini=stand_in.url)) as upstream,
         listening(Gateway(engine, upstream).handle, "127.0.0.1", 0) as url,
     ):
         return await play(url, stand_in)

@@ -5,7 +5,8 @@ For the demo, the tests, and trying hooks offline; docs/embedded-upstream.md is 
 
 from hookgate.proxy.embedded.running import EmbeddedUpstream, running
 from hookgate.proxy.embedded.script import Script, ScriptError, load_script
-from hookgate.proxy.embedded.server import RECORDED, Recorded, make_app
+from hookgate.proxy.embedded.server import make_app
+from hookgate.proxy.embedded.wire import RECORDED, Recorded
 
 __all__ = [
     "RECORDED",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from hookgate.proxy.embedded.script import Script
-from hookgate.proxy.embedded.server import RECORDED, Recorded, make_app
+from hookgate.proxy.embedded.server import make_app
+from hookgate.proxy.embedded.wire import RECORDED, Recorded
 
 
 @dataclass(frozen=True, slots=True)

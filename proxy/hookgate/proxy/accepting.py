@@ -1,0 +1,162 @@
+"""Listening sockets: so many connections at once, and a good end for those that are there."""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from hookgate.proxy.config import Limits
+from hookgate.proxy.protocol import Connection, Request, Server
+
+log = logging.getLogger("hookgate.gateway")
+
+Context = Callable[[], ssl.SSLContext | None]
+
+_BACKLOG = 1024
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_BREATHER = 0.5  # seconds to wait for descriptors
+_ABORTED_WITHIN = 5.0  # seconds that handlers of aborted connections have to clean up
+
+
+class Connections(Server):
+    """The connections that are there. `limits.connections` of them at most: others wait to be accepted."""
+
+    def __init__(self, handler: Any, limits: Limits) -> None:
+        super().__init__(handler, request_factory=self._request, handler_cancellation=True)
+        self._limits = limits
+        self._free = asyncio.Semaphore(limits.connections)
+        self._ended = asyncio.Event()
+        self._adopting: set[asyncio.Task[None]] = set()
+
+    def __call__(self) -> web.RequestHandler:
+        return Connection(self, self._limits, self._loop)
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        task = handler._task_handler
+        super().connection_lost(handler, exc)
+        if task is None:
+            self._gone()
+        else:
+            task.add_done_callback(lambda _: self._gone())
+
+    async def accept(self, listener: socket.socket, context: Context) -> None:
+        """Take connections, until cancelled."""
+        while True:
+            await self._free.acquire()
+            try:
+                connection, _ = await self._loop.sock_accept(listener)
+            except OSError as error:
+                self._free.release()
+                if error.errno not in _NO_DESCRIPTORS:
+                    continue  # the client was gone again
+                log.error("no connection can be accepted: %s", error.strerror)
+                await asyncio.sleep(_BREATHER)
+            except asyncio.CancelledError:
+                self._free.release()
+                raise
+            else:
+                task = self._loop.create_task(self._adopt(connection, context()))
+                self._adopting.add(task)
+                task.add_done_callback(self._adopting.discard)
+
+    async def _adopt(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
+        within = self._limits.header_timeout if context else None
+        try:
+            await self._loop.connect_accepted_socket(
+                self, connection, ssl=context, ssl_handshake_timeout=within
+            )
+        except (OSError, ssl.SSLError) as error:  # ConnectionAbortedError is what a slow handshake raises
+            log.info("a connection failed before its first request: %s", type(error).__name__)
+            connection.close()
+            self._free.release()
+
+    async def drain(self) -> None:
+        """Let the requests that are here or on their way finish."""
+        self.stopping = True
+        for connection in self.connections:
+            connection.stop()  # type: ignore[attr-defined]
+        await self._all_gone(self._limits.drain_timeout)
+
+    async def abort(self) -> None:
+        """End what is left."""
+        for task in self._adopting:  # a handshake that did not come to a request
+            task.cancel()
+        await asyncio.gather(*self._adopting, return_exceptions=True)
+        for connection in self.connections:
+            connection.abort()  # type: ignore[attr-defined]
+        await self._all_gone(_ABORTED_WITHIN)
+
+    async def _all_gone(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while self.connections:
+                    self._ended.clear()
+                    await self._ended.wait()
+        except TimeoutError:
+            log.warning("%d connections are left after %g seconds", len(self.connections), seconds)
+
+    def _gone(self) -> None:
+        self._free.release()
+        self._ended.set()
+
+    def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+        limit = self._limits.body
+        return Request(message, payload, protocol, writer, task, self._loop, client_max_size=limit)
+
+
+@asynccontextmanager
+async def accepting(
+    handler: Any, host: str, port: int, limits: Limits, context: Context
+) -> AsyncIterator[tuple[Any, ...]]:
+    """Serve `handler` on an address; gives the one that was bound. Raises OSError when it cannot be had."""
+    listeners = await _bind(host, port)
+    server = Connections(handler, limits)
+    tasks = [asyncio.create_task(server.accept(listener, context)) for listener in listeners]
+    try:
+        yield listeners[0].getsockname()
+    finally:
+        await _stop_accepting(tasks, listeners)
+        try:
+            await server.drain()
+        finally:
+            await server.abort()
+
+
+async def _stop_accepting(tasks: list[asyncio.Task[None]], listeners: list[socket.socket]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for listener in listeners:
+        listener.close()
+    await asyncio.sleep(0)  # what was accepted last gets its connection made
+
+
+async def _bind(host: str, port: int) -> list[socket.socket]:
+    listeners: list[socket.socket] = []
+    try:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, address in dict.fromkeys((each[0], each[4]) for each in found):
+            listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+            listener.setblocking(False)
+            listeners.append(listener)
+    except OSError as error:
+        for listener in listeners:
+            listener.close()
+        # Python's own text repeats the address.
+        why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        raise OSError(f"cannot listen on {host}:{port}: {why}; name another address") from None
+    return listeners
+
+
+def url_of(scheme: str, address: tuple[Any, ...]) -> str:
+    """The base URL of a socket's address."""
+    host, port = address[0], address[1]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,0 +1,57 @@
+"""The operators' listener, apart from the clients': is it alive, is it ready, what does it count."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+from aiohttp import hdrs, web
+
+from hookgate.hooks.live import LiveEngine
+from hookgate.proxy.accepting import accepting, url_of
+from hookgate.proxy.config import Limits
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.metrics import CONTENT_TYPE, Metrics
+from hookgate.proxy.protocol import error_response
+
+_LIMITS = Limits(body=1024, connections=100, drain_timeout=1)
+
+
+class Admin:
+    """Answers operators. `live` is the gateway's engine once there is one; `draining` when it stops."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self.live: LiveEngine | None = None
+        self.draining = False
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method not in (hdrs.METH_GET, hdrs.METH_HEAD):
+            return error_response(ApiError(403, "The admin listener takes GET alone."))
+        match request.raw_path:
+            case "/healthz":
+                return _json(200, {"status": "ok"})
+            case "/readyz":
+                return self._ready()
+            case "/metrics":
+                return web.Response(body=self._metrics.page(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
+        return error_response(ApiError(404, "There are /healthz, /readyz and /metrics here."))
+
+    def _ready(self) -> web.Response:
+        if self.draining:
+            return _json(503, {"status": "draining", "reason": "the gateway is stopping"})
+        if self.live is None:
+            return _json(503, {"status": "starting", "reason": "the hooks' settings are not loaded yet"})
+        told = {"revision": self.live.current.revision, "degraded": sorted(set(self.live.health.degraded))}
+        return _json(200, {"status": "ready", **told})
+
+
+def _json(status: int, body: dict[str, Any]) -> web.Response:
+    return web.Response(status=status, body=orjson.dumps(body), content_type="application/json")
+
+
+@asynccontextmanager
+async def listening(admin: Admin, host: str, port: int) -> AsyncIterator[str]:
+    """Serve operators on an address, gives its URL. Raises OSError when the address cannot be had."""
+    async with accepting(admin.handle, host, port, _LIMITS, lambda: None) as address:
+        yield url_of("http", address)

@@ -1,0 +1,113 @@
+"""What hookgate makes of aiohttp's requests and connections: ids, errors in Google's shape, a good end."""
+
+import asyncio
+from typing import Any
+
+from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
+from aiohttp.http_exceptions import ContentEncodingError
+from multidict import CIMultiDict
+
+from hookgate.proxy.config import Limits
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.limits import Timed, TooSlow
+from hookgate.proxy.logs import log_gateway, request_id
+
+REQUEST_ID = "X-Request-Id"
+
+
+class Request(web.BaseRequest):
+    """A request with an id of its own, the client's if that is sane; it goes upstream and back."""
+
+    ATTRS = web.BaseRequest.ATTRS | frozenset({"id", "is_http1"})
+
+    def __init__(self, message: Any, payload: Any, protocol: Any, *rest: Any, **limits: Any) -> None:
+        headers = CIMultiDict(message.headers)
+        self.id = headers[REQUEST_ID] = request_id(headers.getall(REQUEST_ID, ()))
+        self.is_http1 = message.version in (HttpVersion10, HttpVersion11)
+        # An answer takes its request's version; to one of another version it is HTTP/1.1's.
+        version = message.version if self.is_http1 else HttpVersion11
+        super().__init__(
+            message._replace(headers=headers, version=version), payload, protocol, *rest, **limits
+        )
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection lives on: not behind a body that broke off, nor when the server stops."""
+        connection: Connection = self._protocol  # type: ignore[assignment]
+        return not (self._message.should_close or self.content.exception() or connection.stopping)
+
+    async def _prepare_hook(self, response: web.StreamResponse) -> None:
+        response.headers[REQUEST_ID] = self.id
+        response.headers.pop(hdrs.SERVER, None)  # it would tell versions
+
+
+class Server(web.Server):
+    """What a connection knows of the server that it belongs to."""
+
+    stopping = False
+    """Whether it takes no more requests."""
+
+
+class Connection(Timed):
+    """One connection. What is not HTTP, or does not come in time, is told in Google's error shape."""
+
+    __slots__ = ("_server",)
+
+    def __init__(self, server: Server, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(server, limits, loop)
+        self._server = server
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if self._server.stopping:  # its handshake was under way
+            self._loop.call_soon(self.stop)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.stopping:
+            self._close_if_done()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        # aiohttp would log, and answer with, the request line: that may hold a key.
+        log_gateway.info("a connection from %s failed: %s", request.remote, type(exc).__name__)
+        if request.writer.output_size:
+            raise ConnectionError("an answer has begun already")
+        code = 415 if isinstance(exc, ContentEncodingError) else 400
+        what = str(exc) if isinstance(exc, TooSlow) else type(exc).__name__
+        response = error_response(ApiError(code, f"This is not a valid HTTP request ({what})."))
+        response.force_close()
+        return response
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        # A body that broke off after its answer: no failure of the gateway, and no traceback.
+        log_gateway.info("a connection ended in the middle of a request")
+
+    def stop(self) -> None:
+        """Finish the request that is here or on its way, and take no other."""
+        self.stopping = True
+        self._heard = self._loop.time()
+        self._close_if_done()
+
+    def abort(self) -> None:
+        """End now; what the client has not taken is lost."""
+        if self._wire is not None:
+            self._wire.abort()
+
+    def _close_if_done(self) -> None:
+        if not self._body.is_eof() or self._head_since is not None:
+            return
+        if self._waiter is not None and not self._waiter.done():
+            self.force_close()
+        else:
+            self.close()  # after the answer that is under way
+
+
+def error_response(error: ApiError) -> web.Response:
+    """An error as an answer."""
+    return web.Response(status=error.code, body=error.body(), content_type="application/json")

@@ -1,0 +1,120 @@
+"""The operators' listener: alive, ready, and what was counted."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+from support.gateway import running_upstream, says, write_settings
+from support.life import gateway_with
+from support.wire import SSE, UNARY, ask, post
+
+from hookgate.hooks import AfterModel, Engine, Session
+from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.settings import Place
+from hookgate.proxy import admin
+from hookgate.proxy.admin import Admin
+from hookgate.proxy.metrics import Metrics
+
+HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+DENY = {"decision": "deny", "reason": "Not in this house."}
+
+
+def live_engine(folder: Path, *commands: str) -> LiveEngine:
+    """An engine whose hooks are these programs."""
+    hooks = [{"type": "command", "name": f"hook-{at}", "command": each} for at, each in enumerate(commands)]
+    file = write_settings(folder, {"AfterModel": hooks})
+    return LiveEngine(lambda: [Place(file)], lambda settings, health: Engine(settings, health=health))
+
+
+def samples(page: bytes) -> dict[tuple[str, ...], float]:
+    """The values of hookgate's own metrics, by name and labels."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(page.decode())
+        for sample in family.samples
+        if sample.name.startswith("hookgate_")
+    }
+
+
+async def test_alive_from_the_first_moment_and_ready_until_it_stops(tmp_path: Path) -> None:
+    here = Admin(Metrics())
+    async with admin.listening(here, "127.0.0.1", 0) as url:
+        assert (await ask(url, "GET", "/healthz")).json == {"status": "ok"}
+        starting = await ask(url, "GET", "/readyz")
+        assert (starting.status, starting.json["status"]) == (503, "starting")
+        here.live = live_engine(tmp_path)
+        ready = await ask(url, "GET", "/readyz")
+        revision = here.live.current.revision
+        assert (ready.status, ready.json) == (
+            200,
+            {"status": "ready", "revision": revision, "degraded": []},
+        )
+        here.draining = True
+        stopping = await ask(url, "GET", "/readyz")
+        assert (stopping.status, stopping.json["status"]) == (503, "draining")
+        assert (await ask(url, "GET", "/healthz")).status == 200
+
+
+async def test_a_degraded_hook_is_named_and_counted(tmp_path: Path) -> None:
+    metrics = Metrics()
+    here = Admin(metrics)
+    here.live = live_engine(tmp_path, "exit 1", "exit 0", """echo '{"decision": "deny"}'""")
+    metrics.watch_hooks(here.live.health)
+    with here.live.lease() as engine:
+        await engine.fire(AfterModel({}, {"candidates": []}, "m"), Session("s"))
+    async with admin.listening(here, "127.0.0.1", 0) as url:
+        ready = await ask(url, "GET", "/readyz")
+        counted = samples((await ask(url, "GET", "/metrics")).body)
+    assert (ready.status, ready.json["degraded"]) == (200, ["hook-0"])
+    runs = {key[1:]: value for key, value in counted.items() if key[0] == "hookgate_hook_runs_total"}
+    assert {key: value for key, value in runs.items() if value} == {
+        ("AfterModel", "hook-0", "failed"): 1,
+        ("AfterModel", "hook-1", "allowed"): 1,
+        ("AfterModel", "hook-2", "denied"): 1,
+    }
+    await here.live.close()
+
+
+async def test_reloads_are_counted_by_what_came_of_them(tmp_path: Path) -> None:
+    live = live_engine(tmp_path, "exit 0")
+    metrics = Metrics()
+    metrics.watch_reloads(live.reloads)
+    await live.reload()
+    (tmp_path / "settings.json").write_text("{")
+    await live.reload()
+    await live.reload()
+    (tmp_path / "settings.json").write_text(json.dumps({"hooks": {}}))
+    await live.reload()
+    counted = samples(metrics.page())
+    results = {key[1]: value for key, value in counted.items() if key[0] == "hookgate_config_reloads_total"}
+    assert results == {"unchanged": 1, "refused": 2, "applied": 1}
+    await live.close()
+
+
+async def test_calls_are_counted_by_kind_of_route_and_status() -> None:
+    metrics = Metrics()
+    async with (
+        running_upstream() as (upstream_url, _),
+        gateway_with(upstream_url, {"BeforeModel": [says(DENY)]}, metrics=metrics) as url,
+    ):
+        await post(url, UNARY, HI)
+        await post(url, SSE, HI)
+        await post(url, "/v1beta/models/m:countTokens", HI)
+        for path in ("/nowhere", "/else", UNARY + "?x=1"):
+            await post(url, path, HI)
+    counted = samples(metrics.page())
+    calls = {key[1:]: value for key, value in counted.items() if key[0] == "hookgate_calls_total"}
+    assert calls == {("judged", "4xx"): 2, ("forwarded", "2xx"): 1, ("none", "4xx"): 3}
+    assert counted["hookgate_calls_in_flight",] == 0
+
+
+async def test_there_is_nothing_else() -> None:
+    async with admin.listening(Admin(Metrics()), "127.0.0.1", 0) as url:
+        page = await ask(url, "GET", "/metrics")
+        assert page.headers["content-type"].startswith("text/plain; version=")
+        assert b"process_open_fds" in page.body
+        assert (await ask(url, "GET", "/")).error["code"] == 404
+        assert (await ask(url, "GET", "/metrics?x")).error["code"] == 404
+        assert (await ask(url, "POST", "/metrics")).error["code"] == 403
+        assert "server" not in page.headers

@@ -1,0 +1,326 @@
+"""Clients that are slow, silent, gone or too many: each ends in time, and leaves nothing behind."""
+
+import asyncio
+import errno
+import socket
+import struct
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from aiohttp import web
+from support.gateway import running_upstream, says
+from support.life import gateway_with, nothing_left, until
+from support.wire import KEY, SSE, UNARY, Wire, connected, ok, post, request_bytes
+
+from hookgate.proxy import accepting
+from hookgate.proxy import limits as kept
+from hookgate.proxy.config import Limits
+from hookgate.proxy.metrics import Metrics
+from hookgate.proxy.server import listening
+
+HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+SHORT = Limits(header_timeout=0.1, body_timeout=0.1, reader_timeout=0.4, drain_timeout=5, body=100_000)
+BOTH = pytest.mark.parametrize("hooks", [{}, {"BeforeModel": [says()]}], ids=["copied", "judged"])
+PROMISED = {**KEY, "Content-Length": "100"}
+
+
+@dataclass
+class Flood:
+    """An upstream that never stops sending, and how much it could send so far."""
+
+    url: str = ""
+    sent: int = 0
+    ended: int = 0
+
+
+@asynccontextmanager
+async def flooding() -> AsyncIterator[Flood]:
+    flood = Flood()
+    event = b"data: " + b"x" * 16_000 + b"\r\n\r\n"
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        try:
+            while True:
+                writer.write(event)
+                flood.sent += len(event)
+                await writer.drain()
+        except ConnectionError:
+            flood.ended += 1
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    flood.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        yield flood
+
+
+@asynccontextmanager
+async def gateway(hooks: Any = None, limits: Limits = SHORT) -> AsyncIterator[str]:
+    async with (
+        running_upstream() as (upstream_url, _),
+        gateway_with(upstream_url, hooks, limits=limits) as url,
+    ):
+        yield url
+
+
+# ---- what does not come
+
+
+@pytest.mark.parametrize("begun", [b"P", b"POST / HTTP/1.1\r\nHost: x\r\n", b"POST / HTTP/1.1\r\nHo"])
+async def test_a_head_that_does_not_come_in_time_is_a_400(begun: bytes) -> None:
+    async with nothing_left(), gateway() as url, connected(url) as wire:
+        await wire.write(begun)
+        answer = await wire.answer()
+        assert (answer.status, answer.error["status"]) == (400, "INVALID_ARGUMENT")
+        assert "in time" in answer.error["message"]
+        assert await wire.ended()
+
+
+async def test_a_head_that_drips_is_a_400_too() -> None:
+    async with gateway() as url, connected(url) as wire:
+        answer = asyncio.create_task(wire.answer())
+        while not answer.done():
+            await wire.write(b"P" if not answer.done() else b"")
+            await asyncio.sleep(0.02)
+        assert (await answer).status == 400
+
+
+@BOTH
+@pytest.mark.parametrize("target", [UNARY, SSE], ids=["unary", "sse"])
+async def test_a_body_that_falls_silent_is_a_400(hooks: Any, target: str) -> None:
+    async with nothing_left(), gateway(hooks) as url, connected(url) as wire:
+        await wire.write(request_bytes("POST", target, b"{", PROMISED))
+        answer = await wire.answer()
+        assert (answer.status, answer.error["status"]) == (400, "INVALID_ARGUMENT")
+        assert await wire.ended()
+
+
+@BOTH
+async def test_a_body_that_is_slow_but_not_silent_is_fine(hooks: Any) -> None:
+    async with gateway(hooks) as url, connected(url) as wire:
+        body = b'{"contents": [{"parts": [{"text": "hi"}]}]}'
+        await wire.write(request_bytes("POST", UNARY, b"", {**KEY, "Content-Length": str(len(body))}))
+        for at in range(0, len(body), 6):
+            await asyncio.sleep(0.03)
+            await wire.write(body[at : at + 6])
+        assert (await wire.answer()).status == 200
+
+
+async def test_a_body_that_the_upstream_does_not_take_is_not_the_clients_silence() -> None:
+    body = b"x" * 20_000_000
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(0.5)  # several times body_timeout
+        assert await reader.readexactly(len(body)) == body
+        writer.write(ok(b"{}"))
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    upstream_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, gateway_with(upstream_url, limits=SHORT) as url:
+        assert (await post(url, "/v1beta/models/m:countTokens", body)).status == 200
+
+
+async def test_a_body_that_falls_silent_behind_its_answer_ends_the_connection() -> None:
+    async with gateway() as url, connected(url) as wire:
+        await wire.write(request_bytes("POST", "/nowhere", b"{", PROMISED))
+        assert (await wire.answer()).status == 403
+        assert await wire.ended()
+
+
+async def test_an_idle_connection_is_kept_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "KEPT_ALIVE", 0.3)
+    async with gateway() as url, connected(url) as wire:
+        for _ in range(2):
+            await wire.post(UNARY, HI)
+            assert (await wire.answer()).status == 200
+            await asyncio.sleep(0.15)  # longer than any other limit on what a client sends
+        assert await wire.ended()
+
+
+# ---- what is not taken
+
+
+@BOTH
+async def test_a_client_that_takes_nothing_holds_the_upstream_back_and_is_cut(hooks: Any) -> None:
+    async with (
+        nothing_left(),
+        flooding() as flood,
+        gateway_with(flood.url, hooks, limits=SHORT) as url,
+        stuck(url),
+    ):
+        await until(lambda: flood.sent > 0)
+        sent = -1
+        while sent != flood.sent:  # until it is held back
+            sent = flood.sent
+            await asyncio.sleep(0.1)
+        assert flood.sent < 40_000_000  # what the buffers of four sockets hold
+        await until(lambda: flood.ended)
+
+
+async def test_a_client_that_reads_slowly_is_not_cut() -> None:
+    async with flooding() as flood, gateway_with(flood.url, limits=SHORT) as url, stuck(url) as client:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + 1.5  # several times reader_timeout
+        while loop.time() < end:
+            assert await loop.sock_recv(client, 150_000)
+            await asyncio.sleep(0.02)
+        assert not flood.ended
+
+
+async def test_a_client_that_takes_nothing_of_its_last_bytes_is_cut() -> None:
+    async def large(_: Any) -> Any:
+        return web.Response(body=b"x" * 20_000_000)
+
+    async with nothing_left(), listening(large, "127.0.0.1", 0, SHORT) as url, stuck(url) as client:
+        await asyncio.sleep(1)
+        with pytest.raises(ConnectionResetError):
+            await everything(client)
+
+
+async def everything(client: socket.socket) -> None:
+    while await asyncio.get_running_loop().sock_recv(client, 1_000_000):
+        pass
+
+
+@asynccontextmanager
+async def stuck(url: str) -> AsyncIterator[socket.socket]:
+    """A client that asks for a stream and reads nothing of it by itself."""
+    place = urlsplit(url)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(client, (place.hostname, place.port))
+        await loop.sock_sendall(client, request_bytes("POST", SSE, b'{"contents":[]}', KEY))
+        yield client
+
+
+# ---- too many
+
+
+async def test_one_connection_more_waits_until_another_has_ended() -> None:
+    limits = Limits(connections=2)
+    async with gateway(limits=limits) as url, connected(url) as one, connected(url) as two:
+        for wire in (one, two):
+            await wire.post(UNARY, HI)
+            assert (await wire.answer()).status == 200
+        async with connected(url) as three:
+            await three.post(UNARY, HI)
+            answer = asyncio.create_task(three.answer())
+            done, _ = await asyncio.wait([answer], timeout=0.2)
+            assert not done
+            await one.leave()
+            assert (await answer).status == 200
+
+
+async def test_requests_behind_a_streaming_one_are_held_back() -> None:
+    async with flooding() as flood, gateway_with(flood.url, limits=Limits()) as url, stuck(url) as client:
+        loop = asyncio.get_running_loop()
+        requests = request_bytes("POST", SSE, b"x" * 60_000, KEY) * 1000
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(loop.sock_sendall(client, requests), 2)
+
+
+async def test_it_goes_on_accepting_when_there_are_descriptors_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accepting, "_BREATHER", 0.01)
+    loop = asyncio.get_running_loop()
+    accept, failures = loop.sock_accept, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
+
+    async def failing(listener: socket.socket) -> Any:
+        if failures:
+            raise OSError(failures.pop(), "no")
+        return await accept(listener)
+
+    monkeypatch.setattr(loop, "sock_accept", failing)
+    async with gateway(limits=Limits(connections=1)) as url:
+        for _ in range(2):
+            assert (await post(url, UNARY, HI)).status == 200
+    assert not failures
+
+
+# ---- the fault list
+
+
+async def reset(wire: Wire) -> None:
+    linger = struct.pack("ii", 1, 0)
+    wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    await wire.leave()
+
+
+async def rst(wire: Wire) -> None:
+    await wire.post(SSE, HI)
+    await reset(wire)
+
+
+async def rst_in_the_body(wire: Wire) -> None:
+    await wire.write(request_bytes("POST", SSE, b"{", PROMISED))
+    await reset(wire)
+
+
+async def half_close(wire: Wire) -> None:
+    await wire.post(SSE, HI)
+    await wire.finish()
+    await wire.rest()
+
+
+async def stall(wire: Wire) -> None:
+    await wire.post(SSE, HI)
+    await asyncio.sleep(0.3)
+
+
+async def slow_headers(wire: Wire) -> None:
+    await wire.write(b"POST / HT")
+    assert b" 400 " in await wire.rest()
+
+
+async def slow_body(wire: Wire) -> None:
+    await wire.write(request_bytes("POST", SSE, b"{", PROMISED))
+    assert b" 400 " in await wire.rest()
+
+
+async def oversize(wire: Wire) -> None:
+    await wire.post(SSE, b'{"contents": "%s"}' % (b"x" * 200_000))
+    assert (await wire.answer()).status == 413
+
+
+async def bomb(wire: Wire) -> None:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packed = packer.compress(b'{"contents": "' + b"x" * 50_000_000) + packer.flush()
+    await wire.post(SSE, packed, {**KEY, "Content-Encoding": "gzip"})
+    assert (await wire.answer()).status == 413
+
+
+async def pipelining(wire: Wire) -> None:
+    for _ in range(3):
+        await wire.post(UNARY, HI)
+    assert [(await wire.answer()).status for _ in range(3)] == [200, 200, 200]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [rst, rst_in_the_body, half_close, stall, slow_headers, slow_body, oversize, bomb, pipelining],
+    ids=lambda fault: fault.__name__,
+)
+async def test_a_clients_fault_leaves_nothing_behind(fault: Callable[[Wire], Awaitable[None]]) -> None:
+    metrics = Metrics()
+    async with (
+        running_upstream() as (upstream_url, recorded),
+        gateway_with(upstream_url, {"AfterModel": [says()]}, limits=SHORT, metrics=metrics) as url,
+    ):
+        assert (await post(url, UNARY, HI)).status == 200  # which leaves a connection to the upstream, idle
+        async with nothing_left():
+            async with connected(url) as wire:
+                await fault(wire)
+            await until(lambda: b"hookgate_calls_in_flight 0.0" in metrics.page())
+            await until(lambda: all(each.finished or each.aborted for each in recorded))
+            assert (await post(url, UNARY, HI)).status == 200

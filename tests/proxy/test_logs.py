@@ -1,0 +1,142 @@
+"""What the log tells: one line per call with its id, and never a key or a word of what was said."""
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.gateway import running_gateway, says
+from support.wire import SSE, UNARY, ask, connected, post
+
+from hookgate.proxy import logs
+from hookgate.proxy.config import Logs
+
+HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "secret-prompt"}]}]}
+CANARY = "AIza-canary-0815"
+SAYS = {"BeforeModel": [says()], "AfterModel": [says()]}
+
+
+class Stderr:
+    """What went to stderr so far."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self._text = ""
+
+    @property
+    def text(self) -> str:
+        self._text += self._capsys.readouterr().err
+        return self._text
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.text.splitlines()]
+
+
+@pytest.fixture
+def stderr(capsys: pytest.CaptureFixture[str]) -> Iterator[Stderr]:
+    """The loggers are as they were afterwards."""
+    root, own = logging.getLogger(), logging.getLogger("hookgate")
+    handlers, level, own_level = root.handlers, root.level, own.level
+    yield Stderr(capsys)
+    root.handlers = handlers
+    root.setLevel(level)
+    own.setLevel(own_level)
+
+
+async def test_a_call_is_one_line(stderr: Stderr) -> None:
+    logs.configure(Logs(format="json"))
+    async with running_gateway(SAYS) as gateway:
+        answer = await post(gateway.url, f"/s/abc{SSE}&key={CANARY}", HI, {"X-Request-Id": "r-1"})
+    [line] = stderr.lines
+    assert line["timestamp"].endswith("Z")
+    assert (line["level"], line["logger"]) == ("info", "hookgate.gateway")
+    assert line["request_id"] == "r-1"
+    assert (line["method"], line["route"], line["status"]) == ("POST", UNARY.replace("gen", "streamGen"), 200)
+    assert line["session"] == "abc"
+    assert line["bytes"] > len(answer.body)
+    assert line["duration_ms"] > 0
+
+
+async def test_text_tells_the_same(stderr: Stderr) -> None:
+    logs.configure(Logs())
+    async with running_gateway() as gateway:
+        await post(gateway.url, UNARY, HI, {"X-Request-Id": "r-1"})
+    [line] = stderr.text.splitlines()
+    assert f"INFO hookgate.gateway [r-1]: POST {UNARY} session -: " in line
+
+
+@pytest.mark.parametrize("given", [None, "", "two words", "x" * 129, "a\xe9", "a;b", "<script>"])
+async def test_a_request_without_a_sane_id_gets_one(given: str | None) -> None:
+    headers = {} if given is None else {"X-Request-Id": given}
+    async with running_gateway(SAYS) as gateway:
+        answer = await post(gateway.url, UNARY, HI, {"x-goog-api-key": "k", **headers})
+        [request] = gateway.recorded
+    assert len(answer.headers["x-request-id"]) == 32
+    assert request.headers["x-request-id"] == answer.headers["x-request-id"]
+
+
+@pytest.mark.parametrize("hooks", [{}, SAYS], ids=["copied", "judged"])
+async def test_the_id_goes_upstream_and_comes_back(hooks: Any) -> None:
+    headers = {"x-goog-api-key": "k", "X-Request-ID": "Aa0._-"}
+    async with running_gateway(hooks) as gateway:
+        answers = [await post(gateway.url, target, HI, headers) for target in (UNARY, SSE, "/nowhere")]
+        assert [request.headers["x-request-id"] for request in gateway.recorded] == ["Aa0._-"] * 2
+    assert [answer.headers["x-request-id"] for answer in answers] == ["Aa0._-"] * 3
+    assert all("server" not in answer.headers for answer in answers)
+
+
+async def test_what_a_hook_does_is_told_with_the_calls_id(stderr: Stderr) -> None:
+    logs.configure(Logs(format="json", level="debug"))
+    hooks = {"BeforeModel": [{"type": "command", "command": "exit 1"}]}
+    async with running_gateway(hooks) as gateway:
+        await post(gateway.url, UNARY, HI, {"x-goog-api-key": "k", "X-Request-Id": "r-1"})
+    told = stderr.lines
+    assert {line["logger"] for line in told} >= {"hookgate.gateway", "hookgate.hooks"}
+    assert {line["request_id"] for line in told} == {"r-1"}
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warning"])
+@pytest.mark.parametrize("form", ["text", "json"])
+async def test_no_line_holds_a_key_or_a_word_of_a_call(stderr: Stderr, form: Any, level: Any) -> None:
+    logs.configure(Logs(format=form, level=level))
+    fails = {"BeforeModel": [{"type": "command", "command": "env >&2; exit 1"}]}
+    for hooks in ({}, SAYS, fails):
+        async with running_gateway(hooks) as gateway:
+            await post(gateway.url, f"{UNARY}?key={CANARY}", HI, {"X-Request-Id": "fine"})
+            await post(gateway.url, f"{UNARY}&key={CANARY}", HI, {})
+            await post(gateway.url, f"/{CANARY}", HI, {"Authorization": f"Bearer {CANARY}"})
+            await post(gateway.url, f"{UNARY}?key={CANARY}&x=1", b"{", {})
+            await post(gateway.url, UNARY, b"{", {"x-goog-api-key": CANARY})
+            await ask(gateway.url, "GET", f"/v1beta/models?key={CANARY}")
+            async with connected(gateway.url) as wire:
+                await wire.write(f"POST {UNARY}?key={CANARY} x HTTP/1.1\r\nkey {CANARY}\r\n\r\n".encode())
+                assert (await wire.answer()).status == 400
+    assert (level == "warning") or stderr.text
+    for word in ("canary", "secret-prompt"):
+        assert word not in stderr.text
+
+
+def test_other_libraries_are_heard_when_something_is_wrong(stderr: Stderr) -> None:
+    logs.configure(Logs(format="json", level="debug"))
+    logging.getLogger("asyncio").debug("not this")
+    logging.getLogger("asyncio").warning("this")
+    assert [line["message"] for line in stderr.lines] == ["this"]
+
+
+def test_a_traceback_is_part_of_its_line(stderr: Stderr) -> None:
+    logs.configure(Logs(format="json"))
+    try:
+        raise ValueError("no")
+    except ValueError:
+        logging.getLogger("hookgate").exception("it\nfailed")
+    [line] = stderr.lines
+    assert line["message"] == "it\nfailed"
+    assert line["exception"].endswith("ValueError: no")
+
+
+def test_a_message_is_one_line_of_text(stderr: Stderr) -> None:
+    logs.configure(Logs())
+    logging.getLogger("hookgate").warning("a\r\nb")
+    assert stderr.text.count("\n") == 1

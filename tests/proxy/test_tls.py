@@ -1,0 +1,162 @@
+"""https on our side: real clients, a certificate that changes, and one that cannot be used."""
+
+import asyncio
+import logging
+import ssl
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives import serialization as how
+from google import genai
+from google.genai import types
+from support.gateway import running_upstream, says
+from support.life import gateway_with, nothing_left, until
+
+from hookgate.proxy.config import Limits
+from hookgate.proxy.tls import Certificate
+
+HOOKS = {"BeforeModel": [says()], "AfterModel": [says()]}
+
+
+def issue(folder: Path) -> ssl.SSLContext:
+    """Write a new certificate and its key; gives the context of a client that trusts it, and no other."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    issued.private_key_pem.write_to_path(folder / "key.pem")
+    (folder / "cert.pem").write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+def certificate(folder: Path) -> Certificate:
+    return Certificate(folder / "cert.pem", folder / "key.pem")
+
+
+async def shakes_hands(url: str, context: ssl.SSLContext) -> bool:
+    """Whether a client that trusts `context` can connect."""
+    place = urlsplit(url)
+    try:
+        _, writer = await asyncio.open_connection(place.hostname, place.port, ssl=context)
+    except ssl.SSLError:
+        return False
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+    return True
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+async def test_the_python_sdk_speaks_https_with_it(tmp_path: Path, streamed: bool) -> None:
+    context = issue(tmp_path)
+
+    def ask(url: str) -> str:
+        options = types.HttpOptions(base_url=url, client_args={"verify": context})
+        client = genai.Client(api_key="any", http_options=options)
+        try:
+            asking: Any = {"model": "gemini-2.5-flash", "contents": "hi"}
+            if streamed:
+                return "".join(each.text or "" for each in client.models.generate_content_stream(**asking))
+            return client.models.generate_content(**asking).text or ""
+        finally:
+            client.close()
+
+    async with (
+        running_upstream({"rules": [{"answer": {"text": "hello over tls"}}]}) as (upstream_url, _),
+        gateway_with(upstream_url, HOOKS, certificate=certificate(tmp_path)) as url,
+    ):
+        assert url.startswith("https://")
+        assert await asyncio.to_thread(ask, url) == "hello over tls"
+
+
+async def test_new_connections_get_the_new_certificate(tmp_path: Path) -> None:
+    before = issue(tmp_path)
+    own = certificate(tmp_path)
+    async with gateway_with("http://localhost:1", certificate=own) as url:
+        assert await shakes_hands(url, before)
+        after = issue(tmp_path)
+        assert own.reload()
+        assert await shakes_hands(url, after)
+        assert not await shakes_hands(url, before)
+
+
+async def test_it_notices_by_itself_that_the_files_changed(tmp_path: Path) -> None:
+    issue(tmp_path)
+    own = certificate(tmp_path)
+    first = own.context
+    watching = asyncio.create_task(own.watch())
+    await asyncio.sleep(0.3)
+    after = issue(tmp_path)
+    await until(lambda: own.context is not first, 10)
+    async with gateway_with("http://localhost:1", certificate=own) as url:
+        assert await shakes_hands(url, after)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+
+
+@pytest.mark.parametrize("broken", ["key", "text", "gone"])
+async def test_a_certificate_that_cannot_be_used_leaves_the_last_good_one(
+    tmp_path: Path, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    context = issue(tmp_path)
+    own = certificate(tmp_path)
+    key = (tmp_path / "key.pem").read_bytes()
+    async with gateway_with("http://localhost:1", certificate=own) as url:
+        issue(tmp_path)
+        match broken:
+            case "key":
+                (tmp_path / "key.pem").write_bytes(key)  # of the other certificate
+            case "text":
+                (tmp_path / "cert.pem").write_text("not a certificate")
+            case _:
+                (tmp_path / "cert.pem").unlink()
+        assert not own.reload()
+        assert await shakes_hands(url, context)
+    assert "the last good certificate stays in force: listen.certificate" in caplog.text
+
+
+@pytest.mark.parametrize("content", [None, "", "text", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
+def test_what_no_server_can_use_is_refused_by_its_settings_name(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "cert.pem"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(ValueError, match=r"listen\.certificate"):
+        Certificate(file)
+
+
+def test_an_encrypted_key_is_refused_without_asking(tmp_path: Path) -> None:
+    issue(tmp_path)
+    key = how.load_pem_private_key((tmp_path / "key.pem").read_bytes(), None)
+    form = how.Encoding.PEM, how.PrivateFormat.PKCS8, how.BestAvailableEncryption(b"secret")
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(*form))
+    with pytest.raises(ValueError, match="encrypted"):
+        certificate(tmp_path)
+
+
+async def test_a_client_that_does_not_shake_hands_is_dropped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    issue(tmp_path)
+    limits = Limits(header_timeout=0.2, connections=1)
+    async with (
+        nothing_left(),
+        gateway_with("http://localhost:1", certificate=certificate(tmp_path), limits=limits) as url,
+    ):
+        place = urlsplit(url)
+        for sent in (b"", b"GET / HTTP/1.1\r\n\r\n"):  # one after the other: there is room for one only
+            reader, writer = await asyncio.open_connection(place.hostname, place.port)
+            writer.write(sent)
+            with suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+    assert "failed before its first request" in caplog.text
+
+
+async def test_tls_below_1_2_is_refused(tmp_path: Path) -> None:
+    issue(tmp_path)
+    assert certificate(tmp_path).context.minimum_version == ssl.TLSVersion.TLSv1_2

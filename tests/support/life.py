@@ -1,0 +1,62 @@
+"""A gateway with limits, a certificate or metrics of its own, and whether anything is left at its end."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from operator import le
+from pathlib import Path
+from typing import Any
+
+from support.gateway import upstreams_at, write_settings
+
+from hookgate.hooks import Engine, load_settings
+from hookgate.proxy.config import Limits
+from hookgate.proxy.metrics import Metrics
+from hookgate.proxy.server import Gateway, listening
+from hookgate.proxy.tls import Certificate
+
+
+@asynccontextmanager
+async def gateway_with(
+    upstream_url: str,
+    hooks: dict[str, Any] | None = None,
+    *,
+    limits: Limits | None = None,
+    certificate: Certificate | None = None,
+    metrics: Metrics | None = None,
+) -> AsyncIterator[str]:
+    """The gateway before any upstream; gives its base URL."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = Engine(load_settings([write_settings(Path(folder), hooks or {})]))
+        async with (
+            upstreams_at(upstream_url) as upstreams,
+            listening(
+                Gateway(engine, upstreams, metrics=metrics).handle, "127.0.0.1", 0, limits, certificate
+            ) as url,
+        ):
+            yield url
+
+
+async def until(condition: Callable[[], Any], seconds: float = 5) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110  # descriptors and tasks are plain facts, they signal nothing
+            await asyncio.sleep(0.002)
+
+
+@asynccontextmanager
+async def nothing_left() -> AsyncIterator[None]:
+    """Fails when the block leaves a task or a descriptor behind."""
+    before = _held()
+    yield
+    try:
+        await until(lambda: all(map(le, _held(), before)), 2)
+    except TimeoutError:
+        left = [repr(task) for task in asyncio.all_tasks()]
+        raise AssertionError(f"{before} before, {_held()} after: {left}") from None
+
+
+def _held() -> tuple[int, int]:
+    """How many tasks and descriptors there are."""
+    return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))
