@@ -62,8 +62,8 @@ def _began_anew(leader: int, kin: Kin) -> bool:
 
 
 def kill_carrier(pid: int, kin: Kin) -> None:
-    """Kill by a descriptor: the number may be another's by now."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    """Kill by a descriptor: the number may be another's by now. Without one, the next look tries."""
+    with contextlib.suppress(OSError):
         pidfd = os.pidfd_open(pid)
         try:
             if carries(pid, [kin.mark]):
