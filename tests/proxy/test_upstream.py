@@ -147,7 +147,7 @@ async def slow(*pauses_and_data: Any) -> AsyncIterator[str]:
 async def test_an_upstream_that_does_not_answer_in_time_is_a_504() -> None:
     async with slow(60) as url:
         with pytest.raises(ApiError) as late:
-            await get(upstreams_at(url, header_timeout=0.05))
+            await get(upstreams_at(url, Upstream(header_timeout=0.05)))
     assert (late.value.code, late.value.reason) == (504, "UPSTREAM_TIMEOUT")
 
 
@@ -159,7 +159,7 @@ async def test_the_time_for_headers_does_not_count_while_the_request_is_sent() -
 
     async with (
         slow(ok(b"{}")) as url,
-        upstreams_at(url, header_timeout=0.2) as upstreams,
+        upstreams_at(url, Upstream(header_timeout=0.2)) as upstreams,
         upstreams.open("POST", ROUTE, {}, body(), decompress=True) as answer,
     ):
         assert await answer.read() == b"{}"
@@ -171,7 +171,7 @@ async def test_an_answer_that_has_begun_has_a_time_of_its_own(
 ) -> None:
     whole = ok(b"{}")
     async with slow(whole[:-1], 0.4, whole[-1:]) as url:
-        upstreams = upstreams_at(url, header_timeout=header_timeout, idle_timeout=idle_timeout)
+        upstreams = upstreams_at(url, Upstream(header_timeout=header_timeout, idle_timeout=idle_timeout))
         if idle_timeout > 1:
             assert await get(upstreams) == b"{}"
         else:
@@ -213,12 +213,12 @@ async def test_a_proxy_is_asked_and_its_password_is_not_told(caplog: pytest.LogC
     caplog.set_level("DEBUG")
     async with peer(ok(b"{}")) as proxy:
         through = proxy.url.replace("://", "://user:canary@")
-        upstreams = upstreams_at("http://upstream.invalid", proxy=through)
+        upstreams = upstreams_at("http://upstream.invalid", Upstream(proxy=through))
         assert await get(upstreams) == b"{}"
     assert proxy.heard[0].startswith(b"POST http://upstream.invalid/v1/models/m:generateContent")
     assert b"\r\nProxy-Authorization: Basic dXNlcjpjYW5hcnk=\r\n" in proxy.heard[0]
     with pytest.raises(ApiError) as gone:
-        await get(upstreams_at("http://upstream.invalid", proxy=through))
+        await get(upstreams_at("http://upstream.invalid", Upstream(proxy=through)))
     assert "canary" not in gone.value.message + caplog.text
 
 
@@ -227,7 +227,7 @@ async def test_https_asks_the_proxy_for_a_tunnel() -> None:
     async with peer(refusal) as proxy:
         through = proxy.url.replace("://", "://user:canary@")
         with pytest.raises(ApiError) as refused:
-            await get(upstreams_at("https://upstream.invalid", proxy=through))
+            await get(upstreams_at("https://upstream.invalid", Upstream(proxy=through)))
     assert proxy.heard[0].startswith(b"CONNECT upstream.invalid:443 ")
     assert b"\r\nProxy-Authorization: Basic dXNlcjpjYW5hcnk=\r\n" in proxy.heard[0]
     assert (refused.value.code, "canary" in refused.value.message) == (502, False)

@@ -60,20 +60,22 @@ async def gateway_before(
     settings: Path | dict[str, Any] | None = None,
     config: Config | None = None,
 ) -> AsyncIterator[str]:
-    """The gateway before any upstream; gives its base URL."""
+    """The gateway before any upstream, which all three APIs are at; gives its base URL."""
+    config = config or Config()
     with tempfile.TemporaryDirectory() as folder:
         file = write_settings(Path(folder), settings) if isinstance(settings, dict) else settings
         engine = Engine(load_settings([file] if file else []))
         async with (
-            upstreams_at(upstream_url) as upstream,
-            listening(Gateway(engine, upstream, config).handle, "127.0.0.1", 0) as url,
+            upstreams_at(upstream_url, config.upstream) as upstream,
+            listening(Gateway(engine, upstream, config).handle, "127.0.0.1", 0, config.limits) as url,
         ):
             yield url
 
 
-def upstreams_at(url: str, **settings: Any) -> Upstreams:
+def upstreams_at(url: str, settings: Upstream | None = None) -> Upstreams:
     """All three upstreams at one place."""
-    return Upstreams(Upstream(gemini=url, vertex=url, code_assist=url, **settings))
+    origins = {"gemini": url, "vertex": url, "code_assist": url}
+    return Upstreams(Upstream(**{**(settings or Upstream()).model_dump(), **origins}))
 
 
 def write_settings(folder: Path, hooks: dict[str, Any]) -> Path:
