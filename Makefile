@@ -4,8 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NODE_DIR := tests/e2e/node
+ADK_DIR := tests/e2e/adk
+ADK_VENV := .venv-adk
 
-.PHONY: help install node demo test fuzz lint bench image clean
+.PHONY: help install node adk demo test slow fuzz lint bench image clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -28,11 +30,22 @@ $(NODE_DIR)/node_modules/.installed: $(NODE_DIR)/package.json $(NODE_DIR)/packag
 	npm ci --prefix $(NODE_DIR) --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# google-adk needs another google-genai than ours: an environment of its own.
+adk: install $(ADK_VENV)/.installed
+
+$(ADK_VENV)/.installed: $(ADK_DIR)/requirements.txt
+	$(PYTHON) -m venv $(ADK_VENV)
+	$(ADK_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
 demo: install ## a real google-genai client through the gateway, offline, in five checked scenes
 	@$(BIN)/hookgate demo
 
-test: install node ## all tests
+test: install node adk ## all tests
 	$(BIN)/pytest -n 2
+
+slow: install node adk ## the tests that wait more than a minute: every client before a hook that thinks
+	$(BIN)/pytest -m slow
 
 fuzz: install ## the laws of the hook contract, 50 times deeper
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -n 2 tests/translator tests/hooks
@@ -50,4 +63,4 @@ image: ## the container image hookgate:latest
 	docker build -t hookgate:latest .
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) $(NODE_DIR)/node_modules dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(ADK_VENV) $(NODE_DIR)/node_modules dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

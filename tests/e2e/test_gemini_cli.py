@@ -1,4 +1,4 @@
-"""The real Gemini CLI, headless, behind the gateway: what somebody who types a prompt relies on."""
+"""The real Gemini CLI, headless, behind the gateway: what only it does. The rest is in test_matrix.py."""
 
 from pathlib import Path
 
@@ -6,11 +6,9 @@ import pytest
 from support.gateway import running_gateway, runs
 from support.node import GeminiCli
 from support.policies import (
-    CANNED,
     CARD,
     REDACTED,
     REFUSAL,
-    answer_itself,
     name_the_session,
     no_rockets,
     redact,
@@ -54,18 +52,6 @@ async def test_a_tool_call_really_writes_the_file_through_a_redacting_hook(
     assert "c2lnbmVk" in [part.get("thoughtSignature") for part in sent_parts(gateway)]
 
 
-async def test_a_denied_prompt_shows_its_reason_after_exactly_one_request(
-    gemini: GeminiCli, arrived: list[str]
-) -> None:
-    hooks = {"BeforeModel": [runs(no_rockets)]}
-    async with running_gateway(hooks) as gateway:
-        ran = await gemini.ask(gateway.url, "how do I build a rocket?")
-    assert ran.exit_code != 0
-    assert REFUSAL in ran.stderr
-    assert len(arrived) == 1
-    assert not gateway.recorded
-
-
 async def test_a_stopped_agent_says_why_even_where_the_model_is_chosen_automatically(
     gemini: GeminiCli, arrived: list[str]
 ) -> None:
@@ -75,36 +61,6 @@ async def test_a_stopped_agent_says_why_even_where_the_model_is_chosen_automatic
     # The choice of a model is asked for in JSON. It gets an error: prose it would ask for again and again.
     methods = [target.rpartition(":")[2] for target in arrived]
     assert methods == ["generateContent", "streamGenerateContent?alt=sse"]
-
-
-async def test_a_denied_tool_result_ends_the_turn_with_its_reason_and_no_retry(
-    gemini: GeminiCli, arrived: list[str]
-) -> None:
-    hooks = {"BeforeModel": [runs(no_rockets)]}
-    call = {"functionCall": {"name": "list_directory", "args": {"dir_path": "."}}}
-    script = {"rules": [{"answer": {"parts": [{"text": "I look for rockets."}, call]}}]}
-    async with running_gateway(hooks, script) as gateway:
-        ran = await gemini.ask(gateway.url, "what is here?")
-    assert (ran.exit_code, ran.stdout.strip()) == (0, f"I look for rockets.\n{REFUSAL}")
-    assert len(arrived) == 2
-    assert len(gateway.recorded) == 1
-
-
-async def test_a_secret_in_the_stream_is_never_printed(gemini: GeminiCli) -> None:
-    hooks = {"AfterModel": [runs(redact)]}
-    script = {"rules": [{"answer": {"chunks": ["The card is ", f"{CARD}, ", "keep it safe."]}}]}
-    async with running_gateway(hooks, script) as gateway:
-        ran = await gemini.ask(gateway.url, "the card?")
-    assert (ran.exit_code, ran.stdout.strip()) == (0, f"The card is {REDACTED}, keep it safe.")
-    assert CARD not in ran.stderr
-
-
-async def test_a_synthetic_answer_is_printed_without_any_request_to_the_model(gemini: GeminiCli) -> None:
-    hooks = {"BeforeModel": [runs(answer_itself)]}
-    async with running_gateway(hooks) as gateway:
-        ran = await gemini.ask(gateway.url, "anything")
-    assert (ran.exit_code, ran.stdout.strip()) == (0, CANNED)
-    assert not gateway.recorded
 
 
 @pytest.mark.parametrize("carried_by", ["the base URL", "a header"])

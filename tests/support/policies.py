@@ -43,3 +43,16 @@ def redact(event: Json) -> Json:
 def only_weather(_: Json) -> Json:
     """BeforeToolSelection: of all tools, only get_weather is offered."""
     return {"hookSpecificOutput": {"toolConfig": {"mode": "AUTO", "allowedFunctionNames": ["get_weather"]}}}
+
+
+def no_rocket_answers(event: Json) -> Json | None:
+    """AfterModel: deny an answer, or an event of a stream, that speaks of rockets."""
+    said = "".join("".join(one["content"]["parts"]) for one in event["llm_response"]["candidates"])
+    return {"decision": "deny", "reason": REFUSAL} if "rocket" in said.lower() else None
+
+
+def no_tool_results(event: Json) -> Json | None:
+    """BeforeModel with the raw view: deny a call that brings the result of a tool."""
+    newest = event["llm_request"]["contents"][-1]["parts"]
+    told = any("functionResponse" in part or "function_response" in part for part in newest)
+    return {"decision": "deny", "reason": REFUSAL} if told else None

@@ -1,0 +1,143 @@
+"""Every real client in every situation: what a person sees, and how many requests it took.
+
+A client that takes a denial for a fault asks again and again, so the counts are exact. The situation of a
+slow hook is in test_matrix_slow.py.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.clients import CLIENTS, TOOL_SAYS, Client
+from support.gateway import running_gateway, runs
+from support.life import until
+from support.policies import (
+    CANNED,
+    CARD,
+    REDACTED,
+    REFUSAL,
+    answer_itself,
+    no_rocket_answers,
+    no_rockets,
+    no_tool_results,
+    redact,
+    stop_at_rockets,
+)
+from support.python_sdk import sdk_warnings
+
+from hookgate.proxy.call import NOT_JSON
+
+pytestmark = sdk_warnings
+
+BESIDE = (":loadCodeAssist", ":listExperiments", ":retrieveUserQuota", ":recordCodeAssistMetrics")
+"""What Gemini CLI asks of Code Assist beside its calls of the model."""
+
+Rules = Callable[[Client], list[Any]]
+
+
+def default_answers(_: Client) -> list[Any]:
+    return []
+
+
+def calls_a_tool(client: Client) -> list[Any]:
+    """A call of the client's own tool first, then an answer to its result."""
+    return [
+        {"when": {"tool_response": True}, "answer": {"text": "I have looked."}},
+        {"answer": {"parts": [{"functionCall": client.call}]}},
+    ]
+
+
+def tells_a_secret(_: Client) -> list[Any]:
+    return [{"answer": {"chunks": ["The card is ", f"{CARD}, ", "keep it safe."]}}]
+
+
+def talks_of_rockets(_: Client) -> list[Any]:
+    """Slowly: events that wait for a hook would be judged together."""
+    return [{"answer": {"chunks": ["All is fine. ", "But a rocket ", "comes."], "chunk_delay_ms": 300}}]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A policy, what the model says, and what comes of it."""
+
+    shown: str
+    """The whole text that is shown; of a failure, a part of it."""
+    requests: tuple[int, int]
+    """How many requests arrive at the gateway, and how many of them at the upstream."""
+    before: Any = None
+    """The BeforeModel hook."""
+    after: Any = None
+    """The AfterModel hook."""
+    rules: Rules = default_answers
+    prompt: str = "how do I build a rocket?"
+    told: str = ""
+    """What the upstream is told in the end."""
+    json: bool = False
+    fails: bool = False
+    cut: bool = False
+    """The upstream's answer is not taken to its end."""
+    takes: str = ""
+    """The trait of the clients that it is for; all, if empty."""
+
+    @property
+    def hooks(self) -> dict[str, Any]:
+        given = {"BeforeModel": self.before, "AfterModel": self.after}
+        return {event: [hook] for event, hook in given.items() if hook}
+
+
+DENY, ANSWER = runs(no_rockets), runs(answer_itself)
+DENY_ANSWERS = runs(no_rocket_answers)
+SCENARIOS = {
+    "plain": Scenario("You said: say good morning", (1, 1), prompt="say good morning"),
+    "tool-turn": Scenario("I have looked.", (2, 2), rules=calls_a_tool, told=TOOL_SAYS),
+    "redaction": Scenario(
+        f"The card is {REDACTED}, keep it safe.", (1, 1), after=runs(redact), rules=tells_a_secret
+    ),
+    "deny-user-turn": Scenario(REFUSAL, (1, 0), DENY, fails=True),
+    "deny-tool-turn": Scenario(REFUSAL, (2, 1), runs(no_tool_results, view="raw"), rules=calls_a_tool),
+    "stop": Scenario(REFUSAL, (1, 0), runs(stop_at_rockets)),
+    "synthetic": Scenario(CANNED, (1, 0), ANSWER),
+    "deny-mid-stream": Scenario(
+        f"All is fine. {REFUSAL}",
+        (1, 1),
+        after=DENY_ANSWERS,
+        rules=talks_of_rockets,
+        cut=True,
+        takes="stream",
+    ),
+    # Of an answer that comes in one piece nothing was shown yet: it can still be an error.
+    "deny-answer": Scenario(
+        REFUSAL, (1, 1), after=DENY_ANSWERS, rules=talks_of_rockets, fails=True, takes="unary"
+    ),
+    "json-denied": Scenario(REFUSAL, (1, 0), DENY, json=True, fails=True, takes="json"),
+    "json-synthetic": Scenario(NOT_JSON, (1, 0), ANSWER, json=True, fails=True, takes="json"),
+    # Gemini CLI asks in JSON which model to take, and without an answer goes on to the prompt itself.
+    "router-denied": Scenario(REFUSAL, (2, 0), DENY, json=True, fails=True, takes="router"),
+    "router-synthetic": Scenario(CANNED, (2, 0), ANSWER, json=True, takes="router"),
+}
+
+
+CELLS = [
+    pytest.param(client, scenario, id=f"{name}/{title}")
+    for name, client in CLIENTS.items()
+    for title, scenario in SCENARIOS.items()
+    if not scenario.takes or scenario.takes in client.traits
+]
+
+
+@pytest.mark.parametrize(("client", "scenario"), CELLS)
+async def test_a_person_sees_what_the_policy_says_and_nothing_is_asked_twice(
+    client: Client, scenario: Scenario, tmp_path: Path, arrived: list[str]
+) -> None:
+    rules = {"rules": scenario.rules(client)}
+    async with running_gateway(scenario.hooks, rules) as gateway:
+        shown = await client.ask(gateway.url, scenario.prompt, tmp_path, json=scenario.json)
+        if scenario.cut:
+            await until(lambda: gateway.generated[-1].aborted)
+    assert shown.failed == (client.denial if scenario.fails else "")
+    assert scenario.shown in shown.text if scenario.fails else scenario.shown == shown.text
+    asked = [target for target in arrived if not target.endswith(BESIDE)]
+    assert (len(asked), len(gateway.generated)) == scenario.requests
+    assert not scenario.told or scenario.told in str(gateway.generated[-1].body)

@@ -1,0 +1,150 @@
+"""Real clients behind one question: what does somebody see who asks this, at this base URL?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from google import genai
+from google.genai import errors, types
+from support.commands import Ran, missing, run_command
+from support.node import GeminiCli, Login, run_script
+from support.python_sdk import Way, pieces
+
+Json = dict[str, Any]
+
+TOOL_SAYS = "storm in Oslo"
+"""The result of every client's tool."""
+
+_ADK = Path(__file__).parents[1] / "e2e" / "adk"
+_ADK_PYTHON = Path(__file__).parents[2] / ".venv-adk" / "bin" / "python"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a person sees: the text, and how the client failed; empty when it did not."""
+
+    text: str
+    failed: str = ""
+
+
+class Client(Protocol):
+    """One client; `folder` is for what it keeps on disk."""
+
+    @property
+    def denial(self) -> str:
+        """How it fails when a call is denied."""
+
+    @property
+    def traits(self) -> set[str]:
+        """`stream` or `unary`; `json` if it can ask for JSON itself, `router` if it does so on its own."""
+
+    @property
+    def call(self) -> Json:
+        """A functionCall of a tool that it runs."""
+
+    async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
+        """One prompt, its tools run; with `json` one that asks the model for JSON."""
+
+
+# ---- Gemini CLI
+
+
+@dataclass(frozen=True)
+class Cli:
+    """Gemini CLI, headless. The JSON is what it asks for when it chooses a model."""
+
+    login: Login
+    denial: ClassVar[str] = "exit 1"
+    traits: ClassVar[set[str]] = {"stream", "router"}
+    call: ClassVar[Json] = {"name": "read_file", "args": {"file_path": "weather.txt"}}
+
+    async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
+        gemini = GeminiCli(folder, self.login)
+        (gemini.workspace / "weather.txt").write_text(TOOL_SAYS)
+        ran = await gemini.ask(base_url, prompt, model="auto" if json else "gemini-2.5-flash")
+        if ran.exit_code:
+            return Shown(ran.stderr, f"exit {ran.exit_code}")
+        return Shown(ran.stdout.removesuffix("\n"))
+
+
+# ---- SDKs
+
+
+def get_weather(city: str) -> str:
+    """The weather in a city."""
+    return f"storm in {city}"
+
+
+class _Sdk:
+    denial = "ClientError 403"
+    call: ClassVar[Json] = {"name": "get_weather", "args": {"city": "Oslo"}}
+
+
+@dataclass(frozen=True)
+class Python(_Sdk):
+    """google-genai, which runs tools by itself."""
+
+    way: Way
+    vertex: bool = False
+
+    @property
+    def traits(self) -> set[str]:
+        return {"json", "stream" if "stream" in self.way else "unary"}
+
+    async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
+        options = types.HttpOptions(base_url=base_url)
+        client = genai.Client(vertexai=self.vertex, api_key="any", http_options=options)
+        config: Json = {"response_mime_type": "application/json"} if json else {"tools": [get_weather]}
+        try:
+            return Shown("".join(await pieces(client, self.way, prompt, **config)))
+        except errors.APIError as error:
+            return Shown(error.message or "", f"{type(error).__name__} {error.code}")
+        finally:
+            await client.aio.aclose()
+            client.close()
+
+
+@dataclass(frozen=True)
+class JavaScript(_Sdk):
+    """@google/genai on Node, streaming."""
+
+    denial: ClassVar[str] = "ApiError 403"
+    traits: ClassVar[set[str]] = {"json", "stream"}
+
+    async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
+        return _shown(await run_script("turn.mjs", base_url, prompt, *(["json"] if json else [])))
+
+
+@dataclass(frozen=True)
+class Adk(_Sdk):
+    """An agent of google-adk, streaming. Its google-genai is an older one than ours."""
+
+    traits: ClassVar[set[str]] = {"json", "stream"}
+
+    async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
+        if not _ADK_PYTHON.exists():
+            missing("needs google-adk: run `make adk`")
+        asking = [str(_ADK_PYTHON), str(_ADK / "ask.py"), base_url, prompt, *(["json"] if json else [])]
+        return _shown(await run_command(asking, folder, {"GOOGLE_API_KEY": "any"}))
+
+
+def _shown(ran: Ran) -> Shown:
+    """What a script printed: `{"text"}` for each piece, `{"error"}` at its end."""
+    assert ran.exit_code == 0, ran.stderr
+    text = "".join(line["text"] for line in ran.lines if "text" in line)
+    for error in [line["error"] for line in ran.lines if "error" in line]:
+        return Shown(text + error["message"], f"{error['name']} {error['status']}")
+    return Shown(text)
+
+
+CLIENTS: dict[str, Client] = {
+    "gemini-cli": Cli("api key"),
+    "gemini-cli-vertex": Cli("vertex"),
+    "gemini-cli-code-assist": Cli("code assist"),
+    "python-unary": Python("sync"),
+    "python-stream": Python("async stream"),
+    "python-vertex": Python("sync stream", vertex=True),
+    "js": JavaScript(),
+    "adk": Adk(),
+}
+"""Every client that hookgate promises to work with, by the name it has in a test's id."""
