@@ -31,6 +31,8 @@ class Session:
     transcript_path: str = ""
     client: str = ""
     key: str = ""
+    cwd: str = ""
+    """Where the agent works, when it says so; else hooks are told the project folder they belong to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +119,7 @@ def base_fields(hook: Hook, event: str, session: Session) -> JsonObject:
     return {
         "session_id": session.session_id,
         "transcript_path": session.transcript_path,
-        "cwd": str(hook.root),
+        "cwd": session.cwd or str(hook.root),
         "hook_event_name": event,
         "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     }

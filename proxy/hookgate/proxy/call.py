@@ -6,17 +6,15 @@ answer where an error would make the client nudge the model or try again.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
-from typing import Any
 
 from hookgate.hooks import Session, Verdict
+from hookgate.proxy.caller import caller_of, named_session
 from hookgate.proxy.envelopes import Envelope
 from hookgate.proxy.errors import ApiError, policy_denied
-from hookgate.proxy.headers import KEY_HEADER, SESSION_HEADER
-from hookgate.proxy.routes import Route, session_name
+from hookgate.proxy.routes import Route
 from hookgate.translator import BodyError, synthetic_response, text_response
 from hookgate.translator.fields import JsonObject, read, read_list, read_object
-from hookgate.translator.strictjson import dumps, loads
+from hookgate.translator.strictjson import loads
 from hookgate.translator.texts import has_part, texts_of
 
 DENIED = "A hook denied this call without giving a reason."
@@ -51,11 +49,12 @@ def call_of(
 
     Raises ApiError for a session name that is none.
     """
+    caller = caller_of(route, headers)
     contents = read_list(body, "contents")
     mime_type = read(read_object(body, "generationConfig"), "responseMimeType")
     return Call(
         route=route,
-        session=_session(route, headers, contents, named),
+        session=caller.in_session(named_session(route, headers, named) or caller.conversation(contents)),
         envelope=envelope,
         wants_json=isinstance(mime_type, str) and "json" in mime_type,
         tool_turn=bool(contents) and has_part(contents[-1], "functionResponse"),
@@ -92,34 +91,3 @@ def _is_json(response: JsonObject) -> bool:
     except BodyError:
         return False
     return True
-
-
-def _session(route: Route, headers: Mapping[str, str], contents: list[Any], named: str) -> Session:
-    """Who calls: what the client names itself by, and a name for its key that does not tell the key."""
-    key = headers.get(KEY_HEADER) or route.key or headers.get("authorization", "")
-    agent = headers.get("user-agent", "")
-    return Session(
-        session_id=_given_session(route, headers, named) or _fingerprint(key, agent, contents),
-        client=agent.partition("/")[0].strip(),
-        key=_name_of(key.removeprefix("Bearer ")),
-    )
-
-
-def _name_of(key: str) -> str:
-    return sha256(key.encode(errors="surrogateescape")).hexdigest()[:12] if key else ""
-
-
-def _given_session(route: Route, headers: Mapping[str, str], named: str) -> str:
-    """The session that the client names: in the path, in a header, or in the body's envelope."""
-    if route.session:
-        return route.session
-    if SESSION_HEADER in headers:
-        return session_name(headers[SESSION_HEADER])
-    return session_name(named) if named else ""
-
-
-def _fingerprint(key: str, agent: str, contents: list[Any]) -> str:
-    """One conversation of one client is one session: it keeps its first turn."""
-    first_turn = dumps(contents[0]) if contents else b""
-    who = "\0".join((key, agent)).encode(errors="surrogateescape")
-    return sha256(who + b"\0" + first_turn).hexdigest()[:32]

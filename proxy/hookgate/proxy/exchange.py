@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 import aiohttp
 from aiohttp import hdrs, web
 
-from hookgate.hooks import AfterModel, Engine
+from hookgate.hooks import AfterModel, BeforeModel, Engine, Verdict
 from hookgate.hooks.document import Encoded
 from hookgate.proxy.bodies import check_cache, read_frames, read_request, read_whole
-from hookgate.proxy.call import Answered, Call, call_of
+from hookgate.proxy.call import Answered, Call, call_of, end_with, told
 from hookgate.proxy.config import Config
+from hookgate.proxy.context import with_context
 from hookgate.proxy.envelopes import envelope_of, opened
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import to_client, to_upstream
@@ -18,6 +19,7 @@ from hookgate.proxy.logs import note_session
 from hookgate.proxy.reply import Reply
 from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
+from hookgate.proxy.sessions import Sessions
 from hookgate.proxy.toolgate import AskAgain, Asking, Telling, with_turns
 from hookgate.proxy.upstream import UpstreamError, Upstreams
 from hookgate.translator import (
@@ -26,6 +28,7 @@ from hookgate.translator import (
     ServerSentEvents,
     show_request,
 )
+from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps, loads
 
 
@@ -46,9 +49,10 @@ class Outgoing:
 class Exchange:
     """Carries one judged call: hooks before, the upstream, hooks after, all under one engine."""
 
-    def __init__(self, engine: Engine, upstream: Upstreams, config: Config) -> None:
+    def __init__(self, engine: Engine, upstream: Upstreams, sessions: Sessions, config: Config) -> None:
         self._engine = engine
         self._upstream = upstream
+        self._sessions = sessions
         self._config = config
 
     async def run(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
@@ -73,12 +77,21 @@ class Exchange:
         check_cache(body, self._config.routes.unhooked)
         call = call_of(route, request.headers, body, envelope, envelope.session(outer))
         note_session(call.session.session_id)
+        body = self._as_told(call, body)
         model, body = await before_model(self._engine, call, model, body)
         body, allowed = await before_tool_selection(self._engine, call, model, body)
         inspected = self._engine.listens_to(AfterModel.name)
         shown = Encoded(show_request(model, body)) if inspected else None
         payload = dumps(envelope.close_request(outer, model, body))
         return Outgoing(call, route.for_model(model), model, payload, shown, allowed)
+
+    def _as_told(self, call: Call, body: JsonObject) -> JsonObject:
+        """The request with what a shim told of its session. Raises Answered or ApiError for a stopped one."""
+        state = self._sessions.of(call.session)
+        if state.stopped is not None:
+            end_with(told(Verdict(stop=True, reason=state.stopped), BeforeModel.name, call))
+        context = state.take_context()
+        return with_context(body, context) if context else body
 
     # ---- forward
 

@@ -46,6 +46,7 @@ _NEITHER_WAY = frozenset(
 
 SESSION_HEADER = "x-hookgate-session"
 KEY_HEADER = "x-goog-api-key"
+RECEIPT_HEADER = "x-hookgate-receipt"
 
 
 def to_upstream(headers: Mapping[str, str], accept_encoding: str) -> dict[str, str]:

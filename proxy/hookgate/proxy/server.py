@@ -16,6 +16,7 @@ from hookgate.proxy.accepting import accepting, url_of
 from hookgate.proxy.batches import BATCHED, Batches
 from hookgate.proxy.config import Config, Limits
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.events import EventService
 from hookgate.proxy.exchange import Exchange
 from hookgate.proxy.headers import check_key
 from hookgate.proxy.heads import check_head
@@ -23,6 +24,7 @@ from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.passthrough import copy_through
 from hookgate.proxy.protocol import Request, error_response
 from hookgate.proxy.routes import match
+from hookgate.proxy.sessions import Sessions
 from hookgate.proxy.tls import Certificate
 from hookgate.proxy.tunnel import tunnel
 from hookgate.proxy.unhooked import Unhooked
@@ -47,6 +49,8 @@ class Gateway:
         self._engines, self._upstream = engines, upstream
         self._config = config or Config()
         self._unhooked = Unhooked(self._config.routes.unhooked)
+        self._sessions = Sessions()
+        self._events = EventService(self._sessions, self._config.limits.events)
         self._metrics = metrics or Metrics()
         self._metrics.watch_unhooked(self._unhooked.counts)
 
@@ -91,14 +95,17 @@ class Gateway:
         if route.kind == "tunnel":
             return await tunnel(request, route, self._upstream)
         await _say_continue(request)
-        if route.kind != "judged":
+        if route.kind not in ("judged", "event"):
             return await copy_through(request, route, self._upstream)
         with self._engines.lease() as engine:
-            if not any(engine.listens_to(event) for event in EVENTS):
+            if route.kind == "event":
+                return await self._events.run(request, route, engine)
+            if not (engine.configuration.groups or self._sessions):
                 return await copy_through(request, route, self._upstream)
             if route.verb in BATCHED:
                 return await Batches(engine, self._upstream, self._config).run(request, route)
-            return await Exchange(engine, self._upstream, self._config).run(request, route)
+            exchange = Exchange(engine, self._upstream, self._sessions, self._config)
+            return await exchange.run(request, route)
 
 
 async def _say_continue(request: web.BaseRequest) -> None:

@@ -111,6 +111,9 @@ class Limits(Section):
     connections: Count = 10_000
     """Connections of clients at once; one more waits until another has ended."""
 
+    events: Count = 200
+    """Events that one caller's agents may tell of per second; one more is refused."""
+
     drain_timeout: Seconds = 60
     """Seconds that calls in flight are given to finish when the gateway stops."""
 

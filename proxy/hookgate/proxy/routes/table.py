@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from hookgate.hooks.settings import EVENTS
 from hookgate.translator import MODEL_NAME
 
 Api = Literal["gemini", "vertex", "code_assist"]
-Kind = Literal["judged", "forwarded", "tunnel"]
+Kind = Literal["judged", "forwarded", "tunnel", "event"]
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,255}"
 _VERSIONS = {"gemini": "v1|v1beta|v1alpha", "vertex": "v1|v1beta1", "code_assist": "v1internal"}
@@ -187,4 +188,7 @@ _CODE_ASSIST = (
     _forwarded("code_assist", _GET, "/{v}/operations/{id}"),
 )
 
-TABLE = (*_GEMINI, *_VERTEX, *_CODE_ASSIST)
+_OWN = (Row("gemini", "event", _POST, "/hookgate/v1/events/{verb}", EVENTS, alts=frozenset()),)
+"""The gateway's own: what shims tell of agents."""
+
+TABLE = (*_GEMINI, *_VERTEX, *_CODE_ASSIST, *_OWN)

@@ -1,0 +1,97 @@
+"""The event service: what never crosses the wire, told by an agent's shim, judged by the same hooks.
+
+`POST /hookgate/v1/events/{event}` takes the event's input as the hook contract has it and answers with one
+output that says what all hooks say together. Nothing that the input names is opened: `cwd` and
+`transcript_path` are told to hooks and no more.
+"""
+
+from collections.abc import Mapping
+from uuid import uuid4
+
+from aiohttp import web
+
+from hookgate.hooks import Engine, Event, Outcome, Session
+from hookgate.hooks.answering import output_of
+from hookgate.hooks.events.reading import event_of
+from hookgate.hooks.running import ADVISORY
+from hookgate.proxy.bodies import read_request
+from hookgate.proxy.call import STOPPED
+from hookgate.proxy.caller import caller_of, named_session
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.headers import RECEIPT_HEADER
+from hookgate.proxy.logs import note_session
+from hookgate.proxy.routes import Route
+from hookgate.proxy.sessions import Rates, Sessions
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.strictjson import dumps
+
+CONTEXT_HEADER = "x-hookgate-context"
+"""`deliver`: the agent cannot tell its model the additional context, so the gateway shall."""
+
+_MAX_PATH = 4096
+_TOO_MANY = (
+    "hookgate takes no more than {:g} events a second of one caller; send fewer, or raise limits.events."
+)
+
+
+class EventService:
+    """Answers the events of shims."""
+
+    def __init__(self, sessions: Sessions, per_second: float) -> None:
+        self._sessions = sessions
+        self._rates, self._per_second = Rates(per_second), per_second
+
+    async def run(self, request: web.BaseRequest, route: Route, engine: Engine) -> web.Response:
+        """Judge one event. Raises ApiError."""
+        if not self._rates.take(caller_of(route, request.headers).key):
+            raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
+        body = await read_request(request)
+        event = _event(route.verb, body)
+        session = _session(route, request.headers, body)
+        note_session(session.session_id)
+        outcome: Outcome[Event] = await engine.fire(event, session)
+        self._note(session, outcome, deliver=request.headers.get(CONTEXT_HEADER) == "deliver")
+        return web.Response(
+            body=dumps(output_of(event, outcome)),
+            content_type="application/json",
+            headers={RECEIPT_HEADER: uuid4().hex},
+        )
+
+    def _note(self, session: Session, outcome: Outcome[Event], *, deliver: bool) -> None:
+        """Remember what goes for the session's model calls."""
+        event, verdict = outcome.event.name, outcome.verdict
+        if event == "SessionEnd":
+            return self._sessions.end(session)
+        state = self._sessions.of(session)
+        state.shim = True
+        if event in ("SessionStart", "BeforeAgent"):
+            state.begin_turn()
+        if verdict.stop and event not in ADVISORY:
+            state.stopped = verdict.reason or STOPPED
+        if deliver and verdict.context:
+            state.add_context(verdict.context)
+        return None
+
+
+def _event(name: str, body: JsonObject) -> Event:
+    try:
+        return event_of(name, body)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ApiError(400, f"This is no input of {name}: {error}", "EVENT_REFUSED") from None
+
+
+def _session(route: Route, headers: Mapping[str, str], body: JsonObject) -> Session:
+    inside = body.get("session_id")
+    named = named_session(route, headers, inside if isinstance(inside, str) else "")
+    if not named:
+        raise ApiError(400, "session_id: an event belongs to a session; name it", "EVENT_REFUSED")
+    return caller_of(route, headers).in_session(
+        named, cwd=_path(body, "cwd"), transcript_path=_path(body, "transcript_path")
+    )
+
+
+def _path(body: JsonObject, field: str) -> str:
+    value = body.get(field) or ""
+    if not isinstance(value, str) or len(value) > _MAX_PATH:
+        raise ApiError(400, f"{field}: has to be a path of at most {_MAX_PATH} characters", "EVENT_REFUSED")
+    return value

@@ -1,0 +1,90 @@
+"""What the gateway remembers of the sessions that agents work in: little, for a while, each key's apart."""
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from hookgate.hooks import Session
+
+KEPT = 10_000
+"""Sessions that are remembered; the one that was quiet longest is forgotten for a new one."""
+
+MAX_CONTEXT = 64 * 1024
+"""Characters of context that wait for a session's next model call."""
+
+
+@dataclass(slots=True)
+class SessionState:
+    """One session. What an agent's shim tells of it goes for its model calls."""
+
+    shim: bool = False
+    """Whether a shim tells of the session's events: then none is derived from its calls."""
+    stopped: str | None = None
+    """Why the session makes no further call, until a new turn or a new session."""
+    context: str = ""
+    """What hooks want the model to know, for an agent that cannot tell it."""
+
+    def begin_turn(self) -> None:
+        """A turn or a session begins: what stopped the last one is over."""
+        self.stopped = None
+
+    def add_context(self, text: str) -> None:
+        """Keep context for the next call; of too much the latest stays."""
+        joined = f"{self.context}\n{text}" if self.context else text
+        self.context = joined[-MAX_CONTEXT:]
+
+    def take_context(self) -> str:
+        """The context that waits; it waits no longer."""
+        taken, self.context = self.context, ""
+        return taken
+
+
+class Sessions:
+    """The sessions by the key of their caller and their id: no caller reaches those of another key."""
+
+    def __init__(self) -> None:
+        self._states: OrderedDict[tuple[str, str], SessionState] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def of(self, session: Session) -> SessionState:
+        """The session's state, a fresh one for a session that is not known."""
+        key = (session.key, session.session_id)
+        state = self._states.setdefault(key, SessionState())
+        self._states.move_to_end(key)
+        if len(self._states) > KEPT:
+            self._states.popitem(last=False)
+        return state
+
+    def end(self, session: Session) -> None:
+        """Forget a session that has ended."""
+        self._states.pop((session.key, session.session_id), None)
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at: float = field(default_factory=time.monotonic)
+
+
+class Rates:
+    """How often each caller may do something: so many times a second, and as many at once."""
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def take(self, caller: str) -> bool:
+        """Whether the caller may do it now; then it counts."""
+        now = time.monotonic()
+        bucket = self._buckets.setdefault(caller, _Bucket(self._per_second, now))
+        self._buckets.move_to_end(caller)
+        if len(self._buckets) > KEPT:
+            self._buckets.popitem(last=False)
+        bucket.left = min(self._per_second, bucket.left + (now - bucket.at) * self._per_second)
+        bucket.at = now
+        if bucket.left < 1:
+            return False
+        bucket.left -= 1
+        return True

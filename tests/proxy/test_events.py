@@ -1,0 +1,183 @@
+"""The event service: events in, the hooks' one output out, and what that means for the session's calls."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.gateway import gateway_before, listens, running_gateway, runs, says
+from support.wire import KEY, UNARY, Answer, peer, post
+
+from hookgate.proxy.config import Config, Limits
+
+CAPTURED = Path(__file__).parents[3] / "shared" / "wire" / "hook-input"
+BASE = {"session_id": "s-1", "cwd": "/home/dev/project", "transcript_path": "/t.jsonl"}
+HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+IN_SESSION = {**KEY, "x-hookgate-session": "s-1"}
+DELIVER = {**KEY, "x-hookgate-context": "deliver"}
+
+
+async def tell(
+    url: str, event: str, headers: Mapping[str, str] | None = None, prefix: str = "", **fields: Any
+) -> Answer:
+    target = f"{prefix}/hookgate/v1/events/{event}"
+    return await post(url, target, {**BASE, "hook_event_name": event, **fields}, dict(headers or KEY))
+
+
+def said(answer: Answer) -> Any:
+    assert (answer.status, len(answer.headers["x-hookgate-receipt"])) == (200, 32)
+    return answer.json
+
+
+async def test_hooks_see_the_input_as_the_agent_sent_it() -> None:
+    seen: list[dict[str, Any]] = []
+    async with peer() as upstream, gateway_before(upstream.url, {"BeforeTool": [listens(seen)]}) as url:
+        answer = await tell(url, "BeforeTool", tool_name="write_file", tool_input={"a": 1})
+    assert said(answer) == {}
+    [event] = seen
+    assert event.items() >= {**BASE, "tool_name": "write_file", "tool_input": {"a": 1}}.items()
+    assert event["hook_event_name"] == "BeforeTool"
+
+
+@pytest.mark.parametrize(
+    ("event", "fields", "output", "told"),
+    [
+        pytest.param(
+            "BeforeTool",
+            {"tool_name": "t", "tool_input": {"a": 1, "b": 2}},
+            {"decision": "deny", "reason": "no"},
+            {"decision": "deny", "reason": "no"},
+            id="denied",
+        ),
+        pytest.param(
+            "BeforeTool",
+            {"tool_name": "t", "tool_input": {"a": 1, "b": 2}},
+            {"hookSpecificOutput": {"tool_input": {"b": 3}}},
+            {"hookSpecificOutput": {"hookEventName": "BeforeTool", "tool_input": {"a": 1, "b": 3}}},
+            id="arguments rewritten",
+        ),
+        pytest.param(
+            "AfterTool",
+            {"tool_name": "t", "tool_input": {}, "tool_response": {"llmContent": "x"}},
+            {"hookSpecificOutput": {"additionalContext": "a <b>"}, "systemMessage": "m"},
+            {
+                "hookSpecificOutput": {"hookEventName": "AfterTool", "additionalContext": "a &lt;b&gt;"},
+                "systemMessage": "m",
+            },
+            id="context",
+        ),
+        pytest.param(
+            "BeforeAgent",
+            {"prompt": "p"},
+            {"continue": False, "stopReason": "enough"},
+            {"continue": False, "stopReason": "enough"},
+            id="stopped",
+        ),
+        pytest.param("SessionEnd", {"reason": "exit"}, {"decision": "deny"}, {}, id="advisory"),
+    ],
+)
+async def test_one_output_says_what_the_hooks_say(
+    event: str, fields: dict[str, Any], output: dict[str, Any], told: dict[str, Any]
+) -> None:
+    async with peer() as upstream, gateway_before(upstream.url, {event: [says(output)]}) as url:
+        assert said(await tell(url, event, **fields)) == told
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in CAPTURED.glob("*.json")) or ["none"])
+async def test_every_captured_input_is_taken_and_shown_to_hooks_with_its_fields(name: str) -> None:
+    if not CAPTURED.is_dir():
+        pytest.skip("the captured traffic is not here")
+    seen: list[dict[str, Any]] = []
+    inputs = json.loads((CAPTURED / f"{name}.json").read_text())
+    async with peer() as upstream, gateway_before(upstream.url, {name: [listens(seen)]}) as url:
+        for captured in inputs:
+            assert (await post(url, f"/hookgate/v1/events/{name}", captured)).status == 200
+    for captured, shown in zip(inputs, seen, strict=True):
+        assert captured.keys() <= shown.keys()
+        same = captured.keys() - {"timestamp", "llm_request", "llm_response"}
+        assert {key: shown[key] for key in same} == {key: captured[key] for key in same}
+
+
+@pytest.mark.parametrize(
+    ("event", "fields", "place"),
+    [
+        pytest.param("BeforeTool", {"tool_input": {}}, "tool_name", id="no tool"),
+        pytest.param("BeforeTool", {"session_id": ""}, "tool_name", id="nothing"),
+        pytest.param("SessionStart", {"session_id": "", "source": "startup"}, "session_id", id="no session"),
+        pytest.param("SessionStart", {"session_id": "../x", "source": "s"}, "session", id="bad session"),
+        pytest.param("SessionStart", {"cwd": 7, "source": "s"}, "cwd", id="bad folder"),
+        pytest.param("SessionStart", {"cwd": "x" * 5000, "source": "s"}, "cwd", id="long folder"),
+    ],
+)
+async def test_an_input_that_is_none_is_refused_by_name(
+    event: str, fields: dict[str, Any], place: str
+) -> None:
+    async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [says()]}) as url:
+        answer = await tell(url, event, **fields)
+    assert (answer.status, place in answer.error["message"]) == (400, True)
+
+
+async def test_an_event_that_there_is_not_is_no_route() -> None:
+    async with peer() as upstream, gateway_before(upstream.url) as url:
+        assert (await tell(url, "Never")).status == 403
+
+
+async def test_one_caller_has_so_many_events_a_second_and_another_has_its_own() -> None:
+    config = Config(limits=Limits(events=3))
+    async with peer() as upstream, gateway_before(upstream.url, {}, config) as url:
+        found = [(await tell(url, "SessionStart", source="startup")).status for _ in range(6)]
+        other = await tell(url, "SessionStart", {"x-goog-api-key": "other"}, source="startup")
+    assert (found[:3], 429 in found[3:], other.status) == ([200] * 3, True, 200)
+
+
+# ---- what it means for the session's calls
+
+
+def context(text: str) -> dict[str, Any]:
+    return says(additionalContext=text)
+
+
+async def sent(gateway: Any, headers: dict[str, str] = IN_SESSION) -> list[Any]:
+    """The parts of the last turn of one more call, as they reach the upstream."""
+    assert (await post(gateway.url, UNARY, HI, headers)).status == 200
+    parts: list[Any] = gateway.generated[-1].body["contents"][-1]["parts"]
+    return parts
+
+
+async def test_context_reaches_the_sessions_next_call_once_when_the_agent_wants_that() -> None:
+    async with running_gateway({"BeforeAgent": [context("on <main>")]}) as gateway:
+        await tell(gateway.url, "BeforeAgent", prompt="hi")
+        assert await sent(gateway) == [{"text": "hi"}]
+        await tell(gateway.url, "BeforeAgent", DELIVER, prompt="hi")
+        assert await sent(gateway, {**KEY, "x-hookgate-session": "s-2"}) == [{"text": "hi"}]
+        assert await sent(gateway, {"x-goog-api-key": "k", "x-hookgate-session": "s-1"}) == [{"text": "hi"}]
+        told = {"text": "<hook_context>on &lt;main&gt;</hook_context>"}
+        assert await sent(gateway) == [{"text": "hi"}, told]
+        assert await sent(gateway) == [{"text": "hi"}]
+
+
+async def test_a_stop_holds_for_the_session_until_a_new_turn() -> None:
+    stop = runs(lambda event: {"continue": False, "stopReason": "enough"})
+    hooks = {"AfterTool": [stop]}
+    async with running_gateway(hooks) as gateway:
+        fields = {"tool_name": "t", "tool_input": {}, "tool_response": {}}
+        await tell(gateway.url, "AfterTool", prefix="/s/s-1", **fields)
+        for _ in range(2):
+            answer = await post(gateway.url, f"/s/s-1{UNARY}", HI)
+            assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "enough"}]
+        assert (await post(gateway.url, f"/s/s-2{UNARY}", HI)).status == 200
+        assert len(gateway.generated) == 1
+        await tell(gateway.url, "BeforeAgent", prompt="go on")
+        assert await sent(gateway) == [{"text": "hi"}]
+
+
+async def test_a_hundred_sessions_keep_what_is_theirs() -> None:
+    hooks = {"SessionStart": [runs(lambda e: {"hookSpecificOutput": {"additionalContext": e["session_id"]}})]}
+    names = [f"s-{number}" for number in range(100)]
+    async with running_gateway(hooks) as gateway:
+        for name in names:
+            await tell(gateway.url, "SessionStart", DELIVER, session_id=name, source="startup")
+        for name in reversed(names):
+            parts = await sent(gateway, {**KEY, "x-hookgate-session": name})
+            assert parts[-1]["text"] == f"<hook_context>{name}</hook_context>"
