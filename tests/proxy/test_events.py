@@ -134,10 +134,6 @@ async def test_one_caller_has_so_many_events_a_second_and_another_has_its_own() 
 # ---- what it means for the session's calls
 
 
-def context(text: str) -> dict[str, Any]:
-    return says(additionalContext=text)
-
-
 async def sent(gateway: Any, headers: dict[str, str] = IN_SESSION) -> list[Any]:
     """The parts of the last turn of one more call, as they reach the upstream."""
     assert (await post(gateway.url, UNARY, HI, headers)).status == 200
@@ -146,10 +142,14 @@ async def sent(gateway: Any, headers: dict[str, str] = IN_SESSION) -> list[Any]:
 
 
 async def test_context_reaches_the_sessions_next_call_once_when_the_agent_wants_that() -> None:
-    async with running_gateway({"BeforeAgent": [context("on <main>")]}) as gateway:
-        await tell(gateway.url, "BeforeAgent", prompt="hi")
+    def note(event: dict[str, Any]) -> Any:
+        told = {"additionalContext": "on <main>"}
+        return {"hookSpecificOutput": told} if event["prompt"] == "from a shim" else None
+
+    async with running_gateway({"BeforeAgent": [runs(note)]}) as gateway:
+        await tell(gateway.url, "BeforeAgent", prompt="from a shim")
         assert await sent(gateway) == [{"text": "hi"}]
-        await tell(gateway.url, "BeforeAgent", DELIVER, prompt="hi")
+        await tell(gateway.url, "BeforeAgent", DELIVER, prompt="from a shim")
         assert await sent(gateway, {**KEY, "x-hookgate-session": "s-2"}) == [{"text": "hi"}]
         assert await sent(gateway, {"x-goog-api-key": "k", "x-hookgate-session": "s-1"}) == [{"text": "hi"}]
         told = {"text": "<hook_context>on &lt;main&gt;</hook_context>"}

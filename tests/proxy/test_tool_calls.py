@@ -78,7 +78,7 @@ async def test_a_model_that_is_told_may_answer_otherwise_and_the_agent_never_kno
     assert (model["role"], model["parts"][-2:]) == ("model", [call("write_file"), call("read_file")])
     responses = [part["functionResponse"] for part in told["parts"]]
     assert [response["name"] for response in responses] == ["write_file", "read_file"]
-    assert all("not allowed" in response["response"]["error"] for response in responses)
+    assert all("Tool execution blocked: " in response["response"]["error"] for response in responses)
 
 
 async def test_a_model_that_insists_is_asked_so_often_and_then_told_of() -> None:

@@ -9,6 +9,8 @@ from support.inspect import all_parts
 
 from hookgate.translator import CallGate, callable_names
 
+NO = "not this one"
+
 
 def calling(*names: str | None, **more: Any) -> dict[str, Any]:
     parts = [{"functionCall": {**({"name": name} if name else {}), **more}} for name in names]
@@ -19,40 +21,52 @@ def parts(body: dict[str, Any]) -> Any:
     return body["candidates"][0]["content"]["parts"]
 
 
-def test_a_call_that_was_not_allowed_becomes_a_text_and_the_others_stay() -> None:
-    gate = CallGate(frozenset({"read"}))
+def decided(gate: CallGate, body: dict[str, Any], *allowed: str) -> dict[str, Any]:
+    """The body after a gate that lets calls of some names pass."""
+    return gate.decided(body, [None if call.get("name") in allowed else NO for call in gate.begun(body)])
+
+
+def test_a_refused_call_becomes_a_text_and_the_others_stay() -> None:
+    gate = CallGate()
     body = calling("read", "write")
-    said = "The tool 'write' was not allowed here, so it was not called."
-    assert parts(gate.judged(body)) == [*parts(body)[:2], {"text": said}]
+    assert parts(decided(gate, body, "read")) == [*parts(body)[:2], {"text": NO}]
     assert gate.passed
 
 
-def test_an_answer_whose_calls_are_allowed_is_the_very_object() -> None:
+def test_an_answer_whose_calls_pass_is_the_very_object() -> None:
     body = calling("read")
-    assert CallGate(frozenset({"read"})).judged(body) is body
+    assert decided(CallGate(), body, "read") is body
+
+
+def test_other_arguments_take_the_place_of_the_models() -> None:
+    gate, body = CallGate(), calling("read", id="c-1")
+    assert parts(gate.decided(body, [{"a": 1}]))[1] == {
+        "functionCall": {"name": "read", "id": "c-1", "args": {"a": 1}}
+    }
 
 
 def test_the_arguments_of_a_refused_call_that_go_on_in_later_events_are_left_out() -> None:
-    gate = CallGate(frozenset({"read"}))
-    begun = gate.judged(calling("write", willContinue=True))
-    on = gate.judged(calling(None, partialArgs=[{"jsonPath": "$.a"}]))
-    assert "not allowed" in parts(begun)[1]["text"]
+    gate = CallGate()
+    begun = decided(gate, calling("write", willContinue=True), "read")
+    on = decided(gate, calling(None, partialArgs=[{"jsonPath": "$.a"}]), "read")
+    assert parts(begun)[1] == {"text": NO}
     assert parts(on) == [{"text": "so:"}]
     assert not gate.passed
-    gate.judged(calling("read", willContinue=True))
+    decided(gate, calling("read", willContinue=True), "read")
     more = calling(None, partialArgs=[])
-    assert gate.judged(more) is more
+    assert gate.begun(more) == []
+    assert decided(gate, more) is more
 
 
-def test_a_call_without_a_name_is_refused() -> None:
-    assert "not allowed" in parts(CallGate(frozenset({"read"})).judged(calling(None)))[1]["text"]
+def test_a_call_without_a_name_that_goes_on_with_none_is_to_be_decided() -> None:
+    assert parts(decided(CallGate(), calling(None), "read"))[1] == {"text": NO}
 
 
 @given(st.lists(responses(), max_size=4), st.frozensets(st.sampled_from(["f", "g", "h"])))
-def test_no_call_passes_that_is_not_allowed(events: list[dict[str, Any]], allowed: frozenset[str]) -> None:
-    gate = CallGate(allowed)
+def test_no_refused_call_is_left(events: list[dict[str, Any]], allowed: frozenset[str]) -> None:
+    gate = CallGate()
     for event in events:
-        for part in all_parts(gate.judged(event)):
+        for part in all_parts(decided(gate, event, *allowed)):
             call = part.get("functionCall", part.get("function_call"))
             assert call is None or call["name"] in allowed
 

@@ -3,10 +3,15 @@
 from hookgate.translator.fields import JsonObject, read_list, write
 
 
+def marked(context: str) -> str:
+    """The context as Gemini CLI marks it for its models; it holds no markup of its own."""
+    return f"<hook_context>{context}</hook_context>"
+
+
 def with_context(body: JsonObject, context: str) -> JsonObject:
-    """The request with a text behind its last turn, marked as Gemini CLI marks it."""
+    """The request with a text behind its last turn."""
     contents = read_list(body, "contents")
-    part = {"text": f"<hook_context>{context}</hook_context>"}
+    part = {"text": marked(context)}
     if contents and contents[-1].get("role", "user") == "user":
         last = contents[-1]
         contents = [*contents[:-1], write(last, "parts", [*read_list(last, "parts"), part])]

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from aiohttp import web
 
-from hookgate.hooks import Engine, Event, Outcome, Session
+from hookgate.hooks import BeforeTool, Engine, Event, Outcome, Session
 from hookgate.hooks.answering import output_of
 from hookgate.hooks.events.reading import event_of
 from hookgate.hooks.running import ADVISORY
@@ -63,7 +63,9 @@ class EventService:
         if event == "SessionEnd":
             return self._sessions.end(session)
         state = self._sessions.of(session)
-        state.shim = True
+        state.hear(event)
+        if isinstance(outcome.event, BeforeTool) and not (verdict.denied or verdict.stop):
+            state.announced[outcome.event.tool_name] += 1
         if event in ("SessionStart", "BeforeAgent"):
             state.begin_turn()
         if verdict.stop and event not in ADVISORY:

@@ -1,27 +1,28 @@
 """One judged call, from the client's request to the end of its answer, in the order its bytes travel."""
 
-from dataclasses import dataclass, replace
-
 import aiohttp
 from aiohttp import hdrs, web
 
-from hookgate.hooks import AfterModel, BeforeModel, Engine, Verdict
+from hookgate.hooks import AfterAgent, AfterModel, BeforeModel, BeforeTool, Engine, Verdict
 from hookgate.hooks.document import Encoded
 from hookgate.proxy.bodies import check_cache, read_frames, read_request, read_whole
+from hookgate.proxy.bypass import denial_of, unannounced
 from hookgate.proxy.call import Answered, Call, call_of, end_with, told
-from hookgate.proxy.config import Config
 from hookgate.proxy.context import with_context
 from hookgate.proxy.envelopes import envelope_of, opened
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import to_client, to_upstream
+from hookgate.proxy.house import House
 from hookgate.proxy.judging import Judge
 from hookgate.proxy.logs import note_session
+from hookgate.proxy.outgoing import Outgoing
 from hookgate.proxy.reply import Reply
 from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
-from hookgate.proxy.sessions import Sessions
-from hookgate.proxy.toolgate import AskAgain, Asking, Telling, with_turns
-from hookgate.proxy.upstream import UpstreamError, Upstreams
+from hookgate.proxy.sessions import SessionState
+from hookgate.proxy.toolgate import Allowed, AskAgain, CallJudge, ToolGate
+from hookgate.proxy.upstream import UpstreamError
+from hookgate.proxy.wire import WireAnswers, WireCalls, WireRequests
 from hookgate.translator import (
     Framing,
     JsonArray,
@@ -29,31 +30,18 @@ from hookgate.translator import (
     show_request,
 )
 from hookgate.translator.fields import JsonObject
-from hookgate.translator.strictjson import dumps, loads
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A call as it goes upstream. The parsed body is gone: what waits for the upstream is small."""
-
-    call: Call
-    route: Route
-    model: str
-    payload: bytes
-    llm_request: Encoded | None
-    """What AfterModel hooks are shown of the request; None when there are no such hooks."""
-    allowed: frozenset[str] | None
-    """The tools that the answer may call; None when no hook has selected any."""
+from hookgate.translator.strictjson import dumps
 
 
 class Exchange:
     """Carries one judged call: hooks before, the upstream, hooks after, all under one engine."""
 
-    def __init__(self, engine: Engine, upstream: Upstreams, sessions: Sessions, config: Config) -> None:
+    def __init__(self, engine: Engine, house: House) -> None:
         self._engine = engine
-        self._upstream = upstream
-        self._sessions = sessions
-        self._config = config
+        self._upstream = house.upstreams
+        self._sessions = house.sessions
+        self._bypasses = house.bypasses
+        self._config = house.config
 
     async def run(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
         """Answer the request, whatever happens on the way."""
@@ -77,49 +65,70 @@ class Exchange:
         check_cache(body, self._config.routes.unhooked)
         call = call_of(route, request.headers, body, envelope, envelope.session(outer))
         note_session(call.session.session_id)
-        body = self._as_told(call, body)
+        state = self._sessions.of(call.session)
+        body = await self._as_told(call, body, state)
         model, body = await before_model(self._engine, call, model, body)
         body, allowed = await before_tool_selection(self._engine, call, model, body)
         inspected = self._engine.listens_to(AfterModel.name)
         shown = Encoded(show_request(model, body)) if inspected else None
         payload = dumps(envelope.close_request(outer, model, body))
-        return Outgoing(call, route.for_model(model), model, payload, shown, allowed)
+        return Outgoing(call, route.for_model(model), model, payload, shown, allowed, state)
 
-    def _as_told(self, call: Call, body: JsonObject) -> JsonObject:
-        """The request with what a shim told of its session. Raises Answered or ApiError for a stopped one."""
-        state = self._sessions.of(call.session)
+    async def _as_told(self, call: Call, body: JsonObject, state: SessionState) -> JsonObject:
+        """The request as the hooks of its session's events have it. Raises Answered and ApiError."""
         if state.stopped is not None:
             end_with(told(Verdict(stop=True, reason=state.stopped), BeforeModel.name, call))
         context = state.take_context()
-        return with_context(body, context) if context else body
+        body = with_context(body, context) if context else body
+        self._check_bypass(call, body, state)
+        if not any(map(self._engine.listens_to, WireRequests.EVENTS)):
+            return body
+        return await WireRequests(self._engine, call, state.memory, state.told).judged(body)
+
+    def _check_bypass(self, call: Call, body: JsonObject, state: SessionState) -> None:
+        """Notice tools that ran past the shim. Raises Answered or ApiError where that is denied."""
+        if call.tool_turn and "tools" in state.told:
+            passed_by = unannounced(body, state)
+            self._bypasses.note(passed_by, call.session)
+            if passed_by and self._config.tools.bypass == "deny":
+                end_with(told(denial_of(passed_by), BeforeModel.name, call))
 
     # ---- forward
 
     async def _ask(self, request: web.BaseRequest, outgoing: Outgoing, reply: Reply) -> None:
         """Ask the model, and again where it called a tool that it must not, as often as that is wanted."""
-        for gate in self._gates(outgoing.allowed):
+        times = self._config.tools.ask_again_at_most
+        for time in range(times + 1):
+            judge = self._judge(outgoing, again=time > 0, asks=time < times)
             try:
-                await self._forward(request, outgoing, reply, gate)
+                await self._forward(request, outgoing, reply, judge)
                 break
             except AskAgain as again:
-                outgoing = _with_turns(outgoing, again)
+                outgoing = outgoing.with_turns(again.turns)
+                if reply.framing is not None:
+                    reply.framing.begin_anew()
 
-    def _gates(self, allowed: frozenset[str] | None) -> list[Asking | Telling | None]:
-        """One for each time that the model may be asked; the last never asks again."""
-        if allowed is None:
-            return [None]
-        tools = self._config.tools
-        times = tools.ask_again_at_most if tools.refused == "ask_again" else 0
-        return [*(Asking(allowed) for _ in range(times)), Telling(allowed)]
+    def _judge(self, outgoing: Outgoing, *, again: bool, asks: bool) -> Judge:
+        """Who judges the answer, which is one that was asked for `again`, and may be asked for once more."""
+        call, state, engine = outgoing.call, outgoing.state, self._engine
+        judges: list[CallJudge] = []
+        if outgoing.allowed is not None:
+            judges.append(Allowed(outgoing.allowed, asks=self._config.tools.refused == "ask_again"))
+        if "tools" not in state.told and engine.listens_to(BeforeTool.name):
+            judges.append(WireCalls(engine, call))
+        end = None
+        if "turns" not in state.told and engine.listens_to(AfterAgent.name) and not call.wants_json:
+            end = WireAnswers(engine, call, state.memory, again, asks)
+        gate = ToolGate(judges, asks=asks) if judges or end else None
+        return Judge(engine, outgoing, gate, end)
 
     async def _forward(
-        self, request: web.BaseRequest, outgoing: Outgoing, reply: Reply, gate: Asking | Telling | None
+        self, request: web.BaseRequest, outgoing: Outgoing, reply: Reply, judge: Judge
     ) -> None:
         headers = {**to_upstream(request.headers, "identity"), hdrs.CONTENT_TYPE: "application/json"}
         sending = self._upstream.open(
             hdrs.METH_POST, outgoing.route, headers, outgoing.payload, decompress=True
         )
-        judge = Judge(self._engine, outgoing.call, outgoing.model, outgoing.llm_request, gate)
         try:
             async with sending as answer:
                 await self._after(answer, judge, reply)
@@ -165,15 +174,6 @@ class Exchange:
                 502, f"The upstream answered {answer.status}: {body.decode(errors='replace')[:500]}"
             )
         await reply.send(answer.status, to_client(answer.headers), body)
-
-
-def _with_turns(outgoing: Outgoing, again: AskAgain) -> Outgoing:
-    envelope = outgoing.call.envelope
-    outer = loads(outgoing.payload)
-    model, body = envelope.open_request(outgoing.route, outer)
-    return replace(
-        outgoing, payload=dumps(envelope.close_request(outer, model, with_turns(body, again.turns)))
-    )
 
 
 def _framing(route: Route) -> Framing | None:

@@ -10,25 +10,26 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hookgate.hooks import AfterModel, Engine
-from hookgate.hooks.document import Encoded
 from hookgate.hooks.settings import StreamMode
 from hookgate.proxy.bodies import MAX_ANSWER, checked_answer, read_answer, too_large
-from hookgate.proxy.call import Call, end_with, told
+from hookgate.proxy.call import end_with, told
 from hookgate.proxy.envelopes import Envelope
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.outgoing import Outgoing
+from hookgate.proxy.toolgate import AskAgain, ToolGate
 from hookgate.translator import Frame, cut_events, join_events
-from hookgate.translator.fields import JsonObject, read
+from hookgate.translator.fields import JsonObject, read, read_list, without, write
 from hookgate.translator.joining import Strand, join_texts
 from hookgate.translator.strictjson import dumps
 
 Batches = AsyncIterator[list["Piece"]]
 
 
-class Gate(Protocol):
-    """The tools that the answer may call."""
+class TurnEnd(Protocol):
+    """Who wants to hear how a turn ended."""
 
-    def judged(self, body: JsonObject) -> JsonObject:
-        """The response, or event of one, with what may pass of it."""
+    async def ended(self, text: str) -> None:
+        """The whole text of an answer without calls. Raises AskAgain to have another one."""
 
 
 @dataclass(slots=True)
@@ -53,20 +54,23 @@ class Judge:
     """Judges one answer under one engine."""
 
     def __init__(
-        self, engine: Engine, call: Call, model: str, llm_request: Encoded | None, gate: Gate | None
+        self, engine: Engine, outgoing: Outgoing, gate: ToolGate | None, end: TurnEnd | None
     ) -> None:
-        self._engine, self._call, self._model = engine, call, model
-        self._llm_request, self._gate = llm_request, gate
+        """`gate` judges the answer's calls, `end` hears of its text when it ends a turn."""
+        self._engine, self._call, self._model = engine, outgoing.call, outgoing.model
+        self._llm_request, self._gate, self._end = outgoing.llm_request, gate, end
 
     @property
     def has_work(self) -> bool:
         """Whether anybody looks at the answer."""
-        return self._llm_request is not None or self._gate is not None
+        return not (self._llm_request is None and self._gate is None and self._end is None)
 
     async def whole(self, data: bytes) -> bytes:
         """An answer that is no stream."""
-        [piece] = await self._fire(self._gated([self._piece(Frame(data, data))]), None)
-        return piece.data()
+        pieces = await self._fire(await self._gated([self._piece(Frame(data, data))]), None)
+        if self._end is not None and not self._calls:
+            await self._end.ended(spoken(pieces))
+        return pieces[0].data()
 
     def stream(self, frames: AsyncIterator[list[Frame]]) -> Batches:
         """The pieces of a stream, as far as they may go on."""
@@ -80,7 +84,7 @@ class Judge:
                 batches = self._by_window(batches, only, window)
             else:
                 batches = self._complete(batches, only)
-        return batches
+        return batches if self._end is None else self._to_the_end(batches, self._end)
 
     def _modes(self) -> dict[StreamMode, int]:
         if self._llm_request is None:
@@ -97,9 +101,9 @@ class Judge:
                 for frame in batch:
                     pieces.append(self._piece(frame))  # noqa: PERF401  # those before an error count
             except ApiError:
-                yield self._gated(pieces)  # what came before it can be judged
+                yield await self._gated(pieces)  # what came before it can be judged
                 raise
-            yield self._gated(pieces)
+            yield await self._gated(pieces)
 
     async def _by_event(self, batches: Batches, mode: StreamMode | None) -> Batches:
         async for batch in batches:
@@ -124,6 +128,28 @@ class Judge:
                 raise too_large()
         yield await self._fire(held, mode)
 
+    async def _to_the_end(self, batches: Batches, end: TurnEnd) -> Batches:
+        """Hold the piece that ends the answer until hooks have heard all of it."""
+        said = ""
+        held: list[Piece] = []
+        async for batch in batches:
+            said += spoken(batch)
+            held += batch
+            if not any(map(_finishes, held)):
+                yield held
+                held = []
+        if not self._calls:
+            try:
+                await end.ended(said)
+            except AskAgain:
+                yield [_unfinished(piece) for piece in held if piece.body is not None]
+                raise
+        yield held
+
+    @property
+    def _calls(self) -> bool:
+        return self._gate is not None and self._gate.passed
+
     # ---- one look
 
     def _piece(self, frame: Frame) -> Piece:
@@ -133,10 +159,10 @@ class Judge:
             return Piece(frame, None, {}, envelope)
         return Piece(frame, body, checked_answer(envelope.open_answer(body)), envelope)
 
-    def _gated(self, pieces: list[Piece]) -> list[Piece]:
+    async def _gated(self, pieces: list[Piece]) -> list[Piece]:
         if self._gate is not None:
             for piece in pieces:
-                piece.response = self._gate.judged(piece.response)
+                piece.response = await self._gate.judged(piece.response)
         return pieces
 
     async def _fire(self, pieces: list[Piece], mode: StreamMode | None) -> list[Piece]:
@@ -152,6 +178,24 @@ class Judge:
         for piece, response in zip(answers, cut_events(responses, joined, outcome.event.body), strict=True):
             piece.response = response
         return pieces
+
+
+def spoken(pieces: Sequence[Piece]) -> str:
+    """What the first candidate says in these pieces, without its thoughts."""
+    joined = join_texts([piece.response for piece in pieces if piece.body is not None])
+    return joined.get(Strand(0, thought=False), "")
+
+
+def _finishes(piece: Piece) -> bool:
+    return any(read(each, "finishReason") is not None for each in read_list(piece.response, "candidates"))
+
+
+def _unfinished(piece: Piece) -> Piece:
+    """The piece without the end of its answer, since another one follows."""
+    candidates = [without(each, "finishReason") for each in read_list(piece.response, "candidates")]
+    if candidates:
+        piece.response = write(piece.response, "candidates", candidates)
+    return piece
 
 
 def _beyond(held: Sequence[Piece], window: int) -> int:

@@ -51,6 +51,12 @@ class Metrics:
             _Counts("hookgate_unhooked_calls", "Generative calls that no hook judged.", "group", groups)
         )
 
+    def watch_bypasses(self, runs: Mapping[str, int]) -> None:
+        """Tell of tools that ran past a shim."""
+        self._registry.register(
+            _Counts("hookgate_bypasses", "Tools that ran without the shim having told of it.", "kind", runs)
+        )
+
     def page(self) -> bytes:
         """All of it, in Prometheus' text format."""
         return generate_latest(self._registry)

@@ -20,11 +20,11 @@ from hookgate.proxy.events import EventService
 from hookgate.proxy.exchange import Exchange
 from hookgate.proxy.headers import check_key
 from hookgate.proxy.heads import check_head
+from hookgate.proxy.house import House
 from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.passthrough import copy_through
 from hookgate.proxy.protocol import Request, error_response
 from hookgate.proxy.routes import match
-from hookgate.proxy.sessions import Sessions
 from hookgate.proxy.tls import Certificate
 from hookgate.proxy.tunnel import tunnel
 from hookgate.proxy.unhooked import Unhooked
@@ -49,10 +49,11 @@ class Gateway:
         self._engines, self._upstream = engines, upstream
         self._config = config or Config()
         self._unhooked = Unhooked(self._config.routes.unhooked)
-        self._sessions = Sessions()
-        self._events = EventService(self._sessions, self._config.limits.events)
+        self._house = House(upstream, self._config)
+        self._events = EventService(self._house.sessions, self._config.limits.events)
         self._metrics = metrics or Metrics()
         self._metrics.watch_unhooked(self._unhooked.counts)
+        self._metrics.watch_bypasses(self._house.bypasses.counts)
 
     async def handle(self, request: Request) -> web.StreamResponse:
         """Answer one request, count it, and tell of it in one line."""
@@ -100,12 +101,11 @@ class Gateway:
         with self._engines.lease() as engine:
             if route.kind == "event":
                 return await self._events.run(request, route, engine)
-            if not (engine.configuration.groups or self._sessions):
+            if not (engine.configuration.groups or self._house.sessions):
                 return await copy_through(request, route, self._upstream)
             if route.verb in BATCHED:
                 return await Batches(engine, self._upstream, self._config).run(request, route)
-            exchange = Exchange(engine, self._upstream, self._sessions, self._config)
-            return await exchange.run(request, route)
+            return await Exchange(engine, self._house).run(request, route)
 
 
 async def _say_continue(request: web.BaseRequest) -> None:

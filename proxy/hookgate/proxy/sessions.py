@@ -1,10 +1,25 @@
 """What the gateway remembers of the sessions that agents work in: little, for a while, each key's apart."""
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from hookgate.hooks import Session
+from hookgate.proxy.wire.memory import Memory
+
+Telling = Literal["session", "turns", "tools"]
+
+_INSIDE: frozenset[Telling] = frozenset({"session", "turns", "tools"})
+_TELLS: Mapping[str, frozenset[Telling]] = {
+    "SessionStart": frozenset({"session"}),  # a launcher tells of it, and sees nothing of the rest
+    "BeforeAgent": _INSIDE,
+    "AfterAgent": _INSIDE,
+    "BeforeTool": frozenset({"tools"}),
+    "AfterTool": frozenset({"tools"}),
+}
+"""What else a shim tells of that has told of an event: who knows of turns knows of tools."""
 
 KEPT = 10_000
 """Sessions that are remembered; the one that was quiet longest is forgotten for a new one."""
@@ -17,12 +32,20 @@ MAX_CONTEXT = 64 * 1024
 class SessionState:
     """One session. What an agent's shim tells of it goes for its model calls."""
 
-    shim: bool = False
-    """Whether a shim tells of the session's events: then none is derived from its calls."""
+    told: set[Telling] = field(default_factory=set)
+    """What a shim tells of: that is not derived from the session's calls as well."""
     stopped: str | None = None
     """Why the session makes no further call, until a new turn or a new session."""
     context: str = ""
     """What hooks want the model to know, for an agent that cannot tell it."""
+    memory: Memory = field(default_factory=Memory)
+    """The session as its calls show it."""
+    announced: Counter[str] = field(default_factory=Counter)
+    """Runs of tools that the shim has told of and whose results the calls have not shown yet, by name."""
+
+    def hear(self, event: str) -> None:
+        """Note that a shim has told of an event, and so will of all of its sort."""
+        self.told |= _TELLS.get(event, frozenset())
 
     def begin_turn(self) -> None:
         """A turn or a session begins: what stopped the last one is over."""

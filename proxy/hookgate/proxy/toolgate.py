@@ -1,65 +1,112 @@
-"""The tools that hooks allowed, enforced on what the model answers. Pure."""
+"""The model's calls before they reach the agent: each passes, is rewritten, or is refused.
 
-from typing import Any
+A refused call is told to the model, which answers anew, or to the person, in the call's place.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from hookgate.translator import CallGate
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
+from hookgate.translator.fields import JsonObject, read, read_list, read_object
 
-NOT_ALLOWED = "Tool execution blocked: this tool is not allowed here."
-NOT_RUN = "Tool execution blocked: another tool of this turn is not allowed here."
+BLOCKED = "Tool execution blocked: {}"
+"""What a model is told of a call that was refused: Gemini CLI's own words."""
+
+_NOT_RUN = "another tool of this turn was blocked; call this one again without it"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a call is refused: in a sentence for the person, and as a reason for the model."""
+
+    shown: str
+    reason: str
+    asks: bool
+    """Whether the model shall be told and asked again, where that is possible."""
+
+
+class CallJudge(Protocol):
+    """Decides on single calls."""
+
+    async def judge(self, call: JsonObject) -> Refusal | JsonObject:
+        """The call's arguments as they may go on, or why the call must not. May end the whole answer."""
+
+
+class Allowed:
+    """Refuses tools that no BeforeToolSelection hook allowed."""
+
+    def __init__(self, names: frozenset[str], *, asks: bool) -> None:
+        self._names, self._asks = names, asks
+
+    async def judge(self, call: JsonObject) -> Refusal | JsonObject:
+        name = call.get("name")
+        if name in self._names:
+            return read_object(call, "args")
+        shown = f"The tool {name!r} was not allowed here, so it was not called."
+        return Refusal(shown, "this tool is not allowed here", self._asks)
 
 
 class AskAgain(Exception):  # noqa: N818  # a turn of the conversation, not an error
-    """The model called a tool that was not allowed, and shall be told before the agent learns of it."""
+    """The model shall hear of something before it goes on, and the agent shall not."""
 
     def __init__(self, turns: list[JsonObject]) -> None:
         self.turns = turns
         """What the model said and what it is told, to be added to the contents."""
 
 
-class Telling:
-    """Puts a text in the place of each call that was not allowed."""
+class ToolGate:
+    """The calls of one answer before all judges."""
 
-    def __init__(self, allowed: frozenset[str]) -> None:
-        self._gate = CallGate(allowed)
-
-    def judged(self, body: JsonObject) -> JsonObject:
-        """The response, or event of one; the same object when all its calls may pass."""
-        return self._gate.judged(body)
-
-
-class Asking:
-    """Asks the model again, as long as nothing that the agent has seen stands against it."""
-
-    def __init__(self, allowed: frozenset[str]) -> None:
-        self._allowed = allowed
-        self._gate = CallGate(allowed)
+    def __init__(self, judges: Sequence[CallJudge], *, asks: bool) -> None:
+        """`asks`: the model may be asked again, as long as the agent knows of no call of the answer."""
+        self._judges = judges
+        self._asks = asks
+        self._gate = CallGate()
         self._said: list[JsonObject] = []
 
-    def judged(self, body: JsonObject) -> JsonObject:
-        """The response, or event of one. Raises AskAgain."""
+    @property
+    def passed(self) -> bool:
+        """Whether the agent has been given a call."""
+        return self._gate.passed
+
+    async def judged(self, body: JsonObject) -> JsonObject:
+        """The response, or event of one; the same object when all its calls pass. Raises AskAgain."""
         seen = self._gate.passed
-        judged = self._gate.judged(body)
+        found = [(call, await self._decide(call)) for call in self._gate.begun(body)]
+        decisions = [_decision(call, decided) for call, decided in found]
+        judged = self._gate.decided(body, decisions)
         candidates = read_list(body, "candidates")
-        if len(candidates) == 1:
+        if self._asks and len(candidates) == 1:
             self._said += read_list(read_object(candidates[0], "content"), "parts")
-            if judged is not body and not seen:
-                raise AskAgain(_turns(self._said, self._allowed))
+            if any(isinstance(decided, Refusal) and decided.asks for _, decided in found) and not seen:
+                raise AskAgain(_told(self._said, found))
         return judged
 
-
-def with_turns(body: JsonObject, turns: list[JsonObject]) -> JsonObject:
-    """The request with further turns at its end."""
-    return write(body, "contents", [*read_list(body, "contents"), *turns])
-
-
-def _turns(said: list[JsonObject], allowed: frozenset[str]) -> list[JsonObject]:
-    calls = [call for part in said if isinstance(call := read(part, "functionCall"), dict)]
-    answers = [{"functionResponse": _refusal(call, allowed)} for call in calls]
-    return [{"role": "model", "parts": said}, {"role": "user", "parts": answers}]
+    async def _decide(self, call: JsonObject) -> Refusal | JsonObject:
+        arguments = read_object(call, "args")
+        for judge in self._judges:
+            decided = await judge.judge({**call, "args": arguments})
+            if isinstance(decided, Refusal):
+                return decided
+            arguments = decided
+        return arguments
 
 
-def _refusal(call: JsonObject, allowed: frozenset[str]) -> dict[str, Any]:
-    name = call.get("name")
-    error = NOT_RUN if name in allowed else NOT_ALLOWED
-    return {**({"id": call["id"]} if "id" in call else {}), "name": name, "response": {"error": error}}
+def _decision(call: JsonObject, decided: Refusal | JsonObject) -> str | JsonObject | None:
+    if isinstance(decided, Refusal):
+        return decided.shown
+    return None if decided == read_object(call, "args") else decided
+
+
+def _told(
+    said: list[JsonObject], found: Sequence[tuple[JsonObject, Refusal | JsonObject]]
+) -> list[JsonObject]:
+    """The model's turn, and an answer to each of its calls."""
+    answers = []
+    for call, decided in found:
+        error = BLOCKED.format(decided.reason if isinstance(decided, Refusal) else _NOT_RUN)
+        identified = {"id": call["id"]} if read(call, "id") is not None else {}
+        answers.append({**identified, "name": call.get("name"), "response": {"error": error}})
+    parts = [{"functionResponse": answer} for answer in answers]
+    return [{"role": "model", "parts": said}, {"role": "user", "parts": parts}]

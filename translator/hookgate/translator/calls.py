@@ -1,57 +1,75 @@
-"""The calls in an answer, held against the tools that were allowed for it.
+"""The calls in an answer: which begin in an event of it, and what becomes of each once it is decided."""
 
-A model may name a tool that it was not offered; declarations bind what is asked for, not what comes back.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
 
-REFUSED = "The tool {name!r} was not allowed here, so it was not called."
-"""What stands in the place of a call that was refused."""
+Decision = str | JsonObject | None
+"""A text to stand in a call's place, other arguments for it, or None when it passes as it is."""
 
 
 @dataclass(slots=True)
 class CallGate:
-    """Lets an answer's calls pass that name an allowed tool; for the events of one answer, in order."""
+    """The calls of one answer, over its events in order: `begun`, then `decided`, for each."""
 
-    allowed: frozenset[str]
     passed: bool = False
     """Whether a call has passed."""
-    _refusing: dict[int, bool] = field(default_factory=dict)
-    """By candidate, whether the call that goes on in the next event was refused."""
+    _refused: dict[int, bool] = field(default_factory=dict)
+    """By candidate, whether the call was refused whose arguments may go on in the next event."""
 
-    def judged(self, body: JsonObject) -> JsonObject:
-        """The response with a text for each refused call; `body` itself when there is none."""
+    def begun(self, body: JsonObject) -> list[JsonObject]:
+        """The calls that begin in the event, in order: what goes on with an earlier one is none."""
+        known = set(self._refused)
+        found = []
+        for index, call in _calls(body):
+            if call.get("name") is not None or index not in known:
+                found.append(call)
+            known.add(index)
+        return found
+
+    def decided(self, body: JsonObject, decisions: Sequence[Decision]) -> JsonObject:
+        """The event with each decision in force, one for each call begun; `body` itself when all pass."""
+        rest = iter(decisions)
         candidates = read_list(body, "candidates")
-        new = [self._candidate(at, candidate) for at, candidate in enumerate(candidates)]
+        new = [self._candidate(at, candidate, rest) for at, candidate in enumerate(candidates)]
         unchanged = all(a is b for a, b in zip(new, candidates, strict=True))
         return body if unchanged else write(body, "candidates", new)
 
-    def _candidate(self, position: int, candidate: JsonObject) -> JsonObject:
+    def _candidate(self, position: int, candidate: JsonObject, rest: Iterator[Decision]) -> JsonObject:
         content = read_object(candidate, "content")
         parts = read_list(content, "parts")
-        if not any(_call(part) is not None for part in parts):
-            return candidate
-        index = read(candidate, "index")
-        kept = list(self._parts(position if index is None else index, parts))
+        index = _index(position, candidate)
+        kept = [new for part in parts if (new := self._part(index, part, rest)) is not None]
         if len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True)):
             return candidate
         return write(candidate, "content", write(content, "parts", kept or [{"text": ""}]))
 
-    def _parts(self, index: int, parts: list[JsonObject]) -> Iterator[JsonObject]:
-        for part in parts:
-            call = _call(part)
-            if call is None:
-                yield part
-            elif (name := call.get("name")) is None and index in self._refusing:
-                if not self._refusing[index]:  # the arguments of a call go on
-                    yield part
-            else:
-                refused = self._refusing[index] = name not in self.allowed
-                self.passed |= not refused
-                yield {"text": REFUSED.format(name=name)} if refused else part
+    def _part(self, index: int, part: JsonObject, rest: Iterator[Decision]) -> JsonObject | None:
+        call = _call(part)
+        if call is None:
+            return part
+        if call.get("name") is None and index in self._refused:  # the arguments of a call go on
+            return None if self._refused[index] else part
+        decision = next(rest)
+        self._refused[index] = isinstance(decision, str)
+        if isinstance(decision, str):
+            return {"text": decision}
+        self.passed = True
+        return part if decision is None else write(part, "functionCall", write(call, "args", decision))
+
+
+def _calls(body: JsonObject) -> Iterator[tuple[int, JsonObject]]:
+    """Each call with its candidate's index."""
+    for position, candidate in enumerate(read_list(body, "candidates")):
+        for part in read_list(read_object(candidate, "content"), "parts"):
+            if (call := _call(part)) is not None:
+                yield _index(position, candidate), call
+
+
+def _index(position: int, candidate: JsonObject) -> int:
+    index = read(candidate, "index")
+    return position if index is None else int(index)
 
 
 def _call(part: JsonObject) -> JsonObject | None:

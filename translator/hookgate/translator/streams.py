@@ -33,6 +33,10 @@ class Framing(ABC):
         """The frames that `chunk` completes."""
 
     @abstractmethod
+    def begin_anew(self) -> None:
+        """Make ready for another answer from upstream, which goes on with what the client has got so far."""
+
+    @abstractmethod
     def finish(self) -> list[Frame]:
         """What is left when the upstream has ended: a last frame whose end never came, or nothing."""
 
@@ -77,6 +81,10 @@ class ServerSentEvents(Framing):
         self._searched = max(len(self._buffer) - 3, 0)
         return frames
 
+    def begin_anew(self) -> None:
+        self._buffer.clear()
+        self._searched = 0
+
     def finish(self) -> list[Frame]:
         rest, self._buffer = bytes(self._buffer), bytearray()
         return [self._frame(rest)] if rest else []
@@ -112,14 +120,17 @@ class JsonArray(Framing):
     _STRING_END = re.compile(rb'\\.|"', re.DOTALL)
 
     def __init__(self) -> None:
+        self._sent = False
+        self._closed = False  # the closing bracket was passed on
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
         self._buffer = bytearray()
         self._at = 0  # how far the buffer was scanned
         self._depth = 0
         self._in_string = False
         self._element: int | None = None  # where the current element begins in the buffer
         self._ended = False  # the closing bracket came
-        self._sent = False
-        self._closed = False  # the closing bracket was passed on
 
     def feed(self, chunk: bytes) -> list[Frame]:
         self._buffer += chunk

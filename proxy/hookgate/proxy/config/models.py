@@ -134,6 +134,9 @@ class ToolCalls(Section):
     refused: Literal["tell", "ask_again"] = "tell"
     """`tell`: a text takes its place. `ask_again`: the model is told, and answers anew unseen."""
 
+    bypass: Literal["flag", "deny"] = "flag"
+    """A tool that ran although the agent's shim never told of it: counted and logged, or denied as well."""
+
     ask_again_at_most: Annotated[int, Field(ge=1, le=10)] = 2
     """How often a call is asked again; then the text takes the place."""
 

@@ -1,0 +1,56 @@
+"""What an answer gives away: tools that are about to run, and the end of a turn."""
+
+from dataclasses import dataclass
+
+from hookgate.hooks import AfterAgent, BeforeTool, Engine
+from hookgate.proxy.call import Call, end_with, told
+from hookgate.proxy.toolgate import AskAgain, Refusal
+from hookgate.proxy.wire.memory import Memory
+from hookgate.translator.fields import JsonObject, read_object
+
+_SHOWN = "The tool {name!r} was not called: {reason}"
+_NO_REASON = "a hook denied it"
+_IN_PIECES = "its arguments come in pieces, which no hook can judge"
+
+
+@dataclass(frozen=True, slots=True)
+class WireCalls:
+    """Fires BeforeTool for each call in an answer."""
+
+    engine: Engine
+    call: Call
+
+    async def judge(self, call: JsonObject) -> Refusal | JsonObject:
+        """The arguments as hooks leave them, or why they refuse. Raises Answered and ApiError for a stop."""
+        name, arguments = str(call.get("name", "")), read_object(call, "args")
+        if call.get("willContinue") is True:
+            return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks=True)
+        outcome = await self.engine.fire(BeforeTool(name, arguments), self.call.session)
+        verdict = outcome.verdict
+        if verdict.stop:
+            end_with(told(verdict, BeforeTool.name, self.call))
+        if verdict.denied:
+            reason = verdict.reason or _NO_REASON
+            return Refusal(_SHOWN.format(name=name, reason=reason), reason, asks=True)
+        return outcome.event.tool_input
+
+
+@dataclass(frozen=True, slots=True)
+class WireAnswers:
+    """Fires AfterAgent for an answer that ends the turn."""
+
+    engine: Engine
+    call: Call
+    memory: Memory
+    again: bool
+    """Whether the answer is already one that a hook asked for."""
+    asks: bool
+    """Whether the model may be asked once more."""
+
+    async def ended(self, text: str) -> None:
+        """The turn's last words. Raises AskAgain when a hook refuses them, with its reason for the model."""
+        event = AfterAgent(self.memory.prompt, text, self.again)
+        verdict = (await self.engine.fire(event, self.call.session)).verdict
+        if verdict.denied and self.asks:
+            reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
+            raise AskAgain([{"role": "model", "parts": [{"text": text}]}, reason])

@@ -1,0 +1,321 @@
+"""Events of agents without a shim, derived from their calls: the same policy, as far as the wire allows."""
+
+from typing import Any
+
+import pytest
+from support.gateway import listens, running_gateway, runs, says
+from support.wire import KEY, SSE, STREAM, UNARY, Answer, post
+
+from hookgate.proxy.config import Config, ToolCalls
+
+SESSION = {**KEY, "x-hookgate-session": "s-1"}
+EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["whole", "sse", "array"])
+Json = dict[str, Any]
+
+
+def user(text: str) -> Json:
+    return {"role": "user", "parts": [{"text": text}]}
+
+
+def call(name: str, call_id: str = "", **args: Any) -> Json:
+    return {"functionCall": {"name": name, "args": args, **({"id": call_id} if call_id else {})}}
+
+
+def result(name: str, output: Any, call_id: str = "") -> Json:
+    identified = {"id": call_id} if call_id else {}
+    return {"functionResponse": {"name": name, "response": {"output": output}, **identified}}
+
+
+def model(*parts: Json) -> Json:
+    return {"role": "model", "parts": list(parts)}
+
+
+def tool_turn(*results: Json, calls: tuple[Json, ...] = ()) -> list[Json]:
+    return [user("do it"), model(*calls), {"role": "user", "parts": list(results)}]
+
+
+TOOL_TURN = tool_turn(result("read_file", "a secret"), calls=(call("read_file", path="x"),))
+
+
+async def ask(gateway: Any, contents: Any, target: str = UNARY) -> Answer:
+    body = {"contents": contents} if isinstance(contents, list) else {"contents": [user(contents)]}
+    return await post(gateway.url, target, body, SESSION)
+
+
+def bodies(answer: Answer) -> list[Json]:
+    if answer.headers["content-type"].startswith("text/event-stream"):
+        return answer.events
+    return answer.json if isinstance(answer.json, list) else [answer.json]
+
+
+def parts(answer: Answer) -> list[Json]:
+    return [part for body in bodies(answer) for part in body["candidates"][0]["content"]["parts"]]
+
+
+def said(answer: Answer) -> str:
+    return "".join(part.get("text", "") for part in parts(answer))
+
+
+def answers(*each: Any) -> Json:
+    """A script that gives these answers in turn, the last for ever."""
+    rules = [{"times": 1, "answer": answer} for answer in each[:-1]]
+    return {"rules": [*rules, {"answer": each[-1]}]}
+
+
+# ---- what fires, and when
+
+
+async def test_a_conversation_fires_its_events_in_order_and_each_once() -> None:
+    fired: list[Json] = []
+    names = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent")
+    hooks = {name: [listens(fired)] for name in names}
+    read = {"chunks": [[call("read_file", path="x")]]}
+    async with running_gateway(hooks, answers(read, {"text": "It says hello."})) as gateway:
+        first = [user("read x")]
+        await ask(gateway, first)
+        turn = [
+            *first,
+            model(call("read_file", path="x")),
+            {"role": "user", "parts": [result("read_file", "hello")]},
+        ]
+        await ask(gateway, turn)
+        await ask(gateway, [*turn, model({"text": "It says hello."}), user("thanks")])
+    told = [event["hook_event_name"] for event in fired]
+    assert told == [*names, "BeforeAgent", "AfterAgent"]
+    start, agent, before, after, ended, *_ = fired
+    assert (start["source"], agent["prompt"]) == ("startup", "read x")
+    assert (before["tool_name"], before["tool_input"]) == ("read_file", {"path": "x"})
+    assert (after["tool_input"], after["tool_response"]["llmContent"]) == ({"path": "x"}, "hello")
+    assert (ended["prompt"], ended["prompt_response"]) == ("read x", "It says hello.")
+    assert {event["session_id"] for event in fired} == {"s-1"}
+
+
+async def test_a_call_that_is_made_again_is_no_new_turn() -> None:
+    fired: list[Json] = []
+    async with running_gateway({"BeforeAgent": [listens(fired)]}) as gateway:
+        for _ in range(3):
+            await ask(gateway, "hi")
+    assert len(fired) == 1
+
+
+async def test_an_agents_own_question_in_json_is_no_turn() -> None:
+    fired: list[Json] = []
+    hooks = {"BeforeAgent": [listens(fired)], "AfterAgent": [listens(fired)]}
+    async with running_gateway(hooks) as gateway:
+        body = {"contents": [user("which?")], "generationConfig": {"responseMimeType": "application/json"}}
+        await post(gateway.url, UNARY, body, SESSION)
+    assert fired == []
+
+
+async def tell(gateway: Any, event: str, **fields: Any) -> None:
+    assert (await post(gateway.url, f"/s/s-1/hookgate/v1/events/{event}", fields, KEY)).status == 200
+
+
+async def test_with_a_shim_nothing_fires_twice() -> None:
+    fired: list[Json] = []
+    hooks = {name: [listens(fired)] for name in ("SessionStart", "BeforeAgent", "BeforeTool", "AfterAgent")}
+    async with running_gateway(hooks, answers({"chunks": [[call("t")]]})) as gateway:
+        await tell(gateway, "SessionStart", source="startup")
+        await tell(gateway, "BeforeAgent", prompt="hi")
+        await ask(gateway, "hi")
+    assert [event["hook_event_name"] for event in fired] == ["SessionStart", "BeforeAgent"]
+
+
+async def test_a_launcher_that_tells_of_the_session_alone_leaves_the_rest_to_the_wire() -> None:
+    fired: list[Json] = []
+    hooks = {name: [listens(fired)] for name in ("SessionStart", "BeforeAgent", "BeforeTool")}
+    async with running_gateway(hooks, answers({"chunks": [[call("t")]]})) as gateway:
+        await tell(gateway, "SessionStart", source="startup")
+        await ask(gateway, "hi")
+    assert [event["hook_event_name"] for event in fired] == ["SessionStart", "BeforeAgent", "BeforeTool"]
+
+
+# ---- past the shim
+
+
+@pytest.mark.parametrize("told", [[], ["other"], ["read_file"]], ids=["of nothing", "of another", "of it"])
+@pytest.mark.parametrize("bypass", ["flag", "deny"])
+async def test_a_tool_that_ran_past_the_shim_is_flagged_or_denied(
+    told: list[str], bypass: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = Config(tools=ToolCalls(bypass=bypass))
+    async with running_gateway({}, config=config) as gateway:
+        await tell(gateway, "BeforeAgent", prompt="do it")
+        for name in told:
+            await tell(gateway, "BeforeTool", tool_name=name, tool_input={})
+        answer = await ask(gateway, TOOL_TURN)
+        passed = len(gateway.recorded)
+    past = "read_file" not in told
+    assert ("ran tools past its shim: read_file" in caplog.text) is past
+    assert passed == (0 if past and bypass == "deny" else 1)
+    assert ("was not told of a run of 'read_file'" in said(answer)) is (past and bypass == "deny")
+
+
+async def test_a_tool_that_was_denied_and_so_did_not_run_is_not_flagged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    blocked = {"functionResponse": {"name": "t", "response": {"error": "Tool execution blocked: no"}}}
+    async with running_gateway({"BeforeTool": [says({"decision": "deny"})]}) as gateway:
+        await tell(gateway, "BeforeAgent", prompt="do it")
+        await tell(gateway, "BeforeTool", tool_name="t", tool_input={})
+        await ask(gateway, tool_turn(blocked, calls=(call("t"),)))
+    assert "past its shim" not in caplog.text
+
+
+# ---- prompts
+
+
+@EVERY_WAY
+async def test_a_denied_prompt_is_refused_with_its_reason(target: str) -> None:
+    async with running_gateway({"BeforeAgent": [says({"decision": "deny", "reason": "no"})]}) as gateway:
+        for _ in range(2):  # also when it is tried again
+            answer = await ask(gateway, "hi", target)
+            assert (answer.status, answer.error["message"]) == (403, "no")
+        assert not gateway.recorded
+
+
+async def test_context_of_session_and_prompt_is_told_now_and_in_later_calls() -> None:
+    hooks = {
+        "SessionStart": [says(additionalContext="in <a>")],
+        "BeforeAgent": [says(additionalContext="on b")],
+    }
+    async with running_gateway(hooks) as gateway:
+        await ask(gateway, "hi")
+        await ask(gateway, [user("hi"), model({"text": "yes?"}), user("go on")])
+    first, second = (request.body["contents"] for request in gateway.generated)
+    hi = [{"text": "hi"}] + [
+        {"text": f"<hook_context>{text}</hook_context>"} for text in ("in &lt;a&gt;", "on b")
+    ]
+    assert first[0]["parts"] == second[0]["parts"] == hi
+    assert second[2]["parts"] == [{"text": "go on"}, hi[2]]
+
+
+# ---- tools
+
+
+def no_rm(event: Json) -> Any:
+    """Deny a shell command that removes."""
+    bad = "rm -rf" in event["tool_input"].get("command", "")
+    return {"decision": "deny", "reason": "nothing is removed here"} if bad else None
+
+
+NO_RM = {"BeforeTool": [runs(no_rm)]}
+
+
+@EVERY_WAY
+async def test_a_denied_call_is_answered_to_the_model_which_goes_on(target: str) -> None:
+    bad = {"chunks": [[{"text": "I clean up."}], [call("run_shell_command", "c-1", command="rm -rf /")]]}
+    script = {"rules": [{"when": {"tool_response": "run_shell_command"}, "answer": {"text": "Then not."}}]}
+    script["rules"].append({"answer": bad})
+    async with running_gateway(NO_RM, script) as gateway:
+        answer = await ask(gateway, "clean up", target)
+        _, again = gateway.generated
+    assert all("functionCall" not in part for part in parts(answer))
+    assert said(answer).endswith("Then not.")
+    assert bodies(answer)[-1]["candidates"][0]["finishReason"] == "STOP"
+    assert again.body["contents"][-1]["parts"] == [
+        {
+            "functionResponse": {
+                "id": "c-1",
+                "name": "run_shell_command",
+                "response": {"error": "Tool execution blocked: nothing is removed here"},
+            }
+        }
+    ]
+
+
+async def test_a_model_that_insists_is_asked_so_often_and_then_told_of() -> None:
+    bad = {"chunks": [[call("run_shell_command", command="rm -rf /")]]}
+    config = Config(tools=ToolCalls(ask_again_at_most=1))
+    async with running_gateway(NO_RM, answers(bad), config=config) as gateway:
+        answer = await ask(gateway, "clean up", SSE)
+        assert len(gateway.generated) == 2
+    assert said(answer) == "The tool 'run_shell_command' was not called: nothing is removed here"
+
+
+@EVERY_WAY
+async def test_rewritten_arguments_reach_the_agent(target: str) -> None:
+    hooks = {"BeforeTool": [says(tool_input={"path": "y"})]}
+    script = answers({"chunks": [[call("read_file", "c-1", path="x", limit=1)]]})
+    async with running_gateway(hooks, script) as gateway:
+        answer = await ask(gateway, "read", target)
+    [found] = [part for part in parts(answer) if "functionCall" in part]
+    assert found["functionCall"] == {"name": "read_file", "args": {"path": "y", "limit": 1}, "id": "c-1"}
+
+
+async def test_a_stop_before_a_tool_ends_the_answer_with_its_reason() -> None:
+    hooks = {"BeforeTool": [says({"continue": False, "stopReason": "enough"})]}
+    async with running_gateway(hooks, answers({"chunks": [[call("t")]]})) as gateway:
+        answer = await ask(gateway, "go", SSE)
+    assert said(answer) == "enough"
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        pytest.param({"decision": "deny", "reason": "hidden"}, [result("read_file", "hidden")], id="hidden"),
+        pytest.param(
+            {"hookSpecificOutput": {"tool_result": {"llmContent": "masked"}}},
+            [result("read_file", "masked")],
+            id="replaced",
+        ),
+        pytest.param(
+            {"hookSpecificOutput": {"additionalContext": "note"}},
+            [result("read_file", "a secret"), {"text": "<hook_context>note</hook_context>"}],
+            id="extended",
+        ),
+        pytest.param({}, [result("read_file", "a secret")], id="as it was"),
+    ],
+)
+async def test_a_tools_result_is_shown_as_hooks_leave_it_now_and_later(output: Json, shown: Any) -> None:
+    fired: list[Json] = []
+    hooks = {"AfterTool": [runs(lambda event: fired.append(event) or output)]}
+    async with running_gateway(hooks) as gateway:
+        await ask(gateway, TOOL_TURN)
+        await ask(gateway, [*TOOL_TURN, model({"text": "so"}), user("and?")])
+    for request in gateway.generated:
+        assert request.body["contents"][2]["parts"] == shown
+    assert len(fired) == 1
+
+
+async def test_parallel_calls_are_matched_by_id_and_by_order() -> None:
+    fired: list[Json] = []
+    calls = (call("a", "1", n=1), call("a", "2", n=2), call("b", n=3), call("b", n=4))
+    results = (result("a", "two", "2"), result("b", "three"), result("a", "one", "1"), result("b", "four"))
+    async with running_gateway({"AfterTool": [listens(fired)]}) as gateway:
+        await ask(gateway, tool_turn(*results, calls=calls))
+    seen = [(event["tool_input"]["n"], event["tool_response"]["llmContent"]) for event in fired]
+    assert seen == [(2, "two"), (3, "three"), (1, "one"), (4, "four")]
+
+
+# ---- the end of a turn
+
+
+@EVERY_WAY
+async def test_a_refused_final_answer_is_asked_for_again_with_the_reason(target: str) -> None:
+    def curt(event: Json) -> Any:
+        long = len(event["prompt_response"]) > 20
+        return {"decision": "deny", "reason": "Be brief."} if long else None
+
+    script = answers({"chunks": ["a very long ", "answer indeed"]}, {"text": "Short."})
+    async with running_gateway({"AfterAgent": [runs(curt)]}, script) as gateway:
+        answer = await ask(gateway, "tell me", target)
+        _, again = gateway.generated
+    assert again.body["contents"][-2:] == [
+        model({"text": "a very long answer indeed"}),
+        user("Be brief."),
+    ]
+    assert said(answer).endswith("Short.")
+    reasons = [body["candidates"][0].get("finishReason") for body in bodies(answer)]
+    assert [reason for reason in reasons if reason] == ["STOP"]
+    assert reasons[-1] == "STOP"
+
+
+async def test_a_hook_that_is_never_content_is_asked_so_often() -> None:
+    fired: list[Json] = []
+    never = runs(lambda event: fired.append(event) or {"decision": "deny", "reason": "again"})
+    async with running_gateway({"AfterAgent": [never]}, answers({"text": "no"})) as gateway:
+        answer = await ask(gateway, "tell me")
+        assert len(gateway.generated) == 3
+    assert said(answer) == "no"
+    assert [event["stop_hook_active"] for event in fired] == [False, True, True]
