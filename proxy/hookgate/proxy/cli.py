@@ -1,4 +1,4 @@
-"""The command line: `hookgate serve`, `config`, `hooks`, `upstream`, `demo`.
+"""The command line: `hookgate serve`, `config`, `hooks`, `run`, `shim`, `event`, `upstream`, `demo`.
 
 Each command imports what it needs when it runs, so that none pays for the others.
 """
@@ -14,6 +14,7 @@ from typing import Any
 from hookgate.proxy import __version__
 from hookgate.proxy.flags import add_gateway_flags
 from hookgate.proxy.managing.arguments import add_commands
+from hookgate.shim.command.arguments import add_event, add_run, add_shim
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     hooks = commands.add_parser("hooks", help="see, switch, trust, try and move the configured hooks")
     hooks.set_defaults(run=_hooks)
     add_commands(hooks)
+    _add_shim(commands)
     _add_upstream(commands.add_parser("upstream", help="stand in for the Gemini API, offline; not a model"))
     demo = commands.add_parser("demo", help="watch a google-genai client go through the gateway, offline")
     demo.set_defaults(run=_demo, log_level=logging.WARNING)
@@ -60,6 +62,17 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     add_gateway_flags(show)
     show.add_argument("--json", action="store_true", help="as JSON, for programs")
     commands.add_parser("schema", help="print the JSON Schema of hookgate.toml, for editors")
+
+
+def _add_shim(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    run = commands.add_parser("run", help="start an agent in a session of its own at the gateway")
+    shim = commands.add_parser("shim", help="have Gemini CLI or Claude Code tell the gateway of their events")
+    event = commands.add_parser("event", add_help=False, help="tell the gateway of an agent's event")
+    add_run(run)
+    add_shim(shim)
+    add_event(event)
+    for parser, function in ((run, _run), (shim, _shim), (event, _event)):
+        parser.set_defaults(run=function, log_level=logging.WARNING)
 
 
 def _add_upstream(parser: argparse.ArgumentParser) -> None:
@@ -91,6 +104,26 @@ async def _hooks(given: argparse.Namespace) -> int:
     from hookgate.proxy.managing.commands import run  # noqa: PLC0415  # see the module's docstring
 
     return await run(given)
+
+
+async def _run(given: argparse.Namespace) -> int:
+    from hookgate.shim.command.launch import run  # noqa: PLC0415  # see the module's docstring
+
+    return run(given)
+
+
+async def _shim(given: argparse.Namespace) -> int:
+    from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.sources import sources_of  # noqa: PLC0415
+    from hookgate.shim.command.install import run  # noqa: PLC0415
+
+    return run(given, sources_of(read_config({}).config.hooks).state)
+
+
+async def _event(given: argparse.Namespace) -> int:
+    from hookgate.shim.command.event import main as event  # noqa: PLC0415  # see the module's docstring
+
+    return event(given.words)
 
 
 async def _embedded(arguments: argparse.Namespace) -> int:

@@ -19,9 +19,10 @@ from hookgate.proxy.call import STOPPED
 from hookgate.proxy.caller import caller_of, named_session
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import RECEIPT_HEADER
+from hookgate.proxy.house import House
 from hookgate.proxy.logs import note_session
 from hookgate.proxy.routes import Route
-from hookgate.proxy.sessions import Rates, Sessions
+from hookgate.proxy.sessions import Rates
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 
@@ -37,9 +38,10 @@ _TOO_MANY = (
 class EventService:
     """Answers the events of shims."""
 
-    def __init__(self, sessions: Sessions, per_second: float) -> None:
-        self._sessions = sessions
-        self._rates, self._per_second = Rates(per_second), per_second
+    def __init__(self, house: House) -> None:
+        self._sessions, self._transcripts = house.sessions, house.transcripts
+        self._per_second = house.config.limits.events
+        self._rates = Rates(self._per_second)
 
     async def run(self, request: web.BaseRequest, route: Route, engine: Engine) -> web.Response:
         """Judge one event. Raises ApiError."""
@@ -47,12 +49,14 @@ class EventService:
             raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
         body = await read_request(request)
         event = _event(route.verb, body)
-        session = _session(route, request.headers, body)
+        session = self._transcripts.located(_session(route, request.headers, body))
         note_session(session.session_id)
         outcome: Outcome[Event] = await engine.fire(event, session)
+        output = output_of(event, outcome)
+        await self._transcripts.append(session, type="event", event=event.name, input=body, output=output)
         self._note(session, outcome, deliver=request.headers.get(CONTEXT_HEADER) == "deliver")
         return web.Response(
-            body=dumps(output_of(event, outcome)),
+            body=dumps(output),
             content_type="application/json",
             headers={RECEIPT_HEADER: uuid4().hex},
         )

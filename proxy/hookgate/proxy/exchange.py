@@ -1,5 +1,7 @@
 """One judged call, from the client's request to the end of its answer, in the order its bytes travel."""
 
+from dataclasses import replace
+
 import aiohttp
 from aiohttp import hdrs, web
 
@@ -21,6 +23,7 @@ from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
 from hookgate.proxy.sessions import SessionState
 from hookgate.proxy.toolgate import Allowed, AskAgain, CallJudge, ToolGate
+from hookgate.proxy.transcripts import new_contents
 from hookgate.proxy.upstream import UpstreamError
 from hookgate.proxy.wire import WireAnswers, WireCalls, WireRequests
 from hookgate.translator import (
@@ -29,7 +32,7 @@ from hookgate.translator import (
     ServerSentEvents,
     show_request,
 )
-from hookgate.translator.fields import JsonObject
+from hookgate.translator.fields import JsonObject, read_list
 from hookgate.translator.strictjson import dumps
 
 
@@ -41,6 +44,7 @@ class Exchange:
         self._upstream = house.upstreams
         self._sessions = house.sessions
         self._bypasses = house.bypasses
+        self._transcripts = house.transcripts
         self._config = house.config
 
     async def run(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
@@ -64,15 +68,25 @@ class Exchange:
         model, body = opened(envelope, route, outer)
         check_cache(body, self._config.routes.unhooked)
         call = call_of(route, request.headers, body, envelope, envelope.session(outer))
+        call = replace(call, session=self._transcripts.located(call.session))
         note_session(call.session.session_id)
         state = self._sessions.of(call.session)
         body = await self._as_told(call, body, state)
         model, body = await before_model(self._engine, call, model, body)
         body, allowed = await before_tool_selection(self._engine, call, model, body)
+        await self._record(call, model, body, state)
         inspected = self._engine.listens_to(AfterModel.name)
         shown = Encoded(show_request(model, body)) if inspected else None
         payload = dumps(envelope.close_request(outer, model, body))
         return Outgoing(call, route.for_model(model), model, payload, shown, allowed, state)
+
+    async def _record(self, call: Call, model: str, body: JsonObject, state: SessionState) -> None:
+        """Put what is new in the conversation into its transcript."""
+        if self._transcripts.kept:
+            contents = read_list(body, "contents")
+            new = new_contents(contents, state.recorded)
+            state.recorded = len(contents)
+            await self._transcripts.append(call.session, type="request", model=model, contents=new)
 
     async def _as_told(self, call: Call, body: JsonObject, state: SessionState) -> JsonObject:
         """The request as the hooks of its session's events have it. Raises Answered and ApiError."""
@@ -120,7 +134,7 @@ class Exchange:
         if "turns" not in state.told and engine.listens_to(AfterAgent.name) and not call.wants_json:
             end = WireAnswers(engine, call, state.memory, again, asks)
         gate = ToolGate(judges, asks=asks) if judges or end else None
-        return Judge(engine, outgoing, gate, end)
+        return Judge(engine, outgoing, gate, end, keeps=self._transcripts.kept)
 
     async def _forward(
         self, request: web.BaseRequest, outgoing: Outgoing, reply: Reply, judge: Judge
@@ -147,6 +161,7 @@ class Exchange:
             data = await read_whole(answer)
             if data and judge.has_work:
                 data = await judge.whole(data)
+                await self._record_answer(judge)
             await reply.send(answer.status, headers, data)
         else:
             reply.use_headers(headers)
@@ -160,6 +175,11 @@ class Exchange:
     ) -> None:
         async for pieces in judge.stream(read_frames(answer, framing)):
             await reply.write(b"".join(framing.encode(piece.frame, piece.data()) for piece in pieces))
+        await self._record_answer(judge)
+
+    async def _record_answer(self, judge: Judge) -> None:
+        if judge.answer is not None and self._transcripts.kept:
+            await self._transcripts.append(judge.call.session, type="answer", answer=judge.answer)
 
     async def _copy(self, answer: aiohttp.ClientResponse, reply: Reply) -> None:
         reply.copy_on()

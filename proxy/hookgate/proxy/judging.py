@@ -54,22 +54,34 @@ class Judge:
     """Judges one answer under one engine."""
 
     def __init__(
-        self, engine: Engine, outgoing: Outgoing, gate: ToolGate | None, end: TurnEnd | None
+        self, engine: Engine, outgoing: Outgoing, gate: ToolGate | None, end: TurnEnd | None, *, keeps: bool
     ) -> None:
-        """`gate` judges the answer's calls, `end` hears of its text when it ends a turn."""
+        """`gate` judges the answer's calls, `end` hears of its text when it ends a turn.
+
+        `keeps`: the answer is wanted afterwards (`answer`).
+        """
+        self.call = outgoing.call
+        self._kept: list[JsonObject] | None = [] if keeps else None
         self._engine, self._call, self._model = engine, outgoing.call, outgoing.model
         self._llm_request, self._gate, self._end = outgoing.llm_request, gate, end
 
     @property
     def has_work(self) -> bool:
         """Whether anybody looks at the answer."""
-        return not (self._llm_request is None and self._gate is None and self._end is None)
+        lookers = (self._llm_request, self._gate, self._end, self._kept)
+        return any(each is not None for each in lookers)
+
+    @property
+    def answer(self) -> JsonObject | None:
+        """The answer as the client got it, its events read as one; None when it is not kept."""
+        return join_events(self._kept) if self._kept else None
 
     async def whole(self, data: bytes) -> bytes:
         """An answer that is no stream."""
         pieces = await self._fire(await self._gated([self._piece(Frame(data, data))]), None)
         if self._end is not None and not self._calls:
             await self._end.ended(spoken(pieces))
+        self._keep(pieces)
         return pieces[0].data()
 
     def stream(self, frames: AsyncIterator[list[Frame]]) -> Batches:
@@ -84,7 +96,8 @@ class Judge:
                 batches = self._by_window(batches, only, window)
             else:
                 batches = self._complete(batches, only)
-        return batches if self._end is None else self._to_the_end(batches, self._end)
+        batches = batches if self._end is None else self._to_the_end(batches, self._end)
+        return batches if self._kept is None else self._keeping(batches)
 
     def _modes(self) -> dict[StreamMode, int]:
         if self._llm_request is None:
@@ -145,6 +158,15 @@ class Judge:
                 yield [_unfinished(piece) for piece in held if piece.body is not None]
                 raise
         yield held
+
+    async def _keeping(self, batches: Batches) -> Batches:
+        async for batch in batches:
+            self._keep(batch)
+            yield batch
+
+    def _keep(self, pieces: Sequence[Piece]) -> None:
+        if self._kept is not None:
+            self._kept += [piece.response for piece in pieces if piece.body is not None]
 
     @property
     def _calls(self) -> bool:

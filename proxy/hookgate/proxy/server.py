@@ -50,7 +50,7 @@ class Gateway:
         self._config = config or Config()
         self._unhooked = Unhooked(self._config.routes.unhooked)
         self._house = House(upstream, self._config)
-        self._events = EventService(self._house.sessions, self._config.limits.events)
+        self._events = EventService(self._house)
         self._metrics = metrics or Metrics()
         self._metrics.watch_unhooked(self._unhooked.counts)
         self._metrics.watch_bypasses(self._house.bypasses.counts)
@@ -101,7 +101,7 @@ class Gateway:
         with self._engines.lease() as engine:
             if route.kind == "event":
                 return await self._events.run(request, route, engine)
-            if not (engine.configuration.groups or self._house.sessions):
+            if not (engine.configuration.groups or self._house.sessions or self._house.transcripts.kept):
                 return await copy_through(request, route, self._upstream)
             if route.verb in BATCHED:
                 return await Batches(engine, self._upstream, self._config).run(request, route)

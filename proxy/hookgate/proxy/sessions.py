@@ -40,6 +40,8 @@ class SessionState:
     """What hooks want the model to know, for an agent that cannot tell it."""
     memory: Memory = field(default_factory=Memory)
     """The session as its calls show it."""
+    recorded: int = 0
+    """Turns of the conversation that its transcript holds."""
     announced: Counter[str] = field(default_factory=Counter)
     """Runs of tools that the shim has told of and whose results the calls have not shown yet, by name."""
 

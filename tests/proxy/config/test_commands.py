@@ -53,7 +53,7 @@ async def test_check_tells_what_a_start_would_find_in_the_files_that_are_named(t
 async def test_show_gives_every_setting_its_value_and_its_source(tmp_path: Path) -> None:
     toml, secret = tmp_path / "hookgate.toml", tmp_path / "secret"
     toml.write_text("[hooks]\npolicy = ['p.json']\n")
-    secret.write_text("http://user:pass@p:1\n")
+    secret.write_text("http://user:hunter2@p:1\n")
     given = ("--config", str(toml), "--listen", "h:1")
     env = {"HOOKGATE_UPSTREAM__PROXY_FILE": str(secret)}
     ended = await run("config", "show", "--json", *given, env=env)
@@ -66,7 +66,7 @@ async def test_show_gives_every_setting_its_value_and_its_source(tmp_path: Path)
     table = (await run("config", "show", *given, env=env)).out
     assert len(table.splitlines()) == len(SETTINGS)
     assert re.search(r"^listen\.address +h:1 +--listen$", table, re.MULTILINE)
-    assert "pass" not in table + ended.out
+    assert "hunter2" not in table + ended.out
 
 
 async def test_show_and_check_tell_all_that_is_wrong() -> None:

@@ -11,6 +11,7 @@ from hookgate.proxy.config.models import (
     Routes,
     Streams,
     ToolCalls,
+    Transcripts,
     Upstream,
 )
 from hookgate.proxy.config.reading import Effective, read_config
@@ -27,6 +28,7 @@ __all__ = [
     "Routes",
     "Streams",
     "ToolCalls",
+    "Transcripts",
     "Upstream",
     "read_config",
 ]

@@ -148,6 +148,19 @@ class Routes(Section):
     """Generative routes to let through although no hook judges them; each such call is counted and marked."""
 
 
+class Transcripts(Section):
+    """One file per session, whose path hooks are given as `transcript_path`. It holds what was said."""
+
+    enabled: bool = False
+    """Whether transcripts are kept."""
+
+    folder: File | None = None
+    """Where; the folder `transcripts` in the state folder if left out."""
+
+    max_bytes: Count = 10 * 1024 * 1024
+    """Bytes of a file; a new one begins then, and the old one is kept as `.1.jsonl`, one of a session."""
+
+
 class Logs(Section):
     """What goes to stderr."""
 
@@ -169,4 +182,5 @@ class Config(Section):
     streams: Streams = Streams()
     tools: ToolCalls = ToolCalls()
     routes: Routes = Routes()
+    transcripts: Transcripts = Transcripts()
     logs: Logs = Logs()

@@ -1,0 +1,75 @@
+"""Transcripts: what hooks find at `transcript_path`."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.gateway import listens, running_gateway, runs
+from support.policies import CARD, REDACTED, redact
+from support.wire import KEY, SSE, UNARY, post
+
+from hookgate.proxy.config import Config, Transcripts
+
+HI = {"role": "user", "parts": [{"text": "hi"}]}
+
+
+def kept_in(folder: Path, **more: Any) -> Config:
+    return Config(transcripts=Transcripts(enabled=True, folder=folder, **more))
+
+
+def lines(path: str | Path) -> list[Any]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "stream"])
+async def test_a_session_is_written_down_as_hooks_left_it(target: str, tmp_path: Path) -> None:
+    seen: list[dict[str, Any]] = []
+    hooks = {"BeforeModel": [listens(seen)], "AfterModel": [runs(redact)]}
+    script = {"rules": [{"answer": {"text": f"card {CARD}"}}]}
+    async with running_gateway(hooks, script, kept_in(tmp_path)) as gateway:
+        await post(gateway.url, "/s/s-1/hookgate/v1/events/BeforeAgent", {"prompt": "hi"}, KEY)
+        await post(gateway.url, f"/s/s-1{target}", {"contents": [HI]})
+        more = [HI, {"role": "model", "parts": [{"text": "so"}]}, HI]
+        await post(gateway.url, f"/s/s-1{target}", {"contents": more})
+    path = Path(seen[0]["transcript_path"])
+    event, first, answer, second, _ = lines(path)
+    assert (event["type"], event["event"], event["input"]) == ("event", "BeforeAgent", {"prompt": "hi"})
+    assert (first["type"], first["contents"]) == ("request", [HI])
+    assert answer["answer"]["candidates"][0]["content"]["parts"][0]["text"] == f"card {REDACTED}"
+    assert second["contents"] == more[1:]
+    assert {line["session_id"] for line in lines(path)} == {"s-1"}
+    assert path.is_relative_to(tmp_path)
+    assert mode(path) == 0o600
+
+
+async def test_none_is_kept_unless_it_is_wanted(tmp_path: Path) -> None:
+    seen: list[dict[str, Any]] = []
+    config = Config(transcripts=Transcripts(folder=tmp_path))
+    async with running_gateway({"BeforeModel": [listens(seen)]}, config=config) as gateway:
+        await post(gateway.url, UNARY, {"contents": [HI]})
+    assert (seen[0]["transcript_path"], names(tmp_path)) == ("", [])
+
+
+async def test_a_large_one_is_set_aside_and_one_that_cannot_be_written_fails_no_call(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_gateway({}, config=kept_in(tmp_path, max_bytes=500)) as gateway:
+        for _ in range(5):
+            await post(gateway.url, f"/s/s-1{UNARY}", {"contents": [HI]})
+        [folder] = names(tmp_path)
+        assert names(tmp_path / folder) == ["s-1.1.jsonl", "s-1.jsonl"]
+    (tmp_path / "file").write_text("")
+    async with running_gateway({}, config=kept_in(tmp_path / "file")) as gateway:
+        for _ in range(2):
+            assert (await post(gateway.url, UNARY, {"contents": [HI]})).status == 200
+    assert caplog.text.count("transcripts cannot be written") == 1
