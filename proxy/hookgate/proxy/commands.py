@@ -7,12 +7,13 @@ from pathlib import Path
 from hookgate.hooks import Configuration, Engine
 from hookgate.hooks.kinds.orphans import adopting_orphans
 from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.settings import EVENTS
 from hookgate.proxy import embedded, logs, policy
 from hookgate.proxy.config import Config, Listen
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.operating import operated
-from hookgate.proxy.server import EVENTS, Gateway, catch_interrupts, listening
+from hookgate.proxy.server import Gateway, catch_interrupts, listening
 from hookgate.proxy.sources import Sources, sources_of
 from hookgate.proxy.tls import Certificate
 from hookgate.proxy.upstream import Upstreams
@@ -44,7 +45,7 @@ async def _serve(config: Config, sources: Sources, live: LiveEngine, interrupted
         ) as url,
     ):
         engine = live.current
-        judges = any(engine.listens_to(event) for event in EVENTS)
+        judges = bool(engine.configuration.groups)
         # Files that configure nothing for the gateway are more likely a mistake than a wish.
         level = logging.WARNING if sources.places() and not judges else logging.INFO
         told = described(engine.configuration)
@@ -65,14 +66,12 @@ async def serve_embedded(address: str, script: Path | None) -> None:
 
 
 def described(configuration: Configuration) -> str:
-    """Which hooks run here, and which of the configured ones do not."""
+    """Which hooks run."""
     counts = {
         event: sum(len(group.hooks) for group in groups) for event, groups in configuration.groups.items()
     }
-    here = [f"{event} {counts[event]}" for event in EVENTS if event in counts]
-    elsewhere = sorted(counts.keys() - set(EVENTS))
-    told = "hooks: " + ", ".join(here) if here else "no hooks: calls are copied through"
-    told = f"{told}; not run by the gateway: {', '.join(elsewhere)}" if elsewhere else told
+    listed = ", ".join(f"{event} {counts[event]}" for event in EVENTS if event in counts)
+    told = f"hooks: {listed}" if listed else "no hooks: calls are copied through"
     return f"{told}; revision {configuration.revision}"
 
 

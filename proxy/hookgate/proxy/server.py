@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engines
+from hookgate.hooks import Engines
 from hookgate.proxy import logs
 from hookgate.proxy.accepting import accepting, url_of
 from hookgate.proxy.batches import BATCHED, Batches
@@ -31,9 +31,6 @@ from hookgate.proxy.unhooked import Unhooked
 from hookgate.proxy.upstream import Upstreams
 
 log = logging.getLogger("hookgate.gateway")
-
-EVENTS = (BeforeModel.name, BeforeToolSelection.name, AfterModel.name)
-"""The events that the gateway fires."""
 
 
 class Gateway:

@@ -1,0 +1,122 @@
+"""One policy file, whatever the agent: no `rm -rf` in a shell tool, a note behind every file that is read."""
+
+import json
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.gateway import Running, running_gateway
+from support.node import GeminiCli
+from support.python_sdk import pieces, python_client, sdk_warnings
+
+pytestmark = sdk_warnings
+
+REASON = "nothing is removed recursively here"
+NOTE = "Checked by the house."
+POLICY = {
+    "hooks": {
+        "BeforeTool": [
+            {
+                "matcher": "run_shell_command",
+                "hooks": [
+                    {
+                        "name": "no-rm",
+                        "type": "command",
+                        "command": f"grep -q 'rm -rf' && {{ echo '{REASON}' >&2; exit 2; }}; exit 0",
+                        "on_error": "deny",
+                    }
+                ],
+            }
+        ],
+        "AfterTool": [
+            {
+                "matcher": "read_file",
+                "hooks": [
+                    {
+                        "name": "note",
+                        "type": "command",
+                        "command": "cat > /dev/null; echo "
+                        + f"""'{{"hookSpecificOutput": {{"additionalContext": "{NOTE}"}}}}'""",
+                    }
+                ],
+            }
+        ],
+    }
+}
+
+
+def model_calls(victim: Path, readable: Path) -> dict[str, Any]:
+    """A model that removes a folder, then reads a file, then says so."""
+    remove = {"name": "run_shell_command", "args": {"command": f"rm -rf {victim}"}}
+    read = {"name": "read_file", "args": {"file_path": str(readable)}}
+    return {
+        "rules": [
+            {"when": {"tool_response": "read_file"}, "answer": {"text": "I have read it."}},
+            {
+                "when": {"tool_response": "run_shell_command"},
+                "answer": {"parts": [{"functionCall": read}]},
+            },
+            {"answer": {"parts": [{"functionCall": remove}]}},
+        ]
+    }
+
+
+Agent = Callable[[Running, Path], Awaitable[str]]
+"""Runs an agent before a gateway, its work in the folder's `workspace`, and gives what it says at last."""
+
+
+def filled(workspace: Path) -> None:
+    workspace.mkdir(exist_ok=True)
+    (workspace / "notes.txt").write_text("milk and bread")
+
+
+async def gemini_cli(gateway: Running, folder: Path) -> str:
+    """Gemini CLI that knows nothing of hooks: the gateway derives the events from its calls."""
+    gemini = GeminiCli(folder)
+    filled(gemini.workspace)
+    ran = await gemini.ask(gateway.url, "clean up, then read", "--approval-mode", "yolo")
+    assert ran.exit_code == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def run_shell_command(command: str) -> str:
+    """Run a command in the shell."""
+    ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602  # a shell tool
+    return ran.stdout
+
+
+def read_file(file_path: str) -> str:
+    """Read a file."""
+    return Path(file_path).read_text()
+
+
+async def genai_script(gateway: Running, folder: Path) -> str:
+    """A google-genai script with automatic function calling and no shim."""
+    filled(folder / "workspace")
+    async with python_client(gateway.url) as client:
+        said = await pieces(client, "async", "clean up, then read", tools=[run_shell_command, read_file])
+    return "".join(said).strip()
+
+
+AGENTS: dict[str, Agent] = {
+    "gemini-cli without a shim": gemini_cli,
+    "google-genai without a shim": genai_script,
+}
+
+
+@pytest.mark.parametrize("agent", [pytest.param(agent, id=name) for name, agent in AGENTS.items()])
+async def test_the_policy_holds(agent: Agent, tmp_path: Path) -> None:
+    victim, policy = tmp_path / "victim", tmp_path / "policy.json"
+    victim.mkdir()
+    policy.write_text(json.dumps(POLICY))
+    model = model_calls(victim, tmp_path / "workspace" / "notes.txt")
+    async with running_gateway(policy, model) as gateway:
+        said = await agent(gateway, tmp_path)
+        sent = json.dumps([request.body for request in gateway.generated])
+    assert said.endswith("I have read it.")
+    assert victim.is_dir()
+    assert f"Tool execution blocked: {REASON}" in sent
+    assert "milk and bread" in sent
+    assert NOTE in sent
