@@ -130,6 +130,14 @@ async def test_a_launcher_that_tells_of_the_session_alone_leaves_the_rest_to_the
     assert [event["hook_event_name"] for event in fired] == ["SessionStart", "BeforeAgent", "BeforeTool"]
 
 
+async def test_a_shim_may_say_beforehand_what_it_tells_of() -> None:
+    fired: list[Json] = []
+    hooks = {name: [listens(fired)] for name in ("BeforeAgent", "BeforeTool")}
+    async with running_gateway(hooks, answers({"chunks": [[call("t")]]})) as gateway:
+        await post(gateway.url, UNARY, {"contents": [user("hi")]}, {**SESSION, "x-hookgate-shim": "tools, x"})
+    assert [event["hook_event_name"] for event in fired] == ["BeforeAgent"]
+
+
 # ---- past the shim
 
 

@@ -13,7 +13,7 @@ from hookgate.proxy.call import Answered, Call, call_of, end_with, told
 from hookgate.proxy.context import with_context
 from hookgate.proxy.envelopes import envelope_of, opened
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.headers import to_client, to_upstream
+from hookgate.proxy.headers import SHIM_HEADER, to_client, to_upstream
 from hookgate.proxy.house import House
 from hookgate.proxy.judging import Judge
 from hookgate.proxy.logs import note_session
@@ -71,6 +71,7 @@ class Exchange:
         call = replace(call, session=self._transcripts.located(call.session))
         note_session(call.session.session_id)
         state = self._sessions.of(call.session)
+        state.hear_of(request.headers.get(SHIM_HEADER, ""))
         body = await self._as_told(call, body, state)
         model, body = await before_model(self._engine, call, model, body)
         body, allowed = await before_tool_selection(self._engine, call, model, body)

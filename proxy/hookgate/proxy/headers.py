@@ -47,6 +47,7 @@ _NEITHER_WAY = frozenset(
 SESSION_HEADER = "x-hookgate-session"
 KEY_HEADER = "x-goog-api-key"
 RECEIPT_HEADER = "x-hookgate-receipt"
+SHIM_HEADER = "x-hookgate-shim"
 
 
 def to_upstream(headers: Mapping[str, str], accept_encoding: str) -> dict[str, str]:

@@ -49,6 +49,10 @@ class SessionState:
         """Note that a shim has told of an event, and so will of all of its sort."""
         self.told |= _TELLS.get(event, frozenset())
 
+    def hear_of(self, sorts: str) -> None:
+        """Note what a shim says it will tell of: `tools`, or several with commas; other words say nothing."""
+        self.told |= _INSIDE.intersection(sort.strip() for sort in sorts.split(","))
+
     def begin_turn(self) -> None:
         """A turn or a session begins: what stopped the last one is over."""
         self.stopped = None
