@@ -157,6 +157,22 @@ async def test_context_reaches_the_sessions_next_call_once_when_the_agent_wants_
         assert await sent(gateway) == [{"text": "hi"}]
 
 
+async def test_a_nameless_call_belongs_to_the_session_that_told_of_its_prompt() -> None:
+    seen: list[dict[str, Any]] = []
+    async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
+        await tell(gateway.url, "BeforeAgent", prompt="hi")
+        first = [{"role": "user", "parts": [{"text": "the surroundings"}, {"text": "hi "}]}]
+        answered = [*first, {"role": "model", "parts": [{"text": "yes?"}]}]
+        later = [*answered, {"role": "user", "parts": [{"text": "unannounced"}]}]
+        for contents in (first, later):
+            await post(gateway.url, UNARY, {"contents": contents}, KEY)
+        await post(gateway.url, UNARY, {"contents": first}, {"x-goog-api-key": "another"})
+        await post(gateway.url, UNARY, {"contents": first}, {**KEY, "x-hookgate-session": "s-9"})
+    one, two, other, named = (event["session_id"] for event in seen)
+    assert (one, two, named) == ("s-1", "s-1", "s-9")
+    assert len(other) == 32
+
+
 async def test_a_stop_holds_for_the_session_until_a_new_turn() -> None:
     stop = runs(lambda event: {"continue": False, "stopReason": "enough"})
     hooks = {"AfterTool": [stop]}

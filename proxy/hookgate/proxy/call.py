@@ -28,6 +28,8 @@ class Call:
 
     route: Route
     session: Session
+    named: bool
+    """Whether the client names its session; else it is one made of its conversation."""
     envelope: Envelope
     wants_json: bool
     """The client asked for JSON: prose would make it try again, so it gets an error instead."""
@@ -50,15 +52,23 @@ def call_of(
     Raises ApiError for a session name that is none.
     """
     caller = caller_of(route, headers)
+    name = named_session(route, headers, named)
     contents = read_list(body, "contents")
     mime_type = read(read_object(body, "generationConfig"), "responseMimeType")
     return Call(
         route=route,
-        session=caller.in_session(named_session(route, headers, named) or caller.conversation(contents)),
+        session=caller.in_session(name or caller.conversation(contents)),
+        named=bool(name),
         envelope=envelope,
         wants_json=isinstance(mime_type, str) and "json" in mime_type,
         tool_turn=bool(contents) and has_part(contents[-1], "functionResponse"),
     )
+
+
+def last_texts(body: JsonObject) -> list[str]:
+    """The texts of a request's last turn."""
+    contents = read_list(body, "contents")
+    return texts_of(contents[-1]) if contents else []
 
 
 def told(verdict: Verdict, event: str, call: Call) -> JsonObject | ApiError | None:

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from aiohttp import web
 
-from hookgate.hooks import BeforeTool, Engine, Event, Outcome, Session
+from hookgate.hooks import BeforeAgent, BeforeTool, Engine, Event, Outcome, Session
 from hookgate.hooks.answering import output_of
 from hookgate.hooks.events.reading import event_of
 from hookgate.hooks.running import ADVISORY
@@ -68,6 +68,8 @@ class EventService:
             return self._sessions.end(session)
         state = self._sessions.of(session)
         state.hear(event)
+        if isinstance(outcome.event, BeforeAgent):
+            self._sessions.announce(session, outcome.event.prompt)
         if isinstance(outcome.event, BeforeTool) and not (verdict.denied or verdict.stop):
             state.announced[outcome.event.tool_name] += 1
         if event in ("SessionStart", "BeforeAgent"):

@@ -9,7 +9,7 @@ from hookgate.hooks import AfterAgent, AfterModel, BeforeModel, BeforeTool, Engi
 from hookgate.hooks.document import Encoded
 from hookgate.proxy.bodies import check_cache, read_frames, read_request, read_whole
 from hookgate.proxy.bypass import denial_of, unannounced
-from hookgate.proxy.call import Answered, Call, call_of, end_with, told
+from hookgate.proxy.call import Answered, Call, call_of, end_with, last_texts, told
 from hookgate.proxy.context import with_context
 from hookgate.proxy.envelopes import envelope_of, opened
 from hookgate.proxy.errors import ApiError
@@ -68,7 +68,8 @@ class Exchange:
         model, body = opened(envelope, route, outer)
         check_cache(body, self._config.routes.unhooked)
         call = call_of(route, request.headers, body, envelope, envelope.session(outer))
-        call = replace(call, session=self._transcripts.located(call.session))
+        session = call.session if call.named else self._sessions.linked(call.session, last_texts(body))
+        call = replace(call, session=self._transcripts.located(session))
         note_session(call.session.session_id)
         state = self._sessions.of(call.session)
         state.hear_of(request.headers.get(SHIM_HEADER, ""))

@@ -1,4 +1,4 @@
-"""The model's answer before the tool gate and the AfterModel hooks: whole, or in the pieces of a stream.
+"""The model's answer before the AfterModel hooks and the tool gate: whole, or in the pieces of a stream.
 
 A stream passes one stage for each mode of hooks that run for it, the finest first. What arrives while a hook
 thinks waits in the connection, and is judged together: a slow hook is asked less often, not later and later.
@@ -78,7 +78,7 @@ class Judge:
 
     async def whole(self, data: bytes) -> bytes:
         """An answer that is no stream."""
-        pieces = await self._fire(await self._gated([self._piece(Frame(data, data))]), None)
+        pieces = await self._gated(await self._fire([self._piece(Frame(data, data))], None))
         if self._end is not None and not self._calls:
             await self._end.ended(spoken(pieces))
         self._keep(pieces)
@@ -96,6 +96,7 @@ class Judge:
                 batches = self._by_window(batches, only, window)
             else:
                 batches = self._complete(batches, only)
+        batches = batches if self._gate is None else self._by_call(batches)
         batches = batches if self._end is None else self._to_the_end(batches, self._end)
         return batches if self._kept is None else self._keeping(batches)
 
@@ -114,9 +115,9 @@ class Judge:
                 for frame in batch:
                     pieces.append(self._piece(frame))  # noqa: PERF401  # those before an error count
             except ApiError:
-                yield await self._gated(pieces)  # what came before it can be judged
+                yield pieces  # what came before it can be judged
                 raise
-            yield await self._gated(pieces)
+            yield pieces
 
     async def _by_event(self, batches: Batches, mode: StreamMode | None) -> Batches:
         async for batch in batches:
@@ -140,6 +141,10 @@ class Judge:
             if size > MAX_ANSWER:
                 raise too_large()
         yield await self._fire(held, mode)
+
+    async def _by_call(self, batches: Batches) -> Batches:
+        async for batch in batches:
+            yield await self._gated(batch)
 
     async def _to_the_end(self, batches: Batches, end: TurnEnd) -> Batches:
         """Hold the piece that ends the answer until hooks have heard all of it."""

@@ -2,8 +2,9 @@
 
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Literal
 
 from hookgate.hooks import Session
@@ -73,6 +74,8 @@ class Sessions:
 
     def __init__(self) -> None:
         self._states: OrderedDict[tuple[str, str], SessionState] = OrderedDict()
+        self._prompts: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._links: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._states)
@@ -89,6 +92,36 @@ class Sessions:
     def end(self, session: Session) -> None:
         """Forget a session that has ended."""
         self._states.pop((session.key, session.session_id), None)
+
+    def announce(self, session: Session, prompt: str) -> None:
+        """A shim tells of a turn in a session whose calls may come without the session's name."""
+        _remember(self._prompts, (session.key, fingerprint(prompt)), session.session_id)
+
+    def linked(self, session: Session, said: Iterable[str]) -> Session:
+        """The session that a shim has told of, for a nameless call of one of its turns; else the call's own.
+
+        It is known by the turn's prompt, and from then on by its conversation. `said` are the texts of the
+        call's last turn.
+        """
+        here = (session.key, session.session_id)
+        announced = (self._prompts.get((session.key, fingerprint(text))) for text in said)
+        found = next((each for each in announced if each), None) or self._links.get(here)
+        if found is None:
+            return session
+        _remember(self._links, here, found)
+        return replace(session, session_id=found)
+
+
+def fingerprint(text: str) -> str:
+    """A text that need not be kept."""
+    return sha256(text.strip().encode(errors="surrogatepass")).hexdigest()
+
+
+def _remember(known: OrderedDict[tuple[str, str], str], key: tuple[str, str], value: str) -> None:
+    known[key] = value
+    known.move_to_end(key)
+    if len(known) > KEPT:
+        known.popitem(last=False)
 
 
 @dataclass(slots=True)
