@@ -3,6 +3,7 @@ WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY translator translator
 COPY hooks hooks
+COPY shim shim
 COPY proxy proxy
 COPY examples examples
 RUN python3 -m venv /venv && /venv/bin/pip install --no-cache-dir --disable-pip-version-check '.[proxy]'

@@ -1,8 +1,10 @@
 """`make bench`: everything, as ratios measured side by side in one run."""
 
-from benchmarks import gateway, hooks, idle, translator
+from benchmarks import event_command, gateway, hooks, idle, shim, translator
 
 translator.main()
 hooks.main()
 gateway.main()
 idle.main()
+shim.main()
+event_command.main()

@@ -2,16 +2,24 @@
 
 import json
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import missing, run_command
+from support.event_service import hookgate
 from support.gateway import Running, running_gateway
 from support.node import GeminiCli
 from support.python_sdk import pieces, python_client, sdk_warnings
 
+from hookgate.shim.genai import instrument
+
 pytestmark = sdk_warnings
+
+ROOT = Path(__file__).parents[2]
+ADK = ROOT / ".venv-adk" / "bin" / "python"
 
 REASON = "nothing is removed recursively here"
 NOTE = "Checked by the house."
@@ -100,8 +108,44 @@ async def genai_script(gateway: Running, folder: Path) -> str:
     return "".join(said).strip()
 
 
+async def gemini_cli_with_shim(gateway: Running, folder: Path) -> str:
+    """Gemini CLI whose own hooks tell the gateway of its tools."""
+    gemini = GeminiCli(folder)
+    filled(gemini.workspace)
+    words = ("shim", "install", "gemini-cli", "--yes", "--gateway", gateway.url)
+    installed = await hookgate(*words, env={"HOME": str(folder / "home")}, folder=gemini.workspace)
+    assert installed.code == 0, installed.err
+    ran = await gemini.ask(gateway.url, "clean up, then read", "--approval-mode", "yolo")
+    assert ran.exit_code == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+async def genai_instrumented(gateway: Running, folder: Path) -> str:
+    """A google-genai script whose client is instrumented."""
+    filled(folder / "workspace")
+    async with python_client("http://127.0.0.1:9") as client:
+        instrument(client, gateway.url)
+        said = await pieces(client, "async", "clean up, then read", tools=[run_shell_command, read_file])
+    return "".join(said).strip()
+
+
+async def adk_plugin(gateway: Running, folder: Path) -> str:
+    """An agent of google-adk with the plugin."""
+    filled(folder / "workspace")
+    if not ADK.exists():
+        missing("needs google-adk: run `make adk`")
+    script = Path(__file__).parent / "adk" / "policy_agent.py"
+    variables = {"GOOGLE_API_KEY": "any", "PYTHONPATH": str(ROOT / "shim")}
+    ran = await run_command([str(ADK), str(script), gateway.url], folder, variables)
+    assert ran.exit_code == 0, ran.stderr
+    return ran.stdout.strip()
+
+
 AGENTS: dict[str, Agent] = {
+    "gemini-cli with its own hooks": gemini_cli_with_shim,
     "gemini-cli without a shim": gemini_cli,
+    "google-adk with the plugin": adk_plugin,
+    "google-genai instrumented": genai_instrumented,
     "google-genai without a shim": genai_script,
 }
 
@@ -120,3 +164,23 @@ async def test_the_policy_holds(agent: Agent, tmp_path: Path) -> None:
     assert f"Tool execution blocked: {REASON}" in sent
     assert "milk and bread" in sent
     assert NOTE in sent
+
+
+async def test_the_policy_holds_for_a_script_that_asks_with_exit_codes(tmp_path: Path) -> None:
+    victim, policy = tmp_path / "victim", tmp_path / "policy.json"
+    victim.mkdir()
+    policy.write_text(json.dumps(POLICY))
+    filled(tmp_path / "workspace")
+    script = """
+ask() { "$PYTHON" -m hookgate.proxy event "$1" --gateway "$GATEWAY"; }
+remove='{"tool_name": "run_shell_command", "tool_input": {"command": "rm -rf victim"}}'
+if echo "$remove" | ask BeforeTool; then rm -rf victim; fi
+echo '{"tool_name": "read_file", "tool_input": {}, "tool_response": {"llmContent": "milk"}}' | ask AfterTool
+"""
+    async with running_gateway(policy) as gateway:
+        variables = {"PYTHON": sys.executable, "GATEWAY": gateway.url, "HOOKGATE_SESSION": "script"}
+        ran = await run_command(["bash", "-c", script], tmp_path, variables)
+    assert victim.is_dir()
+    assert REASON in ran.stderr
+    assert NOTE in ran.stdout
+    assert ran.exit_code == 0

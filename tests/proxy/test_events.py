@@ -178,12 +178,13 @@ async def test_a_stop_holds_for_the_session_until_a_new_turn() -> None:
     hooks = {"AfterTool": [stop]}
     async with running_gateway(hooks) as gateway:
         fields = {"tool_name": "t", "tool_input": {}, "tool_response": {}}
+        await post(gateway.url, f"/s/s-1{UNARY}", HI)
         await tell(gateway.url, "AfterTool", prefix="/s/s-1", **fields)
         for _ in range(2):
             answer = await post(gateway.url, f"/s/s-1{UNARY}", HI)
             assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "enough"}]
         assert (await post(gateway.url, f"/s/s-2{UNARY}", HI)).status == 200
-        assert len(gateway.generated) == 1
+        assert len(gateway.generated) == 2
         await tell(gateway.url, "BeforeAgent", prompt="go on")
         assert await sent(gateway) == [{"text": "hi"}]
 

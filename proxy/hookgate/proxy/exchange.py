@@ -21,7 +21,7 @@ from hookgate.proxy.outgoing import Outgoing
 from hookgate.proxy.reply import Reply
 from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
-from hookgate.proxy.sessions import SessionState
+from hookgate.proxy.sessions import SessionState, fingerprint
 from hookgate.proxy.toolgate import Allowed, AskAgain, CallJudge, ToolGate
 from hookgate.proxy.transcripts import new_contents
 from hookgate.proxy.upstream import UpstreamError
@@ -92,6 +92,9 @@ class Exchange:
 
     async def _as_told(self, call: Call, body: JsonObject, state: SessionState) -> JsonObject:
         """The request as the hooks of its session's events have it. Raises Answered and ApiError."""
+        if "turns" not in state.told and not call.tool_turn:
+            contents = read_list(body, "contents")
+            state.take_turn(fingerprint(dumps([len(contents), contents[-1:]]).decode()))
         if state.stopped is not None:
             end_with(told(Verdict(stop=True, reason=state.stopped), BeforeModel.name, call))
         context = state.take_context()

@@ -41,6 +41,8 @@ class SessionState:
     """What hooks want the model to know, for an agent that cannot tell it."""
     memory: Memory = field(default_factory=Memory)
     """The session as its calls show it."""
+    turn: str = ""
+    """The user's turn that the last call was about."""
     recorded: int = 0
     """Turns of the conversation that its transcript holds."""
     announced: Counter[str] = field(default_factory=Counter)
@@ -53,6 +55,12 @@ class SessionState:
     def hear_of(self, sorts: str) -> None:
         """Note what a shim says it will tell of: `tools`, or several with commas; other words say nothing."""
         self.told |= _INSIDE.intersection(sort.strip() for sort in sorts.split(","))
+
+    def take_turn(self, turn: str) -> None:
+        """Note the user's turn that a call is about, for a shim that tells of tools and not of turns."""
+        if turn != self.turn:
+            self.turn = turn
+            self.begin_turn()
 
     def begin_turn(self) -> None:
         """A turn or a session begins: what stopped the last one is over."""

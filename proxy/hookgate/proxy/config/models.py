@@ -111,7 +111,7 @@ class Limits(Section):
     connections: Count = 10_000
     """Connections of clients at once; one more waits until another has ended."""
 
-    events: Count = 200
+    events: Count = 1000
     """Events that one caller's agents may tell of per second; one more is refused."""
 
     drain_timeout: Seconds = 60
