@@ -93,6 +93,15 @@ async def test_what_hooks_cannot_judge_is_refused(body: Any, code: int) -> None:
     assert (answer.status, upstream.heard) == (code, [])
 
 
+async def test_a_stopped_session_makes_no_batch() -> None:
+    hooks = {"AfterTool": [runs(lambda _: {"continue": False, "stopReason": "enough"})]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        fields = {"tool_name": "t", "tool_input": {}, "tool_response": {}}
+        await post(url, "/s/s-1/hookgate/v1/events/AfterTool", fields)
+        answer = await post(url, f"/s/s-1{TARGET}", batch("a"))
+    assert (answer.status, answer.error["message"], upstream.heard) == (403, "enough", [])
+
+
 async def test_a_hook_cannot_answer_for_the_model_in_a_batch() -> None:
     async with (
         peer() as upstream,

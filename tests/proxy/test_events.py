@@ -104,6 +104,9 @@ async def test_every_captured_input_is_taken_and_shown_to_hooks_with_its_fields(
     [
         pytest.param("BeforeTool", {"tool_input": {}}, "tool_name", id="no tool"),
         pytest.param("BeforeTool", {"session_id": ""}, "tool_name", id="nothing"),
+        pytest.param("BeforeTool", {"tool_name": ["t"], "tool_input": {}}, "tool_name", id="no name"),
+        pytest.param("BeforeTool", {"tool_name": "t", "tool_input": "rm"}, "tool_input", id="no arguments"),
+        pytest.param("BeforeAgent", {"prompt": 5}, "prompt", id="no text"),
         pytest.param("SessionStart", {"session_id": "", "source": "startup"}, "session_id", id="no session"),
         pytest.param("SessionStart", {"session_id": "../x", "source": "s"}, "session", id="bad session"),
         pytest.param("SessionStart", {"cwd": 7, "source": "s"}, "cwd", id="bad folder"),

@@ -67,7 +67,7 @@ async def test_a_large_one_is_set_aside_and_one_that_cannot_be_written_fails_no_
         for _ in range(5):
             await post(gateway.url, f"/s/s-1{UNARY}", {"contents": [HI]})
         [folder] = names(tmp_path)
-        assert names(tmp_path / folder) == ["s-1.1.jsonl", "s-1.jsonl"]
+        assert names(tmp_path / folder) == ["s-1.jsonl", "s-1.jsonl.1"]
     (tmp_path / "file").write_text("")
     async with running_gateway({}, config=kept_in(tmp_path / "file")) as gateway:
         for _ in range(2):

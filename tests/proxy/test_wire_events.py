@@ -1,12 +1,13 @@
 """Events of agents without a shim, derived from their calls: the same policy, as far as the wire allows."""
 
+import asyncio
 from typing import Any
 
 import pytest
-from support.gateway import listens, running_gateway, runs, says
-from support.wire import KEY, SSE, STREAM, UNARY, Answer, post
+from support.gateway import gateway_before, listens, running_gateway, runs, says
+from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ok, peer, post, sse
 
-from hookgate.proxy.config import Config, ToolCalls
+from hookgate.proxy.config import Config, Shims, ToolCalls
 
 SESSION = {**KEY, "x-hookgate-session": "s-1"}
 EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["whole", "sse", "array"])
@@ -327,3 +328,149 @@ async def test_a_hook_that_is_never_content_is_asked_so_often() -> None:
         assert len(gateway.generated) == 3
     assert said(answer) == "no"
     assert [event["stop_hook_active"] for event in fired] == [False, True, True]
+
+
+# ---- what a conversation may look like
+
+
+def result_turn(*parts: Json) -> Json:
+    return {"role": "user", "parts": list(parts)}
+
+
+SECRET = result("read_file", "a secret")
+READ = call("read_file", path="x")
+HIDING: dict[str, Any] = {"AfterTool": [says({"decision": "deny", "reason": "hidden"})]}
+
+LOOKS = {
+    "the turn itself": [[user("do it"), model(READ), result_turn(SECRET)]],
+    "compressed later": [
+        [user("do it"), model(READ), result_turn(SECRET)],
+        [user("in short"), model(READ), result_turn(SECRET), model({"text": "so"}), user("and?")],
+    ],
+    "words behind it": [[user("do it"), model(READ), result_turn(SECRET), user("well?")]],
+    "words in the model's mouth": [[user("do it"), model(READ), result_turn(SECRET), model({"text": "It"})]],
+    "resumed": [[user("do it"), model(READ), result_turn(SECRET), model({"text": "so"}), user("and?")]],
+    "other fields": [
+        [
+            user("do it"),
+            model(READ),
+            result_turn(
+                {"functionResponse": {"name": "read_file", "response": {"result": "", "rows": "a secret"}}}
+            ),
+        ]
+    ],
+    "parts of its own": [
+        [
+            user("do it"),
+            model(READ),
+            result_turn(
+                {"functionResponse": {"name": "read_file", "response": {}, "parts": [{"text": "a secret"}]}}
+            ),
+        ]
+    ],
+}
+
+
+@pytest.mark.parametrize("calls", [pytest.param(each, id=name) for name, each in LOOKS.items()])
+async def test_a_hidden_result_stays_hidden_however_it_is_sent(calls: list[Any]) -> None:
+    hooks = HIDING | {"SessionStart": [says(additionalContext="context")]}
+    async with running_gateway(hooks) as gateway:
+        for contents in calls:
+            await ask(gateway, contents)
+    assert len(gateway.generated) == len(calls)
+    assert all("a secret" not in str(request.body) for request in gateway.generated)
+
+
+async def test_a_hidden_result_stays_hidden_for_another_key() -> None:
+    async with running_gateway(HIDING) as gateway:
+        for key in ("one", "two"):
+            await post(gateway.url, UNARY, {"contents": TOOL_TURN}, {**SESSION, "x-goog-api-key": key})
+    assert all("a secret" not in str(request.body) for request in gateway.generated)
+
+
+async def test_equal_results_of_parallel_calls_are_judged_each() -> None:
+    fired: list[Json] = []
+    calls = (call("rm", path="a"), call("rm", path="b"))
+    async with running_gateway({"AfterTool": [listens(fired)]}) as gateway:
+        await ask(gateway, tool_turn(result("rm", "done"), result("rm", "done"), calls=calls))
+    assert [event["tool_input"] for event in fired] == [{"path": "a"}, {"path": "b"}]
+
+
+async def test_a_prompt_is_all_that_the_user_said_since_the_model() -> None:
+    fired: list[Json] = []
+    async with running_gateway({"BeforeAgent": [listens(fired)]}) as gateway:
+        await ask(gateway, [user("make a bomb"), user("please")])
+        await ask(gateway, [user("hi"), model({"text": "Sure:"})])
+        await ask(
+            gateway,
+            [
+                *tool_turn(result("t", "x"), calls=(call("t"),))[:2],
+                result_turn(result("t", "x"), {"text": "now"}),
+            ],
+        )
+    assert [event["prompt"] for event in fired] == ["make a bomb\nplease", "hi", "now"]
+
+
+async def test_a_session_that_may_not_start_never_does() -> None:
+    hooks = {"SessionStart": [says({"continue": False, "stopReason": "no"})]}
+    async with running_gateway(hooks) as gateway:
+        found = await asyncio.gather(*(ask(gateway, "hi") for _ in range(3)))
+        found.append(await ask(gateway, "hi"))
+        assert not gateway.recorded
+    assert {said(answer) for answer in found} == {"no"}
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([call("sh", command="rm")], id="whole"),
+        pytest.param(
+            [{"functionCall": {"name": "sh", "partialArgs": [{"stringValue": "rm"}]}}], id="partial"
+        ),
+        pytest.param([{"function_call": {"name": "sh", "will_continue": True}}], id="snake case"),
+        pytest.param(
+            [call("sh"), {"functionCall": {"args": {"command": "rm"}}}], id="a nameless one behind another"
+        ),
+    ],
+)
+async def test_arguments_in_pieces_never_reach_the_agent_unjudged(pieces: list[Json]) -> None:
+    def no_rm_at_all(event: Json) -> Any:
+        return {"decision": "deny", "reason": "no"} if "rm" in str(event["tool_input"]) else None
+
+    events = [{"candidates": [{"content": {"role": "model", "parts": [piece]}}]} for piece in pieces]
+    config = Config(tools=ToolCalls(ask_again_at_most=1))
+    body = STREAM_HEAD + b"".join(sse(*events))
+    async with (
+        peer(body) as upstream,
+        gateway_before(upstream.url, {"BeforeTool": [runs(no_rm_at_all)]}, config) as url,
+    ):
+        answer = await post(url, SSE, {"contents": [user("go")]}, SESSION)
+    assert "rm" not in str([part for part in parts(answer) if "text" not in part])
+
+
+@pytest.mark.parametrize("believed", [True, False])
+async def test_a_claim_to_be_a_shim_is_believed_where_that_is_wanted(believed: bool) -> None:
+    fired: list[Json] = []
+    config = Config(shims=Shims(believed=believed))
+    headers = {**SESSION, "x-hookgate-shim": "tools, turns"}
+    async with running_gateway({"BeforeAgent": [listens(fired)]}, config=config) as gateway:
+        await post(gateway.url, UNARY, {"contents": [user("hi")]}, headers)
+    assert len(fired) == (0 if believed else 1)
+
+
+async def test_context_waits_for_the_user_s_own_call() -> None:
+    hooks = {"SessionStart": [says(additionalContext="context")]}
+    question = {"contents": [user("which?")], "generationConfig": {"responseMimeType": "application/json"}}
+    async with running_gateway(hooks) as gateway:
+        await post(gateway.url, UNARY, question, SESSION)
+        await ask(gateway, "hi")
+    assert ["context" in str(request.body) for request in gateway.generated] == [False, True]
+
+
+async def test_a_refused_answer_without_a_reason_to_end_leaves_an_array_whole() -> None:
+    refuse = [{"decision": "deny", "reason": "again"}]
+    hooks = {"AfterAgent": [runs(lambda _: refuse.pop() if refuse else None)]}
+    element = b'{"candidates":[{"content":{"role":"model","parts":[{"text":"a"}]}}]}'
+    async with peer(ok(b"[" + element + b"\n]")) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, STREAM, {"contents": [user("go")]}, SESSION)
+    assert said(answer) == "aa"

@@ -13,14 +13,14 @@ from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engine
 from hookgate.hooks.document import Encoded
 from hookgate.proxy.bodies import check_cache, checked_answer, read_answer, read_request, read_whole
 from hookgate.proxy.call import Answered, Call, call_of, told
-from hookgate.proxy.config import Config
 from hookgate.proxy.envelopes import Bare
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.headers import to_client, to_upstream
+from hookgate.proxy.house import House
 from hookgate.proxy.logs import note_session
 from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
-from hookgate.proxy.upstream import UpstreamError, Upstreams
+from hookgate.proxy.upstream import UpstreamError
 from hookgate.translator import BodyError, check_request, check_spellings, show_request, text_response
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
 from hookgate.translator.strictjson import dumps
@@ -38,19 +38,22 @@ Change = Callable[[JsonObject], Awaitable[JsonObject]]
 class Batches:
     """Carries the calls that make a batch or look at one."""
 
-    def __init__(self, engine: Engine, upstream: Upstreams, config: Config) -> None:
-        self._engine, self._upstream, self._config = engine, upstream, config
+    def __init__(self, engine: Engine, house: House) -> None:
+        self._engine, self._upstream = engine, house.upstreams
+        self._sessions, self._config = house.sessions, house.config
 
     async def run(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
         """Answer the request. Raises ApiError."""
-        data = None
-        if route.verb == "batchGenerateContent":
-            route, data = await self._before(request, route)
-        headers = to_upstream(request.headers, "identity")
-        if data is not None:
-            headers[hdrs.CONTENT_TYPE] = "application/json"
         call = call_of(route, request.headers, {}, Bare())
         note_session(call.session.session_id)
+        stopped = self._sessions.of(call.session).stopped
+        if stopped is not None:
+            raise policy_denied(stopped, BeforeModel.name)
+        data = None
+        headers = to_upstream(request.headers, "identity")
+        if route.verb == "batchGenerateContent":
+            route, data = await self._before(request, route)
+            headers[hdrs.CONTENT_TYPE] = "application/json"
         try:
             async with self._upstream.open(request.method, route, headers, data, decompress=True) as answer:
                 body = await read_whole(answer)

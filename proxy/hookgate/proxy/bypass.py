@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from hookgate.hooks import Session, Verdict
 from hookgate.proxy.sessions import SessionState
-from hookgate.translator.fields import JsonObject, read, read_list
+from hookgate.proxy.wire.memory import Treatment, results_of
+from hookgate.translator.fields import JsonObject, read_list, read_object
 
 log = logging.getLogger("hookgate.bypass")
 
@@ -25,21 +26,27 @@ class Bypasses:
             log.warning("session %s ran tools past its shim: %s", session.session_id, ", ".join(tools))
 
 
-def unannounced(body: JsonObject, state: SessionState) -> list[str]:
-    """The tools whose results the last turn shows for the first time without a BeforeTool event before."""
-    contents = read_list(body, "contents")
-    place, found = len(contents) - 1, []
-    for part in read_list(contents[-1], "parts"):
-        response = read(part, "functionResponse")
-        if not isinstance(response, dict) or state.memory.knows(place, part):
+def unannounced(body: JsonObject, state: SessionState, *, forgives: bool) -> list[str]:
+    """The tools whose results the agent sends for the first time without a BeforeTool event before.
+
+    Each is noticed once when the gateway `forgives` it, else whenever it is sent again.
+    """
+    found = []
+    for result in results_of(read_list(body, "contents")):
+        if not result.trailing or state.memory.of(result.identity) is not None:
             continue
-        state.memory.keep(place, part)
-        name = str(response.get("name", ""))
-        if state.announced[name] > 0:
-            state.announced[name] -= 1
-        elif "Tool execution blocked" not in str(response.get("response")):  # it was told of, and did not run
+        name = str(result.response.get("name") or "")
+        told = state.takes(name, ran=not _was_denied(result.response))
+        if not told:
             found.append(name)
+        if told or forgives:
+            state.memory.keep(result.identity, Treatment())
     return found
+
+
+def _was_denied(response: JsonObject) -> bool:
+    """Whether it is how an agent tells its model of a call that a hook denied."""
+    return str(read_object(response, "response").get("error", "")).startswith("Tool execution blocked")
 
 
 def denial_of(tools: Sequence[str]) -> Verdict:

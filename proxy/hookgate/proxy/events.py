@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from uuid import uuid4
 
 from aiohttp import web
+from pydantic import ValidationError
 
 from hookgate.hooks import BeforeAgent, BeforeTool, Engine, Event, Outcome, Session
 from hookgate.hooks.answering import output_of
+from hookgate.hooks.contract import INPUTS
 from hookgate.hooks.events.reading import event_of
 from hookgate.hooks.running import ADVISORY
 from hookgate.proxy.bodies import read_request
@@ -30,6 +32,9 @@ CONTEXT_HEADER = "x-hookgate-context"
 """`deliver`: the agent cannot tell its model the additional context, so the gateway shall."""
 
 _MAX_PATH = 4096
+_BASE = dict.fromkeys(("session_id", "transcript_path", "cwd", "timestamp"), "")
+"""What an input may leave out: the path or a header may name the session."""
+
 _TOO_MANY = (
     "hookgate takes no more than {:g} events a second of one caller; send fewer, or raise limits.events."
 )
@@ -70,8 +75,8 @@ class EventService:
         state.hear(event)
         if isinstance(outcome.event, BeforeAgent):
             self._sessions.announce(session, outcome.event.prompt)
-        if isinstance(outcome.event, BeforeTool) and not (verdict.denied or verdict.stop):
-            state.announced[outcome.event.tool_name] += 1
+        if isinstance(outcome.event, BeforeTool):
+            state.announce(outcome.event.tool_name, runs=not (verdict.denied or verdict.stop))
         if event in ("SessionStart", "BeforeAgent"):
             state.begin_turn()
         if verdict.stop and event not in ADVISORY:
@@ -83,7 +88,12 @@ class EventService:
 
 def _event(name: str, body: JsonObject) -> Event:
     try:
+        INPUTS[name].model_validate({**_BASE, **body, "hook_event_name": name})
         return event_of(name, body)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ApiError(400, f"This is no input of {name}: {place}: {first['msg']}", "EVENT_REFUSED") from None
     except (ValueError, TypeError, AttributeError) as error:
         raise ApiError(400, f"This is no input of {name}: {error}", "EVENT_REFUSED") from None
 

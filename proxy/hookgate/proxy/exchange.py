@@ -1,5 +1,6 @@
 """One judged call, from the client's request to the end of its answer, in the order its bytes travel."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import aiohttp
@@ -21,11 +22,12 @@ from hookgate.proxy.outgoing import Outgoing
 from hookgate.proxy.reply import Reply
 from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
-from hookgate.proxy.sessions import SessionState, fingerprint
+from hookgate.proxy.sessions import SessionState
 from hookgate.proxy.toolgate import Allowed, AskAgain, CallJudge, ToolGate
 from hookgate.proxy.transcripts import new_contents
 from hookgate.proxy.upstream import UpstreamError
 from hookgate.proxy.wire import WireAnswers, WireCalls, WireRequests
+from hookgate.proxy.wire.memory import prompt_of, turn_of
 from hookgate.translator import (
     Framing,
     JsonArray,
@@ -72,15 +74,17 @@ class Exchange:
         call = replace(call, session=self._transcripts.located(session))
         note_session(call.session.session_id)
         state = self._sessions.of(call.session)
-        state.hear_of(request.headers.get(SHIM_HEADER, ""))
-        body = await self._as_told(call, body, state)
+        contents = read_list(body, "contents")
+        believed = state.believed(request.headers.get(SHIM_HEADER, "")) if self._config.shims.believed else ()
+        body = await self._as_told(call, body, state, believed)
         model, body = await before_model(self._engine, call, model, body)
         body, allowed = await before_tool_selection(self._engine, call, model, body)
         await self._record(call, model, body, state)
         inspected = self._engine.listens_to(AfterModel.name)
         shown = Encoded(show_request(model, body)) if inspected else None
         payload = dumps(envelope.close_request(outer, model, body))
-        return Outgoing(call, route.for_model(model), model, payload, shown, allowed, state)
+        prompt = prompt_of(contents) if self._engine.listens_to(AfterAgent.name) else ""
+        return Outgoing(call, route.for_model(model), model, payload, shown, allowed, believed, prompt)
 
     async def _record(self, call: Call, model: str, body: JsonObject, state: SessionState) -> None:
         """Put what is new in the conversation into its transcript."""
@@ -90,54 +94,55 @@ class Exchange:
             state.recorded = len(contents)
             await self._transcripts.append(call.session, type="request", model=model, contents=new)
 
-    async def _as_told(self, call: Call, body: JsonObject, state: SessionState) -> JsonObject:
+    async def _as_told(
+        self, call: Call, body: JsonObject, state: SessionState, believed: Collection[str]
+    ) -> JsonObject:
         """The request as the hooks of its session's events have it. Raises Answered and ApiError."""
-        if "turns" not in state.told and not call.tool_turn:
-            contents = read_list(body, "contents")
-            state.take_turn(fingerprint(dumps([len(contents), contents[-1:]]).decode()))
+        if "turns" not in believed and not call.tool_turn:
+            state.take_turn(turn_of(read_list(body, "contents"))[0])
         if state.stopped is not None:
             end_with(told(Verdict(stop=True, reason=state.stopped), BeforeModel.name, call))
-        context = state.take_context()
-        body = with_context(body, context) if context else body
-        self._check_bypass(call, body, state)
-        if not any(map(self._engine.listens_to, WireRequests.EVENTS)):
-            return body
-        return await WireRequests(self._engine, call, state.memory, state.told).judged(body)
+        if "tools" in believed:
+            self._check_bypass(call, body, state)
+        if any(map(self._engine.listens_to, WireRequests.EVENTS)):
+            body = await WireRequests(self._engine, call, state.memory, believed).judged(body)
+        context = "" if call.wants_json else state.take_context()  # JSON is for an agent's own questions
+        return with_context(body, context) if context else body
 
     def _check_bypass(self, call: Call, body: JsonObject, state: SessionState) -> None:
         """Notice tools that ran past the shim. Raises Answered or ApiError where that is denied."""
-        if call.tool_turn and "tools" in state.told:
-            passed_by = unannounced(body, state)
-            self._bypasses.note(passed_by, call.session)
-            if passed_by and self._config.tools.bypass == "deny":
-                end_with(told(denial_of(passed_by), BeforeModel.name, call))
+        passed_by = unannounced(body, state, forgives=self._config.tools.bypass == "flag")
+        self._bypasses.note(passed_by, call.session)
+        if passed_by and self._config.tools.bypass == "deny":
+            end_with(told(denial_of(passed_by), BeforeModel.name, call))
 
     # ---- forward
 
     async def _ask(self, request: web.BaseRequest, outgoing: Outgoing, reply: Reply) -> None:
         """Ask the model, and again where it called a tool that it must not, as often as that is wanted."""
         times = self._config.tools.ask_again_at_most
+        again = False
         for time in range(times + 1):
-            judge = self._judge(outgoing, again=time > 0, asks=time < times)
+            judge = self._judge(outgoing, again=again, asks=time < times)
             try:
                 await self._forward(request, outgoing, reply, judge)
                 break
-            except AskAgain as again:
-                outgoing = outgoing.with_turns(again.turns)
+            except AskAgain as asked:
+                outgoing, again = outgoing.with_turns(asked.turns), again or asked.final
                 if reply.framing is not None:
                     reply.framing.begin_anew()
 
     def _judge(self, outgoing: Outgoing, *, again: bool, asks: bool) -> Judge:
-        """Who judges the answer, which is one that was asked for `again`, and may be asked for once more."""
-        call, state, engine = outgoing.call, outgoing.state, self._engine
+        """Who judges the answer: AfterAgent may have asked for it `again`, and may do so once more."""
+        call, believed, engine = outgoing.call, outgoing.believed, self._engine
         judges: list[CallJudge] = []
         if outgoing.allowed is not None:
             judges.append(Allowed(outgoing.allowed, asks=self._config.tools.refused == "ask_again"))
-        if "tools" not in state.told and engine.listens_to(BeforeTool.name):
+        if "tools" not in believed and engine.listens_to(BeforeTool.name):
             judges.append(WireCalls(engine, call))
         end = None
-        if "turns" not in state.told and engine.listens_to(AfterAgent.name) and not call.wants_json:
-            end = WireAnswers(engine, call, state.memory, again, asks)
+        if "turns" not in believed and engine.listens_to(AfterAgent.name) and not call.wants_json:
+            end = WireAnswers(engine, call, outgoing.prompt, again, asks)
         gate = ToolGate(judges, asks=asks) if judges or end else None
         return Judge(engine, outgoing, gate, end, keeps=self._transcripts.kept)
 
@@ -178,9 +183,11 @@ class Exchange:
     async def _stream(
         self, answer: aiohttp.ClientResponse, judge: Judge, reply: Reply, framing: Framing
     ) -> None:
-        async for pieces in judge.stream(read_frames(answer, framing)):
-            await reply.write(b"".join(framing.encode(piece.frame, piece.data()) for piece in pieces))
-        await self._record_answer(judge)
+        try:
+            async for pieces in judge.stream(read_frames(answer, framing)):
+                await reply.write(b"".join(framing.encode(piece.frame, piece.data()) for piece in pieces))
+        finally:  # what was sent was said, whatever ended it
+            await self._record_answer(judge)
 
     async def _record_answer(self, judge: Judge) -> None:
         if judge.answer is not None and self._transcripts.kept:

@@ -153,9 +153,10 @@ class Judge:
         async for batch in batches:
             said += spoken(batch)
             held += batch
-            if not any(map(_finishes, held)):
-                yield held
-                held = []
+            ready = _before_the_end(held)
+            if ready:
+                yield held[:ready]
+                held = held[ready:]
         if not self._calls:
             try:
                 await end.ended(said)
@@ -211,6 +212,13 @@ def spoken(pieces: Sequence[Piece]) -> str:
     """What the first candidate says in these pieces, without its thoughts."""
     joined = join_texts([piece.response for piece in pieces if piece.body is not None])
     return joined.get(Strand(0, thought=False), "")
+
+
+def _before_the_end(held: Sequence[Piece]) -> int:
+    """How many pieces stand before what may end the answer: a finishReason, or what closes its framing."""
+    ends = (at for at, piece in enumerate(held) if _finishes(piece))
+    last = next((at + 1 for at in reversed(range(len(held))) if held[at].body is not None), 0)
+    return next(ends, last)
 
 
 def _finishes(piece: Piece) -> bool:

@@ -1,11 +1,11 @@
 """A call between its two halves: what is kept of it while the upstream thinks. Pure."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from hookgate.hooks.document import Encoded
 from hookgate.proxy.call import Call
 from hookgate.proxy.routes import Route
-from hookgate.proxy.sessions import SessionState
 from hookgate.translator.fields import JsonObject, read_list, write
 from hookgate.translator.strictjson import dumps, loads
 
@@ -22,7 +22,10 @@ class Outgoing:
     """What AfterModel hooks are shown of the request; None when there are no such hooks."""
     allowed: frozenset[str] | None
     """The tools that the answer may call; None when no hook has selected any."""
-    state: SessionState
+    believed: Collection[str]
+    """What a shim tells of, so that the answer need not give it away."""
+    prompt: str
+    """The user's turn that is to be answered; empty when nobody wants to know."""
 
     def with_turns(self, turns: list[JsonObject]) -> "Outgoing":
         """The same call with further turns at the end of its conversation."""

@@ -101,7 +101,7 @@ class Gateway:
             if not (engine.configuration.groups or self._house.sessions or self._house.transcripts.kept):
                 return await copy_through(request, route, self._upstream)
             if route.verb in BATCHED:
-                return await Batches(engine, self._upstream, self._config).run(request, route)
+                return await Batches(engine, self._house).run(request, route)
             return await Exchange(engine, self._house).run(request, route)
 
 

@@ -25,6 +25,9 @@ _TELLS: Mapping[str, frozenset[Telling]] = {
 KEPT = 10_000
 """Sessions that are remembered; the one that was quiet longest is forgotten for a new one."""
 
+MAX_TOOLS = 1000
+"""Names of tools that are counted in a session; those beyond count as not told of."""
+
 MAX_CONTEXT = 64 * 1024
 """Characters of context that wait for a session's next model call."""
 
@@ -47,14 +50,30 @@ class SessionState:
     """Turns of the conversation that its transcript holds."""
     announced: Counter[str] = field(default_factory=Counter)
     """Runs of tools that the shim has told of and whose results the calls have not shown yet, by name."""
+    denied: Counter[str] = field(default_factory=Counter)
+    """The same for runs that hooks denied."""
 
     def hear(self, event: str) -> None:
         """Note that a shim has told of an event, and so will of all of its sort."""
         self.told |= _TELLS.get(event, frozenset())
 
-    def hear_of(self, sorts: str) -> None:
-        """Note what a shim says it will tell of: `tools`, or several with commas; other words say nothing."""
-        self.told |= _INSIDE.intersection(sort.strip() for sort in sorts.split(","))
+    def believed(self, claimed: str) -> set[Telling]:
+        """What a shim tells of: by its events so far, and by what it claims with a call, such as `tools`."""
+        return self.told | _INSIDE.intersection(sort.strip() for sort in claimed.split(","))
+
+    def announce(self, tool: str, *, runs: bool) -> None:
+        """A shim has told of a tool that is about to run, or that was denied."""
+        known = self.announced if runs else self.denied
+        if len(known) < MAX_TOOLS or tool in known:
+            known[tool] += 1
+
+    def takes(self, tool: str, *, ran: bool) -> bool:
+        """Whether a shim has told of it: then it has been told of once less."""
+        known = self.announced if ran else self.denied
+        if known[tool] < 2:
+            return bool(known.pop(tool, 0))
+        known[tool] -= 1
+        return True
 
     def take_turn(self, turn: str) -> None:
         """Note the user's turn that a call is about, for a shim that tells of tools and not of turns."""

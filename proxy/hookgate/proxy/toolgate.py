@@ -50,9 +50,11 @@ class Allowed:
 class AskAgain(Exception):  # noqa: N818  # a turn of the conversation, not an error
     """The model shall hear of something before it goes on, and the agent shall not."""
 
-    def __init__(self, turns: list[JsonObject]) -> None:
+    def __init__(self, turns: list[JsonObject], *, final: bool = False) -> None:
         self.turns = turns
         """What the model said and what it is told, to be added to the contents."""
+        self.final = final
+        """Whether it is the last word of a turn that was refused."""
 
 
 class ToolGate:
@@ -64,6 +66,7 @@ class ToolGate:
         self._asks = asks
         self._gate = CallGate()
         self._said: list[JsonObject] = []
+        self._found: list[tuple[JsonObject, Refusal | JsonObject]] = []
 
     @property
     def passed(self) -> bool:
@@ -76,12 +79,18 @@ class ToolGate:
         found = [(call, await self._decide(call)) for call in self._gate.begun(body)]
         decisions = [_decision(call, decided) for call, decided in found]
         judged = self._gate.decided(body, decisions)
-        candidates = read_list(body, "candidates")
-        if self._asks and len(candidates) == 1:
-            self._said += read_list(read_object(candidates[0], "content"), "parts")
-            if any(isinstance(decided, Refusal) and decided.asks for _, decided in found) and not seen:
-                raise AskAgain(_told(self._said, found))
+        self._note(body, found)
+        tells = any(isinstance(decided, Refusal) and decided.asks for _, decided in found)
+        if tells and self._asks and not seen:
+            raise AskAgain(_told(self._said, self._found))
         return judged
+
+    def _note(self, body: JsonObject, found: list[tuple[JsonObject, Refusal | JsonObject]]) -> None:
+        """Keep what the model said, for the turn in which it is told; of several answers there is none."""
+        for candidate in read_list(body, "candidates") if self._asks else ():
+            self._asks = self._asks and not read(candidate, "index")
+            self._said += read_list(read_object(candidate, "content"), "parts")
+        self._found += found
 
     async def _decide(self, call: JsonObject) -> Refusal | JsonObject:
         arguments = read_object(call, "args")

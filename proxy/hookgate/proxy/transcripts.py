@@ -51,7 +51,7 @@ class Transcripts:
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if path.exists() and path.stat().st_size + len(line) > self._max_bytes:
-                path.replace(path.with_suffix(".1.jsonl"))
+                path.replace(path.with_name(f"{path.name}.1"))
             with open(path, "ab", opener=_private) as file:
                 file.write(line)
             self._failing = False

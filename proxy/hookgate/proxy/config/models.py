@@ -148,6 +148,14 @@ class Routes(Section):
     """Generative routes to let through although no hook judges them; each such call is counted and marked."""
 
 
+class Shims(Section):
+    """Agents that tell of their own events."""
+
+    believed: bool = True
+    """Whether what a shim tells of is left out of what calls give away. A client could claim a shim and tell
+    of nothing: `false` is for clients that are not trusted, and has hooks run for their calls in any case."""
+
+
 class Transcripts(Section):
     """One file per session, whose path hooks are given as `transcript_path`. It holds what was said."""
 
@@ -158,7 +166,7 @@ class Transcripts(Section):
     """Where; the folder `transcripts` in the state folder if left out."""
 
     max_bytes: Count = 10 * 1024 * 1024
-    """Bytes of a file; a new one begins then, and the old one is kept as `.1.jsonl`, one of a session."""
+    """Bytes of a file; a new one begins then, and the old one is kept as `.jsonl.1`, one of a session."""
 
 
 class Logs(Section):
@@ -182,5 +190,6 @@ class Config(Section):
     streams: Streams = Streams()
     tools: ToolCalls = ToolCalls()
     routes: Routes = Routes()
+    shims: Shims = Shims()
     transcripts: Transcripts = Transcripts()
     logs: Logs = Logs()

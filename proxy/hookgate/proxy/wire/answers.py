@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from hookgate.hooks import AfterAgent, BeforeTool, Engine
 from hookgate.proxy.call import Call, end_with, told
 from hookgate.proxy.toolgate import AskAgain, Refusal
-from hookgate.proxy.wire.memory import Memory
-from hookgate.translator.fields import JsonObject, read_object
+from hookgate.translator.fields import JsonObject, read, read_object
 
 _SHOWN = "The tool {name!r} was not called: {reason}"
 _NO_REASON = "a hook denied it"
@@ -22,8 +21,8 @@ class WireCalls:
 
     async def judge(self, call: JsonObject) -> Refusal | JsonObject:
         """The arguments as hooks leave them, or why they refuse. Raises Answered and ApiError for a stop."""
-        name, arguments = str(call.get("name", "")), read_object(call, "args")
-        if call.get("willContinue") is True:
+        name, arguments = str(call.get("name") or ""), read_object(call, "args")
+        if not name or read(call, "willContinue") or read(call, "partialArgs") is not None:
             return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks=True)
         outcome = await self.engine.fire(BeforeTool(name, arguments), self.call.session)
         verdict = outcome.verdict
@@ -41,16 +40,18 @@ class WireAnswers:
 
     engine: Engine
     call: Call
-    memory: Memory
+    prompt: str
+    """The user's turn that is answered."""
     again: bool
-    """Whether the answer is already one that a hook asked for."""
+    """Whether the answer is already one that a hook of this event asked for."""
     asks: bool
     """Whether the model may be asked once more."""
 
     async def ended(self, text: str) -> None:
         """The turn's last words. Raises AskAgain when a hook refuses them, with its reason for the model."""
-        event = AfterAgent(self.memory.prompt, text, self.again)
+        event = AfterAgent(self.prompt, text, self.again)
         verdict = (await self.engine.fire(event, self.call.session)).verdict
         if verdict.denied and self.asks:
             reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
-            raise AskAgain([{"role": "model", "parts": [{"text": text}]}, reason])
+            said = [{"role": "model", "parts": [{"text": text}]}] if text else []
+            raise AskAgain([*said, reason], final=True)

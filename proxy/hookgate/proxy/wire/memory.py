@@ -1,20 +1,42 @@
-"""What hooks have made of a conversation's parts: the agent sends the whole of it again with each call.
+"""What hooks have made of a conversation: the agent sends the whole of it again with each call.
 
 The agent knows nothing of an edit on the wire, so what a hook hid from the model, or added for it, has to be
-hidden and added in every later call as well.
+hidden and added in every later call as well. What is known of a result is found by the result itself,
+wherever it stands: agents compress their history. What was forgotten is judged anew, never shown unjudged.
 """
 
-from collections import OrderedDict
+import asyncio
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from hookgate.translator.fields import JsonObject, read_list, write
+from hookgate.translator.fields import JsonObject, read, read_list
 from hookgate.translator.strictjson import dumps
+from hookgate.translator.texts import texts_of
 
 KEPT = 1000
-"""Parts of one session that are remembered; of more the earliest are forgotten."""
+"""Results and turns of one session that are remembered; of more the earliest are forgotten."""
 
-Parts = tuple[JsonObject, ...]
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A tool's result in a conversation: the part, the call that it answers, and a name for the pair."""
+
+    part: JsonObject
+    call: JsonObject
+    response: JsonObject
+    trailing: bool
+    """Whether it came after the model's last turn: the agent sends it for the first time."""
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What hooks made of a result or a turn: another functionResponse, if any, and what they added."""
+
+    response: JsonObject | None = None
+    contexts: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -22,38 +44,84 @@ class Memory:
     """A session as its calls show it."""
 
     started: bool = False
-    prompt: str = ""
-    """What the user asked last."""
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while SessionStart is judged: no other call goes ahead of it."""
     turn: str = ""
-    """The fingerprint of the turn that was judged last: a call that is made again is no new turn."""
-    _parts: OrderedDict[str, Parts | None] = field(default_factory=OrderedDict)
+    """The turn that was judged last: a call that is made again is no new turn."""
+    _known: OrderedDict[str, Treatment] = field(default_factory=OrderedDict)
 
-    def knows(self, place: int, part: JsonObject) -> bool:
-        """Whether the part at this place of the conversation was judged already."""
-        return fingerprint(place, part) in self._parts
+    def of(self, identity: str) -> Treatment | None:
+        """What was made of it; None for what has not been judged, or is forgotten."""
+        return self._known.get(identity)
 
-    def keep(self, place: int, part: JsonObject, parts: Parts | None = None) -> None:
-        """Remember that a part was judged, and what stands in its place."""
-        self._parts[fingerprint(place, part)] = parts
-        if len(self._parts) > KEPT:
-            self._parts.popitem(last=False)
-
-    def applied(self, body: JsonObject) -> JsonObject:
-        """The request with all that was remembered in force; `body` itself when nothing is."""
-        contents = read_list(body, "contents")
-        new = [self._content(place, content) for place, content in enumerate(contents)]
-        unchanged = all(a is b for a, b in zip(new, contents, strict=True))
-        return body if unchanged else write(body, "contents", new)
-
-    def _content(self, place: int, content: JsonObject) -> JsonObject:
-        parts = read_list(content, "parts")
-        found = [self._parts.get(fingerprint(place, part)) for part in parts]
-        if not any(found):
-            return content
-        new = [each for part, stands in zip(parts, found, strict=True) for each in (stands or (part,))]
-        return write(content, "parts", new)
+    def keep(self, identity: str, treatment: Treatment) -> None:
+        """Remember what was made of a result or a turn; what was added to it before stays."""
+        before = self._known.get(identity, Treatment())
+        contexts = (*before.contexts, *treatment.contexts)
+        self._known[identity] = Treatment(treatment.response or before.response, contexts)
+        if len(self._known) > KEPT:
+            self._known.popitem(last=False)
 
 
-def fingerprint(place: int, part: JsonObject) -> str:
-    """A part at a place of a conversation."""
-    return sha256(b"%d\0" % place + dumps(part)).hexdigest()
+def results_of(contents: list[JsonObject]) -> list[Result]:
+    """All results of tools, in order, each with the call that it answers: by id, else by name in order."""
+    open_calls: list[JsonObject] = []
+    seen: Counter[str] = Counter()
+    last = last_of_model(contents)
+    found = []
+    for place, content in enumerate(contents):
+        for part in read_list(content, "parts"):
+            call, response = read(part, "functionCall"), read(part, "functionResponse")
+            if isinstance(call, dict):
+                open_calls.append(call)
+            if isinstance(response, dict):
+                answered = _taken(open_calls, response)
+                digest = sha256(dumps([answered, part])).hexdigest()
+                seen[digest] += 1
+                identity = f"{digest}-{seen[digest]}"
+                found.append(Result(part, answered, response, place > last, identity))
+    return found
+
+
+def last_of_model(contents: list[JsonObject]) -> int:
+    """The place of the model's last turn before what was sent to it; -1 when it has said nothing."""
+    return next((at for at, each in _backwards(contents) if each.get("role") == "model"), -1)
+
+
+def turn_of(contents: list[JsonObject]) -> tuple[str, list[str]]:
+    """The user's turn that the model is to answer: a name for it, and its texts beside results of tools."""
+    trailing = contents[last_of_model(contents) + 1 :]
+    texts = [
+        text
+        for content in trailing
+        if content.get("role") != "model"
+        for part in read_list(content, "parts")
+        if isinstance(text := part.get("text"), str)
+    ]
+    return sha256(dumps([len(contents), trailing])).hexdigest(), texts
+
+
+def prompt_of(contents: list[JsonObject]) -> str:
+    """What the user said last; results of tools may have come since."""
+    for content in reversed(contents):
+        texts = [] if content.get("role") == "model" else texts_of(content)
+        if texts:
+            return "\n".join(texts)
+    return ""
+
+
+def _backwards(contents: list[JsonObject]) -> Iterator[tuple[int, JsonObject]]:
+    """From the last turn that is not the model's: words put into its mouth are no turn of its own."""
+    end = len(contents)
+    while end and contents[end - 1].get("role") == "model":
+        end -= 1
+    return ((at, contents[at]) for at in reversed(range(end)))
+
+
+def _taken(calls: list[JsonObject], response: JsonObject) -> JsonObject:
+    """The call that a response answers; each is taken once."""
+    for key in ("id", "name"):
+        for at, call in enumerate(calls):
+            if call.get(key) is not None and call.get(key) == response.get(key):
+                return calls.pop(at)
+    return {}

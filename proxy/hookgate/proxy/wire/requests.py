@@ -4,16 +4,17 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hookgate.hooks import AfterTool, BeforeAgent, Engine, Event, SessionStart, Verdict
+from hookgate.hooks import AfterTool, BeforeAgent, Engine, Outcome, SessionStart
 from hookgate.hooks.events.tool import result_of
 from hookgate.proxy.call import Call, end_with, told
 from hookgate.proxy.context import marked
-from hookgate.proxy.wire.memory import Memory, fingerprint
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
-from hookgate.translator.texts import joined_text
+from hookgate.proxy.wire.memory import Memory, Result, Treatment, results_of, turn_of
+from hookgate.translator.fields import JsonObject, read, read_list, read_object, without, write
 
 _RESULTS = ("output", "result")
 """Where agents put a tool's result in a functionResponse: Gemini CLI, and google-genai."""
+
+_WITHHELD = "A hook withheld this result."
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,108 +32,117 @@ class WireRequests:
     async def judged(self, body: JsonObject) -> JsonObject:
         """The request as hooks leave it. Raises Answered and ApiError."""
         contents = read_list(body, "contents")
-        if contents:
-            place, last = len(contents) - 1, contents[-1]
-            added = await self._session()
-            if self.call.tool_turn:
-                await self._results(contents)
-            else:
-                added += await self._turn(place, last)
-            self._add(place, last, added)
-        return self.memory.applied(body)
+        if not contents:
+            return body
+        results = results_of(contents)
+        turn, texts = turn_of(contents)
+        if not self.call.wants_json:  # JSON is for an agent's own questions, such as which model to take
+            await self._session(turn)
+            await self._turn(turn, texts)
+        if "tools" not in self.told:
+            for result in results:
+                if self.memory.of(result.identity) is None:
+                    self.memory.keep(result.identity, await self._result(result))
+        new = self._applied(contents, results, turn)
+        unchanged = all(a is b for a, b in zip(new, contents, strict=True))
+        return body if unchanged else write(body, "contents", new)
 
-    async def _session(self) -> list[str]:
-        if self.memory.started or "session" in self.told:
-            return []
-        self.memory.started = True
-        return [*(await self._fired(SessionStart())).contexts]
+    async def _session(self, turn: str) -> None:
+        async with self.memory.starting:
+            if self.memory.started or "session" in self.told:
+                return
+            outcome = await self.engine.fire(SessionStart(), self.call.session)
+            self._end_if_refused(outcome, SessionStart.name)
+            self.memory.started = True  # a start that is refused is judged again with the next call
+            self.memory.keep(turn, _added(outcome))
 
-    async def _turn(self, place: int, last: JsonObject) -> list[str]:
-        turn = fingerprint(place, last)
-        if turn == self.memory.turn or "turns" in self.told:
-            return []
-        if self.call.wants_json:  # an agent's own question, such as which model to take
-            return []
-        self.memory.prompt = joined_text(last)
-        fired = await self._fired(BeforeAgent(self.memory.prompt))
-        self.memory.turn = turn  # a turn that is denied is judged again when it is tried again
-        return [*fired.contexts]
-
-    async def _results(self, contents: list[JsonObject]) -> None:
-        if "tools" in self.told:
+    async def _turn(self, turn: str, texts: list[str]) -> None:
+        if not texts or turn == self.memory.turn or "turns" in self.told:
             return
-        place = len(contents) - 1
-        calls = _calls(contents[:-1])
-        for part in read_list(contents[-1], "parts"):
-            response = read(part, "functionResponse")
-            if isinstance(response, dict) and not self.memory.knows(place, part):
-                call = _taken(calls, response)
-                self.memory.keep(place, part, await self._result(part, response, call))
+        outcome = await self.engine.fire(BeforeAgent("\n".join(texts)), self.call.session)
+        self._end_if_refused(outcome, BeforeAgent.name)
+        self.memory.turn = turn
+        self.memory.keep(turn, _added(outcome))
 
-    async def _result(
-        self, part: JsonObject, response: JsonObject, call: JsonObject
-    ) -> tuple[JsonObject, ...] | None:
-        """What the model is shown instead of a tool's result, or None for the result itself."""
-        value = read_object(response, "response")
-        key = next((key for key in _RESULTS if key in value), None)
-        shown = _shown(value, key)
-        event = AfterTool(str(response.get("name", "")), read_object(call, "args"), shown)
-        fired = await self._fired(event)
-        after = result_of(getattr(fired.event, "tool_response", shown))
-        new = value
-        if fired.verdict.denied:
-            new = {key or "output": fired.verdict.reason}
-        elif after is not shown:
-            new = {**(value if key else {}), key or "output": after["llmContent"]}
-        if new is not value:
-            part = write(part, "functionResponse", write(response, "response", new))
-        contexts = tuple({"text": marked(text)} for text in fired.contexts)
-        return (part, *contexts) if contexts or new is not value else None
+    def _end_if_refused(self, outcome: Outcome[SessionStart] | Outcome[BeforeAgent], event: str) -> None:
+        end_with(told(outcome.verdict, event, self.call))
 
-    def _add(self, place: int, last: JsonObject, contexts: list[str]) -> None:
-        parts = read_list(last, "parts")
-        if contexts and parts:
-            self.memory.keep(place, parts[-1], (parts[-1], *({"text": marked(text)} for text in contexts)))
-
-    async def _fired(self, event: Event) -> "_Fired":
+    async def _result(self, result: Result) -> Treatment:
+        """What hooks make of a result. Raises Answered and ApiError for a stop."""
+        value = read_object(result.response, "response")
+        key = _key_of(value)
+        name = result.response.get("name") or result.call.get("name") or ""
+        event = AfterTool(str(name), read_object(result.call, "args"), _shown(value, key))
         outcome = await self.engine.fire(event, self.call.session)
-        verdict = outcome.verdict
-        if not isinstance(event, AfterTool) or verdict.stop:  # a denied result is hidden, no more
-            end_with(told(verdict, event.name, self.call))
-        return _Fired(outcome.event, verdict)
+        if outcome.verdict.stop:
+            end_with(told(outcome.verdict, AfterTool.name, self.call))
+        added = _added(outcome).contexts
+        if outcome.verdict.denied:
+            reason = {key or "output": outcome.verdict.reason or _WITHHELD}
+            hidden = without(write(result.response, "response", reason), "parts")
+            return Treatment(hidden, added)
+        if outcome.event is event:
+            return Treatment(None, added)
+        new = _edited(value, key, result_of(outcome.event.tool_response))
+        return Treatment(write(result.response, "response", new), added)
+
+    def _applied(self, contents: list[JsonObject], results: list[Result], turn: str) -> list[JsonObject]:
+        """The turns with all that is remembered in force."""
+        known = {id(result.part): self.memory.of(result.identity) for result in results}
+        new = [_with_results(content, known) for content in contents]
+        for name, at in _turns(contents, turn, self.memory):
+            texts = (self.memory.of(name) or Treatment()).contexts
+            parts = [*read_list(new[at], "parts"), *({"text": marked(text)} for text in texts)]
+            new[at] = write(new[at], "parts", parts) if texts else new[at]
+        return new
+
+
+def _turns(contents: list[JsonObject], turn: str, memory: Memory) -> list[tuple[str, int]]:
+    """The user's turns that something was added to, each with the place where it ends."""
+    found = []
+    for at, content in enumerate(contents):
+        ends = at + 1 == len(contents) or contents[at + 1].get("role") == "model"
+        if ends and content.get("role") != "model":
+            name = turn_of(contents[: at + 1])[0]
+            if name == turn or memory.of(name) is not None:
+                found.append((name, at))
+    return found
+
+
+def _with_results(content: JsonObject, known: dict[int, Treatment | None]) -> JsonObject:
+    parts = read_list(content, "parts")
+    new: list[JsonObject] = []
+    for part in parts:
+        treatment = known.get(id(part)) or Treatment()
+        response = treatment.response
+        new.append(part if response is None else write(part, "functionResponse", response))
+        new += ({"text": marked(text)} for text in treatment.contexts)
+    unchanged = len(new) == len(parts) and all(a is b for a, b in zip(new, parts, strict=True))
+    return content if unchanged else write(content, "parts", new)
+
+
+def _key_of(value: JsonObject) -> str | None:
+    """The field that is all of the result beside an error; None when the whole object is."""
+    keys = [key for key in value if key != "error"]
+    return keys[0] if len(keys) == 1 and keys[0] in _RESULTS else None
 
 
 def _shown(value: JsonObject, key: str | None) -> JsonObject:
     """A tool's response as the contract shows it to hooks."""
     content = value if key is None else value[key]
     shown = {"llmContent": content, "returnDisplay": content if isinstance(content, str) else ""}
-    return {**shown, "error": value["error"]} if "error" in value else shown
+    error = read(value, "error")
+    return shown if error is None else {**shown, "error": error}
 
 
-@dataclass(frozen=True, slots=True)
-class _Fired:
-    event: Event
-    verdict: Verdict
-
-    @property
-    def contexts(self) -> tuple[str, ...]:
-        return (self.verdict.context,) if self.verdict.context else ()
+def _edited(value: JsonObject, key: str | None, after: JsonObject) -> JsonObject:
+    """The response after a hook's edit of what it was shown."""
+    content = after.get("llmContent")
+    if key is None:
+        return content if isinstance(content, dict) else {"output": content}
+    return {**value, key: content, **({"error": after["error"]} if "error" in after else {})}
 
 
-def _calls(contents: list[JsonObject]) -> list[JsonObject]:
-    """The calls of the newest turn that made any, in order."""
-    for content in reversed(contents):
-        parts = read_list(content, "parts")
-        found = [call for part in parts if isinstance(call := read(part, "functionCall"), dict)]
-        if found:
-            return found
-    return []
-
-
-def _taken(calls: list[JsonObject], response: JsonObject) -> JsonObject:
-    """The call that a response answers, by id, else by name in order; each is taken once."""
-    for key in ("id", "name"):
-        for at, call in enumerate(calls):
-            if call.get(key) is not None and call.get(key) == response.get(key):
-                return calls.pop(at)
-    return {}
+def _added(outcome: Outcome[SessionStart] | Outcome[BeforeAgent] | Outcome[AfterTool]) -> Treatment:
+    context = outcome.verdict.context
+    return Treatment(None, (context,) if context else ())
