@@ -15,17 +15,17 @@ class CallGate:
 
     passed: bool = False
     """Whether a call has passed."""
-    _refused: dict[int, bool] = field(default_factory=dict)
-    """By candidate, whether the call was refused whose arguments may go on in the next event."""
+    _open: dict[int, bool] = field(default_factory=dict)
+    """By candidate with a call whose arguments go on in the next part, whether that call was refused."""
 
     def begun(self, body: JsonObject) -> list[JsonObject]:
         """The calls that begin in the event, in order: what goes on with an earlier one is none."""
-        known = set(self._refused)
+        going_on = set(self._open)
         found = []
         for index, call in _calls(body):
-            if call.get("name") is not None or index not in known:
+            if call.get("name") is not None or index not in going_on:
                 found.append(call)
-            known.add(index)
+            (going_on.add if read(call, "willContinue") else going_on.discard)(index)
         return found
 
     def decided(self, body: JsonObject, decisions: Sequence[Decision]) -> JsonObject:
@@ -49,10 +49,13 @@ class CallGate:
         call = _call(part)
         if call is None:
             return part
-        if call.get("name") is None and index in self._refused:  # the arguments of a call go on
-            return None if self._refused[index] else part
+        if call.get("name") is None and index in self._open:  # the arguments of a call go on
+            refused = self._open[index] if read(call, "willContinue") else self._open.pop(index)
+            return None if refused else part
         decision = next(rest)
-        self._refused[index] = isinstance(decision, str)
+        self._open.pop(index, None)
+        if read(call, "willContinue"):
+            self._open[index] = isinstance(decision, str)
         if isinstance(decision, str):
             return {"text": decision}
         self.passed = True
