@@ -8,10 +8,18 @@ from typing import Any
 import orjson
 from benchmarks.bodies import agent_request, answer_stream
 
-from hookgate.translator import ShownRequest, apply_response, show_request, show_response
+from hookgate.translator import (
+    ShownRequest,
+    apply_response,
+    cut_events,
+    join_events,
+    show_request,
+    show_response,
+)
 from hookgate.translator.strictjson import loads
 
 ROUNDS = 9
+LONG = 4_000
 
 
 def main() -> None:
@@ -39,6 +47,22 @@ def main() -> None:
             "view + apply of an edit of every event": lambda: edit_stream(bodies, len(bodies)),
         }
     )
+    long = [orjson.dumps(_numbered(i)) for i in range(LONG)]
+    read = [orjson.loads(event) for event in long]
+    half = f"word{LONG // 2}x5"
+    print(f"translator: a stream of {LONG} events read as one answer")
+    _report(
+        {
+            "orjson.loads + orjson.dumps (= 1)": lambda: [orjson.dumps(orjson.loads(e)) for e in long],
+            "join + cut of an echo": lambda: edit_joined(read, str),
+            "join + apply + cut of one edit": lambda: edit_joined(read, lambda t: t.replace(half, "[X]")),
+            "join + apply + cut of an edit in every event": lambda: edit_joined(
+                read, lambda t: t.replace("x5", "[X]")
+            ),
+            "join + apply + cut of all in upper case": lambda: edit_joined(read, str.upper),
+        },
+        repeats=1,
+    )
 
 
 def edit_request(body: dict[str, Any], messages: list[Any]) -> tuple[str, dict[str, Any]]:
@@ -54,12 +78,24 @@ def edit_stream(bodies: list[dict[str, Any]], edits: int) -> None:
             apply_response(body, {**view, "text": "another text"})
 
 
-def _report(cases: dict[str, Callable[[], object]]) -> None:
+def edit_joined(bodies: list[dict[str, Any]], edit: Callable[[str], str]) -> None:
+    """All events are shown as one answer, and its text comes back edited."""
+    joined = join_events(bodies)
+    cut_events(bodies, joined, apply_response(joined, {"text": edit(show_response(joined)["text"])}))
+
+
+def _numbered(event: int) -> dict[str, Any]:
+    """An event of twelve words that no other has."""
+    text = "".join(f"word{event}x{i} " for i in range(12))
+    return {"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}, "index": 0}]}
+
+
+def _report(cases: dict[str, Callable[[], object]], repeats: int = 200) -> None:
     """Medians of interleaved rounds, in microseconds and as a ratio to the first case."""
     times: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(ROUNDS):
         for name, case in cases.items():
-            times[name].append(_microseconds(case))
+            times[name].append(_microseconds(case, repeats))
     base = statistics.median(next(iter(times.values())))
     for name, values in times.items():
         median = statistics.median(values)
@@ -67,7 +103,7 @@ def _report(cases: dict[str, Callable[[], object]]) -> None:
     print()
 
 
-def _microseconds(case: Callable[[], object], repeats: int = 200) -> float:
+def _microseconds(case: Callable[[], object], repeats: int) -> float:
     begin = time.perf_counter()
     for _ in range(repeats):
         case()

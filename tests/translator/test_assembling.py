@@ -69,6 +69,45 @@ def test_text_for_a_candidate_that_had_none_is_added_at_its_end() -> None:
     assert cut[1]["candidates"][0]["content"]["parts"] == [CALL, {"text": "not these"}]
 
 
+def test_a_candidate_that_leaves_out_its_index_keeps_its_text_to_itself() -> None:
+    def speaks(text: str, **index: int) -> dict[str, Any]:
+        return {"candidates": [{"content": {"parts": [{"text": text}]}, **index}]}
+
+    events = [speaks("B has K", index=1), speaks("A has K"), speaks("1.", index=1), speaks("1!")]
+    joined = join_events(events)
+    view = show_response(joined)
+    assert [candidate["index"] for candidate in view["candidates"]] == [1, 0]
+    for candidate in view["candidates"]:
+        candidate["content"]["parts"] = [text.replace("K1", "[X]") for text in candidate["content"]["parts"]]
+    cut = cut_events(events, joined, apply_response(joined, view))
+    said_by = {strand.candidate: text for strand, text in join_texts(cut).items()}
+    assert said_by == {1: "B has [X].", 0: "A has [X]!"}
+
+
+def test_a_candidate_that_a_hook_adds_is_no_other_one_in_the_last_event() -> None:
+    events = [said({"text": "A"}), {"candidates": [{"content": {"parts": [{"text": "B"}]}, "index": 1}]}]
+    events.append(said({"text": "A"}))
+    joined = join_events(events)
+    view = show_response(joined)
+    added = {"content": {"parts": ["C"]}}
+    cut = cut_events(events, joined, apply_response(joined, {"candidates": [*view["candidates"], added]}))
+    assert {strand.candidate: text for strand, text in join_texts(cut).items()} == {0: "AA", 1: "B", 2: "C"}
+
+
+def test_of_two_candidates_with_one_index_none_is_lost() -> None:
+    twins = [{"content": {"parts": [{"text": text}]}, "index": 0} for text in "AB"]
+    events: list[dict[str, Any]] = [said({"text": "first "}), {"candidates": twins}]
+    joined = join_events(events)
+    edit = {"candidates": [{"index": 0, "finishReason": "STOP"}]}
+    cut = cut_events(events, joined, apply_response(joined, edit))
+    assert cut[1]["candidates"] == [twins[0], {**twins[1], "finishReason": "STOP"}]
+
+
+@given(st.lists(responses(), min_size=1, max_size=4))
+def test_each_candidate_says_the_same_in_the_joined_response(events: list[dict[str, Any]]) -> None:
+    assert join_texts([join_events(events)]) == join_texts(events)
+
+
 @given(st.lists(responses(), min_size=1, max_size=4))
 def test_an_echo_changes_no_event(events: list[dict[str, Any]]) -> None:
     before = copy.deepcopy(events)

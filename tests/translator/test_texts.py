@@ -56,6 +56,47 @@ def test_scattered_edits_of_a_very_large_text_land_in_their_parts() -> None:
     assert respread(old, "".join(new)) == new
 
 
+# ---- more parts than borders are looked for one by one: the pieces of a long stream
+
+
+@given(st.lists(CHUNKS, min_size=1, max_size=5), st.integers(20, 60), st.data())
+def test_edits_of_many_parts_join_to_exactly_the_new_text(old: list[str], times: int, data: Any) -> None:
+    many = old * times
+    edges = st.integers(0, len("".join(many)))
+    joined = new = "".join(many)
+    for _ in range(3):
+        a, b = sorted([data.draw(edges), data.draw(edges)])
+        new = new[:a] + data.draw(CHUNKS) + new[b:]
+    spread = respread(many, new)
+    assert "".join(spread) == new
+    assert len(spread) == len(many)
+    assert respread(many, joined) == many
+
+
+STREAM = [f"event {i} says {i * i} words and key{i} " for i in range(1_000)]
+
+
+@pytest.mark.parametrize("every", [1, 7, 100, 998])
+def test_words_replaced_in_many_parts_land_where_they_stood(every: int) -> None:
+    new = [
+        text.replace(f"key{i} ", "[X] ") if i % every == 1 % every else text for i, text in enumerate(STREAM)
+    ]
+    assert respread(STREAM, "".join(new)) == new
+
+
+@pytest.mark.parametrize("new", ["", "words", "said otherwise. " * 2_000])
+def test_many_parts_keep_their_texts_before_and_behind_what_changes(new: str) -> None:
+    spread = respread(STREAM, "".join([*STREAM[:300], "<", new, ">", *STREAM[700:]]))
+    assert (spread[:299], spread[701:]) == (STREAM[:299], STREAM[701:])
+    assert "".join(spread[299:701]) == "".join([STREAM[299], "<", new, ">", STREAM[700]])
+
+
+def test_what_changes_wholly_is_shared_out_by_the_lengths_that_the_parts_had() -> None:
+    assert respread(STREAM, "".join(STREAM).upper()) == [text.upper() for text in STREAM]
+    halves = respread(["ab"] * 100, "c" * 100)
+    assert halves == ["c"] * 100
+
+
 def test_text_inserted_at_a_border_continues_the_part_before_it() -> None:
     assert respread(["one. ", "two."], "one. And two.") == ["one. And ", "two."]
 

@@ -8,6 +8,7 @@ joined response is for reading and editing, and is never sent.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
 from hookgate.translator.joining import Strand, cut_texts, join_texts
@@ -18,17 +19,20 @@ def join_events(events: Sequence[JsonObject]) -> JsonObject:
     """One response with all parts of all events; of a field that several have, the last counts.
 
     All that a candidate speaks is one text, and all that it thinks, whatever came in between: no word shall
-    hide in two parts. One event alone is itself.
+    hide in two parts. Each candidate has its index, since its place may be another than in its events. One
+    event alone is itself.
     """
     if len(events) == 1:
         return events[0]
     joined: JsonObject = {}
-    candidates: dict[int, JsonObject] = {}
+    candidates: dict[int, _Joined] = {}
     for event in events:
         joined.update(event)
         for index, candidate in _candidates(event):
-            candidates[index] = _continued(candidates.get(index, {}), candidate)
-    return {**joined, "candidates": list(candidates.values())} if candidates else joined
+            candidates.setdefault(index, _Joined()).add(candidate)
+    if not candidates:
+        return joined
+    return {**joined, "candidates": [each.whole(index) for index, each in candidates.items()]}
 
 
 def cut_events(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObject) -> list[JsonObject]:
@@ -61,18 +65,20 @@ def _cut_candidate(
 ) -> None:
     """Put what an edit changed of a candidate, its known texts aside, into the last event that has it."""
     if before is None:
-        cut[-1] = write(cut[-1], "candidates", [*read_list(cut[-1], "candidates"), after])
+        new = {**after, "index": index}  # its place there may be another than in the joined response
+        cut[-1] = write(cut[-1], "candidates", [*read_list(cut[-1], "candidates"), new])
         return
     at = _last(cut, lambda event: index in dict(_candidates(event)))
     fields = {key: value for key, value in after.items() if key != "content" and value is not before.get(key)}
-    found = dict(_candidates(cut[at]))
-    new = {**found[index], **fields}
+    found = dict(_candidates(cut[at]))[index]
+    new = {**found, **fields}
     if added:  # text where the candidate had none
         content = read_object(new, "content")
         parts = [*read_list(content, "parts"), *({"text": text} for text in added)]
         new = write(new, "content", write(content, "parts", parts))
     if fields or added:
-        cut[at] = write(cut[at], "candidates", list({**found, index: new}.values()))
+        listed = [new if each is found else each for each in read_list(cut[at], "candidates")]
+        cut[at] = write(cut[at], "candidates", listed)
 
 
 def _candidates(event: JsonObject) -> list[tuple[int, JsonObject]]:
@@ -88,24 +94,35 @@ def _strands(index: int) -> tuple[Strand, Strand]:
     return Strand(index, thought=True), Strand(index, thought=False)
 
 
-def _continued(before: JsonObject, candidate: JsonObject) -> JsonObject:
-    content = read_object(candidate, "content")
-    if not content:
-        return {**before, **candidate, **({"content": before["content"]} if "content" in before else {})}
-    earlier = read_object(before, "content")
-    parts = list(read_list(earlier, "parts"))
-    for part in read_list(content, "parts"):
-        at = next((at for at, known in enumerate(parts) if _continues(known, part)), None)
-        if at is None:
-            parts.append(part)
-        else:
-            parts[at] = {**parts[at], "text": parts[at]["text"] + part["text"]}
-    return {**before, **candidate, "content": {**earlier, **content, "parts": parts}}
+class _Joined:
+    """One candidate as its events tell it, piece by piece."""
 
+    def __init__(self) -> None:
+        self._fields: JsonObject = {}
+        self._content: JsonObject = {}
+        self._parts: list[Any] = []
+        self._texts: dict[bool, tuple[int, list[str]]] = {}  # by thought: place among the parts, pieces
 
-def _continues(before: JsonObject, part: JsonObject) -> bool:
-    """Whether both are texts of one strand."""
-    return is_text(before) and is_text(part) and bool(before.get("thought")) is bool(part.get("thought"))
+    def add(self, candidate: JsonObject) -> None:
+        content = read_object(candidate, "content")
+        self._fields.update(candidate)
+        self._content.update(content)
+        for part in read_list(content, "parts"):
+            if not is_text(part):
+                self._parts.append(part)
+                continue
+            thought = bool(part.get("thought"))
+            if thought not in self._texts:
+                self._texts[thought] = len(self._parts), []
+                self._parts.append(part)
+            self._texts[thought][1].append(part["text"])
+
+    def whole(self, index: int) -> JsonObject:
+        parts = list(self._parts)
+        for at, pieces in self._texts.values():
+            parts[at] = {**parts[at], "text": "".join(pieces)}
+        content = {"content": {**self._content, "parts": parts}} if self._content else {}
+        return {**self._fields, **content, "index": index}
 
 
 def _last(events: Sequence[JsonObject], has: Callable[[JsonObject], bool]) -> int:

@@ -35,7 +35,8 @@ def check_request(body: Any) -> JsonObject:
 def check_response(body: Any) -> JsonObject:
     """The response, or event of one, if its candidates have the shape that hooks are shown; BodyError if not.
 
-    What is shaped otherwise would reach the client unseen. Unknown fields are the upstream's own.
+    What is shaped otherwise would reach the client unseen, or be joined to another candidate's text. Unknown
+    fields are the upstream's own.
     """
     if not isinstance(body, dict):
         raise BodyError("", "the answer has to be a JSON object")
@@ -44,9 +45,26 @@ def check_response(body: Any) -> JsonObject:
     for i, candidate in enumerate(read_list(body, "candidates")):
         if not isinstance(candidate, dict):
             raise BodyError(f"candidates[{i}]", "a candidate has to be an object")
+        index = read(candidate, "index")
+        if isinstance(index, bool) or not isinstance(index, int | None):
+            raise BodyError(f"candidates[{i}].index", "an index has to be an integer")
         if (content := read(candidate, "content")) is not None:
             _check_content(content, f"candidates[{i}].content")
+            for k, part in enumerate(read_list(content, "parts")):
+                _check_call(read(part, "functionCall"), f"candidates[{i}].content.parts[{k}].functionCall")
     return body
+
+
+def _check_call(call: Any, path: str) -> None:
+    """A call that hooks cannot be asked about would reach the client's tools unseen."""
+    if call is None:
+        return
+    if not isinstance(call, dict):
+        raise BodyError(path, "a function call has to be an object {name, args}")
+    if not isinstance(call.get("name"), str | None):
+        raise BodyError(f"{path}.name", "the name of a function has to be a string")
+    if not isinstance(call.get("args"), dict | None):
+        raise BodyError(f"{path}.args", "the arguments of a function have to be an object")
 
 
 def _check_content(content: Any, path: str) -> None:

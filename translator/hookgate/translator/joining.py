@@ -28,10 +28,7 @@ class _Place(NamedTuple):
 
 def join_texts(events: Sequence[JsonObject]) -> dict[Strand, str]:
     """The whole text of each strand, over the events in order."""
-    return {
-        strand: "".join(_text(events, place) for place in places)
-        for strand, places in _strands(events).items()
-    }
+    return {strand: "".join(pieces.values()) for strand, pieces in _strands(events).items()}
 
 
 def cut_texts(events: Sequence[JsonObject], texts: Mapping[Strand, str]) -> list[JsonObject]:
@@ -43,33 +40,28 @@ def cut_texts(events: Sequence[JsonObject], texts: Mapping[Strand, str]) -> list
     strands = _strands(events)
     pieces: dict[_Place, str] = {}
     for strand, text in texts.items():
-        places = strands[strand]
-        old = [_text(events, place) for place in places]
-        cut = respread(old, text)
-        pieces |= {place: new for place, was, new in zip(places, old, cut, strict=True) if was != new}
+        old = strands[strand]
+        cut = zip(old.items(), respread([*old.values()], text), strict=True)
+        pieces |= {place: new for (place, was), new in cut if was != new}
     touched = {place.event for place in pieces}
     return [_edited(event, i, pieces) if i in touched else event for i, event in enumerate(events)]
 
 
-def _strands(events: Sequence[JsonObject]) -> dict[Strand, list[_Place]]:
-    """The places of each strand, in the order in which its text comes."""
-    found: dict[Strand, list[_Place]] = {}
+def _strands(events: Sequence[JsonObject]) -> dict[Strand, dict[_Place, str]]:
+    """The pieces of each strand by their places, in the order in which its text comes."""
+    found: dict[Strand, dict[_Place, str]] = {}
     for number, event in enumerate(events):
         for position, candidate in enumerate(read_list(event, "candidates")):
             index = read(candidate, "index")
             parts = read_list(read_object(candidate, "content"), "parts")
             for text, part in enumerate(filter(is_text, parts)):
                 strand = Strand(position if index is None else index, bool(part.get("thought")))
-                found.setdefault(strand, []).append(_Place(number, position, text))
+                found.setdefault(strand, {})[_Place(number, position, text)] = part["text"]
     return found
 
 
 def _texts(event: JsonObject, candidate: int) -> list[str]:
     return texts_of(read_object(read_list(event, "candidates")[candidate], "content"))
-
-
-def _text(events: Sequence[JsonObject], place: _Place) -> str:
-    return _texts(events[place.event], place.candidate)[place.text]
 
 
 def _edited(event: JsonObject, number: int, pieces: Mapping[_Place, str]) -> JsonObject:

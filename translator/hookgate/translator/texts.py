@@ -6,7 +6,8 @@ that belong to its text alone.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
@@ -20,6 +21,8 @@ _SURROUNDINGS = (  # characters before and behind a border; one side alone has t
     *((0, size) for size in (32, 16, 8)),
     *((size, 0) for size in (32, 16, 8)),
 )
+_MANY = 32  # texts; for more of them, borders are looked for all at once and in wide surroundings only
+_WIDE = ((16, 16), (0, 16), (16, 0))
 _MAX_COMPARISONS = 250_000  # beyond it difflib takes noticeable time, and a coarser cut is good enough
 
 
@@ -98,24 +101,72 @@ def respread(old: Sequence[str], new: str) -> list[str]:
 
     The result has as many texts as `old` and joins to `new` exactly.
     """
-    if len(old) == 1:
-        return [new]
+    return [new] if len(old) == 1 else _spread_middle(old, new, _spread)
+
+
+def _spread_middle(
+    old: Sequence[str], new: str, spread: Callable[[Sequence[str], str], list[str]]
+) -> list[str]:
+    """The texts before and behind the edit as they are; what it touches is spread."""
+    joined, edges = "".join(old), _running(old, 0)
+    start = common_prefix(joined, new)
+    tail = common_suffix(joined[start:], new[start:])
+    end = len(joined) - tail
+    # A text that ends where the edit begins is touched too: an insertion continues it.
+    first = max(bisect_left(edges, start) - 1, 0)
+    last = max(bisect_right(edges, end, hi=len(old)), first + 1)
+    middle = new[edges[first] : len(new) - (len(joined) - edges[last])]
+    return [*old[:first], *spread(old[first:last], middle), *old[last:]]
+
+
+def _spread(old: Sequence[str], new: str) -> list[str]:
+    """Cut at the borders that are found again in `new`; what lies between two of them is spread finer."""
+    joined, edges, many = "".join(old), _starts(old)[1:], len(old) > _MANY
+    cuts = _borders(joined, edges, new) if many else [_border(joined, at, new) for at in edges]
     out: list[str] = []
-    done = 0
-    for group, end in _groups(old, new):
-        out += _respread(group, new[done:end])
-        done = end
+    begin = done = 0
+    for i, cut in enumerate([*cuts, len(new)], 1):
+        if cut is not None and cut >= done:
+            out += (_spread_group if many else _respread)(old[begin:i], new[done:cut])
+            begin, done = i, cut
     return out
 
 
-def _groups(old: Sequence[str], new: str) -> Iterator[tuple[Sequence[str], int]]:
-    """Parts whose common borders are found again in `new`, each group with its end there."""
-    joined, begin, done = "".join(old), 0, 0
-    for i, at in enumerate(_starts(old)[1:], 1):
-        if (cut := _border(joined, at, new)) is not None and cut >= done:
-            yield old[begin:i], cut
-            begin, done = i, cut
-    yield old[begin:], len(new)
+def _spread_group(old: Sequence[str], new: str) -> list[str]:
+    if len(old) == 1:
+        return [new]
+    return _spread_middle(old, new, _spread if len(old) <= _MANY else _shared_out)
+
+
+def _shared_out(old: Sequence[str], new: str) -> list[str]:
+    """By the lengths that the texts had: an edit that changes all of many texts, such as a translation."""
+    edges = _running(old, 0)
+    cuts = [edge * len(new) // max(edges[-1], 1) for edge in edges[:-1]]
+    return [new[a:b] for a, b in pairwise([*cuts, len(new)])]
+
+
+def _borders(joined: str, edges: Sequence[int], new: str) -> list[int | None]:
+    """What `_border` finds, for many borders at once: each surroundings cost one pass over both texts."""
+    found: dict[int, int] = {}
+    for before, behind in _WIDE:
+        size = before + behind
+        around = {at: joined[at - before : at + behind] for at in edges if at >= before and at not in found}
+        words = {word for word in around.values() if len(word) == size}
+        news = _all_places(new, words, size)
+        olds = _all_places(joined, {word for word in words if news[word]}, size)
+        for at, word in around.items():
+            if word in olds and len(olds[word]) == len(news[word]):
+                found[at] = news[word][bisect_left(olds[word], at - before)] + before
+    return [found.get(at) for at in edges]
+
+
+def _all_places(text: str, words: set[str], size: int) -> dict[str, list[int]]:
+    """Where each of the words, all of one size, stands; overlapping places too."""
+    places: dict[str, list[int]] = {word: [] for word in words}
+    for at in range(len(text) - size + 1 if words else 0):
+        if (word := text[at : at + size]) in words:
+            places[word].append(at)
+    return places
 
 
 def _border(joined: str, at: int, new: str) -> int | None:

@@ -1,0 +1,52 @@
+"""Answers that hooks could not be shown are refused, with the place."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from support.bodies import responses
+
+from hookgate.translator import BodyError, check_response
+
+
+def answer(part: Any, **candidate: Any) -> dict[str, Any]:
+    return {"candidates": [{}, {"content": {"parts": [{"text": "a"}, part]}, **candidate}]}
+
+
+@given(responses())
+def test_what_a_model_answers_passes_as_it_is(body: dict[str, Any]) -> None:
+    assert check_response(body) is body
+
+
+@pytest.mark.parametrize("call", [None, {}, {"name": "f"}, {"name": None, "args": None}, {"args": {"x": 1}}])
+@pytest.mark.parametrize("field", ["functionCall", "function_call"])
+def test_calls_may_leave_out_what_they_do_not_need(field: str, call: Any) -> None:
+    body = answer({field: call}, index=None)
+    assert check_response(body) is body
+
+
+@pytest.mark.parametrize("index", ["0", 0.0, True, False, [], {}])
+def test_an_index_that_is_no_integer_is_refused(index: Any) -> None:
+    with pytest.raises(BodyError) as raised:
+        check_response(answer({}, index=index))
+    assert raised.value.path == "candidates[1].index"
+
+
+@pytest.mark.parametrize(
+    ("call", "place"),
+    [
+        ("shell", ""),
+        ("", ""),
+        ([{"name": "shell"}], ""),
+        (False, ""),
+        ({"name": 5}, ".name"),
+        ({"name": ["shell"]}, ".name"),
+        ({"name": "shell", "args": "rm -rf /"}, ".args"),
+        ({"name": "shell", "args": []}, ".args"),
+    ],
+)
+@pytest.mark.parametrize("field", ["functionCall", "function_call"])
+def test_a_call_that_no_hook_could_judge_is_refused(field: str, call: Any, place: str) -> None:
+    with pytest.raises(BodyError) as raised:
+        check_response(answer({field: call}))
+    assert raised.value.path == f"candidates[1].content.parts[1].functionCall{place}"
