@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from hookgate.translator.texts import common_prefix, common_suffix
+from hookgate.translator.spreading import common_prefix, common_suffix
 
 _MAX_PAIRINGS = 2_500  # size of a gap in which every pairing is weighed; larger ones are cut up first
 _ALIKE = 16  # characters by which an edited message is recognised in a large gap

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
-from hookgate.translator.texts import is_text, respread, texts_of, with_texts
+from hookgate.translator.spreading import respread
+from hookgate.translator.texts import is_text, texts_of, with_texts
 
 
 class Strand(NamedTuple):

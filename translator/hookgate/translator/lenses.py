@@ -10,8 +10,9 @@ from typing import Any, Protocol
 from hookgate.translator.errors import EditError
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.parts import apply_parts, new_content, read_typed_part, show_parts, without_parts
+from hookgate.translator.spreading import respread
 from hookgate.translator.strictjson import dumps, loads
-from hookgate.translator.texts import joined_text, joined_texts, respread, texts_of, with_texts, without_texts
+from hookgate.translator.texts import joined_text, joined_texts, texts_of, with_texts, without_texts
 
 
 class Lens(Protocol):

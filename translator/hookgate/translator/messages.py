@@ -7,7 +7,8 @@ from hookgate.translator.align import Message, align
 from hookgate.translator.errors import EditError
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, without, write
 from hookgate.translator.lenses import TEXT, Lens
-from hookgate.translator.texts import is_text, respread, texts_of, with_texts
+from hookgate.translator.spreading import respread
+from hookgate.translator.texts import is_text, texts_of, with_texts
 from hookgate.translator.turns import Turns
 
 ROLES = ("user", "model", "system")

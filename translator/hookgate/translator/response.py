@@ -12,8 +12,9 @@ from typing import Any
 
 from hookgate.translator.errors import EditError
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, same, snake, write
+from hookgate.translator.spreading import respread
 from hookgate.translator.synthetic import read_candidates, read_parts, synthetic_candidate
-from hookgate.translator.texts import is_text, respread, with_texts
+from hookgate.translator.texts import is_text, with_texts
 
 _FIELDS = ("finishReason", "index", "safetyRatings")
 _SHOWN = {spelling: field for field in _FIELDS for spelling in (field, snake(field))}
