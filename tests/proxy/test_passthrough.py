@@ -35,7 +35,7 @@ async def sink() -> AsyncIterator[Sink]:
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])  # type: ignore[index]
+        length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])  # type: ignore[index]  # it is there
         while here.received < length and (data := await reader.read(MIB)):
             here.received += len(data)
         writer.write(ANSWER)

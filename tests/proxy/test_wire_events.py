@@ -84,7 +84,13 @@ async def test_a_conversation_fires_its_events_in_order_and_each_once() -> None:
     told = [event["hook_event_name"] for event in fired]
     assert told == [*names, "BeforeAgent", "AfterAgent"]
     start, agent, before, after, ended, *_ = fired
-    assert (start["source"], agent["prompt"]) == ("startup", "read x")
+    assert (start["source"], agent["prompt"], agent["conversation_history"]) == ("startup", "read x", [])
+    assert fired[-2]["conversation_history"] == [
+        {"role": "user", "content": "read x"},
+        {"role": "model", "content": ""},
+        {"role": "user", "content": ""},
+        {"role": "model", "content": "It says hello."},
+    ]
     assert (before["tool_name"], before["tool_input"]) == ("read_file", {"path": "x"})
     assert (after["tool_input"], after["tool_response"]["llmContent"]) == ({"path": "x"}, "hello")
     assert (ended["prompt"], ended["prompt_response"]) == ("read x", "It says hello.")
@@ -474,3 +480,38 @@ async def test_a_refused_answer_without_a_reason_to_end_leaves_an_array_whole() 
     async with peer(ok(b"[" + element + b"\n]")) as upstream, gateway_before(upstream.url, hooks) as url:
         answer = await post(url, STREAM, {"contents": [user("go")]}, SESSION)
     assert said(answer) == "aa"
+
+
+async def test_a_hundred_sessions_at_once_keep_context_stop_and_history_apart() -> None:
+    histories: dict[str, Any] = {}
+
+    def note(event: Json) -> Any:
+        histories[event["session_id"]] = event["conversation_history"]
+        return {"hookSpecificOutput": {"additionalContext": f"for {event['session_id']}"}}
+
+    def stop_the_odd(event: Json) -> Any:
+        odd = int(event["session_id"].removeprefix("s-")) % 2
+        return {"continue": False, "stopReason": f"no {event['session_id']}"} if odd else None
+
+    hooks = {"BeforeAgent": [runs(note)], "Notification": [], "AfterTool": [runs(stop_the_odd)]}
+    config = Config(shims=Shims(believed=False))
+
+    async def converse(gateway: Any, number: int) -> Answer:
+        name = f"s-{number}"
+        said = [user(f"mine {number}"), model({"text": f"yours {number}"}), user("go on")]
+        headers = {**KEY, "x-hookgate-session": name}
+        await post(gateway.url, UNARY, {"contents": said[:1]}, headers)
+        await post(gateway.url, UNARY, {"contents": said}, headers)
+        fields = {"tool_name": "t", "tool_input": {}, "tool_response": {}}
+        await post(gateway.url, f"/s/{name}/hookgate/v1/events/AfterTool", fields, KEY)
+        return await post(gateway.url, UNARY, {"contents": said}, headers)
+
+    async with running_gateway(hooks, config=config) as gateway:
+        found = await asyncio.gather(*(converse(gateway, number) for number in range(100)))
+        sent = [str(request.body["contents"]) for request in gateway.generated]
+    for number, answer in enumerate(found):
+        assert (f"no s-{number}" == said(answer)) is bool(number % 2)
+        assert histories[f"s-{number}"][0] == {"role": "user", "content": f"mine {number}"}
+        mine = [text for text in sent if f"'mine {number}'" in text]
+        assert len(mine) == (2 if number % 2 else 3)
+        assert all(f"for s-{number}<" in text and text.count("for s-") <= 2 for text in mine)

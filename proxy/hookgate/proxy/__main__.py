@@ -6,10 +6,10 @@ import sys
 def main() -> int:
     """Run the command. An agent waits for `event` at every step, so that meets nothing of the others."""
     if sys.argv[1:2] == ["event"]:
-        from hookgate.shim.command.event import main as event  # noqa: PLC0415
+        from hookgate.shim.command.event import main as event  # noqa: PLC0415  # see above
 
         return event(sys.argv[2:])
-    from hookgate.proxy.cli import main as command  # noqa: PLC0415
+    from hookgate.proxy.cli import main as command  # noqa: PLC0415  # see above
 
     return command()
 

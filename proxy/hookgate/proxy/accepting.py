@@ -81,7 +81,7 @@ class Connections(Server):
         """Let the requests that are here or on their way finish."""
         self.stopping = True
         for connection in self.connections:
-            connection.stop()  # type: ignore[attr-defined]
+            connection.stop()  # type: ignore[attr-defined]  # one of protocol.py's
         await self._all_gone(self._limits.drain_timeout)
 
     async def abort(self) -> None:
@@ -90,7 +90,7 @@ class Connections(Server):
             task.cancel()
         await asyncio.gather(*self._adopting, return_exceptions=True)
         for connection in self.connections:
-            connection.abort()  # type: ignore[attr-defined]
+            connection.abort()  # type: ignore[attr-defined]  # as above
         await self._all_gone(_ABORTED_WITHIN)
 
     async def _all_gone(self, seconds: float) -> None:

@@ -88,7 +88,7 @@ def _add_upstream(parser: argparse.ArgumentParser) -> None:
 
 async def _serve(arguments: argparse.Namespace) -> int:
     from hookgate.proxy.commands import serve  # noqa: PLC0415  # see the module's docstring
-    from hookgate.proxy.config import read_config  # noqa: PLC0415
+    from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
 
     await serve(read_config(vars(arguments)).config)
     return 0
@@ -114,8 +114,8 @@ async def _run(given: argparse.Namespace) -> int:
 
 async def _shim(given: argparse.Namespace) -> int:
     from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
-    from hookgate.proxy.sources import sources_of  # noqa: PLC0415
-    from hookgate.shim.command.install import run  # noqa: PLC0415
+    from hookgate.proxy.sources import sources_of  # noqa: PLC0415  # see the module's docstring
+    from hookgate.shim.command.install import run  # noqa: PLC0415  # see the module's docstring
 
     return run(given, sources_of(read_config({}).config.hooks).state)
 

@@ -52,7 +52,12 @@ class Timed(web.RequestHandler):
     )
 
     def __init__(self, manager: web.Server, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(manager, loop=loop, keepalive_timeout=KEPT_ALIVE, access_log=None)  # type: ignore[arg-type]
+        super().__init__(
+            manager,
+            loop=loop,
+            keepalive_timeout=KEPT_ALIVE,
+            access_log=None,  # type: ignore[arg-type]  # hookgate tells of calls itself
+        )
         self.stopping = False  # whether this request is the connection's last
         self._limits = limits
         self._wire: asyncio.Transport | None = None

@@ -33,7 +33,7 @@ class Request(web.BaseRequest):
     @property
     def keep_alive(self) -> bool:
         """Whether the connection lives on: not behind a body that broke off, nor when the server stops."""
-        connection: Connection = self._protocol  # type: ignore[assignment]
+        connection: Connection = self._protocol  # type: ignore[assignment]  # ours are
         return not (self._message.should_close or self.content.exception() or connection.stopping)
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from google.adk.models import LlmResponse  # type: ignore[import-untyped]  # see above
-from google.adk.plugins import BasePlugin  # type: ignore[import-untyped]
+from google.adk.plugins import BasePlugin  # type: ignore[import-untyped]  # see above
 from google.genai import errors, types
 
 from hookgate.shim.errors import Blocked, Stopped, ToolDenied, tool_error

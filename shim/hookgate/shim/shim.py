@@ -45,7 +45,7 @@ class Shim:
         if isinstance(at, str):
             self._transport = Remote(at, key, on_unreachable, timeout)
         else:
-            from hookgate.shim.local import Local  # the engine's imports are for who has an engine  # noqa: PLC0415
+            from hookgate.shim.local import Local  # noqa: PLC0415  # its imports are for who has an engine
 
             self._transport = Local(at)
         self._asker, self._attempts = ask, attempts

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from hookgate.translator.fields import JsonObject, read, read_list
 from hookgate.translator.strictjson import dumps
-from hookgate.translator.texts import texts_of
+from hookgate.translator.texts import joined_text, texts_of
 
 KEPT = 1000
 """Results and turns of one session that are remembered; of more the earliest are forgotten."""
@@ -99,6 +99,12 @@ def turn_of(contents: list[JsonObject]) -> tuple[str, list[str]]:
         if isinstance(text := part.get("text"), str)
     ]
     return sha256(dumps([len(contents), trailing])).hexdigest(), texts
+
+
+def history_of(contents: list[JsonObject]) -> list[JsonObject]:
+    """The turns up to the model's last, each as `{"role", "content"}` with its text."""
+    earlier = contents[: last_of_model(contents) + 1]
+    return [{"role": each.get("role", "user"), "content": joined_text(each)} for each in earlier]
 
 
 def prompt_of(contents: list[JsonObject]) -> str:

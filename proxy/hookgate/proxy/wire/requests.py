@@ -8,7 +8,7 @@ from hookgate.hooks import AfterTool, BeforeAgent, Engine, Outcome, SessionStart
 from hookgate.hooks.events.tool import result_of
 from hookgate.proxy.call import Call, end_with, told
 from hookgate.proxy.context import marked
-from hookgate.proxy.wire.memory import Memory, Result, Treatment, results_of, turn_of
+from hookgate.proxy.wire.memory import Memory, Result, Treatment, history_of, results_of, turn_of
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, without, write
 
 _RESULTS = ("output", "result")
@@ -38,7 +38,7 @@ class WireRequests:
         turn, texts = turn_of(contents)
         if not self.call.wants_json:  # JSON is for an agent's own questions, such as which model to take
             await self._session(turn)
-            await self._turn(turn, texts)
+            await self._turn(turn, texts, contents)
         if "tools" not in self.told:
             for result in results:
                 if self.memory.of(result.identity) is None:
@@ -56,10 +56,11 @@ class WireRequests:
             self.memory.started = True  # a start that is refused is judged again with the next call
             self.memory.keep(turn, _added(outcome))
 
-    async def _turn(self, turn: str, texts: list[str]) -> None:
+    async def _turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> None:
         if not texts or turn == self.memory.turn or "turns" in self.told:
             return
-        outcome = await self.engine.fire(BeforeAgent("\n".join(texts)), self.call.session)
+        event = BeforeAgent("\n".join(texts), history_of(contents))
+        outcome = await self.engine.fire(event, self.call.session)
         self._end_if_refused(outcome, BeforeAgent.name)
         self.memory.turn = turn
         self.memory.keep(turn, _added(outcome))

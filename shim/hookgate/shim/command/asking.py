@@ -15,7 +15,7 @@ class Unreachable(Exception):  # noqa: N818  # what happened, not a mistake
     """No gateway answered in time; the text says which and why."""
 
 
-class Refused(Exception):  # noqa: N818
+class Refused(Exception):  # noqa: N818  # a verdict of the gateway
     """The gateway answered that it does not take the event; the text says why."""
 
 
@@ -89,7 +89,7 @@ def _connected(gateway: Gateway, deadline: float) -> _socket.socket:
 
 def _secured(gateway: Gateway, deadline: float) -> _socket.socket:
     import socket  # noqa: PLC0415  # both take as long to import as a bare start
-    import ssl  # noqa: PLC0415
+    import ssl  # noqa: PLC0415  # for https alone: it takes as long as the rest
 
     plain = socket.create_connection((gateway.host, gateway.port), timeout=_left(deadline))
     try:
