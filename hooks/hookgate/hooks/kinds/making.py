@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from hookgate.hooks.errors import SettingsError
@@ -11,18 +10,17 @@ from hookgate.hooks.kinds.builtin import BuiltinRunner, Builtins
 from hookgate.hooks.kinds.command import CommandRunner
 from hookgate.hooks.kinds.persistent import PersistentRunner
 from hookgate.hooks.kinds.runtime import RuntimeRunner, load_action
+from hookgate.hooks.policies import BUILTINS
 from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, HttpConfig, RuntimeConfig
-
-NO_BUILTINS: Builtins = MappingProxyType({})
 
 
 def make_runners(
-    hooks: Iterable[Hook], http_targets: Iterable[str] = (), builtins: Builtins = NO_BUILTINS
+    hooks: Iterable[Hook], http_targets: Iterable[str] = (), builtins: Builtins = BUILTINS
 ) -> dict[Hook, Runner]:
     """The runners of all hooks. Raises SettingsError for a hook that could never run.
 
     `http_targets` are url prefixes that http hooks may post to beside this machine; `builtins` are the
-    policies by name.
+    policies by name; those of hookgate if left out.
     """
     files: dict[Path, Any] = {}  # what runtime hooks load from files, so that those of one file share it
     targets = tuple(http_targets)

@@ -16,7 +16,14 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError
-from hookgate.hooks.settings.configs import AnyConfig, FileConfig, GroupConfig, HookConfig
+from hookgate.hooks.settings.configs import (
+    AnyConfig,
+    BuiltinConfig,
+    FileConfig,
+    GroupConfig,
+    HookConfig,
+    OnError,
+)
 from hookgate.hooks.settings.matching import Literally, Matcher
 from hookgate.hooks.settings.places import Place, project_of
 from hookgate.hooks.settings.plan import EVENTS, LAYERS, Configuration, Group, Hook, Limits, shown_target
@@ -198,10 +205,15 @@ def _group(
         _warn_of_unknown_keys(file.path, event, read)
         root = _root(place)
         read = _hydrated(read, place, root)
-        on_error = read.on_error or defaults.on_error or "allow"
+        on_error = read.on_error or defaults.on_error or _by_default(read)
         name = read.name or shown_target(read)
         hooks.append(Hook(name, read, root, place.path, event, place.layer, on_error))
     return Group(tuple(hooks), config.sequential, _matcher(file, where, event, config.matcher))
+
+
+def _by_default(config: AnyConfig) -> OnError:
+    """What a failure means where nobody says so: a policy that cannot judge lets nothing pass."""
+    return "deny" if isinstance(config, BuiltinConfig) else "allow"
 
 
 def _typed(error: ValidationError) -> bool:

@@ -1,0 +1,139 @@
+"""The policy `tools`: what may be offered, and what may be called with which arguments."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.hooks import write_file
+
+from hookgate.hooks import load_settings
+from hookgate.hooks.policies.conditions import Runs, commands_in
+from hookgate.hooks.policies.tools import tools_policy
+
+Json = dict[str, Any]
+
+
+def denied(options: Json, name: str, **arguments: Any) -> str | None:
+    """The reason of a denial; None for a call that may be made."""
+    event = {"hook_event_name": "BeforeTool", "tool_name": name, "tool_input": arguments}
+    said: Any = tools_policy(options)(event)
+    return said["reason"] if said else None
+
+
+def offered(options: Json, *names: str) -> Any:
+    tools = [{"functionDeclarations": [{"name": name} for name in names]}]
+    event = {"hook_event_name": "BeforeToolSelection", "available_tools": tools}
+    said: Any = tools_policy(options)(event)
+    return said["hookSpecificOutput"]["tools"] if said else None
+
+
+def test_only_listed_tools_may_be_called_and_are_offered() -> None:
+    options = {"allow": ["read_*", "glob"]}
+    assert denied(options, "read_file") is None
+    told = "The tool 'write_file' is not on the list of tools that are allowed here."
+    assert denied(options, "write_file") == told
+    assert offered(options, "read_file", "write_file", "glob") == ["read_file", "glob"]
+    assert offered(options, "read_file") is None
+
+
+def test_a_denied_tool_outranks_the_list() -> None:
+    options = {
+        "allow": ["*"],
+        "deny": [{"tool": "run_*", "reason": "no shell"}, {"pattern": "mcp_.+_delete"}],
+    }
+    assert denied(options, "run_shell_command") == "no shell"
+    assert denied(options, "mcp_db_delete") == "The tool 'mcp_db_delete' is not allowed here."
+    assert denied(options, "mcp_db_delete_all") is None
+    assert offered(options, "run_shell_command", "glob") == ["glob"]
+
+
+NO_RM = {
+    "deny": [{"tool": "run_shell_command", "when": {"/command": {"runs": {"program": "rm", "flags": "rf"}}}}]
+}
+
+
+def test_a_tool_that_is_denied_for_some_arguments_is_offered_all_the_same() -> None:
+    assert denied(NO_RM, "run_shell_command", command="ls") is None
+    assert denied(NO_RM, "run_shell_command", command="rm -rf x") is not None
+    assert denied(NO_RM, "run_shell_command") is None
+    assert offered(NO_RM, "run_shell_command") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "holds"),
+    [
+        ("rm -rf x", True),
+        ("cd a && rm -r -f b", True),
+        ("ls; rm -fr b", True),
+        ("sudo -u me rm -fr /", True),
+        ("X=1 rm -rf y", True),
+        ("echo $(rm -rf z)", True),
+        ("echo `rm -rf z`", True),
+        ("bash -c 'cd x && rm -rf q'", True),
+        ("find . -exec rm -rf {} +", True),
+        ("echo a | xargs rm -rf", True),
+        ("if true; then rm -rf x; fi", True),
+        ("/bin/rm -rf x", True),
+        ("r''m -rf x", True),
+        ("rm 'unclosed -rf", True),
+        ("ls\nrm -rf x", True),
+        ("rm -r x", False),
+        ("echo rm -rf", False),
+        ("rmdir -rf x", False),
+        ("grep 'rm -rf' notes.txt", False),
+        ("", False),
+    ],
+)
+def test_a_program_is_found_however_it_is_called(line: str, holds: bool) -> None:
+    assert Runs(program=("rm",), flags="rf").holds(line) is holds
+
+
+@given(st.text())
+def test_every_line_can_be_taken_apart(line: str) -> None:
+    assert all(words for words in commands_in(line))
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "holds"),
+    [
+        ({"equals": 1}, 1, True),
+        ({"equals": 1}, True, False),
+        ({"equals": None}, None, True),
+        ({"one_of": ["a", "b"]}, "b", True),
+        ({"glob": "/etc/*"}, "/etc/passwd", True),
+        ({"glob": ["*.py", "*.md"]}, "x.txt", False),
+        ({"matches": "pass(wd|word)"}, "my password", True),
+        ({"matches": "b"}, ["a", "b"], True),
+        ({"above": 10}, 11, True),
+        ({"above": 10}, "11", False),
+        ({"above": 1, "below": 5}, 5, False),
+    ],
+)
+def test_a_condition_holds_for_what_is_there(condition: Json, value: Any, holds: bool) -> None:
+    options = {"deny": [{"when": {"/a~1b/0/x": condition}}]}
+    assert (denied(options, "t", **{"a/b": [{"x": value}]}) is not None) is holds
+    assert denied(options, "t", **{"a/b": []}) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        ({"alow": []}, "alow"),
+        ({"deny": [{"pattern": "(?=a)"}]}, "deny.0.pattern: is no RE2 pattern"),
+        ({"deny": [{"when": {"/x": {"equal": 1}}}]}, "deny.0.when./x.equal"),
+        ({"allow": 5}, "allow"),
+    ],
+)
+def test_wrong_options_are_told_with_their_place(options: Json, place: str) -> None:
+    with pytest.raises(ValueError, match=place.replace(".", r"\.")):
+        tools_policy(options)
+
+
+def test_a_policy_that_cannot_judge_lets_nothing_pass(tmp_path: Path) -> None:
+    hook = {"type": "builtin", "builtin": "tools"}
+    for given, means in ((hook, "deny"), ({**hook, "on_error": "allow"}, "allow")):
+        file = write_file(tmp_path, {"hooks": {"BeforeTool": [{"hooks": [given]}]}})
+        [read] = load_settings([file]).hooks()
+        assert read.on_error == means

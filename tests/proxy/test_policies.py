@@ -1,0 +1,49 @@
+"""Policies without code, at a whole gateway."""
+
+from typing import Any
+
+from support.gateway import running_gateway
+from support.wire import KEY, UNARY, post
+
+Json = dict[str, Any]
+
+
+def builtin(name: str, **options: Any) -> Json:
+    return {"type": "builtin", "builtin": name, "options": options}
+
+
+def user(text: str) -> Json:
+    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+
+
+async def test_a_tool_policy_holds_for_declarations_and_for_calls() -> None:
+    deny = [
+        {"tool": "write_file"},
+        {"tool": "sh", "when": {"/command": {"runs": {"program": "rm"}}}, "reason": "no rm"},
+    ]
+    policy = builtin("tools", deny=deny)
+    hooks = {"BeforeToolSelection": [policy], "BeforeTool": [policy]}
+    call = {"functionCall": {"name": "sh", "args": {"command": "cd x; rm y"}}}
+    script = {
+        "rules": [
+            {"when": {"tool_response": "sh"}, "answer": {"text": "Then not."}},
+            {"answer": {"parts": [call]}},
+        ]
+    }
+    tools = [{"functionDeclarations": [{"name": "sh"}, {"name": "write_file"}]}]
+    async with running_gateway(hooks, script) as gateway:
+        answer = await post(gateway.url, UNARY, {**user("go"), "tools": tools}, KEY)
+        first, second = gateway.generated
+    assert first.body["tools"] == [{"functionDeclarations": [{"name": "sh"}]}]
+    assert "Tool execution blocked: no rm" in str(second.body["contents"][-1])
+    assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "Then not."}]
+
+
+async def test_a_model_policy_renames_caps_and_instructs() -> None:
+    options = {"rename": {"gemini-2.5-flash": "small"}, "cap": {"maxOutputTokens": 9}, "instruct": "Be kind."}
+    async with running_gateway({"BeforeModel": [builtin("models", **options)]}) as gateway:
+        await post(gateway.url, UNARY, user("hi"), KEY)
+    [request] = gateway.generated
+    assert request.path_qs == "/v1beta/models/small:generateContent"
+    assert request.body["generationConfig"] == {"maxOutputTokens": 9}
+    assert request.body["systemInstruction"]["parts"] == [{"text": "Be kind."}]
