@@ -133,7 +133,7 @@ def test_wrong_options_are_told_with_their_place(options: Json, place: str) -> N
 
 def test_a_policy_that_cannot_judge_lets_nothing_pass(tmp_path: Path) -> None:
     hook = {"type": "builtin", "builtin": "tools"}
-    for given, means in ((hook, "deny"), ({**hook, "on_error": "allow"}, "allow")):
-        file = write_file(tmp_path, {"hooks": {"BeforeTool": [{"hooks": [given]}]}})
+    for config, means in ((hook, "deny"), ({**hook, "on_error": "allow"}, "allow")):
+        file = write_file(tmp_path, {"hooks": {"BeforeTool": [{"hooks": [config]}]}})
         [read] = load_settings([file]).hooks()
         assert read.on_error == means
