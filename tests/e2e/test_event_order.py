@@ -1,6 +1,7 @@
 """The eleven events of a real conversation with Gemini CLI: with its own hooks, and from the wire alone."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from support.event_service import hookgate
 from support.gateway import listens, running_gateway
 from support.node import GeminiCli
+from support.terminal import Terminal
 
 from hookgate.hooks.settings import EVENTS
 
@@ -15,6 +17,7 @@ CAPTURED = Path(__file__).parents[3] / "shared" / "wire" / "hook-input"
 SCRIPT = {
     "rules": [
         {"when": {"tool_response": "write_file"}, "answer": {"text": "It is written."}},
+        {"when": {"text": "<state_snapshot>"}, "answer": {"text": "<state_snapshot>All.</state_snapshot>"}},
         {
             "answer": {
                 "parts": [
@@ -28,19 +31,58 @@ TURN = ["BeforeModel", "BeforeToolSelection", "AfterModel", "BeforeTool", "After
 LAST = ["BeforeModel", "BeforeToolSelection", "AfterModel", "AfterAgent"]
 
 
+async def install(url: str, folder: Path) -> None:
+    """Have the Gemini CLI of `folder` tell the gateway of its events."""
+    words = ("shim", "install", "gemini-cli", "--yes", "--gateway", url)
+    installed = await hookgate(*words, env={"HOME": str(folder / "home")}, folder=folder / "workspace")
+    assert installed.code == 0, installed.err
+
+
 async def conversation(folder: Path, *, shim: bool) -> list[dict[str, Any]]:
     """What hooks of all eleven events are shown of one prompt whose answer calls a tool."""
     seen: list[dict[str, Any]] = []
     gemini = GeminiCli(folder)
     async with running_gateway({event: [listens(seen)] for event in EVENTS}, SCRIPT) as gateway:
-        url = gateway.url
         if shim:
-            words = ("shim", "install", "gemini-cli", "--yes", "--gateway", url)
-            installed = await hookgate(*words, env={"HOME": str(folder / "home")}, folder=gemini.workspace)
-            assert installed.code == 0, installed.err
-        ran = await gemini.ask(url, "write it", "--approval-mode", "yolo")
+            await install(gateway.url, folder)
+        ran = await gemini.ask(gateway.url, "write it", "--approval-mode", "yolo")
     assert (ran.exit_code, ran.stdout.strip()) == (0, "It is written."), ran.stderr
     return seen
+
+
+async def typed_conversation(folder: Path) -> list[dict[str, Any]]:
+    """The same in its terminal, where the user permits the call, compresses the history, and quits."""
+    seen: list[dict[str, Any]] = []
+
+    def told(name: str) -> bool:
+        return name in names(seen)
+
+    gemini = GeminiCli(folder)
+    async with running_gateway({event: [listens(seen)] for event in EVENTS}, SCRIPT) as gateway:
+        await install(gateway.url, folder)
+        async with gemini.in_terminal(gateway.url) as terminal:
+            # A prompt typed before the session's start is told may be sent before it, too.
+            await terminal.until(lambda: told("SessionStart") and "Type your message" in terminal.text)
+            terminal.press("write it")
+            await terminal.until(lambda: "> write it" in terminal.text)
+            terminal.press("\r")
+            await terminal.until(lambda: told("Notification") and "Action Required" in terminal.title)
+            assert "Allow once" in terminal.text
+            terminal.press("\r")
+            await terminal.until(lambda: told("AfterAgent") and "Ready" in terminal.title)
+            await command(terminal, "compress")
+            await terminal.until(lambda: "Chat history compressed" in terminal.text)
+            await command(terminal, "quit")
+            assert await terminal.ended() == 0
+    assert (gemini.workspace / "a.txt").read_text() == "x"
+    return seen
+
+
+async def command(terminal: Terminal, name: str) -> None:
+    """Type a slash command; Enter takes the first suggestion, so that must be this command."""
+    terminal.press(f"/{name}")
+    await terminal.until(lambda: re.search(rf"> /{name}[\s─]+{name} ", terminal.text))
+    terminal.press("\r")
 
 
 def names(seen: list[dict[str, Any]]) -> list[str]:
@@ -70,11 +112,37 @@ async def test_from_the_wire_alone_those_that_it_shows_fire_in_the_same_order(tm
     assert told == ["SessionStart", "BeforeAgent", *TURN, *LAST]
 
 
+async def test_in_its_terminal_all_eleven_fire_in_the_documented_order(tmp_path: Path) -> None:
+    seen = await typed_conversation(tmp_path)
+    told = names(seen)
+    # It tells of a compression before each turn, needed or not. The two calls that compress are its own
+    # doing, which only the gateway sees. SessionEnd it tells more than once.
+    assert told == [
+        *("SessionStart", "BeforeAgent"),
+        *("PreCompress", *TURN[:-1], "Notification", "AfterTool"),
+        *("PreCompress", *LAST),
+        *("PreCompress", *LAST[:-1], *LAST[:-1]),
+        "SessionEnd",
+    ]
+    assert set(told) == set(EVENTS)
+    triggers = [event["trigger"] for event in seen if event["hook_event_name"] == "PreCompress"]
+    assert triggers == ["auto", "auto", "manual"]
+    kinds = [event["notification_type"] for event in seen if event["hook_event_name"] == "Notification"]
+    assert kinds == ["ToolPermission"]
+    if CAPTURED.is_dir():
+        check_as_captured(seen)
+
+
 @pytest.mark.parametrize("shim", [True, False], ids=["shim", "wire"])
 async def test_each_input_has_the_captured_one_s_keys_and_types(shim: bool, tmp_path: Path) -> None:
     if not CAPTURED.is_dir():
         pytest.skip("the captured traffic is not here")
-    for event in await conversation(tmp_path, shim=shim):
+    check_as_captured(await conversation(tmp_path, shim=shim))
+
+
+def check_as_captured(events: list[dict[str, Any]]) -> None:
+    """Each has the keys that all captured ones have, and no key of another type than theirs."""
+    for event in events:
         name = event["hook_event_name"]
         captured = json.loads((CAPTURED / f"{name}.json").read_text())
         known: dict[str, Any] = {key: kind for each in captured for key, kind in shape(each).items()}

@@ -2,13 +2,16 @@
 
 import json
 import shutil
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Literal
 
 from support.commands import Ran, missing, run_command
+from support.terminal import Terminal, in_terminal
 
 NODE_DIR = Path(__file__).parents[1] / "e2e" / "node"
 _INSTALLED = NODE_DIR / "node_modules" / "@google"
+_GEMINI = str(NODE_DIR / "node_modules" / ".bin" / "gemini")
 _NOWHERE = "http://127.0.0.1:9"  # nothing listens there
 
 Login = Literal["api key", "vertex", "code assist"]
@@ -55,6 +58,10 @@ class GeminiCli:
         settings = {
             "security": {"auth": {"selectedType": selected}},
             "privacy": {"usageStatisticsEnabled": False},  # or it phones home at its start and end
+            # In its terminal it would show news, questions and tips.
+            "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+            "ide": {"hasSeenNudge": True},
+            "ui": {"theme": "ANSI", "hideTips": True},
         }
         (self._home / ".gemini" / "settings.json").write_text(json.dumps(settings))
 
@@ -70,8 +77,16 @@ class GeminiCli:
 
         The model "auto" makes it ask the model for the model first.
         """
-        program = str(NODE_DIR / "node_modules" / ".bin" / "gemini")
-        variables = {
+        command = [_GEMINI, "--model", model, *arguments, "--prompt", prompt]
+        return await run_command(command, self.workspace, {**self._variables(base_url), **environment})
+
+    def in_terminal(self, base_url: str) -> AbstractAsyncContextManager[Terminal]:
+        """Its terminal UI, for as long as the block runs."""
+        command = [_GEMINI, "--model", "gemini-2.5-flash"]
+        return in_terminal(command, self.workspace, self._variables(base_url))
+
+    def _variables(self, base_url: str) -> dict[str, str]:
+        return {
             **self._credentials,
             self._base_url: base_url,
             "HOME": str(self._home),
@@ -81,7 +96,4 @@ class GeminiCli:
             "GEMINI_CLI_TRUST_WORKSPACE": "true",  # else a headless run refuses a new folder
             "GEMINI_CLI_NO_RELAUNCH": "true",  # it starts itself again with more memory, for a second
             "NO_COLOR": "1",
-            **environment,
         }
-        command = [program, "--model", model, *arguments, "--prompt", prompt]
-        return await run_command(command, self.workspace, variables)
