@@ -192,6 +192,20 @@ async def test_a_stop_holds_for_the_session_until_a_new_turn() -> None:
         assert await sent(gateway) == [{"text": "hi"}]
 
 
+async def test_an_agents_own_question_does_not_lift_a_stop() -> None:
+    stop = runs(lambda event: {"continue": False, "stopReason": "enough"})
+    question = {"contents": [*HI["contents"]], "generationConfig": {"responseMimeType": "application/json"}}
+    question["contents"].append({"role": "user", "parts": [{"text": "which model?"}]})
+    async with running_gateway({"AfterTool": [stop]}) as gateway:
+        await post(gateway.url, f"/s/s-1{UNARY}", HI)
+        fields = {"tool_name": "t", "tool_input": {}, "tool_response": {}}
+        await tell(gateway.url, "AfterTool", prefix="/s/s-1", **fields)
+        assert (await post(gateway.url, f"/s/s-1{UNARY}", question)).status == 403
+        assert (await post(gateway.url, f"/s/s-1{UNARY}", HI)).json["candidates"][0]["content"]["parts"] == [
+            {"text": "enough"}
+        ]
+
+
 async def test_a_hundred_sessions_keep_what_is_theirs() -> None:
     hooks = {"SessionStart": [runs(lambda e: {"hookSpecificOutput": {"additionalContext": e["session_id"]}})]}
     names = [f"s-{number}" for number in range(100)]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PreCompress and SessionEnd: move the decisions of this session's recorded answers into the memory."""
+"""PreCompress and SessionEnd: move the decisions in a session's recorded answers into the memory."""
 
 import fcntl
 import json

@@ -98,7 +98,7 @@ class Exchange:
         self, call: Call, body: JsonObject, state: SessionState, believed: Collection[str]
     ) -> JsonObject:
         """The request as the hooks of its session's events have it. Raises Answered and ApiError."""
-        if "turns" not in believed and not call.tool_turn:
+        if not ("turns" in believed or call.tool_turn or call.wants_json):
             state.take_turn(turn_of(read_list(body, "contents"))[0])
         if state.stopped is not None:
             end_with(told(Verdict(stop=True, reason=state.stopped), BeforeModel.name, call))

@@ -62,7 +62,7 @@ class Judge:
         """
         self.call = outgoing.call
         self._kept: list[JsonObject] | None = [] if keeps else None
-        self._engine, self._call, self._model = engine, outgoing.call, outgoing.model
+        self._engine, self._model = engine, outgoing.model
         self._llm_request, self._gate, self._end = outgoing.llm_request, gate, end
 
     @property
@@ -104,7 +104,7 @@ class Judge:
         if self._llm_request is None:
             return {}
         event = AfterModel(self._llm_request, {}, self._model)
-        return self._engine.stream_modes(event, self._call.session)
+        return self._engine.stream_modes(event, self.call.session)
 
     # ---- the stages
 
@@ -181,7 +181,7 @@ class Judge:
     # ---- one look
 
     def _piece(self, frame: Frame) -> Piece:
-        envelope = self._call.envelope
+        envelope = self.call.envelope
         body = read_answer(frame.data) if frame.data else None
         if body is None or ("error" in body and read(envelope.open_answer(body), "candidates") is None):
             return Piece(frame, None, {}, envelope)
@@ -201,8 +201,8 @@ class Judge:
         responses = [piece.response for piece in answers]
         joined = join_events(responses)
         event = AfterModel(self._llm_request, joined, self._model, mode)
-        outcome = await self._engine.fire(event, self._call.session)
-        end_with(told(outcome.verdict, AfterModel.name, self._call))
+        outcome = await self._engine.fire(event, self.call.session)
+        end_with(told(outcome.verdict, AfterModel.name, self.call))
         for piece, response in zip(answers, cut_events(responses, joined, outcome.event.body), strict=True):
             piece.response = response
         return pieces

@@ -5,13 +5,12 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from support.programs import MARK, eventually, marked, nothing_left_behind
+from support.persistent import mark
+from support.programs import MARK, eventually, marked
 
 from hookgate.hooks import HookError
 from hookgate.hooks.kinds.marks import Kin, carriers, kill_carrier
@@ -20,18 +19,8 @@ from hookgate.hooks.output import Ended
 
 MEGABYTE = b"x" * 1_000_000
 
-mark = uuid4().hex
+pytestmark = pytest.mark.usefixtures("tidy")
 ENV = {"PATH": os.environ["PATH"], MARK: mark}
-
-
-@pytest.fixture(autouse=True)
-async def _clean() -> AsyncIterator[None]:
-    """Nothing is left behind, and nothing went wrong where only the loop would tell."""
-    troubles: list[Any] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
-    async with nothing_left_behind(mark):
-        yield
-    assert troubles == []
 
 
 @pytest.fixture
