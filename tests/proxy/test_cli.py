@@ -1,6 +1,7 @@
 """The `hookgate` command: what it says and how it ends when something is wrong with how it was started."""
 
 import asyncio
+import json
 import os
 import socket
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.gateway import write_settings
+from support.life import until
 from support.program import Ended, environment, run, serving
 from support.wire import SSE, UNARY, post
 
@@ -162,6 +164,29 @@ async def test_several_settings_files_are_all_in_force(tmp_path: Path) -> None:
     async with serving("serve", *FREE, "--hooks", *files) as gateway:
         assert "hooks: BeforeModel 1, AfterModel 1" in gateway.log
         assert (await post(gateway.url, SSE, HI)).error["message"] == "No."
+
+
+async def test_the_list_tells_how_the_gateways_hooks_fared(tmp_path: Path) -> None:
+    settings, state = (
+        write_settings(tmp_path, {"AfterModel": [{"name": "guard", **DENY}]}),
+        tmp_path / "state",
+    )
+    sources = ("--hooks", str(settings), "--state", str(state))
+    async with (
+        serving("upstream") as upstream,
+        serving("serve", *FREE, "--upstream", upstream.url, *sources) as gateway,
+    ):
+        for _ in range(3):
+            assert (await post(gateway.url, UNARY, HI)).error["message"] == "No."
+        await until((state / "hooks-status.json").exists, 10)  # it is noted every two seconds
+        await until(lambda: '"runs": 3' in (state / "hooks-status.json").read_text(), 10)
+    listed, shown = (
+        await run("hooks", "list", "--json", *sources),
+        await run("hooks", "show", "guard", *sources),
+    )
+    [row] = json.loads(listed.out)
+    assert (row["last run"], row["last output"]) == ("well", "deny")
+    assert "3 runs, 0 failed, 3 denied" in shown.out
 
 
 async def test_the_environment_can_say_it_all(tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ def _write(path: Path, live: LiveEngine, before: str | None) -> str | None:
     status = {
         "revision": live.current.revision,
         "hooks": [
-            {"event": event, "name": name, "runs": runs, **vars(record)}
-            for (event, name, runs), record in live.health.hooks.items()
+            {"event": event, "name": name, "command": what, **vars(record)}
+            for (event, name, what), record in live.health.hooks.items()
         ],
     }
     text = json.dumps(status, indent=2, ensure_ascii=False) + "\n"
@@ -87,5 +87,5 @@ def read_status(state: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
     """The records that the last gateway with this state folder kept, by event, name and what runs."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         hooks = json.loads((state / _STATUS_FILE).read_text(encoding="utf-8"))["hooks"]
-        return {(hook["event"], hook["name"], hook["runs"]): hook for hook in hooks}
+        return {(hook["event"], hook["name"], hook["command"]): hook for hook in hooks}
     return {}

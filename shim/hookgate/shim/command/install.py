@@ -60,7 +60,8 @@ class _Change:
         earlier = self._records.read(self._path)
         self._records.keep(self._path, texts[0], texts[1], made or bool(earlier and earlier.made))
         print(
-            f"{self._path}: the gateway is told of {len(hooks)} events; `hookgate shim uninstall` undoes it"
+            f"{self._path}: the gateway is told of {len(hooks)} events; "
+            "`hookgate shim uninstall`, with the same words after it, undoes it"
         )
         return True
 
