@@ -17,7 +17,8 @@ from hookgate.hooks.events import (
     SessionStart,
 )
 from hookgate.hooks.merge import Verdict
-from hookgate.hooks.running import Run, Session
+from hookgate.hooks.running import Run
+from hookgate.hooks.session import CallEnd, CallState, Session
 from hookgate.hooks.settings import Configuration, load_settings
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "BeforeModel",
     "BeforeTool",
     "BeforeToolSelection",
+    "CallEnd",
+    "CallState",
     "Configuration",
     "Engine",
     "Engines",

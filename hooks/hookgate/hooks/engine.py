@@ -16,10 +16,13 @@ from typing import Any, Generic, Protocol, TypeVar
 from hookgate.hooks.events import AfterModel, Event
 from hookgate.hooks.health import Health
 from hookgate.hooks.kinds import Runner
+from hookgate.hooks.kinds.builtin import BuiltinRunner
 from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.merge import Verdict, merge
 from hookgate.hooks.queueing import FairQueue
-from hookgate.hooks.running import Refusal, Run, Running, Session
+from hookgate.hooks.running import Refusal, Run, Running
+from hookgate.hooks.screening import HookScreen
+from hookgate.hooks.session import Session
 from hookgate.hooks.settings import STREAM_MODES, Configuration, Group, Hook, StreamMode
 from hookgate.translator import TranslatorError
 
@@ -86,9 +89,7 @@ class Engine:
         deadline = asyncio.get_running_loop().time() + self.configuration.limits.deadline
         chain = _Chain(self._running, session, deadline)
         event, runs = await chain.run(event, groups)
-        self.health.record(runs)
-        for run in runs:
-            _report(event.name, run, session)
+        self.record(event.name, runs, session)
         said = [(run, output) for run in runs if not run.observed and (output := run.said()) is not None]
         narrowing = [at for at, (run, _) in enumerate(said) if run.hook.config.merge == "intersect"]
         verdict = merge(event.name, [output for _, output in said], narrowing)
@@ -105,6 +106,26 @@ class Engine:
             for mode in STREAM_MODES
             if (windows := [hook.config.window for hook in hooks if hook.config.stream == mode])
         }
+
+    def screens(self, event: AfterModel, session: Session) -> list[HookScreen]:
+        """What a streamed answer passes first: the screens of the hooks that hold back by themselves.
+
+        Whoever passes an answer through them gives each back in the end (`record`).
+        """
+        hooks = (
+            hook for group in self._planned(replace(event, stream="held"), session) for hook in group.hooks
+        )
+        return [
+            HookScreen(hook, runner.screen(session))
+            for hook in hooks
+            if isinstance(runner := self._runners[hook], BuiltinRunner)
+        ]
+
+    def record(self, event: str, runs: Sequence[Run], session: Session) -> None:
+        """Note how hooks have fared, and tell the log what an operator should know."""
+        self.health.record(runs)
+        for run in runs:
+            _report(event, run, session)
 
     def refused(self) -> list[tuple[Hook, str]]:
         """The hooks that must not run, and why."""

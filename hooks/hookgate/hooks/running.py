@@ -12,27 +12,13 @@ from hookgate.hooks.events import Event
 from hookgate.hooks.kinds import Runner
 from hookgate.hooks.output import Output
 from hookgate.hooks.queueing import FairQueue
+from hookgate.hooks.session import Session
 from hookgate.hooks.settings import Hook
 from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 
 Refusal = Callable[[Hook], str | None]
 """Why a hook must not run, or None when it may."""
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """Who asks: the base fields of every hook's input, and what `when` can tell apart.
-
-    `key` is a name for the caller's API key, never the key itself.
-    """
-
-    session_id: str
-    transcript_path: str = ""
-    client: str = ""
-    key: str = ""
-    cwd: str = ""
-    """Where the agent works, when it says so; else hooks are told the project folder they belong to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +97,7 @@ class Running:
     async def _in_turn(self, hook: Hook, event: Event, session: Session) -> Output | None:
         async with self._queue.turn(session.session_id):
             document = Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)})
-            return await self._runners[hook].run(event.name, session.session_id, document)
+            return await self._runners[hook].run(event.name, session, document)
 
 
 def base_fields(hook: Hook, event: str, session: Session) -> JsonObject:

@@ -33,7 +33,7 @@ def load(sources: Sources, trust_project: bool) -> LiveEngine:
     refusal: Refusal = trusting if trust_project else TrustStore(sources.state).refusal
 
     def make(configuration: Configuration, health: Health) -> Engine:
-        runners = make_runners(configuration.hooks(), http_targets=configuration.http_targets)
+        runners = make_runners(configuration.hooks(), http_targets=configuration.http_targets, state=sources.state)
         return Engine(configuration, runners, refusal=refusal, health=health)
 
     return LiveEngine(sources.places, make)

@@ -8,24 +8,24 @@ from typing import Any
 import pytest
 from support.kinds import ask, hook_of, running
 
-from hookgate.hooks import HookError, SettingsError
-from hookgate.hooks.kinds.builtin import Builtins
+from hookgate.hooks import HookError, Session, SettingsError
+from hookgate.hooks.kinds.builtin import Builtins, Surroundings
 from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.settings import BuiltinConfig, Hook
 
 Json = dict[str, Any]
 
 
-def limit(options: Mapping[str, Any]) -> Callable[[Json], Json | None]:
+def limit(options: Mapping[str, Any], surroundings: Surroundings) -> Callable[[Json, Session], Json | None]:
     """Denies what exceeds `most`."""
     most = options.get("most")
     if not isinstance(most, int):
         raise ValueError("most: has to be a number")
-    return lambda call: {"decision": "block", "reason": "too much"} if call["n"] > most else None
+    return lambda call, session: {"decision": "block", "reason": "too much"} if call["n"] > most else None
 
 
 def acting(action: Callable[[Json], Any]) -> Builtins:
-    return {"act": lambda _: action}
+    return {"act": lambda options, surroundings: lambda call, session: action(call)}
 
 
 def builtin(name: str = "act", **more: Any) -> Hook:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.builtins import made
 
 from hookgate.hooks.policies.models import models_policy
 
@@ -14,7 +15,7 @@ def said(options: Json, model: str = "gemini-2.5-pro", system: str | None = None
     if system is not None:
         messages.insert(0, {"role": "system", "content": system})
     request = {"model": model, "messages": messages, "config": config}
-    return models_policy(options)({"hook_event_name": "BeforeModel", "llm_request": request})
+    return made(models_policy, options)({"hook_event_name": "BeforeModel", "llm_request": request})
 
 
 def edit(*args: Any, **more: Any) -> Any:
@@ -65,4 +66,4 @@ def test_an_instruction_is_added_once() -> None:
 
 def test_wrong_options_are_told_with_their_place() -> None:
     with pytest.raises(ValueError, match=r"cap\.topK: "):
-        models_policy({"cap": {"topK": "many"}})
+        made(models_policy, {"cap": {"topK": "many"}})

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.builtins import made
 from support.hooks import write_file
 
 from hookgate.hooks import load_settings
@@ -18,14 +19,14 @@ Json = dict[str, Any]
 def denied(options: Json, name: str, **arguments: Any) -> str | None:
     """The reason of a denial; None for a call that may be made."""
     event = {"hook_event_name": "BeforeTool", "tool_name": name, "tool_input": arguments}
-    said: Any = tools_policy(options)(event)
+    said: Any = made(tools_policy, options)(event)
     return said["reason"] if said else None
 
 
 def offered(options: Json, *names: str) -> Any:
     tools = [{"functionDeclarations": [{"name": name} for name in names]}]
     event = {"hook_event_name": "BeforeToolSelection", "available_tools": tools}
-    said: Any = tools_policy(options)(event)
+    said: Any = made(tools_policy, options)(event)
     return said["hookSpecificOutput"]["tools"] if said else None
 
 
@@ -128,7 +129,7 @@ def test_a_condition_holds_for_what_is_there(condition: Json, value: Any, holds:
 )
 def test_wrong_options_are_told_with_their_place(options: Json, place: str) -> None:
     with pytest.raises(ValueError, match=place.replace(".", r"\.")):
-        tools_policy(options)
+        made(tools_policy, options)
 
 
 def test_a_policy_that_cannot_judge_lets_nothing_pass(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from typing import Protocol
 
 from hookgate.hooks.document import Document
 from hookgate.hooks.output import Output
+from hookgate.hooks.session import Session
 
 
 class Runner(Protocol):
     """One hook, ready to run. A runner may be called many times at once, and does not block the loop."""
 
-    async def run(self, event: str, session_id: str, document: Document) -> Output | None:
+    async def run(self, event: str, session: Session, document: Document) -> Output | None:
         """The hook's checked output, or None when it said nothing. Raises HookError when it failed.
 
         A runner keeps to the hook's own `timeout`, and leaves nothing behind when it is cancelled.

@@ -2,44 +2,82 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from hookgate.hooks.document import Document
 from hookgate.hooks.errors import SettingsError
-from hookgate.hooks.kinds.runtime import Action, run_action
+from hookgate.hooks.kinds.runtime import run_action
 from hookgate.hooks.output import Output
+from hookgate.hooks.session import Screen, Session
 from hookgate.hooks.settings import BuiltinConfig, Hook
 
-Builtins = Mapping[str, Callable[[Mapping[str, Any]], Action]]
+Policy = Callable[[dict[str, Any], Session], Any]
+"""A policy, ready to run: the input of a hook and who asks, and the output of a hook, or a promise of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What policies may use of the place where they run."""
+
+    root: Path
+    """The folder that relative paths in a hook's options start from."""
+    state: Path | None = None
+    """Where to keep what has to outlive the process; None where nothing may be kept."""
+
+
+Builtins = Mapping[str, Callable[[Mapping[str, Any], Surroundings], Policy]]
 """The policies by name. A factory takes the hook's `options`, and raises ValueError for bad ones."""
+
+
+@runtime_checkable
+class Screening(Protocol):
+    """A policy that judges streamed answers by itself, and says what of them has to wait."""
+
+    def screen(self, session: Session) -> Screen:
+        """The screen for one answer."""
 
 
 class BuiltinRunner:
     """A policy in this process. A plain function runs in the loop too: it is ours, and quick."""
 
-    def __init__(self, hook: Hook, config: BuiltinConfig, builtins: Builtins) -> None:
+    def __init__(
+        self, hook: Hook, config: BuiltinConfig, builtins: Builtins, state: Path | None = None
+    ) -> None:
         """Make the policy. Raises SettingsError for an unknown name and for bad options."""
         self._hook = hook
-        self._action = _made(hook, config, builtins)
+        self._policy: Any = _made(hook, config, builtins, Surroundings(hook.root, state))
+        if config.stream == "held" and not isinstance(self._policy, Screening):
+            raise SettingsError(f'{_place(hook)}: this policy knows no "stream": "held"')
 
-    async def run(self, event: str, session_id: str, document: Document) -> Output | None:
-        return await run_action(self._hook, self._act, event, document)
+    async def run(self, event: str, session: Session, document: Document) -> Output | None:
+        async def act(value: dict[str, Any]) -> Any:
+            result = self._policy(value, session)
+            return await result if inspect.isawaitable(result) else result
+
+        return await run_action(self._hook, act, event, document)
+
+    def screen(self, session: Session) -> Screen:
+        """The policy's screen for one answer."""
+        screening: Screening = self._policy
+        return screening.screen(session)
 
     async def close(self) -> None:
         """A policy keeps nothing."""
 
-    async def _act(self, value: dict[str, Any]) -> Any:
-        result = self._action(value)
-        return await result if inspect.isawaitable(result) else result
 
-
-def _made(hook: Hook, config: BuiltinConfig, builtins: Builtins) -> Action:
-    where = f"{hook.source}: the builtin hook {hook.name!r}"
+def _made(hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: Surroundings) -> Policy:
+    where = _place(hook)
     factory = builtins.get(config.builtin)
     if factory is None:
         known = ", ".join(sorted(builtins)) or "none"
         raise SettingsError(f"{where}: there is no policy {config.builtin!r}; those that exist: {known}")
     try:
-        return factory(config.options)
+        return factory(config.options, surroundings)
     except ValueError as error:
         raise SettingsError(f"{where}: options: {error}") from None
+
+
+def _place(hook: Hook) -> str:
+    return f"{hook.source}: the builtin hook {hook.name!r}"

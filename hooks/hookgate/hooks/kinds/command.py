@@ -9,6 +9,7 @@ from dataclasses import replace
 from hookgate.hooks.document import Document
 from hookgate.hooks.kinds.process import Program, run_process
 from hookgate.hooks.output import Output, read_process
+from hookgate.hooks.session import Session
 from hookgate.hooks.settings import CommandConfig, Hook
 
 SHELL = shutil.which("bash") or "/bin/sh"
@@ -51,8 +52,8 @@ class CommandRunner:
     def __init__(self, hook: Hook, config: CommandConfig) -> None:
         self._name, self._program = hook.name, command_program(hook, config)
 
-    async def run(self, event: str, session_id: str, document: Document) -> Output | None:
-        ended = await run_process(in_session(self._program, session_id), document.json)
+    async def run(self, event: str, session: Session, document: Document) -> Output | None:
+        ended = await run_process(in_session(self._program, session.session_id), document.json)
         return read_process(event, self._name, ended)
 
     async def close(self) -> None:

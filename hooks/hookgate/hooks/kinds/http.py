@@ -19,6 +19,7 @@ from hookgate.hooks.document import Document
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.kinds.targets import header, service
 from hookgate.hooks.output import Output, read_output
+from hookgate.hooks.session import Session
 from hookgate.hooks.settings import Hook, HttpConfig
 
 MAX_ANSWER = 1024 * 1024
@@ -38,7 +39,7 @@ class HttpRunner:
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
-    async def run(self, event: str, session_id: str, document: Document) -> Output | None:
+    async def run(self, event: str, session: Session, document: Document) -> Output | None:
         try:
             async with asyncio.timeout(self._hook.timeout):
                 return _output(event, await self._answer(document.json))

@@ -15,30 +15,33 @@ from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, HttpConf
 
 
 def make_runners(
-    hooks: Iterable[Hook], http_targets: Iterable[str] = (), builtins: Builtins = BUILTINS
+    hooks: Iterable[Hook],
+    http_targets: Iterable[str] = (),
+    builtins: Builtins = BUILTINS,
+    state: Path | None = None,
 ) -> dict[Hook, Runner]:
     """The runners of all hooks. Raises SettingsError for a hook that could never run.
 
     `http_targets` are url prefixes that http hooks may post to beside this machine; `builtins` are the
-    policies by name; those of hookgate if left out.
+    policies by name, those of hookgate if left out; `state` is the folder in which they may keep things.
     """
     files: dict[Path, Any] = {}  # what runtime hooks load from files, so that those of one file share it
     targets = tuple(http_targets)
-    return {hook: _runner(hook, files, targets, builtins) for hook in hooks}
 
+    def made(hook: Hook) -> Runner:
+        match hook.config:
+            case RuntimeConfig() as config:
+                return RuntimeRunner(hook, load_action(hook, config, files))
+            case HttpConfig() as config:
+                return _http_runner(hook, config, targets)
+            case BuiltinConfig() as config:
+                return BuiltinRunner(hook, config, builtins, state)
+            case CommandConfig(persistent=True) as config:
+                return PersistentRunner(hook, config)
+            case CommandConfig() as config:
+                return CommandRunner(hook, config)
 
-def _runner(hook: Hook, files: dict[Path, Any], targets: Iterable[str], builtins: Builtins) -> Runner:
-    match hook.config:
-        case CommandConfig(persistent=True) as config:
-            return PersistentRunner(hook, config)
-        case CommandConfig() as config:
-            return CommandRunner(hook, config)
-        case RuntimeConfig() as config:
-            return RuntimeRunner(hook, load_action(hook, config, files))
-        case HttpConfig() as config:
-            return _http_runner(hook, config, targets)
-        case BuiltinConfig() as config:
-            return BuiltinRunner(hook, config, builtins)
+    return {hook: made(hook) for hook in hooks}
 
 
 def _http_runner(hook: Hook, config: HttpConfig, targets: Iterable[str]) -> Runner:

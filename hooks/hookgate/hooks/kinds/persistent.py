@@ -13,6 +13,7 @@ from hookgate.hooks.kinds.command import command_program
 from hookgate.hooks.kinds.process import Program, end_process, spawn
 from hookgate.hooks.kinds.worker import UnreadError, Worker
 from hookgate.hooks.output import Ended, Output, read_process
+from hookgate.hooks.session import Session
 from hookgate.hooks.settings import CommandConfig, Hook
 
 
@@ -28,7 +29,7 @@ class PersistentRunner:
         self._workers: list[Worker] = []
         self._closed = False
 
-    async def run(self, event: str, session_id: str, document: Document) -> Output | None:
+    async def run(self, event: str, session: Session, document: Document) -> Output | None:
         try:
             async with asyncio.timeout(self._hook.timeout), self._turns:
                 ended = await self._ask(document.json)

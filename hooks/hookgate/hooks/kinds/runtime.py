@@ -14,6 +14,7 @@ from typing import Any
 from hookgate.hooks.document import Document
 from hookgate.hooks.errors import HookError, SettingsError
 from hookgate.hooks.output import Output, read_output
+from hookgate.hooks.session import Session
 from hookgate.hooks.settings import Hook, RuntimeConfig
 
 Action = Callable[[dict[str, Any]], Any]
@@ -64,7 +65,7 @@ class RuntimeRunner:
     def __init__(self, hook: Hook, action: Action) -> None:
         self._hook, self._action = hook, action
 
-    async def run(self, event: str, session_id: str, document: Document) -> Output | None:
+    async def run(self, event: str, session: Session, document: Document) -> Output | None:
         return await run_action(self._hook, self._action, event, document)
 
     async def close(self) -> None:

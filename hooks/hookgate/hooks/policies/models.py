@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import Field
 
-from hookgate.hooks.kinds.runtime import Action
+from hookgate.hooks.kinds.builtin import Policy, Surroundings
 from hookgate.hooks.policies.options import Globs, Options, named, read_options
+from hookgate.hooks.session import Session
 
 _NOT_ALLOWED = "The model {model!r} is not allowed here{instead}."
 
@@ -43,11 +44,11 @@ class ModelsOptions(Options):
     """What is added to the system instruction of every call."""
 
 
-def models_policy(options: Mapping[str, Any]) -> Action:
+def models_policy(options: Mapping[str, Any], surroundings: Surroundings) -> Policy:
     """The policy for these options. Raises ValueError."""
     known = read_options(ModelsOptions, options)
 
-    def act(event: dict[str, Any]) -> dict[str, Any] | None:
+    def act(event: dict[str, Any], session: Session) -> dict[str, Any] | None:
         request = event["llm_request"]
         model = known.rename.get(request["model"], request["model"])
         if not _allowed(known, model):

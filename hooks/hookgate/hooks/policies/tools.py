@@ -13,9 +13,10 @@ from typing import Any
 
 from pydantic import Field
 
-from hookgate.hooks.kinds.runtime import Action
+from hookgate.hooks.kinds.builtin import Policy, Surroundings
 from hookgate.hooks.policies.conditions import Condition, all_hold
 from hookgate.hooks.policies.options import Globs, Options, Pattern, compiled, named, read_options
+from hookgate.hooks.session import Session
 from hookgate.translator import declared_names
 
 _NOT_LISTED = "The tool {name!r} is not on the list of tools that are allowed here."
@@ -54,11 +55,11 @@ class ToolsOptions(Options):
     """What may not, even if it is on that list. The first rule that holds counts."""
 
 
-def tools_policy(options: Mapping[str, Any]) -> Action:
+def tools_policy(options: Mapping[str, Any], surroundings: Surroundings) -> Policy:
     """The policy for these options. Raises ValueError."""
     known = read_options(ToolsOptions, options)
 
-    def act(event: dict[str, Any]) -> dict[str, Any] | None:
+    def act(event: dict[str, Any], session: Session) -> dict[str, Any] | None:
         if event["hook_event_name"] == "BeforeToolSelection":
             return _selection(known, declared_names({"tools": event.get("available_tools")}))
         if event["hook_event_name"] == "BeforeTool":

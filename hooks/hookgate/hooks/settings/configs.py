@@ -4,9 +4,19 @@ The field names are Gemini CLI's where it has them; the rest is hookgate's own a
 """
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 DEFAULT_TIMEOUT_MS = 60_000
@@ -14,10 +24,10 @@ DEFAULT_TIMEOUT_MS = 60_000
 
 OnError = Literal["allow", "deny"]
 
-StreamMode = Literal["event", "window", "complete"]
+StreamMode = Literal["held", "event", "window", "complete"]
 """How much of a streamed answer a hook is shown at once; the more, the later the client sees it."""
 
-STREAM_MODES: tuple[StreamMode, ...] = ("event", "window", "complete")
+STREAM_MODES: tuple[StreamMode, ...] = ("held", "event", "window", "complete")
 
 
 def _listed(value: Any) -> Any:
@@ -80,6 +90,9 @@ class When(BaseModel):
     keys: Globs | None = None
     """API keys, by the name they have here."""
 
+    teams: Globs | None = None
+    """Teams, which named API keys are in."""
+
     sessions: Globs | None = None
     """Sessions, by their id."""
 
@@ -108,7 +121,8 @@ class HookConfig(BaseModel):
     """How requests are shown: texts alone, every part of a turn, or the raw contents as well."""
 
     stream: StreamMode = "event"
-    """AfterModel: how much of a streamed answer it is shown at once: `event`, `window` or `complete`."""
+    """AfterModel: how much of a streamed answer it is shown at once: `event`, `window` or `complete`.
+    `held` is for policies that say themselves what has to wait."""
 
     window: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """With `"stream": "window"`: characters that are held back, and shown again with what follows."""
@@ -121,6 +135,13 @@ class HookConfig(BaseModel):
 
     when: When = When()
     """Whom the hook is for; all, if left out."""
+
+    @field_validator("stream")
+    @classmethod
+    def _held_is_for_policies(cls, value: StreamMode) -> StreamMode:
+        if value == "held" and not issubclass(cls, BuiltinConfig):
+            raise PydanticCustomError("form", "has to be event, window or complete; held is for policies")
+        return value
 
 
 class CommandConfig(HookConfig):
@@ -187,6 +208,10 @@ class HttpConfig(HookConfig):
         return self.url
 
 
+_NEEDS: Mapping[Any, Mapping[str, str]] = {"redact": {"view": "raw", "stream": "held"}}
+"""What policies want otherwise than hooks do, unless their settings say so."""
+
+
 class BuiltinConfig(HookConfig):
     """A policy that comes with hookgate, by its name, and what it wants to know."""
 
@@ -196,6 +221,12 @@ class BuiltinConfig(HookConfig):
 
     options: dict[str, Any] = {}
     """What the policy wants to know."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _needs(cls, value: Any) -> Any:
+        needs = _NEEDS.get(value.get("builtin"), {}) if isinstance(value, dict) else {}
+        return {**needs, **value} if needs else value
 
     @property
     def target(self) -> str:

@@ -1,0 +1,59 @@
+"""Streamed answers before policies that judge them piece by piece, each under its hook's settings. Pure."""
+
+import time
+from collections.abc import Sequence
+
+from hookgate.hooks.output import Output
+from hookgate.hooks.running import Run
+from hookgate.hooks.session import Screen, Withheld
+from hookgate.hooks.settings import Hook
+from hookgate.translator.fields import JsonObject
+
+
+class HookScreen:
+    """A hook's screen for one answer. It is a screen itself."""
+
+    def __init__(self, hook: Hook, screen: Screen) -> None:
+        self._hook, self._screen = hook, screen
+        self._seconds = 0.0
+        self._error = ""
+        self._withheld: Output = {}
+        self._events = 0
+
+    def judge(self, events: Sequence[JsonObject], *, last: bool) -> list[tuple[int, JsonObject]]:
+        """As its policy judges; with `"mode": "observe"` all events go on as they came.
+
+        A policy that fails withholds the answer, whatever `on_error` says: what it holds would be lost.
+        """
+        first, self._events = self._events, self._events + len(events)
+        as_they_came = list(enumerate(events, first))
+        if self._hook.config.mode == "observe" and (self._error or self._withheld):
+            return as_they_came
+        judged = self._judged(events, last)
+        if self._hook.config.mode == "observe":
+            return as_they_came
+        if isinstance(judged, Withheld):
+            raise judged
+        return judged
+
+    def _judged(self, events: Sequence[JsonObject], last: bool) -> list[tuple[int, JsonObject]] | Withheld:
+        began = time.perf_counter()
+        try:
+            return self._screen.judge(events, last=last)
+        except Withheld as verdict:
+            self._withheld = {"decision": "deny", "reason": str(verdict)}
+            return verdict
+        except Exception as error:  # whatever it is, nothing may pass unjudged
+            self._error = f"raised {error!r}"
+            return Withheld(f"The hook {self._hook.name!r} failed: {self._error}")
+        finally:
+            self._seconds += time.perf_counter() - began
+
+    def told(self) -> JsonObject:
+        return {**self._screen.told(), **self._withheld}
+
+    def run(self) -> Run:
+        """All that came of the answer so far, as one run of the hook."""
+        output = self.told()
+        edit = (output.get("hookSpecificOutput") or {}).get("llm_response") or {}
+        return Run(self._hook, (), output, edit, self._error, self._seconds)

@@ -1,0 +1,27 @@
+"""Policies made by hand, as the engine makes them."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hookgate.hooks import Session
+from hookgate.hooks.kinds.builtin import Policy, Surroundings
+
+Json = dict[str, Any]
+
+ANNA = Session("s-1", client="GeminiCLI", key="anna", team="search")
+
+
+def made(
+    factory: Callable[[Mapping[str, Any], Surroundings], Policy],
+    options: Json,
+    state: Path | None = None,
+    session: Session = ANNA,
+) -> Callable[[Json], Any]:
+    """A policy with these options, asked by Anna unless someone else is named."""
+    return partial(_ask, factory(options, Surroundings(Path("/"), state)), session)
+
+
+def _ask(policy: Policy, session: Session, event: Json) -> Any:
+    return policy(event, session)
