@@ -122,6 +122,13 @@ async def test_a_hook_for_one_model_client_or_key_leaves_the_others_alone() -> N
     assert not (await strict.fire(pro, replace(known, key=""))).verdict.denied
 
 
+async def test_a_hook_for_one_team_leaves_the_others_alone() -> None:
+    strict = engine(parallel(lambda _: DENIAL, when={"teams": ["search"]}))
+    assert (await strict.fire(asking("hi"), Session("s", team="search"))).verdict.denied
+    assert not (await strict.fire(asking("hi"), Session("s", team="platform"))).verdict.denied
+    assert not (await strict.fire(asking("hi"), Session("s"))).verdict.denied
+
+
 async def test_a_model_hook_may_be_for_requests_that_declare_a_tool() -> None:
     guard = engine(parallel(lambda _: DENIAL, when={"tools": "run_*"}))
     body = {"contents": [], "tools": [{"functionDeclarations": [{"name": "run_shell_command"}]}]}

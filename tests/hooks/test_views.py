@@ -8,7 +8,8 @@ import pytest
 from support.hooks import SESSION, command, one_group, parallel, write_file
 from support.hooks import engine as engine_of
 
-from hookgate.hooks import BeforeModel, BeforeToolSelection, SettingsError, load_settings
+from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, SettingsError, load_settings
+from hookgate.hooks.document import Encoded
 from hookgate.translator import VIEWS
 
 CALL = {"functionCall": {"name": "read", "args": {"path": "a"}}, "thoughtSignature": "c2ln"}
@@ -89,3 +90,32 @@ async def test_an_edit_that_does_not_fit_names_hook_and_place(caplog: pytest.Log
 def test_an_unknown_view_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"hooks\[0\]\.view: has to be 'text', 'parts' or 'raw'"):
         load_settings([write_file(tmp_path, one_group(command(view="all")))])
+
+
+ANSWER: dict[str, Any] = {
+    "candidates": [{"content": {"role": "model", "parts": [{"text": "reading"}, CALL]}, "index": 0}],
+    "modelVersion": "m-1",
+}
+
+
+async def test_a_hook_edits_a_call_in_the_raw_answer() -> None:
+    def elsewhere(event: Any) -> Any:
+        response = event["llm_response"]
+        response["raw"]["candidates"][0]["content"]["parts"][1]["functionCall"]["args"]["path"] = "b"
+        return {"hookSpecificOutput": {"llm_response": response}}
+
+    engine = engine_of(parallel(elsewhere, view="raw"), event="AfterModel")
+    outcome = await engine.fire(AfterModel(Encoded({}), ANSWER), SESSION)
+    want = copy.deepcopy(ANSWER)
+    want["candidates"][0]["content"]["parts"][1]["functionCall"]["args"]["path"] = "b"
+    assert outcome.event.body == want
+
+
+async def test_a_raw_answer_that_the_api_could_not_give_fails_the_hook() -> None:
+    def broken(event: Any) -> Any:
+        return {"hookSpecificOutput": {"llm_response": {"raw": {"candidates": "none"}}}}
+
+    engine = engine_of(parallel(broken, view="raw"), event="AfterModel")
+    outcome = await engine.fire(AfterModel(Encoded({}), ANSWER), SESSION)
+    assert "hookSpecificOutput.llm_response.raw.candidates" in outcome.runs[0].error
+    assert outcome.event.body == ANSWER

@@ -6,6 +6,7 @@ import pytest
 
 from hookgate.hooks import Verdict
 from hookgate.proxy.call import DENIED, NOT_JSON, STOPPED, Call, call_of, told
+from hookgate.proxy.caller import Callers, named_session
 from hookgate.proxy.envelopes import envelope_of
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routes import Route, match
@@ -26,7 +27,8 @@ TOOL_JSON_TURN = {
 
 
 def call(body: dict[str, Any], headers: dict[str, str] | None = None, route: Route = ROUTE) -> Call:
-    return call_of(route, headers or {}, body, envelope_of(route))
+    named = named_session(route, headers or {}, "")
+    return call_of(Callers().of(route, headers or {}), route, body, envelope_of(route), named)
 
 
 def spoken(text: str) -> dict[str, Any]:

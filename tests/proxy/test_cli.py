@@ -48,7 +48,7 @@ async def test_it_tells_its_version() -> None:
 
 def test_its_help_names_the_commands_and_every_option(here: Here) -> None:
     overview = here("--help").out
-    assert all(command in overview for command in ("serve", "config", "hooks", "upstream", "demo"))
+    assert all(command in overview for command in ("serve", "config", "key-hash", "hooks", "upstream"))
     options = here("serve", "--help").out
     for name in ("listen", "upstream", "hooks"):
         assert f"--{name}" in options

@@ -18,7 +18,7 @@ from hookgate.hooks.events import (
 )
 from hookgate.hooks.merge import Verdict
 from hookgate.hooks.running import Run
-from hookgate.hooks.session import CallEnd, CallState, Session
+from hookgate.hooks.session import CallEnd, CallState, Screen, Session, Withheld
 from hookgate.hooks.settings import Configuration, load_settings
 
 __all__ = [
@@ -40,10 +40,12 @@ __all__ = [
     "Outcome",
     "PreCompress",
     "Run",
+    "Screen",
     "Session",
     "SessionEnd",
     "SessionStart",
     "SettingsError",
     "Verdict",
+    "Withheld",
     "load_settings",
 ]

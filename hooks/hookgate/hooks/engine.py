@@ -145,7 +145,13 @@ class Engine:
         known = event.subject()
         if event.name not in self._targeted and not known.stream:
             return self.configuration.for_event(event.name)
-        subject = replace(known, client=session.client, key=session.key, session_id=session.session_id)
+        subject = replace(
+            known,
+            client=session.client,
+            key=session.key,
+            team=session.team,
+            session_id=session.session_id,
+        )
         return self.configuration.plan(event.name, subject)
 
 

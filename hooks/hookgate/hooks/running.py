@@ -42,6 +42,11 @@ class Run:
         """Whether later hooks see another input because of this run."""
         return bool(self.edit) and not self.observed
 
+    @property
+    def enforced_denial(self) -> bool:
+        """Whether it denies something, and not for the record alone."""
+        return not self.observed and (self.said() or {}).get("decision") == "deny"
+
     def said(self) -> Output | None:
         """What the hook would have done: its output; when it failed, what its `on_error` says."""
         if not self.error:

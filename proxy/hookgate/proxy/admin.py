@@ -13,16 +13,22 @@ from hookgate.proxy.config import Limits
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.metrics import CONTENT_TYPE, Metrics
 from hookgate.proxy.protocol import error_response
+from hookgate.proxy.records import Receipts
+from hookgate.proxy.records.receipts import NO_RECEIPT
 
 _LIMITS = Limits(body=1024, connections=100, drain_timeout=1)
 
 
 class Admin:
-    """Answers operators. `live` is the gateway's engine once there is one; `draining` when it stops."""
+    """Answers operators, about the gateway whose engine, receipts and state it is given.
+
+    `live` is its engine once there is one; `draining` is set when it stops.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self.live: LiveEngine | None = None
+        self.receipts = Receipts()
         self.draining = False
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -35,7 +41,13 @@ class Admin:
                 return self._ready()
             case "/metrics":
                 return web.Response(body=self._metrics.page(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
-        return error_response(ApiError(404, "There are /healthz, /readyz and /metrics here."))
+        if request.raw_path.startswith("/receipts/"):
+            return self._receipt(request.raw_path.removeprefix("/receipts/"))
+        return error_response(ApiError(404, "There are /healthz, /readyz, /metrics and /receipts/ID here."))
+
+    def _receipt(self, name: str) -> web.Response:
+        receipt = self.receipts.of(name)
+        return error_response(ApiError(404, NO_RECEIPT)) if receipt is None else _json(200, receipt)
 
     def _ready(self) -> web.Response:
         if self.draining:

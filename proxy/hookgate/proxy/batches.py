@@ -9,15 +9,17 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engine
+from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection
 from hookgate.hooks.document import Encoded
 from hookgate.proxy.bodies import check_cache, checked_answer, read_answer, read_request, read_whole
 from hookgate.proxy.call import Answered, Call, call_of, told
+from hookgate.proxy.caller import named_session
 from hookgate.proxy.envelopes import Bare
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.headers import to_client, to_upstream
 from hookgate.proxy.house import House
 from hookgate.proxy.logs import note_session
+from hookgate.proxy.records import Firing
 from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
 from hookgate.proxy.upstream import UpstreamError
@@ -38,13 +40,13 @@ Change = Callable[[JsonObject], Awaitable[JsonObject]]
 class Batches:
     """Carries the calls that make a batch or look at one."""
 
-    def __init__(self, engine: Engine, house: House) -> None:
-        self._engine, self._upstream = engine, house.upstreams
-        self._sessions, self._config = house.sessions, house.config
+    def __init__(self, firing: Firing, house: House) -> None:
+        self._firing, self._upstream = firing, house.upstreams
+        self._sessions, self._config, self._callers = house.sessions, house.config, house.callers
 
     async def run(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
         """Answer the request. Raises ApiError."""
-        call = call_of(route, request.headers, {}, Bare())
+        call = self._call(request, route, {})
         note_session(call.session.session_id)
         stopped = self._sessions.of(call.session).stopped
         if stopped is not None:
@@ -56,12 +58,18 @@ class Batches:
             headers[hdrs.CONTENT_TYPE] = "application/json"
         try:
             async with self._upstream.open(request.method, route, headers, data, decompress=True) as answer:
-                body = await read_whole(answer)
-                if 200 <= answer.status < 300 and body and self._engine.listens_to(AfterModel.name):
+                body = await read_whole(answer.content.iter_any())
+                if 200 <= answer.status < 300 and body and self._firing.listens_to(AfterModel.name):
                     body = await self._after(body, call)
                 return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
         except UpstreamError as error:
             raise error.as_api_error() from None
+
+    def _call(self, request: web.BaseRequest, route: Route, body: JsonObject) -> Call:
+        caller = self._callers.of(route, request.headers)
+        call = call_of(caller, route, body, Bare(), named_session(route, request.headers, ""))
+        self._firing.record.note_call(call.session)
+        return call
 
     # ---- the requests
 
@@ -96,10 +104,10 @@ class Batches:
         body = read_object(item, "request")
         _check(check_request, body)
         check_cache(body, self._config.routes.unhooked)
-        call = call_of(route, request.headers, body, Bare())
+        call = self._call(request, route, body)
         try:
-            model, body = await before_model(self._engine, call, route.model, body)
-            body, _ = await before_tool_selection(self._engine, call, model, body)
+            model, body = await before_model(self._firing, call, route.model, body)
+            body, _ = await before_tool_selection(self._firing, call, model, body)
         except Answered as answered:
             said = _SPOKEN.format(dumps(answered.answer).decode())
             raise policy_denied(said, BeforeToolSelection.name) from None
@@ -112,7 +120,7 @@ class Batches:
 
         async def judged(response: JsonObject) -> JsonObject:
             event = AfterModel(Encoded(show_request(call.route.model, {})), response, call.route.model)
-            outcome = await self._engine.fire(event, call.session)
+            outcome = await self._firing.fire(event, call.session)
             what = told(outcome.verdict, AfterModel.name, call)
             if what is None:
                 return outcome.event.body

@@ -1,10 +1,10 @@
 """Bodies read from either side, refused when a hook and the other side could read them differently."""
 
 import re
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterator
 from itertools import takewhile
 
-from aiohttp import ClientResponse, hdrs, web
+from aiohttp import hdrs, web
 
 from hookgate.proxy.errors import ApiError
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
@@ -47,23 +47,23 @@ def check_cache(body: JsonObject, unhooked: Collection[str]) -> None:
         )
 
 
-async def read_whole(answer: ClientResponse) -> bytes:
+async def read_whole(chunks: AsyncIterable[bytes]) -> bytes:
     """An answer that is no stream. Raises ApiError (502) for one that is too large to be held."""
     data = bytearray()
-    async for chunk in answer.content.iter_any():
+    async for chunk in chunks:
         data += chunk
         if len(data) > MAX_ANSWER:
             raise too_large()
     return bytes(data)
 
 
-async def read_frames(answer: ClientResponse, framing: Framing) -> AsyncIterator[list[Frame]]:
+async def read_frames(chunks: AsyncIterable[bytes], framing: Framing) -> AsyncIterator[list[Frame]]:
     """The events of a streamed answer, those together that have come since the last were taken.
 
     Raises ApiError (502) for anything beside them.
     """
     try:
-        async for chunk in answer.content.iter_any():
+        async for chunk in chunks:
             for frames in _in_order(framing, framing.feed(chunk)):
                 yield frames
         for frames in _in_order(framing, framing.finish()):

@@ -4,17 +4,17 @@ The shapes are those that real clients show and do not retry: an error status fo
 answer where an error would make the client nudge the model or try again.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hookgate.hooks import Session, Verdict
-from hookgate.proxy.caller import caller_of, named_session
+from hookgate.proxy.caller import Caller
 from hookgate.proxy.envelopes import Envelope
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.routes import Route
 from hookgate.translator import BodyError, synthetic_response, text_response
 from hookgate.translator.fields import JsonObject, read, read_list, read_object
 from hookgate.translator.strictjson import loads
+from hookgate.translator.synthetic import is_whole
 from hookgate.translator.texts import has_part, texts_of
 
 DENIED = "A hook denied this call without giving a reason."
@@ -44,21 +44,14 @@ class Answered(Exception):  # noqa: N818  # it ends a call, but not as an error
         self.answer = answer
 
 
-def call_of(
-    route: Route, headers: Mapping[str, str], body: JsonObject, envelope: Envelope, named: str = ""
-) -> Call:
-    """The facts of the call that the request in `body` makes, of the session that its envelope `named`.
-
-    Raises ApiError for a session name that is none.
-    """
-    caller = caller_of(route, headers)
-    name = named_session(route, headers, named)
+def call_of(caller: Caller, route: Route, body: JsonObject, envelope: Envelope, named: str = "") -> Call:
+    """The facts of the call that `caller` makes with `body`, in the session that it `named`, if any."""
     contents = read_list(body, "contents")
     mime_type = read(read_object(body, "generationConfig"), "responseMimeType")
     return Call(
         route=route,
-        session=caller.in_session(name or caller.conversation(contents)),
-        named=bool(name),
+        session=caller.in_session(named or caller.conversation(contents)),
+        named=bool(named),
         envelope=envelope,
         wants_json=isinstance(mime_type, str) and "json" in mime_type,
         tool_turn=bool(contents) and has_part(contents[-1], "functionResponse"),
@@ -78,7 +71,8 @@ def told(verdict: Verdict, event: str, call: Call) -> JsonObject | ApiError | No
         return policy_denied(reason, event) if call.wants_json else text_response(reason)
     if verdict.synthetic:
         answer = synthetic_response(verdict.llm_response)
-        return policy_denied(NOT_JSON, event) if call.wants_json and not _is_json(answer) else answer
+        as_it_is = is_whole(verdict.llm_response) or not call.wants_json
+        return answer if as_it_is or _is_json(answer) else policy_denied(NOT_JSON, event)
     if verdict.denied:
         reason = verdict.reason or DENIED
         spoken = call.tool_turn and not call.wants_json

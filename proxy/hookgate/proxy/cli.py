@@ -1,4 +1,4 @@
-"""The command line: `hookgate serve`, `config`, `hooks`, `run`, `shim`, `event`, `upstream`, `demo`.
+"""The command line of `hookgate`: `serve`, `config`, `key-hash`, `hooks`, `run`, `shim`, `event` and more.
 
 Each command imports what it needs when it runs, so that none pays for the others.
 """
@@ -43,6 +43,13 @@ def _parser() -> argparse.ArgumentParser:
     add_gateway_flags(serve)
     serve.set_defaults(run=_serve, log_level=logging.INFO)
     _add_config(commands.add_parser("config", help="check and show the gateway's configuration"))
+    key_hash = commands.add_parser(
+        "key-hash", help="print the SHA-256 of the API key on stdin, to name the key"
+    )
+    key_hash.set_defaults(run=_key_hash, log_level=logging.WARNING)
+    _add_receipt(
+        commands.add_parser("receipt", help="what became of a call, by the receipt its answer names")
+    )
     hooks = commands.add_parser("hooks", help="see, switch, trust, try and move the configured hooks")
     hooks.set_defaults(run=_hooks)
     add_commands(hooks)
@@ -62,6 +69,14 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     add_gateway_flags(show)
     show.add_argument("--json", action="store_true", help="as JSON, for programs")
     commands.add_parser("schema", help="print the JSON Schema of hookgate.toml, for editors")
+
+
+def _add_receipt(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("receipt", metavar="ID", help="the answer's header x-hookgate-receipt")
+    parser.add_argument(
+        "--admin", metavar="HOST:PORT", help="the gateway's admin listener; the configured one if left out"
+    )
+    parser.set_defaults(run=_receipt, log_level=logging.WARNING)
 
 
 def _add_shim(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -98,6 +113,18 @@ async def _config(arguments: argparse.Namespace) -> int:
     from hookgate.proxy.config.commands import run  # noqa: PLC0415  # see the module's docstring
 
     return await run(arguments)
+
+
+async def _key_hash(_: argparse.Namespace) -> int:
+    from hookgate.proxy.keys import print_hash  # noqa: PLC0415  # see the module's docstring
+
+    return await print_hash()
+
+
+async def _receipt(given: argparse.Namespace) -> int:
+    from hookgate.proxy.managing.receipts import show  # noqa: PLC0415  # see the module's docstring
+
+    return await show(given.receipt, given.admin)
 
 
 async def _hooks(given: argparse.Namespace) -> int:

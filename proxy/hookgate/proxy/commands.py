@@ -37,23 +37,25 @@ async def _serve(config: Config, sources: Sources, live: LiveEngine, interrupted
         policy.kept(live, sources.state),
         operated(live, certificate, metrics, config.admin.address) as admin,
         Upstreams(config.upstream) as upstreams,
-        listening(
-            Gateway(live, upstreams, config, metrics).handle,
-            *host_and_port(config.listen.address),
-            config.limits,
-            certificate,
-        ) as url,
     ):
-        engine = live.current
-        judges = bool(engine.configuration.groups)
-        # Files that configure nothing for the gateway are more likely a mistake than a wish.
-        level = logging.WARNING if sources.places() and not judges else logging.INFO
-        told = described(engine.configuration)
-        log.log(level, "listening on %s, upstream %s, %s", url, config.upstream.gemini, told)
-        _name_untrusted(engine)
-        await interrupted.wait()
-        admin.draining = True
-        log.info("stopping: finishing the calls in flight (interrupt again to drop them)")
+        gateway = Gateway(live, upstreams, config, metrics)
+        admin.receipts = gateway.receipts
+        address = host_and_port(config.listen.address)
+        async with listening(gateway.handle, *address, config.limits, certificate) as url:
+            _tell(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")
+            await interrupted.wait()
+            admin.draining = True
+            log.info("stopping: finishing the calls in flight (interrupt again to drop them)")
+
+
+def _tell(engine: Engine, sources: Sources, where: str) -> None:
+    """Say that the gateway runs, and with which hooks."""
+    # Files that configure nothing for the gateway are more likely a mistake than a wish.
+    judges = bool(engine.configuration.groups)
+    level = logging.WARNING if sources.places() and not judges else logging.INFO
+    log.log(level, "%s, %s", where, described(engine.configuration))
+    for hook, reason in engine.refused():
+        log.warning("%s hook %r %s", hook.event, hook.name, reason)
 
 
 async def serve_embedded(address: str, script: Path | None) -> None:
@@ -77,8 +79,3 @@ def described(configuration: Configuration) -> str:
 
 def _certificate(listen: Listen) -> Certificate | None:
     return Certificate(listen.certificate, listen.key) if listen.certificate else None
-
-
-def _name_untrusted(engine: Engine) -> None:
-    for hook, reason in engine.refused():
-        log.warning("%s hook %r %s", hook.event, hook.name, reason)

@@ -6,23 +6,22 @@ output that says what all hooks say together. Nothing that the input names is op
 """
 
 from collections.abc import Mapping
-from uuid import uuid4
 
 from aiohttp import web
 from pydantic import ValidationError
 
-from hookgate.hooks import BeforeAgent, BeforeTool, Engine, Event, Outcome, Session
+from hookgate.hooks import BeforeAgent, BeforeTool, Event, Outcome, Session
 from hookgate.hooks.answering import output_of
 from hookgate.hooks.contract import INPUTS
 from hookgate.hooks.events.reading import event_of
 from hookgate.hooks.running import ADVISORY
 from hookgate.proxy.bodies import read_request
 from hookgate.proxy.call import STOPPED
-from hookgate.proxy.caller import caller_of, named_session
+from hookgate.proxy.caller import Caller, named_session
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.headers import RECEIPT_HEADER
 from hookgate.proxy.house import House
 from hookgate.proxy.logs import note_session
+from hookgate.proxy.records import Firing
 from hookgate.proxy.routes import Route
 from hookgate.proxy.sessions import Rates
 from hookgate.translator.fields import JsonObject
@@ -45,26 +44,26 @@ class EventService:
 
     def __init__(self, house: House) -> None:
         self._sessions, self._transcripts = house.sessions, house.transcripts
+        self._callers = house.callers
         self._per_second = house.config.limits.events
         self._rates = Rates(self._per_second)
 
-    async def run(self, request: web.BaseRequest, route: Route, engine: Engine) -> web.Response:
+    async def run(self, request: web.BaseRequest, route: Route, firing: Firing) -> web.Response:
         """Judge one event. Raises ApiError."""
-        if not self._rates.take(caller_of(route, request.headers).key):
+        caller = self._callers.of(route, request.headers)
+        if not self._rates.take(caller.key):
             raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
         body = await read_request(request)
         event = _event(route.verb, body)
-        session = self._transcripts.located(_session(route, request.headers, body))
+        session = self._transcripts.located(_session(caller, route, request.headers, body))
         note_session(session.session_id)
-        outcome: Outcome[Event] = await engine.fire(event, session)
+        firing.record.note_call(session)
+        firing.record.event, firing.record.request_bytes = event.name, len(await request.read())
+        outcome: Outcome[Event] = await firing.fire(event, session)
         output = output_of(event, outcome)
         await self._transcripts.append(session, type="event", event=event.name, input=body, output=output)
         self._note(session, outcome, deliver=request.headers.get(CONTEXT_HEADER) == "deliver")
-        return web.Response(
-            body=dumps(output),
-            content_type="application/json",
-            headers={RECEIPT_HEADER: uuid4().hex},
-        )
+        return web.Response(body=dumps(output), content_type="application/json")
 
     def _note(self, session: Session, outcome: Outcome[Event], *, deliver: bool) -> None:
         """Remember what goes for the session's model calls."""
@@ -98,14 +97,12 @@ def _event(name: str, body: JsonObject) -> Event:
         raise ApiError(400, f"This is no input of {name}: {error}", "EVENT_REFUSED") from None
 
 
-def _session(route: Route, headers: Mapping[str, str], body: JsonObject) -> Session:
+def _session(caller: Caller, route: Route, headers: Mapping[str, str], body: JsonObject) -> Session:
     inside = body.get("session_id")
     named = named_session(route, headers, inside if isinstance(inside, str) else "")
     if not named:
         raise ApiError(400, "session_id: an event belongs to a session; name it", "EVENT_REFUSED")
-    return caller_of(route, headers).in_session(
-        named, cwd=_path(body, "cwd"), transcript_path=_path(body, "transcript_path")
-    )
+    return caller.in_session(named, cwd=_path(body, "cwd"), transcript_path=_path(body, "transcript_path"))
 
 
 def _path(body: JsonObject, field: str) -> str:

@@ -3,8 +3,12 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from hookgate.hooks import CallEnd
 from hookgate.proxy.bypass import Bypasses
+from hookgate.proxy.caller import Callers
 from hookgate.proxy.config import Config
+from hookgate.proxy.keys import named_keys
+from hookgate.proxy.records import CallRecord, Receipts
 from hookgate.proxy.sessions import Sessions
 from hookgate.proxy.sources import sources_of
 from hookgate.proxy.transcripts import Transcripts
@@ -19,6 +23,22 @@ class House:
     config: Config
     sessions: Sessions = field(default_factory=Sessions)
     bypasses: Bypasses = field(default_factory=Bypasses)
+    receipts: Receipts = field(default_factory=Receipts)
+
+    @cached_property
+    def callers(self) -> Callers:
+        """Who calls, by the names that keys have. Raises KeysError when these cannot be had."""
+        refuses = self.config.clients.unknown_keys == "refuse"
+        return Callers(named_keys(self.config.keys), refuses_unknown=refuses)
+
+    def settle(self, record: CallRecord) -> None:
+        """A call has ended: tell those who count, and keep its receipt."""
+        used = record.usage
+        end = CallEnd(record.model, used.input_tokens, used.output_tokens, record.cost)
+        for call in record.calls:
+            for told in call.at_end:
+                told(end)
+        self.receipts.add(record)
 
     @cached_property
     def transcripts(self) -> Transcripts:

@@ -6,23 +6,21 @@ thinks waits in the connection, and is judged together: a slow hook is asked les
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from hookgate.hooks import AfterModel, Engine
+from hookgate.hooks import AfterModel, Verdict, Withheld
+from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
 from hookgate.proxy.bodies import MAX_ANSWER, checked_answer, read_answer, too_large
 from hookgate.proxy.call import end_with, told
-from hookgate.proxy.envelopes import Envelope
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.outgoing import Outgoing
+from hookgate.proxy.pieces import Batches, Piece, Screened, spoken
+from hookgate.proxy.records import Firing
 from hookgate.proxy.toolgate import AskAgain, ToolGate
 from hookgate.translator import Frame, cut_events, join_events
 from hookgate.translator.fields import JsonObject, read, read_list, without, write
 from hookgate.translator.joining import Strand, join_texts
-from hookgate.translator.strictjson import dumps
-
-Batches = AsyncIterator[list["Piece"]]
 
 
 class TurnEnd(Protocol):
@@ -32,29 +30,11 @@ class TurnEnd(Protocol):
         """The whole text of an answer without calls. Raises AskAgain to have another one."""
 
 
-@dataclass(slots=True)
-class Piece:
-    """One event of a stream as it came, or a whole answer; `response` is what hooks have made of it."""
-
-    frame: Frame
-    body: JsonObject | None
-    """Its body; None for a piece that holds no answer: a comment, or an error."""
-    response: JsonObject
-    envelope: Envelope
-
-    def data(self) -> bytes:
-        """The JSON to send: the very bytes that came when nothing was changed."""
-        if self.body is None:
-            return self.frame.data
-        body = self.envelope.close_answer(self.body, self.response)
-        return self.frame.data if body is self.body else dumps(body)
-
-
 class Judge:
     """Judges one answer under one engine."""
 
     def __init__(
-        self, engine: Engine, outgoing: Outgoing, gate: ToolGate | None, end: TurnEnd | None, *, keeps: bool
+        self, firing: Firing, outgoing: Outgoing, gate: ToolGate | None, end: TurnEnd | None, *, keeps: bool
     ) -> None:
         """`gate` judges the answer's calls, `end` hears of its text when it ends a turn.
 
@@ -62,14 +42,16 @@ class Judge:
         """
         self.call = outgoing.call
         self._kept: list[JsonObject] | None = [] if keeps else None
-        self._engine, self._model = engine, outgoing.model
+        self._read_bytes = 0
+        self._screens: list[HookScreen] = []
+        self._firing, self._model = firing, outgoing.model
         self._llm_request, self._gate, self._end = outgoing.llm_request, gate, end
 
     @property
     def has_work(self) -> bool:
         """Whether anybody looks at the answer."""
         lookers = (self._llm_request, self._gate, self._end, self._kept)
-        return any(each is not None for each in lookers)
+        return bool(self.call.session.call.exits) or any(each is not None for each in lookers)
 
     @property
     def answer(self) -> JsonObject | None:
@@ -82,6 +64,8 @@ class Judge:
         if self._end is not None and not self._calls:
             await self._end.ended(spoken(pieces))
         self._keep(pieces)
+        for screen in self._exits():
+            pieces = screen.whole(pieces)
         return pieces[0].data()
 
     def stream(self, frames: AsyncIterator[list[Frame]]) -> Batches:
@@ -90,7 +74,10 @@ class Judge:
         modes = self._modes()
         for mode, window in modes.items():
             only = mode if len(modes) > 1 else None
-            if mode == "event":
+            if mode == "held":
+                self._screens = self._firing.screens(self._event({}), self.call.session)
+                batches = self._by_screens(batches)
+            elif mode == "event":
                 batches = self._by_event(batches, only)
             elif mode == "window":
                 batches = self._by_window(batches, only, window)
@@ -98,13 +85,24 @@ class Judge:
                 batches = self._complete(batches, only)
         batches = batches if self._gate is None else self._by_call(batches)
         batches = batches if self._end is None else self._to_the_end(batches, self._end)
-        return batches if self._kept is None else self._keeping(batches)
+        batches = batches if self._kept is None else self._keeping(batches)
+        for screen in self._exits():
+            batches = screen.stream(batches)
+        return batches
+
+    def close(self) -> None:
+        """Nothing more comes of the answer: put on record what was made of it."""
+        for screen in self._screens:
+            self._firing.screened(screen, self.call.session, self._read_bytes)
 
     def _modes(self) -> dict[StreamMode, int]:
         if self._llm_request is None:
             return {}
-        event = AfterModel(self._llm_request, {}, self._model)
-        return self._engine.stream_modes(event, self.call.session)
+        return self._firing.stream_modes(self._event({}), self.call.session)
+
+    def _exits(self) -> list[Screened]:
+        """What the answer passes behind everyone who looks at it: nobody but its client sees the rest."""
+        return [Screened(make()) for make in self.call.session.call.exits.values()]
 
     # ---- the stages
 
@@ -118,6 +116,15 @@ class Judge:
                 yield pieces  # what came before it can be judged
                 raise
             yield pieces
+
+    async def _by_screens(self, batches: Batches) -> Batches:
+        for screen in self._screens:
+            batches = Screened(screen).stream(batches)
+        try:
+            async for batch in batches:
+                yield batch
+        except Withheld as verdict:
+            end_with(told(Verdict("deny", reason=str(verdict)), AfterModel.name, self.call))
 
     async def _by_event(self, batches: Batches, mode: StreamMode | None) -> Batches:
         async for batch in batches:
@@ -180,7 +187,13 @@ class Judge:
 
     # ---- one look
 
+    def _event(self, response: JsonObject, mode: StreamMode | None = None) -> AfterModel:
+        """What AfterModel hooks are shown. Only called when there are such hooks."""
+        assert self._llm_request is not None  # noqa: S101  # for the types
+        return AfterModel(self._llm_request, response, self._model, mode)
+
     def _piece(self, frame: Frame) -> Piece:
+        self._read_bytes += len(frame.raw)
         envelope = self.call.envelope
         body = read_answer(frame.data) if frame.data else None
         if body is None or ("error" in body and read(envelope.open_answer(body), "candidates") is None):
@@ -200,18 +213,12 @@ class Judge:
             return pieces
         responses = [piece.response for piece in answers]
         joined = join_events(responses)
-        event = AfterModel(self._llm_request, joined, self._model, mode)
-        outcome = await self._engine.fire(event, self.call.session)
+        size = sum(len(piece.frame.raw) for piece in answers)
+        outcome = await self._firing.fire(self._event(joined, mode), self.call.session, size)
         end_with(told(outcome.verdict, AfterModel.name, self.call))
         for piece, response in zip(answers, cut_events(responses, joined, outcome.event.body), strict=True):
             piece.response = response
         return pieces
-
-
-def spoken(pieces: Sequence[Piece]) -> str:
-    """What the first candidate says in these pieces, without its thoughts."""
-    joined = join_texts([piece.response for piece in pieces if piece.body is not None])
-    return joined.get(Strand(0, thought=False), "")
 
 
 def _before_the_end(held: Sequence[Piece]) -> int:

@@ -26,6 +26,8 @@ class Call:
 
     request_id: str
     method: str
+    receipt: str = ""
+    """The id of the call's receipt."""
     route: str = "-"
     """The path upstream; none for a request that has no route, since its path may hold anything."""
     kind: str = "none"

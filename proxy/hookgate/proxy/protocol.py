@@ -9,8 +9,10 @@ from multidict import CIMultiDict
 
 from hookgate.proxy.config import Limits
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.headers import RECEIPT_HEADER
 from hookgate.proxy.limits import Timed, TooSlow
 from hookgate.proxy.logs import log_gateway, request_id
+from hookgate.proxy.records import CallRecord
 
 REQUEST_ID = "X-Request-Id"
 
@@ -18,11 +20,12 @@ REQUEST_ID = "X-Request-Id"
 class Request(web.BaseRequest):
     """A request with an id of its own, the client's if that is sane; it goes upstream and back."""
 
-    ATTRS = web.BaseRequest.ATTRS | frozenset({"id", "is_http1"})
+    ATTRS = web.BaseRequest.ATTRS | frozenset({"id", "is_http1", "record"})
 
     def __init__(self, message: Any, payload: Any, protocol: Any, *rest: Any, **limits: Any) -> None:
         headers = CIMultiDict(message.headers)
         self.id = headers[REQUEST_ID] = request_id(headers.getall(REQUEST_ID, ()))
+        self.record = CallRecord(request_id=self.id)
         self.is_http1 = message.version in (HttpVersion10, HttpVersion11)
         # An answer takes its request's version; to one of another version it is HTTP/1.1's.
         version = message.version if self.is_http1 else HttpVersion11
@@ -38,6 +41,8 @@ class Request(web.BaseRequest):
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         response.headers[REQUEST_ID] = self.id
+        response.headers[RECEIPT_HEADER] = self.record.id
+        self.record.first_seconds = self.record.elapsed()
         response.headers.pop(hdrs.SERVER, None)  # it would tell versions
 
 

@@ -1,26 +1,27 @@
 """The hooks before a call: BeforeModel, then BeforeToolSelection, on one request."""
 
-from hookgate.hooks import BeforeModel, BeforeToolSelection, Engine
+from hookgate.hooks import BeforeModel, BeforeToolSelection
 from hookgate.proxy.call import Call, end_with, told
+from hookgate.proxy.records import Firing
 from hookgate.translator import apply_tool_config, apply_tools, callable_names
 from hookgate.translator.fields import JsonObject
 
 
-async def before_model(engine: Engine, call: Call, model: str, body: JsonObject) -> tuple[str, JsonObject]:
+async def before_model(firing: Firing, call: Call, model: str, body: JsonObject) -> tuple[str, JsonObject]:
     """The model and the request as hooks leave them. Raises Answered and ApiError."""
-    outcome = await engine.fire(BeforeModel(model, body), call.session)
+    outcome = await firing.fire(BeforeModel(model, body), call.session)
     end_with(told(outcome.verdict, BeforeModel.name, call))
     return outcome.event.model, outcome.event.body
 
 
 async def before_tool_selection(
-    engine: Engine, call: Call, model: str, body: JsonObject
+    firing: Firing, call: Call, model: str, body: JsonObject
 ) -> tuple[JsonObject, frozenset[str] | None]:
     """The request with the tools that hooks selected, and their names when any hook did.
 
     Raises Answered and ApiError.
     """
-    outcome = await engine.fire(BeforeToolSelection(model, body), call.session)
+    outcome = await firing.fire(BeforeToolSelection(model, body), call.session)
     verdict = outcome.verdict
     end_with(told(verdict, BeforeToolSelection.name, call))
     if verdict.tools is None and verdict.tool_config is None:

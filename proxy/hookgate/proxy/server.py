@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import signal
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -24,11 +23,14 @@ from hookgate.proxy.house import House
 from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.passthrough import copy_through
 from hookgate.proxy.protocol import Request, error_response
-from hookgate.proxy.routes import match
+from hookgate.proxy.records import Firing, Receipts
+from hookgate.proxy.records.receipts import NO_RECEIPT
+from hookgate.proxy.routes import Route, match
 from hookgate.proxy.tls import Certificate
 from hookgate.proxy.tunnel import tunnel
 from hookgate.proxy.unhooked import Unhooked
 from hookgate.proxy.upstream import Upstreams
+from hookgate.translator.strictjson import dumps
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -52,11 +54,15 @@ class Gateway:
         self._metrics.watch_unhooked(self._unhooked.counts)
         self._metrics.watch_bypasses(self._house.bypasses.counts)
 
+    @property
+    def receipts(self) -> Receipts:
+        """What became of the latest calls."""
+        return self._house.receipts
+
     async def handle(self, request: Request) -> web.StreamResponse:
         """Answer one request, count it, and tell of it in one line."""
-        call = logs.Call(request.id, request.method)
+        call, record = logs.Call(request.id, request.method, receipt=request.record.id), request.record
         logs.begin(call)
-        began = time.monotonic()
         self._metrics.call_began()
         try:
             response = await self._answer(request)
@@ -65,9 +71,11 @@ class Gateway:
             call.status = response.status
             return response
         finally:
+            record.end(call.status, request.writer.output_size)
+            self._house.settle(record)
             self._metrics.call_ended(call.kind, call.status)
-            call.duration_ms = round((time.monotonic() - began) * 1000, 1)
-            call.bytes = request.writer.output_size
+            call.duration_ms = round(record.seconds * 1000, 1)
+            call.bytes = record.answer_bytes
             logs.tell(call)
 
     async def _answer(self, request: Request) -> web.StreamResponse:
@@ -84,25 +92,46 @@ class Gateway:
                 raise  # too late for an answer of our own: aiohttp closes the connection
             return error_response(ApiError(500, "hookgate failed inside; its log says how."))
 
-    async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _dispatch(self, request: Request) -> web.StreamResponse:
         route = match(request.method, request.raw_path, self._unhooked.groups)
-        logs.note_route(route)
+        self._note(request, route)
         check_key(request.headers, route.key)
+        self._house.callers.admit(route, request.headers)
         if route.unhooked:
             self._unhooked.note(request.method, route)
         if route.kind == "tunnel":
             return await tunnel(request, route, self._upstream)
+        if route.kind == "receipt":
+            return self._receipt(request, route)
         await _say_continue(request)
-        if route.kind not in ("judged", "event"):
+        if route.kind == "forwarded":
             return await copy_through(request, route, self._upstream)
+        return await self._judge(request, route)
+
+    def _note(self, request: Request, route: Route) -> None:
+        logs.note_route(route)
+        record = request.record
+        record.session = self._house.callers.of(route, request.headers).in_session(route.session)
+        record.kind, record.route, record.model = route.kind, route.path, route.model
+
+    async def _judge(self, request: Request, route: Route) -> web.StreamResponse:
         with self._engines.lease() as engine:
+            firing = Firing(engine, request.record)
             if route.kind == "event":
-                return await self._events.run(request, route, engine)
+                return await self._events.run(request, route, firing)
             if not (engine.configuration.groups or self._house.sessions or self._house.transcripts.kept):
                 return await copy_through(request, route, self._upstream)
             if route.verb in BATCHED:
-                return await Batches(engine, self._house).run(request, route)
-            return await Exchange(engine, self._house).run(request, route)
+                return await Batches(firing, self._house).run(request, route)
+            return await Exchange(firing, self._house).run(request, route)
+
+    def _receipt(self, request: Request, route: Route) -> web.Response:
+        """What became of a call, for the key that made it."""
+        key = self._house.callers.of(route, request.headers).key
+        receipt = self._house.receipts.of(route.path.rpartition("/")[2], key)
+        if receipt is None:
+            raise ApiError(404, NO_RECEIPT)
+        return web.json_response(receipt, dumps=lambda value: dumps(value).decode())
 
 
 async def _say_continue(request: web.BaseRequest) -> None:

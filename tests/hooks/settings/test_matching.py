@@ -78,6 +78,7 @@ SUBJECT = Subject(
     model="gemini-2.5-pro",
     client="GeminiCLI",
     key="0123456789ab",
+    team="search",
     session_id="team-a-7",
     tools=("read_file",),
 )
@@ -96,6 +97,9 @@ SUBJECT = Subject(
         ({"clients": ["GeminiCLI"], "sessions": ["team-b-*"]}, False),
         ({"keys": ["0123456789ab"], "tools": ["write_*", "read_*"]}, True),
         ({"tools": ["write_*"]}, False),
+        ({"teams": "search"}, True),
+        ({"teams": ["plat*", "sea*"], "clients": "GeminiCLI"}, True),
+        ({"teams": ["platform"], "keys": "*"}, False),
     ],
     ids=str,
 )

@@ -18,6 +18,7 @@ from hookgate.translator import (
     ShownRequest,
     apply_response,
     check_request,
+    check_response,
     declared_names,
     read_tool_config,
     read_tools,
@@ -131,14 +132,22 @@ class AfterModel(Event):
         return Subject(model=self.model, stream=self.stream or "")
 
     def fields(self, view: str) -> JsonObject:
-        return {"llm_request": self.llm_request, "llm_response": show_response(self.body)}
+        return {"llm_request": self.llm_request, "llm_response": self._shown(view)}
 
     def changed(self, specific: JsonObject, view: str) -> JsonObject:
         edit = object_in(specific, "llm_response")
-        return changed_part(show_response(self.body), edit) if edit else {}
+        return changed_part(self._shown(view), edit) if edit else {}
 
     def edited(self, edit: JsonObject, view: str) -> Self:
-        return replace(self, body=named("llm_response", apply_response, self.body, edit))
+        body = self.body
+        if view == "raw" and "raw" in edit:
+            body = named("llm_response.raw", check_response, object_in(edit, "raw"))
+        return replace(self, body=named("llm_response", apply_response, body, edit))
+
+    def _shown(self, view: str) -> JsonObject:
+        """The view of the answer; with `raw` its REST body as well, which holds the calls."""
+        shown = show_response(self.body)
+        return {**shown, "raw": self.body} if view == "raw" else shown
 
 
 _RAW = frozenset({"contents", "systemInstruction"})

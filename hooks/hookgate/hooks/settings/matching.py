@@ -45,6 +45,7 @@ class Subject:
     model: str = ""
     client: str = ""
     key: str = ""
+    team: str = ""
     session_id: str = ""
     tools: tuple[str, ...] = ()
     trigger: str = ""
@@ -107,6 +108,7 @@ def holds(when: When, subject: Subject) -> bool:
         _any(when.models, [subject.model])
         and _any(when.clients, [subject.client])
         and _any(when.keys, [subject.key])
+        and _any(when.teams, [subject.team])
         and _any(when.sessions, [subject.session_id])
         and _any(when.tools, subject.tools)
     )

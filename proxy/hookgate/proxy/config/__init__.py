@@ -3,11 +3,13 @@
 from hookgate.proxy.config.given import ConfigError
 from hookgate.proxy.config.models import (
     Admin,
+    Clients,
     Config,
     HookSources,
     Limits,
     Listen,
     Logs,
+    NamedKey,
     Routes,
     Shims,
     Streams,
@@ -19,6 +21,7 @@ from hookgate.proxy.config.reading import Effective, read_config
 
 __all__ = [
     "Admin",
+    "Clients",
     "Config",
     "ConfigError",
     "Effective",
@@ -26,6 +29,7 @@ __all__ = [
     "Limits",
     "Listen",
     "Logs",
+    "NamedKey",
     "Routes",
     "Shims",
     "Streams",

@@ -9,9 +9,12 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from hookgate.proxy.config.models import Config
+from hookgate.proxy.config.models import Config, NamedKey
 
 PREFIX = "HOOKGATE_"
+
+NAMED: dict[str, type[BaseModel]] = {"keys": NamedKey}
+"""The class of tables whose names an operator makes up, such as `[keys.alice]`: the file alone has them."""
 
 _FLAGS = {
     "listen.address": "--listen",
@@ -50,7 +53,9 @@ class Setting:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The environment variable, and its short spelling where there is one."""
+        """The environment variable, and its short spelling where there is one; none in what is named."""
+        if self.section in NAMED:
+            return ()
         variable = f"{PREFIX}{self.section}__{self.key}".upper()
         return (variable, *([_SHORT_VARIABLES[self.name]] if self.name in _SHORT_VARIABLES else []))
 
@@ -67,8 +72,13 @@ class Setting:
 
 
 def sections() -> dict[str, type[BaseModel]]:
-    """The class of each table, in order."""
-    return {name: type(field.default) for name, field in Config.model_fields.items()}
+    """The class of each table that has one name, in order."""
+    return {name: type(field.default) for name, field in Config.model_fields.items() if name not in NAMED}
+
+
+def named_table(section: str, name: str) -> Setting:
+    """One table of those that an operator names, as a whole."""
+    return Setting(section, name, FieldInfo(annotation=NAMED[section]))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

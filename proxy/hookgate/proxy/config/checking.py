@@ -8,6 +8,7 @@ from hookgate.proxy.commands import described
 from hookgate.proxy.config.given import ConfigError
 from hookgate.proxy.config.models import Config
 from hookgate.proxy.config.reading import Effective
+from hookgate.proxy.keys import KeysError, named_keys
 from hookgate.proxy.sources import sources_of
 from hookgate.proxy.tls import Certificate
 from hookgate.proxy.upstream import Upstreams
@@ -40,6 +41,10 @@ def _unusable(config: Config) -> Iterator[tuple[str, str]]:
             Certificate(config.listen.certificate, config.listen.key)
     except ValueError as error:
         yield "listen.certificate", str(error)
+    try:
+        named_keys(config.keys)
+    except KeysError as error:
+        yield from error.problems
     try:
         Upstreams(config.upstream)
     except (ValueError, OSError) as error:

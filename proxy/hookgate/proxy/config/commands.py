@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from hookgate.proxy.config.catalogue import SETTINGS
+from hookgate.proxy.config.catalogue import NAMED, SETTINGS
 from hookgate.proxy.config.checking import examine
 from hookgate.proxy.config.reading import Effective, read_config
 from hookgate.proxy.config.schema import config_schema
@@ -43,6 +43,10 @@ def _values(effective: Effective) -> dict[str, tuple[Any, str]]:
         value = document[setting.section][setting.key]
         shown = masked(value) if isinstance(value, str) else value
         found[name] = (shown, effective.places.get(name, "default"))
+    for section in NAMED:
+        for name, table in document[section].items():
+            place = effective.places[f"{section}.{name}"]
+            found |= {f"{section}.{name}.{key}": (value, place) for key, value in table.items()}
     return found
 
 

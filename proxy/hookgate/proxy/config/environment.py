@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hookgate.proxy.config.catalogue import PREFIX, SETTINGS, Setting, nearest
+from hookgate.proxy.config.catalogue import NAMED, PREFIX, SETTINGS, Setting, nearest
 from hookgate.proxy.config.given import Given, anchored
 
 _FROM_FILE = "_FILE"
@@ -20,7 +20,7 @@ def read_environment(environ: Mapping[str, str], problems: list[str]) -> dict[st
         if setting is None:
             # Without the double underscore it may be anyone's: Kubernetes makes HOOKGATE_PORT of a service.
             if "__" in variable:
-                problems.append(f"{variable}: {nearest(variable.upper(), _VARIABLES)}")
+                problems.append(f"{variable}: {_remedy(variable.upper())}")
             continue
         if other := given.get(setting.name):
             problems.append(f"{variable}: {setting.name}: is given by {other.place} as well; remove one")
@@ -32,6 +32,13 @@ def read_environment(environ: Mapping[str, str], problems: list[str]) -> dict[st
         else:
             given[setting.name] = Given(anchored(setting, value), variable)
     return given
+
+
+def _remedy(variable: str) -> str:
+    section = variable.removeprefix(PREFIX).partition("__")[0].lower()
+    if section in NAMED:
+        return f"is not known; write [{section}.NAME] in hookgate.toml instead"
+    return nearest(variable, _VARIABLES)
 
 
 def _text(variable: str, text: str) -> str:

@@ -8,7 +8,17 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hookgate.proxy import GEMINI_API
-from hookgate.proxy.config.values import Address, AddressOrOff, Count, File, Origin, ProxyUrl, Seconds
+from hookgate.proxy.config.values import (
+    Address,
+    AddressOrOff,
+    Count,
+    File,
+    KeyName,
+    Origin,
+    ProxyUrl,
+    Seconds,
+    Sha256,
+)
 
 Unhooked = Literal["interactions", "openai", "live", "caches", "predict", "agents"]
 """Routes whose answers are generated and that no hook can judge yet."""
@@ -17,7 +27,12 @@ Unhooked = Literal["interactions", "openai", "live", "caches", "predict", "agent
 class Section(BaseModel):
     """One table of hookgate.toml. Unknown names are errors: a limit that is misspelt would not be one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        hide_input_in_errors=True,  # what is wrong may hold a password, or a key
+    )
 
 
 class Listen(Section):
@@ -169,6 +184,33 @@ class Transcripts(Section):
     """Bytes of a file; a new one begins then, and the old one is kept as `.jsonl.1`, one of a session."""
 
 
+class Clients(Section):
+    """Who may call."""
+
+    unknown_keys: Literal["allow", "refuse"] = "allow"
+    """`refuse`: a call whose key has no name below, or that has no key, is answered 403."""
+
+
+class NamedKey(Section):
+    """A name for an API key, in a table of its own: `[keys.alice]`. It stands in for the key in
+    `"when": {"keys": …}`, and wherever a key is told of. A key has `sha256` or `file`."""
+
+    sha256: Sha256 | None = None
+    """The SHA-256 of the key, 64 hex digits: `hookgate key-hash` prints it."""
+
+    file: File | None = None
+    """A file with the key itself and nothing else, which is read at the start."""
+
+    team: KeyName | None = None
+    """The team that the key is in, for `"when": {"teams": …}`."""
+
+    @model_validator(mode="after")
+    def _is_one_key(self) -> Self:
+        if (self.sha256 is None) == (self.file is None):
+            raise ValueError("has to have sha256 or file, and not both; `hookgate key-hash` prints a sha256")
+        return self
+
+
 class Logs(Section):
     """What goes to stderr."""
 
@@ -191,5 +233,7 @@ class Config(Section):
     tools: ToolCalls = ToolCalls()
     routes: Routes = Routes()
     shims: Shims = Shims()
+    clients: Clients = Clients()
+    keys: Annotated[dict[KeyName, NamedKey], Field(json_schema_extra={"additionalProperties": False})] = {}
     transcripts: Transcripts = Transcripts()
     logs: Logs = Logs()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from hookgate.proxy.config.catalogue import SETTINGS, Setting
+from hookgate.proxy.config.catalogue import SETTINGS, Setting, named_table
 from hookgate.proxy.config.environment import read_environment
 from hookgate.proxy.config.given import ConfigError, Given, read_flags
 from hookgate.proxy.config.models import Config
@@ -34,7 +34,7 @@ def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     given |= read_flags(flags)
     values: dict[str, dict[str, Any]] = {}
     for name, each in given.items():
-        setting = SETTINGS[name]
+        setting = SETTINGS.get(name) or named_table(*name.split(".", 1))
         try:
             values.setdefault(setting.section, {})[setting.key] = _validated(setting, each)
         except ValidationError as error:
@@ -44,7 +44,7 @@ def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     try:
         config = Config.model_validate(values)
     except ValidationError as error:  # settings that are each right, and wrong together
-        raise ConfigError([told.removeprefix(": ") for told in _told(error)]) from None
+        raise ConfigError([told.partition(": ")[2] for told in _told(error)]) from None
     return Effective(config, {name: each.place for name, each in given.items()}, file)
 
 
@@ -58,11 +58,11 @@ def _validated(setting: Setting, given: Given) -> Any:
 
 
 def _told(error: ValidationError) -> list[str]:
-    """What is wrong, in words, after the position in a list that it is wrong at."""
+    """What is wrong, in words, after the position in a list or a table that it is wrong at."""
     told = []
     for each in error.errors(include_url=False, include_input=False):
         context = each.get("ctx", {})
-        at = "".join(f"[{step}]" for step in each["loc"] if isinstance(step, int))
+        at = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in each["loc"])
         told.append(at + ": " + _REMEDIES.get(each["type"], each["msg"]).format(**context))
     return told
 

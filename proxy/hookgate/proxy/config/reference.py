@@ -8,7 +8,9 @@ import inspect
 import json
 from typing import Any
 
-from hookgate.proxy.config.catalogue import SETTINGS, Setting, sections
+from pydantic import BaseModel
+
+from hookgate.proxy.config.catalogue import NAMED, Setting, sections
 from hookgate.proxy.config.schema import config_schema
 
 _INTRODUCTION = """\
@@ -39,7 +41,8 @@ folder. `~` is the home. An example with every section: [hookgate.toml](../examp
 `,` separates names; a JSON list will do as well. An empty variable counts as not given. `_FILE` at the end of
 any of these names a file that holds the value, for secrets:
 `HOOKGATE_UPSTREAM__PROXY_FILE=/run/secrets/proxy`. A setting that two variables give is an error, and so is a
-variable with `__` that belongs to no setting.
+variable with `__` that belongs to no setting. Tables that you name yourself, `[keys.NAME]`, are in the file
+alone.
 
 **Mistakes** are told all at once, each with file and line, variable or flag; no gateway starts with one.
 
@@ -56,21 +59,30 @@ The `hooks` section goes for `hookgate hooks …` as well.
 
 def reference() -> str:
     """The page, in Markdown."""
-    return "\n".join([_INTRODUCTION, *(_chapter(section) for section in sections())])
+    named = [_chapter(f"{section}.NAME", section, kind) for section, kind in NAMED.items()]
+    return "\n".join(
+        [_INTRODUCTION, *(_chapter(name, name, kind) for name, kind in sections().items()), *named]
+    )
 
 
-def _chapter(section: str) -> str:
-    told = inspect.getdoc(sections()[section])
-    rows = [_row(setting) for setting in SETTINGS.values() if setting.section == section]
+def _chapter(title: str, section: str, kind: type[BaseModel]) -> str:
+    told = inspect.getdoc(kind)
+    rows = [_row(kind, Setting(section, key, field)) for key, field in kind.model_fields.items()]
     header = ["key", "value", "default", "meaning", "variable, flag"]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in [header, ["---"] * len(header), *rows])
-    return f"## [{section}]\n\n{told}\n\n{table}\n"
+    return f"## [{title}]\n\n{told}\n\n{table}\n"
 
 
-def _row(setting: Setting) -> list[str]:
+def _row(kind: type[BaseModel], setting: Setting) -> list[str]:
     meaning = " ".join((setting.field.description or "").split())
     spellings = [f"`{name}`" for name in (*setting.variables, setting.flag) if name]
-    return [f"`{setting.key}`", _values(setting), _default(setting), meaning, "<br>".join(spellings)]
+    return [
+        f"`{setting.key}`",
+        _values(kind, setting.key),
+        _default(setting),
+        meaning,
+        "<br>".join(spellings),
+    ]
 
 
 def _default(setting: Setting) -> str:
@@ -81,10 +93,8 @@ def _default(setting: Setting) -> str:
 _schema = functools.cache(config_schema)
 
 
-def _values(setting: Setting) -> str:
-    schema = _schema()
-    section = schema["properties"][setting.section]["$ref"].rpartition("/")[2]
-    return _words(schema["$defs"][section]["properties"][setting.key])
+def _values(kind: type[BaseModel], key: str) -> str:
+    return _words(_schema()["$defs"][kind.__name__]["properties"][key])
 
 
 _FORMATS = {"path": "path", "uri": "URL", "HOST:PORT": "`HOST:PORT`"}

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hookgate.proxy.config.catalogue import SETTINGS, nearest, sections
+from hookgate.proxy.config.catalogue import NAMED, SETTINGS, Setting, nearest, sections
 from hookgate.proxy.config.given import Given, anchored
+from hookgate.proxy.config.values import key_name
 
 Name = tuple[str, ...]
 
@@ -80,7 +81,7 @@ def _settings(
     path: Path, document: dict[str, Any], lines: Mapping[Name, int], problems: list[str]
 ) -> dict[str, Given]:
     given: dict[str, Given] = {}
-    tables = sections()
+    tables = sections() | NAMED
     for section, table in document.items():
         place = f"{path}:{lines[(section,)]}"
         if section not in tables:
@@ -88,6 +89,10 @@ def _settings(
             problems.append(f"{place}: {section}: {nearest(section, known)}")
         elif not isinstance(table, dict):
             problems.append(f"{place}: {section}: has to be a table; write [{section}] and its keys below")
+        elif section in NAMED:
+            for name, named in table.items():
+                read_named = _named(path, (section, name), named, lines, problems)
+                given |= {f"{section}.{name}": read_named} if read_named else {}
         else:
             for key, value in table.items():
                 name, place = f"{section}.{key}", f"{path}:{lines[section, key]}"
@@ -96,6 +101,33 @@ def _settings(
                 else:
                     given[name] = Given(anchored(SETTINGS[name], value, path.parent), place, is_text=False)
     return given
+
+
+def _named(
+    path: Path, at: tuple[str, str], table: Any, lines: Mapping[Name, int], problems: list[str]
+) -> Given | None:
+    """A table that the operator named, as one; None when it is wrong on its face."""
+    section, name = at
+    place, fields = f"{path}:{lines[at]}", NAMED[section].model_fields
+    try:
+        key_name(name)
+    except ValueError as error:
+        problems.append(f"{place}: {section}: {error}")  # what is no name is not told: it may be a key
+        return None
+    if not isinstance(table, dict):
+        wrong = f"has to be a table; write [{section}.{name}] and its keys below"
+        problems.append(f"{place}: {section}.{name}: {wrong}")
+        return None
+    unknown = [key for key in table if key not in fields]
+    for key in unknown:
+        full, known = f"{section}.{name}.{key}", [f"{section}.{name}.{each}" for each in fields]
+        problems.append(f"{path}:{lines[*at, key]}: {full}: {nearest(full, known)}")
+    if unknown:
+        return None
+    value = {
+        key: anchored(Setting(section, key, fields[key]), each, path.parent) for key, each in table.items()
+    }
+    return Given(value, place, is_text=False)
 
 
 def _not_toml(path: Path, message: str) -> str:

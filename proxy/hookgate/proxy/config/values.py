@@ -12,6 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from hookgate.proxy import GEMINI_API
 from hookgate.proxy.origins import parse_origin, parse_proxy
 
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,31}"
+_SHA256 = r"[0-9a-fA-F]{64}"
 _ADDRESS = r"(\[[0-9a-fA-F:.]+\]|[^:\s\[\]]+):([0-9]{1,5})"
 
 
@@ -52,6 +54,25 @@ def _proxy(text: str) -> str:
     return text
 
 
+def key_name(text: str) -> str:
+    """The name of a key or a team. Raises ValueError for what is none.
+
+    Transcripts of a key are in a folder of its name, beside those of keys without one: these are called by
+    twelve hex digits. A name is shown, so it is too short for the API keys that there are.
+    """
+    if not re.fullmatch(_NAME, text):
+        raise ValueError("a name is a letter or digit, then up to 31 of letters, digits, . _ @ + -")
+    if text == "no-key" or re.fullmatch(r"[0-9a-f]{12}", text):
+        raise ValueError("this name is what a key without a name is called; choose another")
+    return text
+
+
+def _sha256(text: str) -> str:
+    if not re.fullmatch(_SHA256, text):
+        raise ValueError("has to be the 64 hex digits that `hookgate key-hash` prints for the key")
+    return text.lower()
+
+
 def _path(value: Any) -> Any:
     if value == "":
         raise ValueError("is empty; name a path, or leave the setting out")
@@ -71,5 +92,7 @@ AddressOrOff = Annotated[
 Origin = Annotated[str, AfterValidator(_origin), Field(json_schema_extra={"format": "uri"})]
 ProxyUrl = Annotated[str, AfterValidator(_proxy), Field(json_schema_extra={"format": "uri"})]
 File = Annotated[Path, BeforeValidator(_path)]
+KeyName = Annotated[str, AfterValidator(key_name), Field(json_schema_extra={"pattern": f"^{_NAME}$"})]
+Sha256 = Annotated[str, AfterValidator(_sha256), Field(json_schema_extra={"pattern": f"^{_SHA256}$"})]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0)]

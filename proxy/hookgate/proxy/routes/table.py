@@ -9,7 +9,7 @@ from hookgate.hooks.settings import EVENTS
 from hookgate.translator import MODEL_NAME
 
 Api = Literal["gemini", "vertex", "code_assist"]
-Kind = Literal["judged", "forwarded", "tunnel", "event"]
+Kind = Literal["judged", "forwarded", "tunnel", "event", "receipt"]
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,255}"
 _VERSIONS = {"gemini": "v1|v1beta|v1alpha", "vertex": "v1|v1beta1", "code_assist": "v1internal"}
@@ -188,7 +188,10 @@ _CODE_ASSIST = (
     _forwarded("code_assist", _GET, "/{v}/operations/{id}"),
 )
 
-_OWN = (Row("gemini", "event", _POST, "/hookgate/v1/events/{verb}", EVENTS, alts=frozenset()),)
-"""The gateway's own: what shims tell of agents."""
+_OWN = (
+    Row("gemini", "event", _POST, "/hookgate/v1/events/{verb}", EVENTS, alts=frozenset()),
+    Row("gemini", "receipt", _GET, "/hookgate/v1/receipts/{id}", alts=frozenset()),
+)
+"""The gateway's own: what shims tell of agents, and what became of a call."""
 
 TABLE = (*_GEMINI, *_VERTEX, *_CODE_ASSIST, *_OWN)

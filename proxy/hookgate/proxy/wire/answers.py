@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from hookgate.hooks import AfterAgent, BeforeTool, Engine
+from hookgate.hooks import AfterAgent, BeforeTool
 from hookgate.proxy.call import Call, end_with, told
+from hookgate.proxy.records import Firing
 from hookgate.proxy.toolgate import AskAgain, Refusal
 from hookgate.translator.fields import JsonObject, read, read_object
 
@@ -16,7 +17,7 @@ _IN_PIECES = "its arguments come in pieces, which no hook can judge"
 class WireCalls:
     """Fires BeforeTool for each call in an answer."""
 
-    engine: Engine
+    firing: Firing
     call: Call
 
     async def judge(self, call: JsonObject) -> Refusal | JsonObject:
@@ -24,7 +25,7 @@ class WireCalls:
         name, arguments = str(call.get("name") or ""), read_object(call, "args")
         if not name or read(call, "willContinue") or read(call, "partialArgs") is not None:
             return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks=True)
-        outcome = await self.engine.fire(BeforeTool(name, arguments), self.call.session)
+        outcome = await self.firing.fire(BeforeTool(name, arguments), self.call.session)
         verdict = outcome.verdict
         if verdict.stop:
             end_with(told(verdict, BeforeTool.name, self.call))
@@ -38,7 +39,7 @@ class WireCalls:
 class WireAnswers:
     """Fires AfterAgent for an answer that ends the turn."""
 
-    engine: Engine
+    firing: Firing
     call: Call
     prompt: str
     """The user's turn that is answered."""
@@ -50,7 +51,7 @@ class WireAnswers:
     async def ended(self, text: str) -> None:
         """The turn's last words. Raises AskAgain when a hook refuses them, with its reason for the model."""
         event = AfterAgent(self.prompt, text, self.again)
-        verdict = (await self.engine.fire(event, self.call.session)).verdict
+        verdict = (await self.firing.fire(event, self.call.session)).verdict
         if verdict.denied and self.asks:
             reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
             said = [{"role": "model", "parts": [{"text": text}]}] if text else []

@@ -4,10 +4,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hookgate.hooks import AfterTool, BeforeAgent, Engine, Outcome, SessionStart
+from hookgate.hooks import AfterTool, BeforeAgent, Outcome, SessionStart
 from hookgate.hooks.events.tool import result_of
 from hookgate.proxy.call import Call, end_with, told
 from hookgate.proxy.context import marked
+from hookgate.proxy.records import Firing
 from hookgate.proxy.wire.memory import Memory, Result, Treatment, history_of, results_of, turn_of
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, without, write
 
@@ -23,7 +24,7 @@ class WireRequests:
 
     EVENTS: ClassVar = (SessionStart.name, BeforeAgent.name, AfterTool.name)
 
-    engine: Engine
+    firing: Firing
     call: Call
     memory: Memory
     told: Collection[str]
@@ -51,7 +52,7 @@ class WireRequests:
         async with self.memory.starting:
             if self.memory.started or "session" in self.told:
                 return
-            outcome = await self.engine.fire(SessionStart(), self.call.session)
+            outcome = await self.firing.fire(SessionStart(), self.call.session)
             self._end_if_refused(outcome, SessionStart.name)
             self.memory.started = True  # a start that is refused is judged again with the next call
             self.memory.keep(turn, _added(outcome))
@@ -60,7 +61,7 @@ class WireRequests:
         if not texts or turn == self.memory.turn or "turns" in self.told:
             return
         event = BeforeAgent("\n".join(texts), history_of(contents))
-        outcome = await self.engine.fire(event, self.call.session)
+        outcome = await self.firing.fire(event, self.call.session)
         self._end_if_refused(outcome, BeforeAgent.name)
         self.memory.turn = turn
         self.memory.keep(turn, _added(outcome))
@@ -74,7 +75,7 @@ class WireRequests:
         key = _key_of(value)
         name = result.response.get("name") or result.call.get("name") or ""
         event = AfterTool(str(name), read_object(result.call, "args"), _shown(value, key))
-        outcome = await self.engine.fire(event, self.call.session)
+        outcome = await self.firing.fire(event, self.call.session)
         if outcome.verdict.stop:
             end_with(told(outcome.verdict, AfterTool.name, self.call))
         added = _added(outcome).contexts

@@ -1,0 +1,82 @@
+"""The pieces in which an answer travels: one event of a stream as it came, or a whole answer."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+from hookgate.hooks import CallState, Screen
+from hookgate.proxy.envelopes import Envelope
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.upstream import UpstreamError
+from hookgate.translator import Frame
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.joining import Strand, join_texts
+from hookgate.translator.strictjson import dumps
+
+Batches = AsyncIterator[list["Piece"]]
+
+
+@dataclass(slots=True)
+class Piece:
+    """One event of a stream as it came, or a whole answer; `response` is what hooks have made of it."""
+
+    frame: Frame
+    body: JsonObject | None
+    """Its body; None for a piece that holds no answer: a comment, or an error."""
+    response: JsonObject
+    envelope: Envelope
+
+    def data(self) -> bytes:
+        """The JSON to send: the very bytes that came when nothing was changed."""
+        if self.body is None:
+            return self.frame.data
+        body = self.envelope.close_answer(self.body, self.response)
+        return self.frame.data if body is self.body else dumps(body)
+
+
+def spoken(pieces: Sequence[Piece]) -> str:
+    """What the first candidate says in these pieces, without its thoughts."""
+    joined = join_texts([piece.response for piece in pieces if piece.body is not None])
+    return joined.get(Strand(0, thought=False), "")
+
+
+def restored(response: JsonObject, call: CallState) -> JsonObject:
+    """A whole response as its client shall have it, behind all hooks."""
+    for make in call.exits.values():
+        [(_, response)] = make().judge([response], last=True)
+    return response
+
+
+class Screened:
+    """Pieces on their way through a screen, which may give one in several, later than it came."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._held: dict[int, Piece] = {}
+        self._count = 0
+
+    async def stream(self, batches: Batches) -> Batches:
+        """The pieces as far as they may go on. What is held goes on as well when the stream breaks off.
+
+        Raises Withheld.
+        """
+        try:
+            async for batch in batches:
+                yield self._judged(batch, last=False)
+        except (ApiError, UpstreamError):
+            yield self._judged([], last=True)
+            raise
+        yield self._judged([], last=True)
+
+    def whole(self, pieces: list[Piece]) -> list[Piece]:
+        """The pieces of an answer that is no stream. Raises Withheld."""
+        return self._judged(pieces, last=True)
+
+    def _judged(self, batch: list[Piece], *, last: bool) -> list[Piece]:
+        answers = [piece for piece in batch if piece.body is not None]
+        self._held |= enumerate(answers, self._count)
+        self._count += len(answers)
+        released = self._screen.judge([piece.response for piece in answers], last=last)
+        out = [replace(self._held[number], response=response) for number, response in released]
+        if released:
+            self._held = {number: piece for number, piece in self._held.items() if number >= released[-1][0]}
+        return out + [piece for piece in batch if piece.body is None]

@@ -1,0 +1,95 @@
+"""Receipts: what became of each call, for who has its id. Nothing in them was said in the call."""
+
+from collections import OrderedDict
+from datetime import UTC, datetime
+
+from hookgate.hooks import Session
+from hookgate.proxy.records.record import CallRecord, HookTally
+from hookgate.translator.fields import JsonObject
+
+NO_RECEIPT = (
+    "There is no such receipt of a call by this key: it is unknown, its call is under way, or it is too old."
+)
+
+KEPT = 10_000
+"""Receipts that are kept in memory; the oldest goes for a new one."""
+
+
+class Receipts:
+    """The latest receipts, each with the name of its caller's key: nobody else is shown it."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[str, JsonObject]] = OrderedDict()
+
+    def add(self, record: CallRecord) -> None:
+        """Keep the receipt of a call that has ended."""
+        self._kept[record.id] = (record.session.key if record.session else "", receipt_of(record))
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+
+    def of(self, receipt: str, key: str | None = None) -> JsonObject | None:
+        """A receipt, if it is kept; with a `key` only one of that key's calls."""
+        owner, found = self._kept.get(receipt, ("", None))
+        return found if key is None or key == owner else None
+
+
+def receipt_of(record: CallRecord) -> JsonObject:
+    """The receipt of a call that has ended, in JSON. Times are in milliseconds."""
+    return {
+        "receipt": record.id,
+        "request_id": record.request_id,
+        "began": _time(record.began),
+        "route": {"kind": record.kind, "path": record.route},
+        **({"event": record.event} if record.event else {}),
+        "session": _who(record.session) if record.session else None,
+        "model": record.model or None,
+        "revision": record.revision or None,
+        "outcome": record.outcome,
+        "status": record.status or None,
+        "bytes": {"request": record.request_bytes, "answer": record.answer_bytes},
+        "upstream_requests": record.asked,
+        "usage": {
+            "input_tokens": record.usage.input_tokens,
+            "output_tokens": record.usage.output_tokens,
+            "cached_tokens": record.usage.cached_tokens,
+            "cost": record.cost,
+        },
+        "timings": {
+            "before_ms": _ms(record.before_seconds),
+            "upstream_ms": _ms(record.upstream_seconds),
+            "first_byte_ms": _ms(record.first_seconds),
+            "total_ms": _ms(record.seconds),
+        },
+        "bypasses": record.bypasses,
+        "degraded": list(record.degraded),
+        "hooks": [_hook(tally) for tally in record.hooks.values()],
+    }
+
+
+def _who(session: Session) -> JsonObject:
+    who = {"id": session.session_id, "client": session.client, "key": session.key, "team": session.team}
+    return {name: value for name, value in who.items() if value}
+
+
+def _hook(tally: HookTally) -> JsonObject:
+    return {
+        "event": tally.event,
+        "hook": tally.hook,
+        "type": tally.type,
+        "mode": tally.mode,
+        "runs": tally.runs,
+        "bytes": tally.bytes,
+        "ms": _ms(tally.seconds),
+        "decisions": dict(tally.decisions),
+        "edits": sorted(tally.edits),
+        "findings": dict(tally.findings),
+        "failures": tally.failures,
+    }
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,156 @@
+"""Receipts: what became of each call, without a word of what was said."""
+
+import json
+from typing import Any
+
+import pytest
+from support.gateway import gateway_before, running_gateway, runs
+from support.policies import answer_itself, no_rockets, redact, stop_at_rockets
+from support.wire import KEY, SSE, UNARY, ask, peer, post, sse
+
+from hookgate.proxy.admin import Admin
+from hookgate.proxy.admin import listening as admin_listening
+from hookgate.proxy.metrics import Metrics
+from hookgate.proxy.records import CallRecord, Receipts, Usage, UsageMeter
+
+Json = dict[str, Any]
+OTHER = {"x-goog-api-key": "another-key"}
+
+
+def user(text: str) -> Json:
+    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+
+
+async def receipt(url: str, answer: Any, headers: Any = KEY) -> Any:
+    path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+    return await ask(url, "GET", path, headers=headers)
+
+
+async def test_a_receipt_tells_which_hooks_ran_on_how_much_and_what_they_did() -> None:
+    script = {"rules": [{"answer": {"text": "Card 4111-1111-1111-1111."}}]}
+    hooks = {"BeforeModel": [runs(no_rockets)], "AfterModel": [runs(redact)]}
+    async with running_gateway(hooks, script) as gateway:
+        answer = await post(gateway.url, UNARY, user("hello there"), KEY)
+        told = (await receipt(gateway.url, answer)).json
+        [sent] = gateway.generated
+    before, after = told["hooks"]
+    assert (before["event"], before["decisions"], before["edits"]) == ("BeforeModel", {"allow": 1}, [])
+    assert before["bytes"] == told["bytes"]["request"] > 0
+    assert (after["event"], after["edits"], after["runs"]) == ("AfterModel", ["candidates"], 1)
+    assert after["bytes"] > 0
+    assert (told["outcome"], told["status"], told["upstream_requests"]) == ("answered", 200, 1)
+    assert told["usage"]["input_tokens"] > 0
+    assert told["revision"]
+    assert told["timings"]["before_ms"] <= told["timings"]["first_byte_ms"] <= told["timings"]["total_ms"]
+    assert sent.body["contents"]
+
+
+@pytest.mark.parametrize(
+    ("hook", "outcome", "status"),
+    [
+        pytest.param(no_rockets, "denied", 403, id="denied"),
+        pytest.param(stop_at_rockets, "stopped", 200, id="stopped"),
+        pytest.param(answer_itself, "synthetic", 200, id="synthetic"),
+    ],
+)
+async def test_a_receipt_tells_how_hooks_ended_a_call(hook: Any, outcome: str, status: int) -> None:
+    async with running_gateway({"BeforeModel": [runs(hook)]}) as gateway:
+        answer = await post(gateway.url, UNARY, user("a rocket"), KEY)
+        told = (await receipt(gateway.url, answer)).json
+    assert (answer.status, told["outcome"], told["status"]) == (status, outcome, status)
+    assert told["upstream_requests"] == 0
+
+
+async def test_a_receipt_holds_nothing_of_what_was_said_and_no_key() -> None:
+    hooks = {"BeforeModel": [runs(no_rockets)], "AfterModel": [runs(redact)]}
+    async with running_gateway(hooks, {"rules": [{"answer": {"text": "canary-answer"}}]}) as gateway:
+        answers = [await post(gateway.url, UNARY, user(f"canary-prompt {t}"), KEY) for t in ("", "rocket")]
+        told = json.dumps([(await receipt(gateway.url, answer)).json for answer in answers])
+    assert "canary" not in told
+    assert "Rockets" not in told
+    assert KEY["x-goog-api-key"] not in told
+
+
+async def test_a_receipt_is_for_the_key_that_made_the_call() -> None:
+    async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
+        answer = await post(gateway.url, UNARY, user("hi"), KEY)
+        assert (await receipt(gateway.url, answer)).status == 200
+        assert (await receipt(gateway.url, answer, OTHER)).status == 404
+        assert (await receipt(gateway.url, answer, {})).status == 404
+
+
+async def test_every_answer_names_a_receipt_also_an_error_and_one_that_nobody_judged() -> None:
+    async with running_gateway() as gateway:
+        answers = [
+            await post(gateway.url, UNARY, user("hi"), KEY),
+            await post(gateway.url, SSE, user("hi"), KEY),
+            await post(gateway.url, UNARY, user("hi"), {**KEY, "Content-Encoding": "br"}),
+            await ask(gateway.url, "GET", "/nowhere", headers=KEY),
+            await ask(gateway.url, "GET", "/v1beta/models", headers=KEY),
+        ]
+        told = [(await receipt(gateway.url, answer)).json for answer in answers[:2] + answers[4:]]
+    assert len({answer.headers["x-hookgate-receipt"] for answer in answers}) == len(answers)
+    assert [each["outcome"] for each in told] == ["answered"] * 3
+
+
+async def test_observed_hooks_tell_what_they_would_have_done() -> None:
+    async with running_gateway({"BeforeModel": [{**runs(no_rockets), "mode": "observe"}]}) as gateway:
+        answer = await post(gateway.url, UNARY, user("a rocket"), KEY)
+        told = (await receipt(gateway.url, answer)).json
+    assert told["outcome"] == "answered"
+    assert (told["hooks"][0]["mode"], told["hooks"][0]["decisions"]) == ("observe", {"deny": 1})
+
+
+async def test_usage_is_told_of_a_stream_that_broke_off() -> None:
+    usage = {"promptTokenCount": 7, "candidatesTokenCount": 3, "thoughtsTokenCount": 2}
+    event = {"candidates": [{"content": {"parts": [{"text": "So"}]}}], "usageMetadata": usage}
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n"
+    async with (
+        peer(head, *sse(event)) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(no_rockets)]}) as url,
+    ):
+        answer = await post(url, SSE, user("hi"), KEY)
+        told = (await receipt(url, answer)).json
+    assert told["usage"] == {"input_tokens": 7, "output_tokens": 5, "cached_tokens": 0, "cost": None}
+    assert told["outcome"] == "failed"
+
+
+async def test_operators_see_every_receipt() -> None:
+    admin = Admin(Metrics())
+    record = CallRecord()
+    record.end(200, 10)
+    admin.receipts.add(record)
+    async with admin_listening(admin, "127.0.0.1", 0) as url:
+        found = await ask(url, "GET", f"/receipts/{record.id}")
+        missing = await ask(url, "GET", "/receipts/0123")
+    assert (found.status, found.json["receipt"]) == (200, record.id)
+    assert missing.status == 404
+
+
+def test_the_oldest_receipts_go() -> None:
+    receipts = Receipts()
+    records = [CallRecord() for _ in range(10_001)]
+    for record in records:
+        receipts.add(record)
+    assert receipts.of(records[0].id) is None
+    assert receipts.of(records[-1].id) is not None
+
+
+USAGE = b'{"usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 2, "cachedContentTokenCount": 1}}'
+
+
+@pytest.mark.parametrize("at", range(0, len(USAGE), 5))
+def test_usage_is_read_however_the_bytes_are_cut(at: int) -> None:
+    meter = UsageMeter()
+    for chunk in (USAGE[:at], USAGE[at:]):
+        meter.feed(chunk)
+    assert meter.usage() == Usage(5, 2, 1)
+
+
+def test_the_last_usage_counts_and_a_text_is_none() -> None:
+    meter = UsageMeter()
+    meter.feed(b'{"usageMetadata": {"promptTokenCount": 5}}')
+    meter.feed(json.dumps({"text": 'say "usageMetadata": {"promptTokenCount": 99}'}).encode())
+    assert meter.usage() == Usage(5)
+    meter.feed(b'{"usageMetadata":{"promptTokenCount": 6, "candidatesTokenCount": -1}}')
+    assert meter.usage() == Usage(6)
