@@ -18,7 +18,7 @@ from support.inspect import (
 )
 from support.lens import drawn_redactor, edited_response, through_javascript
 
-from hookgate.translator import EditError, show_response, synthetic_response, text_response
+from hookgate.translator import BodyError, EditError, show_response, synthetic_response, text_response
 
 # ---- laws 1 and 8, for any answer
 
@@ -229,6 +229,26 @@ def test_a_synthetic_answer_made_from_a_view_shows_the_same_view(body: Json) -> 
     for made, candidate in zip(shown["candidates"], view["candidates"], strict=True):
         assert made["content"]["parts"] == candidate["content"]["parts"]
         assert made["finishReason"] == candidate.get("finishReason", "STOP")
+
+
+def test_a_synthetic_answer_may_be_a_whole_rest_body() -> None:
+    call = {"functionCall": {"name": "read", "args": {"path": "a"}}, "thoughtSignature": "c2ln"}
+    body = {"candidates": [{"content": {"role": "model", "parts": [call]}}], "modelVersion": "m-1"}
+    assert synthetic_response({"raw": body, "text": "not this"}) is body
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        ("hi", "raw"),
+        ({"candidates": [{"content": {"parts": [{"text": 5}]}}]}, "raw.candidates[0].content.parts[0].text"),
+    ],
+    ids=["no body", "no text"],
+)
+def test_a_whole_body_that_no_hook_could_be_shown_is_refused(raw: Any, path: str) -> None:
+    with pytest.raises(BodyError) as raised:
+        synthetic_response({"raw": raw})
+    assert raised.value.path == path
 
 
 @pytest.mark.parametrize(

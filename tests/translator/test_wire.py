@@ -1,10 +1,9 @@
 """The laws on traffic of real clients and models, read from a folder beside the project when it is there."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.captured import REQUESTS, RESPONSES, STREAMS, requests_in, responses_in
 from support.inspect import Json, all_parts, exact, hidden_parts, texts, with_each_text
 from support.lens import MODEL, edited_request, edited_response, messages_of
 
@@ -17,44 +16,6 @@ from hookgate.translator import (
     show_response,
 )
 from hookgate.translator.strictjson import dumps, loads
-
-WIRE = Path(__file__).parents[3] / "shared" / "wire"
-
-
-def captured(*patterns: str) -> list[Any]:
-    """One parameter for each file; a single skipped one when the folder is not there."""
-    files = sorted(file for pattern in patterns for file in WIRE.glob(pattern))
-    absent = pytest.mark.skip(reason=f"no captured traffic: {WIRE} does not exist")
-    return [pytest.param(file, id=file.stem) for file in files] or [
-        pytest.param(WIRE, marks=absent, id="absent")
-    ]
-
-
-REQUESTS = captured("requests/*.json")
-STREAMS = captured("responses/*/streaming-*.txt")
-RESPONSES = STREAMS + captured("responses/*/unary-*.json")
-
-
-def requests_in(file: Path) -> list[Json]:
-    bodies = [exchange.get("body") for exchange in loads(file.read_bytes())]
-    inner = [body.get("request", body) for body in bodies if isinstance(body, dict)]
-    return [body for body in inner if "contents" in body]
-
-
-def responses_in(file: Path) -> list[Json]:
-    raw = file.read_bytes()
-    if file.suffix == ".json":
-        return [loads(raw)]
-    events = ServerSentEvents()
-    return [body for frame in events.feed(raw) + events.finish() if (body := parsed(frame.data))]
-
-
-def parsed(data: bytes) -> Json:
-    try:
-        value = json.loads(data)
-    except ValueError:  # a stream that broke off, and text in place of JSON, were captured too
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def redacted(text: str) -> str:

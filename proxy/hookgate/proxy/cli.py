@@ -1,4 +1,4 @@
-"""The command line of `hookgate`: `serve`, `config`, `key-hash`, `hooks`, `run`, `shim`, `event` and more.
+"""The command line of `hookgate`: `serve`, `config`, `key-hash`, `hooks`, `tools`, `run`, `event` and more.
 
 Each command imports what it needs when it runs, so that none pays for the others.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.proxy import __version__
-from hookgate.proxy.flags import add_gateway_flags
+from hookgate.proxy.flags import add_gateway_flags, add_state_flags
 from hookgate.proxy.managing.arguments import add_commands
 from hookgate.shim.command.arguments import add_event, add_run, add_shim
 
@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     hooks = commands.add_parser("hooks", help="see, switch, trust, try and move the configured hooks")
     hooks.set_defaults(run=_hooks)
     add_commands(hooks)
+    _add_tools(commands.add_parser("tools", help="see how tools are declared, and accept changes of that"))
     _add_shim(commands)
     _add_upstream(commands.add_parser("upstream", help="stand in for the Gemini API, offline; not a model"))
     demo = commands.add_parser("demo", help="watch a google-genai client go through the gateway, offline")
@@ -77,6 +78,18 @@ def _add_receipt(parser: argparse.ArgumentParser) -> None:
         "--admin", metavar="HOST:PORT", help="the gateway's admin listener; the configured one if left out"
     )
     parser.set_defaults(run=_receipt, log_level=logging.WARNING)
+
+
+def _add_tools(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_tools, log_level=logging.WARNING)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="tools_command")
+    add_state_flags(
+        commands.add_parser("list", help="the tools that a policy has pinned, and what has changed")
+    )
+    accept = commands.add_parser("accept", help="look at the changes of tools, and accept them")
+    add_state_flags(accept)
+    accept.add_argument("name", nargs="+")
+    accept.add_argument("--yes", action="store_true", help="without asking")
 
 
 def _add_shim(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -131,6 +144,15 @@ async def _hooks(given: argparse.Namespace) -> int:
     from hookgate.proxy.managing.commands import run  # noqa: PLC0415  # see the module's docstring
 
     return await run(given)
+
+
+async def _tools(given: argparse.Namespace) -> int:
+    from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.managing.pinned import accept_tools, list_tools  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.sources import sources_of  # noqa: PLC0415  # see the module's docstring
+
+    state = sources_of(read_config(vars(given)).config.hooks).state
+    return list_tools(state) if given.tools_command == "list" else accept_tools(state, given.name, given.yes)
 
 
 async def _run(given: argparse.Namespace) -> int:

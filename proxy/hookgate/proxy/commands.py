@@ -13,8 +13,10 @@ from hookgate.proxy.config import Config, Listen
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.operating import operated
+from hookgate.proxy.prices import read_prices
 from hookgate.proxy.server import Gateway, catch_interrupts, listening
 from hookgate.proxy.sources import Sources, sources_of
+from hookgate.proxy.store import Store
 from hookgate.proxy.tls import Certificate
 from hookgate.proxy.upstream import Upstreams
 
@@ -26,9 +28,11 @@ async def serve(config: Config) -> None:
     interrupted = catch_interrupts()
     logs.configure(config.logs)
     sources = sources_of(config.hooks)
-    live = policy.load(sources, config.hooks.trust_project)
-    with adopting_orphans():  # what hooks leave behind becomes this process's to end
-        await _serve(config, sources, live, interrupted)
+    prices = read_prices(config.prices.file)
+    async with Store(config.store, sources.state) as store:
+        live = policy.load(sources, config.hooks.trust_project, store=store, prices=prices)
+        with adopting_orphans():  # what hooks leave behind becomes this process's to end
+            await _serve(config, sources, live, interrupted)
 
 
 async def _serve(config: Config, sources: Sources, live: LiveEngine, interrupted: asyncio.Event) -> None:

@@ -6,13 +6,24 @@ Apart from the configuration's own modules, so that a command line is parsed wit
 import argparse
 
 
-def add_hook_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags that every command with hooks takes."""
+def add_state_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of a command that looks at what the gateway remembers."""
     parser.add_argument(
         "--config",
         metavar="FILE",
         help="the hookgate.toml to read (HOOKGATE_CONFIG, ~/.config/hookgate, /etc/hookgate)",
     )
+    parser.add_argument(
+        "--state",
+        dest="hooks.state",
+        metavar="FOLDER",
+        help="what hookgate remembers, such as trusted hooks (HOOKGATE_STATE, ~/.local/state/hookgate)",
+    )
+
+
+def add_hook_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags that every command with hooks takes."""
+    add_state_flags(parser)
     _files(
         parser,
         "--policy",
@@ -30,12 +41,6 @@ def add_hook_flags(parser: argparse.ArgumentParser) -> None:
         dest="hooks.project",
         metavar="FOLDER",
         help="read the settings that Gemini CLI reads there: the project's, yours, the system's, extensions'",
-    )
-    parser.add_argument(
-        "--state",
-        dest="hooks.state",
-        metavar="FOLDER",
-        help="what hookgate remembers, such as trusted hooks (HOOKGATE_STATE, ~/.local/state/hookgate)",
     )
 
 

@@ -8,6 +8,7 @@ from hookgate.proxy.bypass import Bypasses
 from hookgate.proxy.caller import Callers
 from hookgate.proxy.config import Config
 from hookgate.proxy.keys import named_keys
+from hookgate.proxy.prices import Prices, read_prices
 from hookgate.proxy.records import CallRecord, Receipts
 from hookgate.proxy.sessions import Sessions
 from hookgate.proxy.sources import sources_of
@@ -34,11 +35,20 @@ class House:
     def settle(self, record: CallRecord) -> None:
         """A call has ended: tell those who count, and keep its receipt."""
         used = record.usage
+        if self.prices:
+            record.cost = self.prices.cost(
+                record.model, used.input_tokens, used.output_tokens, used.cached_tokens
+            )
         end = CallEnd(record.model, used.input_tokens, used.output_tokens, record.cost)
         for call in record.calls:
             for told in call.at_end:
                 told(end)
         self.receipts.add(record)
+
+    @cached_property
+    def prices(self) -> Prices | None:
+        """What models cost, where that is told. Raises ConfigError for a price table with mistakes."""
+        return read_prices(self.config.prices.file)
 
     @cached_property
     def transcripts(self) -> Transcripts:

@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 
 from hookgate.hooks import CallState, Screen
 from hookgate.proxy.envelopes import Envelope
-from hookgate.proxy.errors import ApiError
-from hookgate.proxy.upstream import UpstreamError
 from hookgate.translator import Frame
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.joining import Strand, join_texts
@@ -62,7 +60,7 @@ class Screened:
         try:
             async for batch in batches:
                 yield self._judged(batch, last=False)
-        except (ApiError, UpstreamError):
+        except Exception:  # whatever ended it, what was held had been said
             yield self._judged([], last=True)
             raise
         yield self._judged([], last=True)

@@ -9,14 +9,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks import Configuration, Engine
+from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.health import Health
+from hookgate.hooks.kinds.builtin import Counters, PriceTable
 from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.live import LiveEngine
 from hookgate.hooks.managing.edits import write_atomically
+from hookgate.hooks.policies import COUNTING
 from hookgate.hooks.running import Refusal
+from hookgate.hooks.settings import BuiltinConfig
 from hookgate.hooks.trust import TrustStore
 from hookgate.proxy.sources import Sources
+from hookgate.proxy.store import Store, StoreError
 
 _STATUS_FILE = "hooks-status.json"
 _STATUS_SECONDS = 2.0
@@ -28,15 +32,37 @@ def trusting(hook: object) -> None:
     """The refusal of a gateway that was told to trust its project: none."""
 
 
-def load(sources: Sources, trust_project: bool) -> LiveEngine:
-    """The engine for the settings that `sources` name. Raises SettingsError."""
+def load(
+    sources: Sources, trust_project: bool, *, store: Store | None = None, prices: PriceTable | None = None
+) -> LiveEngine:
+    """The engine for the settings that `sources` name. Raises SettingsError.
+
+    Hooks that count do so in `store`, which is opened for the first of them; without one in memory.
+    """
     refusal: Refusal = trusting if trust_project else TrustStore(sources.state).refusal
 
     def make(configuration: Configuration, health: Health) -> Engine:
-        runners = make_runners(configuration.hooks(), http_targets=configuration.http_targets, state=sources.state)
+        runners = make_runners(
+            configuration.hooks(),
+            http_targets=configuration.http_targets,
+            state=sources.state,
+            counters=_counters(configuration, store) if store else None,
+            prices=prices,
+        )
         return Engine(configuration, runners, refusal=refusal, health=health)
 
     return LiveEngine(sources.places, make)
+
+
+def _counters(configuration: Configuration, store: Store) -> Counters | None:
+    """The store's counters, if any hook needs them. Raises SettingsError when they cannot be had."""
+    kinds = (hook.config for hook in configuration.hooks())
+    if not any(isinstance(kind, BuiltinConfig) and kind.builtin in COUNTING for kind in kinds):
+        return None
+    try:
+        return store.counters()
+    except StoreError as error:
+        raise SettingsError(str(error)) from None
 
 
 @asynccontextmanager

@@ -67,3 +67,14 @@ def test_an_instruction_is_added_once() -> None:
 def test_wrong_options_are_told_with_their_place() -> None:
     with pytest.raises(ValueError, match=r"cap\.topK: "):
         made(models_policy, {"cap": {"topK": "many"}})
+
+
+@pytest.mark.parametrize("option", ["set", "cap"])
+def test_settings_are_the_same_in_snake_case(option: str) -> None:
+    assert edit({option: {"max_output_tokens": 100}}, maxOutputTokens=500) == {
+        "config": {"maxOutputTokens": 100}
+    }
+
+
+def test_a_cap_in_snake_case_raises_nothing() -> None:
+    assert said({"cap": {"max_output_tokens": 100}}, maxOutputTokens=50) is None

@@ -17,11 +17,13 @@ from hookgate.proxy.config.schema import config_schema
 _SAMPLES = {
     "HOST:PORT": ["a:1", "b:2", "[::1]:3", "127.0.0.1:0"],
     "uri": ["http://a", "http://b:80", "http://c", "http://d"],
+    "PostgreSQL": ["postgresql://a/b", "postgresql://u:p@a:1/b", "postgresql+psycopg://u@/b?x=1"],
     "path": ["/a", "/b/c", "d", "e/f.json"],
 }
 
 
 _SCHEMA = config_schema()
+_VARIABLES = {variable for setting in SETTINGS.values() for variable in setting.variables}
 
 
 def samples(setting: Setting) -> list[Any]:
@@ -71,7 +73,7 @@ def test_the_highest_source_that_gives_a_setting_wins(setting: Setting, data: st
         if variable is not None:
             expected, place = shown(setting, variable), data.draw(st.sampled_from(setting.variables))
             environ[place] = text(setting, variable)
-            if data.draw(st.booleans()):
+            if f"{place}_FILE" not in _VARIABLES and data.draw(st.booleans()):
                 place += "_FILE"
                 (folder / "value").write_text(text(setting, variable) + "\n")
                 environ = {**environ, place: str(folder / "value")}

@@ -71,13 +71,13 @@ class ShownRequest:
 
 
 class ShownRawRequest(ShownRequest):
-    """A request shown with its own `contents`, `systemInstruction` and `generationConfig` beside.
+    """A request shown with its own `contents`, `systemInstruction`, `generationConfig` and `tools` beside.
 
-    One of the documents spells it so; it doubles the bytes of the view.
+    One of the documents spells it so; it doubles the bytes of the view. The tools are there to be read alone.
     """
 
     def view(self) -> JsonObject:
-        raw = {name: value for name in _RAW if (value := read(self._body, name)) is not None}
+        raw = {name: value for name in (*_RAW, "tools") if (value := read(self._body, name)) is not None}
         return {**super().view(), **raw}
 
 

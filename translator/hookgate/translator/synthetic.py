@@ -2,17 +2,21 @@
 
 from typing import Any
 
-from hookgate.translator.errors import EditError
+from hookgate.translator.checks import check_response
+from hookgate.translator.errors import BodyError, EditError
 from hookgate.translator.fields import JsonObject
 
 
 def synthetic_response(llm_response: Any) -> JsonObject:
     """The GenerateContentResponse for a hook's synthetic `llm_response`.
 
-    `{"text": …}` alone is enough. A missing finishReason becomes STOP, since clients wait for one.
+    `{"text": …}` alone is enough. A missing finishReason becomes STOP, since clients wait for one. Under
+    `raw` there may be a whole REST body, which is the answer as it is. Raises TranslatorError.
     """
     if not isinstance(llm_response, dict):
         raise EditError("", "an object", llm_response)
+    if is_whole(llm_response):
+        return _whole(llm_response["raw"])
     edited = read_candidates(llm_response)
     if not edited:
         text = llm_response.get("text")
@@ -23,6 +27,19 @@ def synthetic_response(llm_response: Any) -> JsonObject:
     response: JsonObject = {"candidates": [{"index": i, **c} for i, c in enumerate(candidates)]}
     usage = llm_response.get("usageMetadata")
     return response if usage is None else {**response, "usageMetadata": usage}
+
+
+def is_whole(llm_response: Any) -> bool:
+    """Whether a hook gives a whole REST body to answer with, rather than texts to make one of."""
+    return isinstance(llm_response, dict) and llm_response.get("raw") is not None
+
+
+def _whole(body: Any) -> JsonObject:
+    try:
+        return check_response(body)
+    except BodyError as error:
+        error.path = f"raw.{error.path}" if error.path else "raw"
+        raise
 
 
 def text_response(text: str) -> JsonObject:

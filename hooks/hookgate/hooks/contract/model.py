@@ -21,7 +21,7 @@ class ModelEventInput(HookInput):
 
     llm_request: JsonObject | None = None
     """The request: `model`, `messages`, `config`, `toolConfig`. With `"view": "raw"` also `contents`,
-    `generationConfig` and `systemInstruction`."""
+    `generationConfig`, `systemInstruction` and, to be read alone, `tools`."""
 
     @property
     def request(self) -> JsonObject:
@@ -50,7 +50,8 @@ class BeforeModelSpecific(SpecificOutput):
     """Edits the request: only what it names changes."""
 
     llm_response: Unchecked = None
-    """The answer: whenever it is given, the model is not called. `{"text": "…"}` is enough."""
+    """The answer: whenever it is given, the model is not called. `{"text": "…"}` is enough; under `raw` a
+    whole REST body, which is then the answer as it is."""
 
 
 class BeforeModelOutput(HookOutput):
@@ -132,7 +133,7 @@ class AfterModelInput(ModelEventInput):
     hook_event_name: Literal["AfterModel"]
 
     llm_response: JsonObject | None = None
-    """The answer: `text`, `candidates`, `usageMetadata`."""
+    """The answer: `text`, `candidates`, `usageMetadata`. With `"view": "raw"` also `raw`, its REST body."""
 
     @property
     def text(self) -> str:

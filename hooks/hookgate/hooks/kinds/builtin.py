@@ -1,8 +1,9 @@
 """Builtin hooks: policies that come with hookgate, made by name from a registry that the caller passes in."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,6 +18,33 @@ Policy = Callable[[dict[str, Any], Session], Any]
 """A policy, ready to run: the input of a hook and who asks, and the output of a hook, or a promise of it."""
 
 
+class Counters(Protocol):
+    """Numbers by name that outlive a call, and that may be shared by many processes."""
+
+    async def add(self, key: str, amount: float, expires: datetime) -> float:
+        """Add to a number, which begins at 0, in one step; gives the new total.
+
+        After `expires` the number is of no more use to anyone. Raises when it cannot be kept.
+        """
+
+    def add_later(self, key: str, amount: float, expires: datetime) -> None:
+        """Add without waiting. What cannot be kept is tried again, and meanwhile fails whoever asks."""
+
+    async def read(self, keys: Iterable[str]) -> Mapping[str, float]:
+        """The numbers; what nothing was added to is left out. Raises when they cannot be read."""
+
+
+class PriceTable(Protocol):
+    """What models cost."""
+
+    @property
+    def currency(self) -> str:
+        """What prices are in, such as `USD`."""
+
+    def knows(self, model: str) -> bool:
+        """Whether there is a price for the model."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What policies may use of the place where they run."""
@@ -25,6 +53,10 @@ class Surroundings:
     """The folder that relative paths in a hook's options start from."""
     state: Path | None = None
     """Where to keep what has to outlive the process; None where nothing may be kept."""
+    counters: Counters | None = None
+    """Where to count what goes beyond a call; None where a policy's own memory has to do."""
+    prices: PriceTable | None = None
+    """What models cost; None where nobody said."""
 
 
 Builtins = Mapping[str, Callable[[Mapping[str, Any], Surroundings], Policy]]
@@ -43,11 +75,11 @@ class BuiltinRunner:
     """A policy in this process. A plain function runs in the loop too: it is ours, and quick."""
 
     def __init__(
-        self, hook: Hook, config: BuiltinConfig, builtins: Builtins, state: Path | None = None
+        self, hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: Surroundings
     ) -> None:
         """Make the policy. Raises SettingsError for an unknown name and for bad options."""
         self._hook = hook
-        self._policy: Any = _made(hook, config, builtins, Surroundings(hook.root, state))
+        self._policy: Any = _made(hook, config, builtins, surroundings)
         if config.stream == "held" and not isinstance(self._policy, Screening):
             raise SettingsError(f'{_place(hook)}: this policy knows no "stream": "held"')
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hookgate.hooks.errors import SettingsError
 from hookgate.hooks.kinds import Runner
-from hookgate.hooks.kinds.builtin import BuiltinRunner, Builtins
+from hookgate.hooks.kinds.builtin import BuiltinRunner, Builtins, Counters, PriceTable, Surroundings
 from hookgate.hooks.kinds.command import CommandRunner
 from hookgate.hooks.kinds.persistent import PersistentRunner
 from hookgate.hooks.kinds.runtime import RuntimeRunner, load_action
@@ -14,16 +14,19 @@ from hookgate.hooks.policies import BUILTINS
 from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, HttpConfig, RuntimeConfig
 
 
-def make_runners(
+def make_runners(  # noqa: PLR0913  # what runners may need, all of it optional
     hooks: Iterable[Hook],
+    *,
     http_targets: Iterable[str] = (),
     builtins: Builtins = BUILTINS,
     state: Path | None = None,
+    counters: Counters | None = None,
+    prices: PriceTable | None = None,
 ) -> dict[Hook, Runner]:
     """The runners of all hooks. Raises SettingsError for a hook that could never run.
 
     `http_targets` are url prefixes that http hooks may post to beside this machine; `builtins` are the
-    policies by name, those of hookgate if left out; `state` is the folder in which they may keep things.
+    policies by name, those of hookgate if left out; `state`, `counters` and `prices` are what these may use.
     """
     files: dict[Path, Any] = {}  # what runtime hooks load from files, so that those of one file share it
     targets = tuple(http_targets)
@@ -35,7 +38,7 @@ def make_runners(
             case HttpConfig() as config:
                 return _http_runner(hook, config, targets)
             case BuiltinConfig() as config:
-                return BuiltinRunner(hook, config, builtins, state)
+                return BuiltinRunner(hook, config, builtins, Surroundings(hook.root, state, counters, prices))
             case CommandConfig(persistent=True) as config:
                 return PersistentRunner(hook, config)
             case CommandConfig() as config:

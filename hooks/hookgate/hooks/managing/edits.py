@@ -85,16 +85,17 @@ def _text_of(path: Path) -> str:
     return data.decode()
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str, mode: int = 0o666) -> None:
     """Replace a file, or make it and its folder: a reader sees the old text or the new. Raises OSError.
 
-    The mode stays; a new file gets the usual one. A symlink stays too: what it points to is replaced.
+    The mode stays; a new file gets `mode`, less what the umask takes. A symlink stays too: what it points to
+    is replaced.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             with contextlib.suppress(FileNotFoundError):
                 os.fchmod(file.fileno(), path.stat().st_mode & 0o7777)
             file.write(text.encode())

@@ -3,19 +3,20 @@
     {"type": "builtin", "builtin": "tools", "options": {
       "allow": ["read_*", "glob"],
       "deny": [{"tool": "run_shell_command", "when": {"/command": {"runs": {"program": "rm", "flags": "rf"}}},
-                "reason": "nothing is removed recursively"}]}}
+                "reason": "nothing is removed recursively"}], "pin": "refuse"}}
 
 As a BeforeToolSelection hook it takes away what may never be called; as a BeforeTool hook it denies calls.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from hookgate.hooks.kinds.builtin import Policy, Surroundings
 from hookgate.hooks.policies.conditions import Condition, all_hold
 from hookgate.hooks.policies.options import Globs, Options, Pattern, compiled, named, read_options
+from hookgate.hooks.policies.pinning import pinned
 from hookgate.hooks.session import Session
 from hookgate.translator import declared_names
 
@@ -54,6 +55,9 @@ class ToolsOptions(Options):
     deny: tuple[Rule, ...] = Field(default=(), strict=False)
     """What may not, even if it is on that list. The first rule that holds counts."""
 
+    pin: Literal["flag", "refuse"] | None = None
+    """What becomes of a tool that is not declared as it was when it was first seen."""
+
 
 def tools_policy(options: Mapping[str, Any], surroundings: Surroundings) -> Policy:
     """The policy for these options. Raises ValueError."""
@@ -67,7 +71,7 @@ def tools_policy(options: Mapping[str, Any], surroundings: Surroundings) -> Poli
             return {"decision": "deny", "reason": reason} if reason else None
         return None
 
-    return act
+    return act if known.pin is None else pinned(act, known.pin, surroundings.state)
 
 
 def refusal(options: ToolsOptions, name: str, arguments: Any) -> str | None:

@@ -208,7 +208,11 @@ class HttpConfig(HookConfig):
         return self.url
 
 
-_NEEDS: Mapping[Any, Mapping[str, str]] = {"redact": {"view": "raw", "stream": "held"}}
+_NEEDS: Mapping[Any, Mapping[str, str]] = {
+    "redact": {"view": "raw", "stream": "held"},
+    "models": {"view": "raw"},
+    "cassette": {"view": "raw", "stream": "complete"},
+}
 """What policies want otherwise than hooks do, unless their settings say so."""
 
 

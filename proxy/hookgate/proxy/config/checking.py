@@ -9,7 +9,9 @@ from hookgate.proxy.config.given import ConfigError
 from hookgate.proxy.config.models import Config
 from hookgate.proxy.config.reading import Effective
 from hookgate.proxy.keys import KeysError, named_keys
+from hookgate.proxy.prices import read_prices
 from hookgate.proxy.sources import sources_of
+from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.tls import Certificate
 from hookgate.proxy.upstream import Upstreams
 
@@ -19,7 +21,7 @@ async def examine(effective: Effective) -> str:
     problems = [f"{effective.places[name]}: {wrong}" for name, wrong in _unusable(effective.config)]
     try:
         told = await _hooks(effective.config)
-    except SettingsError as error:
+    except (SettingsError, StoreError, ConfigError) as error:
         problems += str(error).splitlines()
     except NotADirectoryError as error:
         problems.append(f"{effective.places['hooks.project']}: {error}")
@@ -29,7 +31,10 @@ async def examine(effective: Effective) -> str:
 
 
 async def _hooks(config: Config) -> str:
-    live = policy.load(sources_of(config.hooks), config.hooks.trust_project)
+    sources = sources_of(config.hooks)
+    Store(config.store, sources.state).url()  # the database itself is the gateway's to make
+    prices = read_prices(config.prices.file)
+    live = policy.load(sources, config.hooks.trust_project, prices=prices)
     await live.close()
     return described(live.current.configuration)
 

@@ -3,7 +3,8 @@
 Every setting has a default that is sensible for a team on one machine: an empty configuration runs.
 """
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -18,6 +19,8 @@ from hookgate.proxy.config.values import (
     ProxyUrl,
     Seconds,
     Sha256,
+    StoreUrl,
+    masked,
 )
 
 Unhooked = Literal["interactions", "openai", "live", "caches", "predict", "agents"]
@@ -33,6 +36,11 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
         hide_input_in_errors=True,  # what is wrong may hold a password, or a key
     )
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """What `repr` and `str` show: no password."""
+        for name, value in super().__repr_args__():
+            yield name, masked(value) if isinstance(value, str) else value
 
 
 class Listen(Section):
@@ -211,6 +219,30 @@ class NamedKey(Section):
         return self
 
 
+class Store(Section):
+    """The database that counts what limits bound. None is opened where no hook needs one."""
+
+    url: StoreUrl | None = None
+    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that count together; if left out, the
+    file `hookgate.db` in the state folder."""
+
+    url_file: File | None = None
+    """A file with that URL and nothing else, which is read when the database is opened."""
+
+    @model_validator(mode="after")
+    def _has_one_url(self) -> Self:
+        if self.url and self.url_file:
+            raise ValueError("store.url and store.url_file are both given; remove one")
+        return self
+
+
+class Prices(Section):
+    """What models cost."""
+
+    file: File | None = None
+    """The price table, a TOML file, which is read at the start; limits on cost need one."""
+
+
 class Logs(Section):
     """What goes to stderr."""
 
@@ -236,4 +268,6 @@ class Config(Section):
     clients: Clients = Clients()
     keys: Annotated[dict[KeyName, NamedKey], Field(json_schema_extra={"additionalProperties": False})] = {}
     transcripts: Transcripts = Transcripts()
+    store: Store = Store()
+    prices: Prices = Prices()
     logs: Logs = Logs()

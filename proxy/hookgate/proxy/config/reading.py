@@ -38,13 +38,13 @@ def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
         try:
             values.setdefault(setting.section, {})[setting.key] = _validated(setting, each)
         except ValidationError as error:
-            problems += [f"{each.place}: {name}{wrong}" for wrong in _told(error)]
+            problems += [f"{each.place}: {name}{wrong}" for wrong in told_errors(error)]
     if problems:
         raise ConfigError(problems)
     try:
         config = Config.model_validate(values)
     except ValidationError as error:  # settings that are each right, and wrong together
-        raise ConfigError([told.partition(": ")[2] for told in _told(error)]) from None
+        raise ConfigError([told.partition(": ")[2] for told in told_errors(error)]) from None
     return Effective(config, {name: each.place for name, each in given.items()}, file)
 
 
@@ -57,7 +57,7 @@ def _validated(setting: Setting, given: Given) -> Any:
     return adapter.validate_json(json.dumps(given.value, default=str), strict=True)
 
 
-def _told(error: ValidationError) -> list[str]:
+def told_errors(error: ValidationError) -> list[str]:
     """What is wrong, in words, after the position in a list or a table that it is wrong at."""
     told = []
     for each in error.errors(include_url=False, include_input=False):
@@ -71,6 +71,8 @@ _NUMBER, _WHOLE, _SWITCH = "has to be a number", "has to be a whole number", "ha
 _BARE = ", without quotes"
 
 _REMEDIES = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known; remove it",
     "value_error": "{error}",
     "string_type": "has to be a text in quotes",
     "path_type": "has to be a path in quotes",
@@ -84,7 +86,7 @@ _REMEDIES = {
     "int_parsing": _WHOLE,
     "int_from_float": _WHOLE,
     "greater_than": "has to be greater than {gt:g}",
-    "greater_than_equal": "has to be at least {ge}",
+    "greater_than_equal": "has to be at least {ge:g}",
     "less_than_equal": "has to be at most {le}",
     "literal_error": "has to be {expected}",
 }

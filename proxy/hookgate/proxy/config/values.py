@@ -14,6 +14,7 @@ from hookgate.proxy.origins import parse_origin, parse_proxy
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,31}"
 _SHA256 = r"[0-9a-fA-F]{64}"
+_STORE = r"postgresql(\+psycopg)?://([^/@?#\s]+@)?[^/@?#\s]*/[^/@?#\s]+(\?[^@#\s]*)?"
 _ADDRESS = r"(\[[0-9a-fA-F:.]+\]|[^:\s\[\]]+):([0-9]{1,5})"
 
 
@@ -73,6 +74,19 @@ def _sha256(text: str) -> str:
     return text.lower()
 
 
+def store_url(text: str) -> str:
+    """The URL of a PostgreSQL database. Raises ValueError for anything else.
+
+    A password is in one place alone, where it can be masked: behind the user.
+    """
+    if not re.fullmatch(_STORE, text) or "password=" in text.lower():
+        raise ValueError(
+            "has to be postgresql+psycopg://USER:PASSWORD@HOST/DATABASE, with signs such as / and @ "
+            "in a password as %2F and %40; for a file of this machine's leave it out"
+        )
+    return text
+
+
 def _path(value: Any) -> Any:
     if value == "":
         raise ValueError("is empty; name a path, or leave the setting out")
@@ -91,6 +105,11 @@ AddressOrOff = Annotated[
 ]
 Origin = Annotated[str, AfterValidator(_origin), Field(json_schema_extra={"format": "uri"})]
 ProxyUrl = Annotated[str, AfterValidator(_proxy), Field(json_schema_extra={"format": "uri"})]
+StoreUrl = Annotated[
+    str,
+    AfterValidator(store_url),
+    Field(json_schema_extra={"pattern": f"^{_STORE}$", "format": "PostgreSQL"}),
+]
 File = Annotated[Path, BeforeValidator(_path)]
 KeyName = Annotated[str, AfterValidator(key_name), Field(json_schema_extra={"pattern": f"^{_NAME}$"})]
 Sha256 = Annotated[str, AfterValidator(_sha256), Field(json_schema_extra={"pattern": f"^{_SHA256}$"})]

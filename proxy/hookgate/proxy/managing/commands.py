@@ -12,12 +12,14 @@ from hookgate.proxy.managing.migrating import migrate_from_claude
 from hookgate.proxy.managing.switching import switch, switch_all
 from hookgate.proxy.managing.trusting import trust
 from hookgate.proxy.managing.trying import try_hooks
+from hookgate.proxy.prices import read_prices
 from hookgate.proxy.sources import sources_of
 
 
 async def run(arguments: argparse.Namespace) -> int:  # noqa: PLR0911  # one line for each command reads best
     """Run one command. Raises ValueError (SettingsError among them) or OSError with what is wrong."""
-    sources = sources_of(read_config(vars(arguments)).config.hooks, default_project=Path.cwd())
+    config = read_config(vars(arguments)).config
+    sources = sources_of(config.hooks, default_project=Path.cwd())
     match arguments.hooks_command:
         case "list":
             return list_hooks(sources, arguments.json)
@@ -30,11 +32,13 @@ async def run(arguments: argparse.Namespace) -> int:  # noqa: PLR0911  # one lin
         case "trust":
             return trust(sources, arguments.name, arguments.yes)
         case "test":
-            return await try_hooks(sources, arguments.event, arguments.name, arguments.input)
+            return await try_hooks(
+                sources, arguments.event, arguments.name, arguments.input, read_prices(config.prices.file)
+            )
         case "migrate":
             return migrate_from_claude(sources, arguments.dry_run)
         case "schema":
             print(json.dumps(settings_schema(), indent=2))
             return 0
         case _:
-            return await examine(sources)
+            return await examine(sources, read_prices(config.prices.file))

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from hookgate.hooks import AfterTool, BeforeTool, Event, Run, Session, SettingsError
 from hookgate.hooks.events.reading import SAMPLES
+from hookgate.hooks.kinds.builtin import PriceTable
 from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.queueing import FairQueue
 from hookgate.hooks.running import Running
@@ -25,7 +26,7 @@ class Finding:
     bad: bool = True
 
 
-async def examine(sources: Sources) -> int:
+async def examine(sources: Sources, prices: PriceTable | None) -> int:
     """Print a line for every hook and finding; 1 when anything will not work."""
     hooks = read_hooks(sources, partly=True)
     findings = [Finding(str(problem)) for problem in hooks.loaded.problems]
@@ -34,7 +35,7 @@ async def examine(sources: Sources) -> int:
         for group in groups:
             findings += _matching(group)
             for hook in group.hooks:
-                findings += await _examined(hook, _harmless(group, hook.event), hooks)
+                findings += await _examined(hook, _harmless(group, hook.event), hooks, prices)
     for finding in findings:
         print(f"{'FAIL' if finding.bad else 'note'}  {finding.message}")
     bad = sum(finding.bad for finding in findings)
@@ -64,12 +65,13 @@ def _harmless(group: Group, event: str) -> Event:
     return replace(sample, tool_name=tool) if tool and isinstance(sample, BeforeTool | AfterTool) else sample
 
 
-async def _examined(hook: Hook, event: Event, hooks: Hooks) -> list[Finding]:
+async def _examined(hook: Hook, event: Event, hooks: Hooks, prices: PriceTable | None) -> list[Finding]:
     about = f"{hook.event} hook {hook.name!r} ({hook.source})"
     if (reason := hooks.trust.refusal(hook)) is not None:
         return [Finding(f"{about} {reason}")]
     try:
-        runners = make_runners([hook], http_targets=hooks.loaded.configuration.http_targets)
+        targets = hooks.loaded.configuration.http_targets
+        runners = make_runners([hook], http_targets=targets, prices=prices)
     except SettingsError as error:
         return [Finding(str(error))]
     try:

@@ -10,7 +10,7 @@ from hookgate.hooks.policies.pins import Pins
 
 
 def list_tools(state: Path) -> int:
-    """Print every tool that the policy `tools` has pinned, and each change of one that nobody has accepted."""
+    """Print every tool that the policy `tools` has pinned, and the changes that nobody has accepted."""
     tools = Pins(state).tools()
     for name, tool in sorted(tools.items()):
         print(f"{name!r}: {'changed' if tool.changed else 'as it was'}, first seen {tool.accepted[0].seen}")

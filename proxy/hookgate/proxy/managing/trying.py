@@ -10,6 +10,7 @@ from typing import Any
 from hookgate.hooks import Engine, Event, Run, Session
 from hookgate.hooks.document import Document
 from hookgate.hooks.events.reading import SAMPLES, event_of
+from hookgate.hooks.kinds.builtin import PriceTable
 from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.running import base_fields
 from hookgate.hooks.settings import Configuration, Group
@@ -19,7 +20,9 @@ from hookgate.proxy.sources import Sources
 _SESSION = Session("hookgate-test")
 
 
-async def try_hooks(sources: Sources, name: str, only: str | None, given: Path | None) -> int:
+async def try_hooks(
+    sources: Sources, name: str, only: str | None, given: Path | None, prices: PriceTable | None
+) -> int:
     """Run the event's hooks and print input, output, time and the change they make; 1 when one failed."""
     hooks = read_hooks(sources)
     if only is not None:
@@ -28,7 +31,7 @@ async def try_hooks(sources: Sources, name: str, only: str | None, given: Path |
     event = SAMPLES[name] if given is None else event_of(name, _document(given))
     engine = Engine(
         configuration,
-        make_runners(configuration.hooks(), http_targets=configuration.http_targets),
+        make_runners(configuration.hooks(), http_targets=configuration.http_targets, prices=prices),
         refusal=hooks.trust.refusal,
     )
     try:

@@ -1,0 +1,101 @@
+"""The policy `redact`: secrets and personal data masked, hashed, exchanged for pseudonyms, or kept back.
+
+    {"type": "builtin", "builtin": "redact", "options": {
+      "action": "mask", "actions": {"EMAIL": "pseudonymise", "PRIVATE_KEY": "block"},
+      "words": {"CODENAME": ["Blue Heron"]}, "skip": ["PHONE"]}}
+
+For BeforeModel (what goes to the model), AfterModel (what comes back), BeforeTool and AfterTool (what an
+agent's shim tells of). What is found in an answer and exchanged for a pseudonym is so for hooks alone.
+"""
+
+from collections.abc import Callable, Mapping, MutableMapping
+from functools import partial
+from typing import Any
+
+from hookgate.hooks.kinds.builtin import Policy, Surroundings
+from hookgate.hooks.policies.options import read_options
+from hookgate.hooks.policies.redact.answers import AnswerScreen
+from hookgate.hooks.policies.redact.options import RedactOptions
+from hookgate.hooks.policies.redact.redaction import Redaction, Scope
+from hookgate.hooks.policies.redact.replacing import Replacing, key_in
+from hookgate.hooks.policies.redact.requests import newest, redacted_request
+from hookgate.hooks.policies.redact.scanner import Scanner
+from hookgate.hooks.policies.redact.tokens import token_detector
+from hookgate.hooks.session import Screen, Session, Withheld
+from hookgate.translator.fields import JsonObject
+
+Output = dict[str, Any]
+
+
+def redact_policy(options: Mapping[str, Any], surroundings: Surroundings) -> Policy:
+    """The policy for these options. Raises ValueError."""
+    known = read_options(RedactOptions, options)
+    return _Redact(known, Replacing(known, key_in(surroundings.state)))
+
+
+class _Redact:
+    """A Policy, and one that screens answers."""
+
+    def __init__(self, options: RedactOptions, replacing: Replacing) -> None:
+        self._options, self._replacing = options, replacing
+        self._scanner = Scanner(options.detectors())
+        self._tokens = Scanner([token_detector()])
+
+    def __call__(self, event: dict[str, Any], session: Session) -> Output | None:
+        try:
+            match event["hook_event_name"]:
+                case "BeforeModel":
+                    return self._request(event["llm_request"], session)
+                case "AfterModel":
+                    return self._answer(event["llm_response"]["raw"], session)
+                case "BeforeTool":
+                    return self._tool("tool_arguments", "tool_input", event["tool_input"])
+                case "AfterTool":
+                    return self._tool("tool_results", "tool_result", event["tool_response"])
+        except Withheld as verdict:
+            return {"decision": "deny", "reason": str(verdict)}
+        return None
+
+    def screen(self, session: Session) -> Screen:
+        """One streamed answer."""
+        return AnswerScreen(self._redaction(self._replacing.blocking(self._names(session))))
+
+    def _request(self, request: JsonObject, session: Session) -> Output | None:
+        if self._replacing.blocks:  # what is older has passed before, or was masked then
+            redacted_request(self._redaction(self._replacing.blocking(None)), newest(request))
+        redaction = self._redaction(self._replacing.masking(self._names(session)))
+        return _said(redaction, "llm_request", redacted_request(redaction, request))
+
+    def _answer(self, came: JsonObject, session: Session) -> Output | None:
+        redaction = self._redaction(self._replacing.blocking(self._names(session)))
+        [(_, new)] = AnswerScreen(redaction).judge([came], last=True)
+        return _said(redaction, "llm_response", {} if new is came else {"raw": new})
+
+    def _tool(self, scope: Scope, field: str, came: JsonObject) -> Output | None:
+        """Arguments or a result that a shim tells of. A pseudonym would stay there, so it is masked."""
+        if scope not in self._options.scopes:
+            return None
+        redaction = self._redaction(self._replacing.blocking(None))
+        new = redaction.value(came)
+        return _said(redaction, field, {} if new is came else new)
+
+    def _redaction(self, replace: Callable[[str, str], str]) -> Redaction:
+        options = self._options
+        return Redaction(self._scanner, replace, options.scopes, options.cap, options.at_cap)
+
+    def _names(self, session: Session) -> MutableMapping[str, str]:
+        """The call's pseudonyms and what they stand for, which its client gets back."""
+        names: MutableMapping[str, str] = session.call.kept.setdefault(self, {})
+        if self._replacing.names:
+            session.call.exits[self] = partial(self._restoring, names)
+        return names
+
+    def _restoring(self, names: Mapping[str, str]) -> Screen:
+        return AnswerScreen(Redaction(self._tokens, lambda kind, token: names.get(token, token)))
+
+
+def _said(redaction: Redaction, field: str, edit: JsonObject) -> Output | None:
+    found = {kind: count for kind, count in redaction.findings.items() if count}
+    if not found and not edit:
+        return None
+    return {"hookSpecificOutput": {**({field: edit} if edit else {}), "findings": found}}

@@ -1,0 +1,110 @@
+"""A request's contents and system instruction, redacted."""
+
+from base64 import b64decode, b64encode
+from binascii import Error
+from itertools import groupby
+from typing import Any
+
+from hookgate.hooks.policies.redact.redaction import Redaction, Scope
+from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
+from hookgate.translator.texts import is_text
+
+_TEXTS = ("text/", "application/json", "application/xml", "application/x-yaml", "application/yaml")
+"""Media types of inline data that is text."""
+
+
+def redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
+    """What changes of `contents` and `systemInstruction`, by their names. Raises Withheld."""
+    edit: JsonObject = {}
+    system = read(request, "systemInstruction")
+    if isinstance(system, dict):
+        [new] = _run(redaction, [system], "system")
+        edit |= {} if new is system else {"systemInstruction": new}
+    contents = read_list(request, "contents")
+    new_contents = [
+        content
+        for model, run in groupby(contents, key=_is_model)
+        for content in _run(redaction, list(run), "answers" if model else "prompts")
+    ]
+    if any(new is not old for new, old in zip(new_contents, contents, strict=True)):
+        edit["contents"] = new_contents
+    return edit
+
+
+def newest(request: JsonObject) -> JsonObject:
+    """The request with nothing but what came since the model's last turn, and the system instruction."""
+    contents = read_list(request, "contents")
+    last = max((at for at, content in enumerate(contents) if _is_model(content)), default=-1)
+    return {**request, "contents": contents[last + 1 :]}
+
+
+def _is_model(content: Any) -> bool:
+    return isinstance(content, dict) and content.get("role") == "model"
+
+
+def _run(redaction: Redaction, contents: list[JsonObject], scope: Scope) -> list[JsonObject]:
+    """Contents of one speaker, one after another: their texts are read as one.
+
+    Clients that stream keep a turn as several contents, one for each event.
+    """
+    texts: dict[tuple[int, int], str] = {}
+
+    def put(place: tuple[int, int], text: str) -> None:
+        texts[place] = texts.get(place, "") + text
+
+    spoken, thought = redaction.strand(put), redaction.strand(put)
+    for at, content in enumerate(contents):
+        for number, part in enumerate(read_list(content, "parts")):
+            if is_text(part):
+                thinks = bool(part.get("thought"))
+                if ("thoughts" if thinks else scope) in redaction.scopes:
+                    (thought if thinks else spoken).feed((at, number), part["text"])
+    spoken.finish()
+    thought.finish()
+    return [_content(redaction, content, scope, at, texts) for at, content in enumerate(contents)]
+
+
+def _content(
+    redaction: Redaction, content: JsonObject, scope: Scope, at: int, texts: dict[tuple[int, int], str]
+) -> JsonObject:
+    parts = read_list(content, "parts")
+    new = []
+    for number, part in enumerate(parts):
+        text = texts.get((at, number))
+        if text is None:
+            new.append(redacted_part(redaction, part, scope))
+        else:
+            new.append(part if text == part["text"] else {**part, "text": text})
+    unchanged = all(a is b for a, b in zip(new, parts, strict=True))
+    return content if unchanged else write(content, "parts", new)
+
+
+def redacted_part(redaction: Redaction, part: JsonObject, scope: Scope) -> JsonObject:
+    """A part that is no text of its own: a call, a result, code, a file that holds text. Raises Withheld."""
+    for field, inner, inside in (
+        ("functionCall", "args", "tool_arguments"),
+        ("functionResponse", "response", "tool_results"),
+        ("executableCode", "code", "answers"),
+        ("codeExecutionResult", "output", "tool_results"),
+    ):
+        holder = read_object(part, field)
+        if holder and inside in redaction.scopes:
+            value = read(holder, inner)
+            new = redaction.value(value)
+            return part if new is value else write(part, field, write(holder, inner, new))
+    return _with_file(redaction, part) if scope in redaction.scopes else part
+
+
+def _with_file(redaction: Redaction, part: JsonObject) -> JsonObject:
+    blob = read_object(part, "inlineData")
+    data = blob.get("data")
+    if not isinstance(data, str) or not str(read(blob, "mimeType") or "").startswith(_TEXTS):
+        return part
+    try:
+        text = b64decode(data, validate=True).decode()
+    except (Error, UnicodeDecodeError):
+        return part
+    new = redaction.text(text)
+    if new == text:
+        return part
+    return write(part, "inlineData", {**blob, "data": b64encode(new.encode()).decode()})

@@ -1,0 +1,183 @@
+"""Finding: several detectors as one pattern, over UTF-8 bytes.
+
+RE2 searches for all of them at once in a single pass. Which one it was, and whether its check passes, is
+asked only where something was found. Two things bound the cost of crafted text: RE2 is linear in what it
+searches, and the windows searched are of bounded size (see `held`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import re2  # type: ignore[import-untyped]  # it has no stubs
+
+from hookgate.hooks.policies.redact.closure import Language, language
+from hookgate.hooks.policies.redact.detectors.detector import Detector
+
+_MEMORY = 32 << 20
+"""Bytes that RE2 may use for the states of one pattern; what it really uses grows with what it meets."""
+
+_BEFORE = (b"", b"a", b" ", b"\n")
+"""What a match may follow, as far as boundaries and anchors can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one detector found: a match begins at byte `begin`; `start` to `end` is to be replaced."""
+
+    detector: Detector
+    begin: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    detector: Detector
+    matches: Any
+    undecided: Any
+    after: Any
+
+    def may_stand(self, data: bytes, at: int) -> bool:
+        """Whether what it wants before a match stands before this place."""
+        return not self.after or at == 0 or bool(self.after.match(data, _before(data, at)))
+
+
+class Scanner:
+    """Detectors, compiled once. It keeps no state, so any number of texts and threads may share one."""
+
+    def __init__(self, detectors: Sequence[Detector]) -> None:
+        """Raises ValueError for no detectors, or a pattern that cannot be followed through a stream."""
+        if not detectors:
+            raise ValueError("there is nothing to search for")
+        languages = [(detector, _language(detector)) for detector in detectors]
+        self._any = _compiled("|".join(_head(d) + its.whole for d, its in languages))
+        self._undecided = _compiled(
+            _at_end([f"{'^' if d.after else ''}{its.prefixes}" for d, its in languages])
+        )
+        behind = [f"{d.after}{its.prefixes}" for d, its in languages if d.after]
+        self._undecided_behind = _compiled(_at_end(behind)) if behind else None
+        self._candidates = [_candidate(*pair) for pair in languages]
+        self._by_first = [[c for c in self._candidates if _may_begin(c, byte)] for byte in range(256)]
+
+    def next(self, data: bytes, start: int, before: int) -> Finding | None:
+        """The first match that begins at `start` or later, but before `before`.
+
+        At one place the first detector whose check passes wins. The text around counts as context.
+        """
+        return self._next(data, start, before, len(data))
+
+    def within(self, data: bytes, start: int, end: int) -> Iterator[Finding]:
+        """What is found between `start` and `end`, in order. The text around counts as context."""
+        while finding := self._next(data, start, end, end):
+            yield from self.within(data, finding.begin, finding.start)
+            yield finding
+            start = finding.end
+
+    def undecided(self, data: bytes, start: int) -> int:
+        """Where the first text begins, at `start` or later, that more text could still turn into a match.
+
+        The end of the data if there is none. Costs as much as what is undecided, whatever comes before it.
+        """
+        match = self._undecided.search(data, start)
+        first = len(data) if match is None else int(match.start())
+        if self._undecided_behind and (match := self._undecided_behind.search(data, _before(data, start))):
+            first = min(first, _after(data, match.start()))
+        return first
+
+    def suspect(self, data: bytes, start: int) -> Detector:
+        """The first detector to which all from `start` on is undecided. There has to be one."""
+        return next(
+            c.detector
+            for c in self._candidates
+            if c.undecided.match(data, start) and c.may_stand(data, start)
+        )
+
+    def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
+        at = _before(data, start)
+        while match := self._any.search(data, at, end):
+            at = match.start()
+            behind = _after(data, at)
+            # What was found begins here, or behind the character that its detector wants before it.
+            for place in (at, behind):
+                if place >= before:
+                    return None
+                if place >= start and (finding := self._at(data, place, end)):
+                    return finding
+            at = behind
+        return None
+
+    def _at(self, data: bytes, place: int, end: int) -> Finding | None:
+        for candidate in self._by_first[data[place]]:
+            if finding := _accepted(candidate, data, place, end):
+                return finding
+        return None
+
+
+def _accepted(candidate: _Candidate, data: bytes, begin: int, end: int) -> Finding | None:
+    match = candidate.matches.match(data, begin, end)
+    if match is None or not candidate.may_stand(data, begin):
+        return None
+    start, stop = match.span(match.re.groups)
+    if start == stop:  # the part to replace took no part in the match
+        return None
+    check = candidate.detector.check
+    if check and not check(data[start:stop].decode(errors="surrogatepass")):
+        return None
+    return Finding(candidate.detector, begin, start, stop)
+
+
+def _before(data: bytes, at: int) -> int:
+    """Where the character before `at` begins; 0 at the beginning."""
+    at -= 1
+    while at > 0 and data[at] & 0xC0 == 0x80:
+        at -= 1
+    return max(at, 0)
+
+
+def _after(data: bytes, at: int) -> int:
+    """Where the character at `at` ends."""
+    first = data[at]
+    return at + (1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
+
+
+def _language(detector: Detector) -> Language:
+    try:
+        return language(detector.pattern)
+    except ValueError as error:
+        raise ValueError(f"{detector.kind}: {error}") from None
+
+
+def _head(detector: Detector) -> str:
+    return f"(?:^|{detector.after})" if detector.after else ""
+
+
+def _candidate(detector: Detector, its: Language) -> _Candidate:
+    try:
+        after = _compiled(detector.after) if detector.after else None
+        undecided = _compiled(_at_end([str(its.prefixes)]))
+        return _Candidate(detector, _compiled(detector.pattern), undecided, after)
+    except ValueError as error:
+        raise ValueError(f"{detector.kind}: {error}") from None
+
+
+def _at_end(prefixes: list[str]) -> str:
+    """Anchored at the end, where RE2 begins: backwards, to the leftmost start."""
+    return rf"(?:{'|'.join(prefixes)})\z"
+
+
+def _may_begin(candidate: _Candidate, byte: int) -> bool:
+    """Whether a match may begin with this byte; told by it alone for ASCII only."""
+    if byte >= 0x80:
+        return True
+    return any(candidate.undecided.match(before + bytes([byte]), len(before)) for before in _BEFORE)
+
+
+def _compiled(pattern: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    try:
+        return re2.compile(pattern.encode(), options)
+    except re2.error as error:
+        raise ValueError(f"the pattern is too large, or none of RE2: {error}") from None

@@ -1,0 +1,131 @@
+"""Counters in the database. Each step is one short transaction, in a thread: the event loop never waits."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from hookgate.proxy.store.database import FAILURES, Database, reason
+from hookgate.proxy.store.errors import StoreError
+from hookgate.proxy.store.models import Counter
+
+T = TypeVar("T")
+
+MAX_OWED = 10_000
+"""Numbers that wait for a database that cannot be written."""
+
+_SWEEP_SECONDS = 600.0
+_KEPT_SECONDS = 3600
+"""How long a number is kept after it has expired: the clocks of several gateways differ."""
+
+_THREADS = 4
+"""At once on a server. A file has one: it takes one writer at a time."""
+
+log = logging.getLogger("hookgate.store")
+
+
+class SqlCounters:
+    """Numbers that all gateways with the same database share."""
+
+    def __init__(self, database: Database) -> None:
+        self._name = database.name
+        self._engine = database.engine
+        insert: Any = sqlite.insert if database.is_file else postgresql.insert
+        if not database.is_file:  # one statement is one transaction by itself, and one way there and back
+            self._engine = database.engine.execution_options(isolation_level="AUTOCOMMIT")
+        row = insert(Counter)
+        total = {"total": Counter.total + row.excluded.total}
+        self._add = row.on_conflict_do_update(index_elements=["key"], set_=total).returning(Counter.total)
+        self._threads = ThreadPoolExecutor(1 if database.is_file else _THREADS, "hookgate-store")
+        self._lock = threading.Lock()
+        self._owed: dict[str, tuple[float, int]] = {}
+        self._sweep_at = 0.0
+
+    async def add(self, key: str, amount: float, expires: datetime) -> float:
+        """The new total. Raises StoreError."""
+        return await self._run(
+            lambda connection: self._added(connection, key, amount, int(expires.timestamp()))
+        )
+
+    async def read(self, keys: Iterable[str]) -> Mapping[str, float]:
+        """The totals that there are. Raises StoreError."""
+        wanted = list(keys)
+        if not wanted:
+            return {}
+        query = select(Counter.key, Counter.total).where(Counter.key.in_(wanted))
+        return await self._run(lambda connection: {row.key: row.total for row in connection.execute(query)})
+
+    def add_later(self, key: str, amount: float, expires: datetime) -> None:
+        """Add soon. As long as that fails, every other step fails too."""
+        self._owe({key: (amount, int(expires.timestamp()))})
+        self._threads.submit(self._pay_quietly)
+
+    def close(self) -> None:
+        """Write what is left. What cannot be written is lost, and told in the log."""
+        self._threads.shutdown()
+        self._pay_quietly()
+        if self._owed:
+            log.error("the store %s was never told what %d counters are due", self._name, len(self._owed))
+
+    async def _run(self, step: Callable[[Connection], T]) -> T:
+        def work() -> T:
+            with self._engine.connect() as connection:
+                self._pay(connection)
+                with connection.begin():
+                    return step(connection)
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except FAILURES as error:
+            raise StoreError(f"the limits' store cannot be used: {reason(error)}") from None
+
+    def _added(self, connection: Connection, key: str, amount: float, expires: int) -> float:
+        self._sweep(connection)
+        row = {"key": key, "total": amount, "expires": expires}
+        return float(connection.execute(self._add, row).scalar_one())
+
+    # ---- what was to be added later
+
+    def _owe(self, amounts: Mapping[str, tuple[float, int]]) -> None:
+        with self._lock:
+            for key, (amount, expires) in amounts.items():
+                before, _ = self._owed.get(key, (0.0, 0))
+                self._owed[key] = before + amount, expires
+            while len(self._owed) > MAX_OWED:
+                del self._owed[next(iter(self._owed))]
+
+    def _pay(self, connection: Connection) -> None:
+        """Add what is owed, each in a transaction of its own: rows locked in turn could block each other."""
+        with self._lock:
+            owed, self._owed = self._owed, {}
+        try:
+            for key in list(owed):
+                amount, expires = owed[key]
+                with connection.begin():
+                    self._added(connection, key, amount, expires)
+                del owed[key]
+        finally:
+            self._owe(owed)
+
+    def _pay_quietly(self) -> None:
+        try:
+            with self._engine.connect() as connection:
+                self._pay(connection)
+        except FAILURES as error:
+            log.warning("the store %s cannot be told yet what calls used: %s", self._name, reason(error))
+
+    # ---- what has expired
+
+    def _sweep(self, connection: Connection) -> None:
+        """Remove what has expired, every few minutes."""
+        if time.monotonic() < self._sweep_at:
+            return
+        self._sweep_at = time.monotonic() + _SWEEP_SECONDS
+        connection.execute(delete(Counter).where(Counter.expires < time.time() - _KEPT_SECONDS))

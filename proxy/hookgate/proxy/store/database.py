@@ -1,0 +1,118 @@
+"""Opening the database: a file of this machine's, or PostgreSQL by its URL; with its tables up to date."""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from hookgate.proxy.store.errors import StoreError
+from hookgate.proxy.store.migrating import MigrationError, upgrade
+
+FILE = "hookgate.db"
+
+_BUSY_SECONDS = 5
+"""How long to wait for another process's write to a file, and for a server to answer."""
+
+_MIGRATING = 0x686F6F6B67617465
+"""The number of the lock under which gateways bring a server's tables up to date: `hookgate` in ASCII."""
+
+
+FAILURES = (SQLAlchemyError, sqlite3.Error)
+"""What a database may raise. Set-up runs beside SQLAlchemy, which does not wrap what goes wrong there."""
+
+
+class Database:
+    """An open database; `name` tells which, without its password."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.name = engine.url.render_as_string(hide_password=True)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is SQLite, which takes one writer at a time."""
+        return self.engine.dialect.name == "sqlite"
+
+    def close(self) -> None:
+        """Close its connections."""
+        self.engine.dispose()
+
+
+def open_database(url: str | None, state: Path) -> Database:
+    """The database at the URL, else the file in the state folder, made if need be. Raises StoreError."""
+    engine = _server(url) if url else _file(state / FILE)
+    database = Database(engine)
+    try:
+        with _alone(engine, state) as connection:
+            upgrade(connection)
+    except (*FAILURES, MigrationError, OSError) as error:
+        database.close()
+        raise StoreError(f"the store {database.name} cannot be opened: {reason(error)}") from None
+    return database
+
+
+def reason(error: Exception) -> str:
+    """What a database says is wrong, in one line, without statement and values."""
+    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _server(url: str) -> Engine:
+    try:
+        parsed = make_url(url).set(drivername="postgresql+psycopg")
+    except (ArgumentError, ValueError):
+        raise StoreError("store.url: is no URL of a PostgreSQL database; check host and port") from None
+    limits = {"connect_timeout": _BUSY_SECONDS, "tcp_user_timeout": _BUSY_SECONDS * 1000}
+    # A connection that a restart of the server has cut is noticed before it is used.
+    return create_engine(parsed, connect_args=limits, pool_pre_ping=True)
+
+
+def _file(path: Path) -> Engine:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite's other files take its mode
+    except OSError as error:
+        remedy = "name another folder with --state"
+        raise StoreError(f"the store {path} cannot be opened: {error.strerror}; {remedy}") from None
+    engine = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": _BUSY_SECONDS})
+    event.listen(engine, "connect", _set_up)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _set_up(connection: Any, _: Any) -> None:
+    # Python's module would begin transactions by itself, and end them before each change of a table.
+    connection.isolation_level = None
+    connection.execute("PRAGMA foreign_keys = ON")
+    # A power failure may take the last writes along, and leaves the file in order.
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+@contextmanager
+def _alone(engine: Engine, state: Path) -> Iterator[Connection]:
+    """A transaction that no other gateway has at the same time. Raises FAILURES."""
+    if engine.dialect.name != "sqlite":
+        with engine.begin() as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MIGRATING})
+            yield connection
+        return
+    folder = os.open(state, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with engine.connect() as connection:
+            # Between two transactions, and alone: else SQLite may refuse it at once, however long one waits.
+            connection.connection.execute("PRAGMA journal_mode = WAL")
+            with connection.begin():
+                yield connection
+    finally:
+        os.close(folder)

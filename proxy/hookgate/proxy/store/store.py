@@ -1,0 +1,64 @@
+"""The store of one gateway. The database and its libraries are loaded once something asks for it."""
+
+import asyncio
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from hookgate.hooks.kinds.builtin import Counters
+from hookgate.proxy.config.models import Store as StoreSettings
+from hookgate.proxy.config.values import store_url
+from hookgate.proxy.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from hookgate.proxy.store.counters import SqlCounters
+    from hookgate.proxy.store.database import Database
+
+_NO_DRIVER = "store.url: PostgreSQL needs psycopg; install it with: pip install 'hookgate[postgres]'"
+
+
+class Store:
+    """Opens the database for the first who needs it, and closes what it opened."""
+
+    def __init__(self, settings: StoreSettings, state: Path) -> None:
+        """`state` is the folder of the file where no URL is given."""
+        self._settings, self._state = settings, state
+        self._opening = threading.Lock()  # settings are read again in threads
+        self._opened: tuple[Database, SqlCounters] | None = None
+
+    def counters(self) -> Counters:
+        """Counters in the database. Raises StoreError."""
+        from hookgate.proxy.store.counters import SqlCounters  # noqa: PLC0415  # see the module's docstring
+        from hookgate.proxy.store.database import open_database  # noqa: PLC0415  # see the module's docstring
+
+        with self._opening:
+            if self._opened is None:
+                database = open_database(self.url(), self._state)
+                self._opened = database, SqlCounters(database)
+            return self._opened[1]
+
+    def url(self) -> str | None:
+        """The URL of a PostgreSQL database, or None for a file. Raises StoreError for a bad one."""
+        file = self._settings.url_file
+        try:
+            url = store_url(file.read_text(encoding="utf-8").strip()) if file else self._settings.url
+        except OSError as error:
+            raise StoreError(
+                f"store.url_file: {file}: cannot be read: {error.strerror}; check the path"
+            ) from None
+        except ValueError as error:
+            raise StoreError(f"store.url_file: {file}: {error}") from None
+        if url and find_spec("psycopg") is None:
+            raise StoreError(_NO_DRIVER)
+        return url
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Write what is left to count, and close the database."""
+        if self._opened is not None:
+            database, counters = self._opened
+            await asyncio.to_thread(counters.close)
+            await asyncio.to_thread(database.close)

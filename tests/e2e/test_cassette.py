@@ -1,0 +1,40 @@
+"""google-genai on recorded answers: a program that calls tools runs as it did, and the model is not there."""
+
+from pathlib import Path
+from typing import Any
+
+from support.gateway import gateway_before, running_gateway
+from support.python_sdk import Way, every_way, pieces, python_client, sdk_warnings
+
+pytestmark = sdk_warnings
+
+CALL = {"functionCall": {"name": "get_weather", "args": {"city": "Oslo"}}, "thoughtSignature": "c2ln"}
+SCRIPT = {"rules": [{"times": 1, "answer": {"chunks": ["I look. ", [CALL]]}}]}
+
+
+def cassette(folder: Path, mode: str) -> dict[str, Any]:
+    options = {"folder": str(folder), "mode": mode}
+    hook = {"type": "builtin", "builtin": "cassette", "options": options}
+    return {"BeforeModel": [hook], "AfterModel": [hook]}
+
+
+@every_way
+async def test_a_program_that_calls_tools_runs_on_a_tape(tmp_path: Path, way: Way) -> None:
+    cities: list[str] = []
+
+    def get_weather(city: str) -> str:
+        """The weather in a city."""
+        cities.append(city)
+        return f"storm in {city}"
+
+    async def told(url: str) -> str:
+        async with python_client(url) as client:
+            return "".join(await pieces(client, way, "the weather in Oslo?", tools=[get_weather]))
+
+    async with running_gateway(cassette(tmp_path, "record"), SCRIPT) as gateway:
+        recorded = await told(gateway.url)
+        assert len(gateway.generated) == 2
+    async with gateway_before("http://127.0.0.1:9", cassette(tmp_path, "replay")) as url:
+        replayed = await told(url)
+    assert "storm in Oslo" in recorded
+    assert (replayed, cities) == (recorded, ["Oslo", "Oslo"])

@@ -1,0 +1,217 @@
+"""What each detector finds, and what it leaves alone."""
+
+import json
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.secrets import LOOKALIKES, PLANTED, pieces, planted, redacted
+
+from hookgate.hooks.policies.redact import (
+    DETECTORS,
+    Replaced,
+    Scanner,
+    make_token,
+    pattern_detector,
+    token_detector,
+    words_detector,
+)
+
+WIRE = Path(__file__).parents[5] / "shared" / "wire" / "requests"
+
+
+@pytest.mark.parametrize("label", [pytest.param(label, id=label) for label in PLANTED])
+def test_every_planted_secret_is_found_as_what_it_is(scanner: Scanner, label: str) -> None:
+    """Phone numbers alone may take in digits that stand behind them."""
+    for seed in range(40):
+        text, secret = planted(seed, label)
+        found = [piece for piece in pieces(scanner, [text]) if isinstance(piece, Replaced)]
+        assert [piece.kind for piece in found] == [label.split(maxsplit=1)[0]], text
+        assert found[0].original.startswith(secret), text
+        assert found[0].original == secret or label == "PHONE", text
+
+
+def test_every_kind_that_is_on_has_planted_secrets() -> None:
+    assert {d.kind for d in DETECTORS if d.default} == {label.split()[0] for label in PLANTED}
+
+
+# By chance, a Luhn digit fits one number in ten, and the German digit with its rule one in about 250.
+BY_CHANCE = {"sixteen digits": 6.0, "eleven digits": 2.0}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in LOOKALIKES])
+def test_what_only_looks_like_a_secret_stays(scanner: Scanner, name: str) -> None:
+    rnd = random.Random(name)  # noqa: S311
+    texts = [f"see {LOOKALIKES[name](rnd)} there" for _ in range(200)]
+    changed = [text for text in texts if redacted(scanner, text) != text]
+    assert len(changed) <= 2 * BY_CHANCE.get(name, 0), changed[:3]
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(inner)
+
+
+def test_the_texts_of_real_clients_stay_as_they_are(scanner: Scanner) -> None:
+    if not WIRE.exists():
+        pytest.skip("../shared with captured requests is not there")
+    texts = [text for file in WIRE.glob("*.json") for text in texts_in(json.loads(file.read_text()))]
+    assert len(texts) > 1000
+    assert [text for text in texts if redacted(scanner, text) != text] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        pytest.param("4111111111111112", "CARD", id="wrong Luhn digit"),
+        pytest.param("9111111111111115", "CARD", id="no issuer"),
+        pytest.param("DE89370400440532013001", "IBAN", id="wrong remainder"),
+        pytest.param("XX89370400440532013000", "IBAN", id="no country"),
+        pytest.param("DE893704004405320130", "IBAN", id="wrong length"),
+        pytest.param("666-12-1234", "US_SSN", id="area 666"),
+        pytest.param("912-12-1234", "US_SSN", id="area over 899"),
+        pytest.param("123-00-1234", "US_SSN", id="group 00"),
+        pytest.param("123-12-0000", "US_SSN", id="serial 0000"),
+        pytest.param("GB123456A", "UK_NINO", id="prefix that is not issued"),
+        pytest.param("AB123456E", "UK_NINO", id="suffix that is not issued"),
+        pytest.param("86095742718", "DE_TAX_ID", id="wrong German digit"),
+        pytest.param("12345678903", "DE_TAX_ID", id="no digit twice"),
+        pytest.param("255081416802539", "FR_NIR", id="wrong French key"),
+        pytest.param("12345678A", "ES_DNI", id="wrong Spanish letter"),
+        pytest.param("X1234567A", "ES_NIE", id="wrong letter of a foreigner"),
+        pytest.param("BSN 111222334", "NL_BSN", id="wrong Dutch sum"),
+        pytest.param("111222333", "NL_BSN", id="Dutch digits without a word"),
+        pytest.param("2341 2341 2347", "IN_AADHAAR", id="wrong Verhoeff digit"),
+        pytest.param("111.111.111-11", "BR_CPF", id="equal digits"),
+        pytest.param("529.982.247-26", "BR_CPF", id="wrong Brazilian digits"),
+        pytest.param("911-555-0123", "PHONE", id="area that is a service"),
+        pytest.param("+12 34", "PHONE", id="too few digits"),
+        pytest.param("a@b", "EMAIL", id="no domain"),
+        pytest.param(f"{'x' * 65}@example.com", "EMAIL", id="local part over 64"),
+        pytest.param("https://example.com:8080/a@b", "CONNECTION_STRING", id="port"),
+        pytest.param("postgres://app:${PASSWORD}@db", "CONNECTION_STRING", id="variable"),
+        pytest.param("password=correcthorse", "ASSIGNMENT", id="no digit"),
+        pytest.param('password="your-password-1"', "ASSIGNMENT", id="placeholder"),
+        pytest.param("Bearer authentication-scheme-two", "BEARER", id="words"),
+    ],
+)
+def test_what_fails_its_check_stays(text: str, kind: str) -> None:
+    alone = Scanner([detector for detector in DETECTORS if detector.kind == kind])
+    assert redacted(alone, f"so {text} is") == f"so {text} is"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        pytest.param("4111 1111 1111 1111", "CARD", id="Visa"),
+        pytest.param("378282246310005", "CARD", id="American Express"),
+        pytest.param("DE89 3704 0044 0532 0130 00", "IBAN", id="Germany"),
+        pytest.param("GB82 WEST 1234 5698 7654 32", "IBAN", id="United Kingdom"),
+        pytest.param("86095742719", "DE_TAX_ID", id="German tax office"),
+        pytest.param("255081416802538", "FR_NIR", id="France"),
+        pytest.param("12345678Z", "ES_DNI", id="Spain"),
+        pytest.param("529.982.247-25", "BR_CPF", id="Brazil"),
+        pytest.param("2341 2341 2346", "IN_AADHAAR", id="India"),
+    ],
+)
+def test_the_examples_of_issuers_are_found(text: str, kind: str) -> None:
+    alone = Scanner([detector for detector in DETECTORS if detector.kind == kind])
+    assert redacted(alone, f"so {text} is") == f"so [{kind}] is"
+
+
+def test_a_word_behind_an_account_is_not_taken_for_its_end(scanner: Scanner) -> None:
+    assert redacted(scanner, "to ES91 2100 0418 4502 0005 1332 THIS WEEK") == "to [IBAN] THIS WEEK"
+
+
+def test_a_key_cut_off_is_one_and_the_talk_of_one_is_not(scanner: Scanner) -> None:
+    begin = "-----BEGIN RSA PRIVATE KEY-----"
+    assert redacted(scanner, f"{begin}\n{'Ab1+' * 16}\n{'Ab1+' * 9}") == "[PRIVATE_KEY]"
+    talk = f"A file that begins with {begin} is a key. Never send it."
+    assert redacted(scanner, talk) == talk
+
+
+def test_the_name_in_an_address_is_searched_as_well(scanner: Scanner) -> None:
+    text = f"https://ghp_{'a1' * 18}:hunter2x@github.com/o/r"
+    assert redacted(scanner, text) == "https://[GITHUB_TOKEN]:[CONNECTION_STRING]@github.com/o/r"
+
+
+@pytest.mark.parametrize("kind", sorted({d.kind for d in DETECTORS}))
+def test_masks_and_tokens_are_taken_for_nothing(scanner: Scanner, kind: str) -> None:
+    for mark in (f"[{kind}]", make_token(kind, "0123456789abcdef"), make_token(kind, "9876543210987654")):
+        for label, (before, after, _) in PLANTED.items():
+            text = f"{before}{mark}{after}, {mark}@example.com."
+            found = [p for p in pieces(scanner, [text]) if isinstance(p, Replaced)]
+            assert [p for p in found if mark in p.original or p.original in mark] == [], label
+
+
+def test_tokens_are_found_to_be_put_back() -> None:
+    tokens = Scanner([token_detector()])
+    token = make_token("EMAIL", "0123456789abcdef")
+    assert token == "HG_EMAIL_0123456789abcdef"  # noqa: S105
+    assert redacted(tokens, "to ", token[:9], token[9:], ", not x", token) == f"to [TOKEN], not x{token}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "digits"),
+    [
+        pytest.param("email", "0123456789abcdef", id="small letters"),
+        pytest.param("EMAIL", "0123456789ABCDEF", id="capital digits"),
+        pytest.param("EMAIL", "0123", id="too short"),
+    ],
+)
+def test_a_token_of_another_form_is_refused(kind: str, digits: str) -> None:
+    with pytest.raises(ValueError, match="16 hexadecimal digits"):
+        make_token(kind, digits)
+
+
+def test_words_are_found_whole_and_the_longest_first() -> None:
+    own = Scanner(
+        [words_detector("PROJECT", ["Blue Moon", "Blue Moon II", "C++", "Größe"], ignore_case=True)]
+    )
+    assert redacted(own, "blue moon ii, BLUE MOON, bluemoon, c++17, GRÖSSE") == (
+        "[PROJECT], [PROJECT], bluemoon, [PROJECT]17, GRÖSSE"
+    )
+    assert (
+        redacted(Scanner([words_detector("PROJECT", ["Moon"])]), "moon Moons Moon") == "moon Moons [PROJECT]"
+    )
+
+
+def test_a_pattern_replaces_its_group_or_all() -> None:
+    own = Scanner([pattern_detector("TICKET", r"ticket (\d+)"), pattern_detector("HOST", r"\w+\.corp\b")])
+    assert redacted(own, "ticket 123 on db.corp") == "ticket [TICKET] on [HOST]"
+
+
+@pytest.mark.parametrize(
+    ("kind", "pattern", "why"),
+    [
+        pytest.param("ticket", "a", "'ticket' is no kind", id="kind"),
+        pytest.param("T" * 25, "a", "is no kind", id="long kind"),
+        pytest.param("TICKET", "(?=a)b", "TICKET is no RE2 pattern", id="lookahead"),
+        pytest.param("TICKET", "a*", "TICKET.*can match the empty text", id="empty"),
+        pytest.param("TICKET", "(a)(b)", "TICKET has 2 groups", id="groups"),
+    ],
+)
+def test_what_can_be_no_detector_is_told(kind: str, pattern: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        pattern_detector(kind, pattern)
+
+
+@pytest.mark.parametrize("words", [pytest.param([], id="none"), pytest.param(["a", ""], id="empty")])
+def test_words_have_to_be_some(words: list[str]) -> None:
+    with pytest.raises(ValueError, match="PROJECT needs words"):
+        words_detector("PROJECT", words)
+
+
+def test_a_scanner_needs_detectors() -> None:
+    with pytest.raises(ValueError, match="nothing to search for"):
+        Scanner([])
+
+
+def test_patterns_of_detectors_are_ascii() -> None:
+    assert [d.kind for d in DETECTORS if re.search(r"[^\x00-\x7f]", d.pattern)] == []

@@ -1,0 +1,192 @@
+"""Text that comes in chunks: the same output however it is cut, and nothing of a secret before its time."""
+
+import random
+from itertools import pairwise
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.secrets import PLANTED, cut, mask, pieces, planted, prose, redacted
+
+from hookgate.hooks.policies.redact import (
+    DETECTORS,
+    Blocked,
+    Detector,
+    Dropped,
+    Kept,
+    Redactor,
+    Replaced,
+    Scanner,
+    pattern_detector,
+    words_detector,
+)
+
+SMALL = Scanner(
+    [
+        Detector("PAIR", r"\bab\b", after=r"[^b]"),
+        Detector("EVEN", r"a(b{1,4})a", lambda text: len(text) % 2 == 0),
+        pattern_detector("LONG", r"xa*[bx]"),
+        pattern_detector("TAIL", r"é.?b|^b|a$"),
+    ]
+)
+PLANTS = [pytest.param(label, id=label) for label in PLANTED]
+
+
+@pytest.mark.parametrize("label", PLANTS)
+def test_every_split_in_two_gives_the_output_of_the_whole(scanner: Scanner, label: str) -> None:
+    for seed in range(2):
+        text, _ = planted(seed, label)
+        whole = redacted(scanner, text)
+        step = max(1, len(text) // 100)
+        for at in range(0, len(text), step):
+            assert redacted(scanner, text[:at], text[at:]) == whole, at
+
+
+@pytest.mark.parametrize("label", PLANTS)
+def test_random_splits_give_the_output_of_the_whole_without_the_secret(scanner: Scanner, label: str) -> None:
+    rnd = random.Random(label)  # noqa: S311
+    for seed in range(10):
+        text, secret = planted(seed, label)
+        whole = redacted(scanner, text)
+        assert secret not in whole
+        assert redacted(scanner, *cut(rnd, text)) == whole
+
+
+@pytest.mark.parametrize("label", PLANTS)
+def test_no_part_of_a_secret_goes_out_before_it_is_known(scanner: Scanner, label: str) -> None:
+    for seed in range(20, 23):
+        text, secret = planted(seed, label)
+        redactor, out = Redactor(scanner, mask), ""
+        for character in text[: text.index(secret) + len(secret)]:
+            out += "".join(piece.output for piece in redactor.feed(character))
+            assert not out.endswith(secret[: min(8, len(secret))])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.sampled_from(list(PLANTED)), min_size=1, max_size=6))
+def test_texts_with_many_secrets(scanner: Scanner, seed: int, labels: list[str]) -> None:
+    rnd = random.Random(seed)  # noqa: S311
+    text = " ".join(planted(seed + place, label)[0] for place, label in enumerate(labels))
+    whole = redacted(scanner, text)
+    assert redacted(scanner, *cut(rnd, text, 40)) == whole
+    assert redacted(scanner, *text) == whole
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.sampled_from(list(PLANTED)), min_size=1, max_size=6))
+def test_redacting_twice_changes_nothing_more(scanner: Scanner, seed: int, labels: list[str]) -> None:
+    text = "".join(planted(seed + place, label)[0] for place, label in enumerate(labels))
+    once = redacted(scanner, text)
+    assert redacted(scanner, once) == once
+
+
+@given(st.text(max_size=60), st.lists(st.integers(0, 60), max_size=6))
+def test_pieces_stand_for_all_of_the_text(scanner: Scanner, text: str, cuts: list[int]) -> None:
+    ends = [0, *sorted(min(at, len(text)) for at in cuts), len(text)]
+    chunks = [text[a:b] for a, b in pairwise(ends)]
+    assert "".join(piece.original for piece in pieces(scanner, chunks)) == text
+
+
+def naive(text: str, cap: int, at_cap: str) -> str:
+    """The law, one character after another over all of the text so far, with nothing forgotten."""
+    out, at, dropping = "", 0, False
+    for end in range(1, len(text) + 2):
+        final = end > len(text)
+        if dropping and not final:
+            dropping = not text[end - 1].isspace() or text[end - 1] in "\r\n"
+            at = end if dropping else at
+        if dropping:
+            continue
+        data, start = text[:end].encode(), len(text[:at].encode())
+        until = len(data) if final else SMALL.undecided(data, start)
+        while finding := SMALL.next(data, start, until):
+            out += data[start : finding.start].decode() + f"[{finding.detector.kind}]"
+            start = finding.end
+            until = until if final else max(until, start) if start <= until else SMALL.undecided(data, start)
+        out += data[start:until].decode()
+        at = len(data[:until].decode())
+        if not final and end - at == cap:
+            if at_cap == "block":
+                return out
+            out += f"[{SMALL.suspect(data, until).kind}]"
+            at, dropping = end, True
+    return out
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.text("aabbx é\n", max_size=40),
+    st.sampled_from([1, 2, 3, 5, 8]),
+    st.sampled_from(["mask", "block"]),
+    st.integers(0, 10**6),
+)
+def test_the_cap_is_met_at_the_same_character_in_every_split(
+    text: str, cap: int, at_cap: Literal["mask", "block"], seed: int
+) -> None:
+    expected = naive(text, cap, at_cap)
+    chunks = cut(random.Random(seed), text)  # noqa: S311
+    for parts in ([text], list(text), chunks):
+        assert redacted(SMALL, *parts, cap=cap, at_cap=at_cap) == expected
+
+
+def test_what_is_held_is_never_longer_than_the_cap(scanner: Scanner) -> None:
+    redactor = Redactor(scanner, mask, cap=100)
+    text, longest = f"{prose(random.Random(1), 30)} eyJ{'a' * 5000} end", 0  # noqa: S311
+    for chunk in cut(random.Random(2), text):  # noqa: S311
+        redactor.feed(chunk)
+        longest = max(longest, redactor.held)
+    assert 90 <= longest < 100
+
+
+LONG_KEY = "-----BEGIN PRIVATE KEY-----\n" + f"{'Ab1+' * 16}\n" * 300
+
+
+@pytest.mark.parametrize("step", [1, 100, 4096, 10**6])
+def test_a_key_over_the_cap_is_masked_and_its_rest_dropped(scanner: Scanner, step: int) -> None:
+    text = f"see {LONG_KEY} and more"
+    found = pieces(scanner, [text[i : i + step] for i in range(0, len(text), step)])
+    assert "".join(piece.output for piece in found) == "see [PRIVATE_KEY] and more"
+    assert [piece.kind for piece in found if isinstance(piece, Replaced)] == ["PRIVATE_KEY"]
+    assert any(isinstance(piece, Dropped) for piece in found)
+    assert "".join(piece.original for piece in found) == text
+
+
+@pytest.mark.parametrize("step", [1, 100, 4096, 10**6])
+def test_a_key_over_the_cap_blocks_the_rest_if_that_is_asked_for(scanner: Scanner, step: int) -> None:
+    text = f"see {LONG_KEY} and more"
+    found = pieces(scanner, [text[i : i + step] for i in range(0, len(text), step)], at_cap="block")
+    assert "".join(piece.output for piece in found) == "see "
+    assert found[-1] == Blocked("PRIVATE_KEY", LONG_KEY[:8192])
+    assert all(isinstance(piece, Kept) for piece in found[:-1])
+
+
+def test_prose_waits_for_the_end_of_its_last_word_alone(scanner: Scanner) -> None:
+    redactor = Redactor(scanner, mask)
+    for said, held in [("Hello", 5), (" world", 5), (", and ", 0), ("日本語", 0), ("\n", 0), ("x" * 99, 0)]:
+        redactor.feed(said)
+        assert redactor.held == held, said
+
+
+def test_boundaries_are_told_by_what_went_out_before() -> None:
+    """`ab` is a word only where no letter stands before it, whatever chunk that came in."""
+    words = Scanner([words_detector("WORD", ["ab"])])
+    assert redacted(words, "x", "ab ", "é", "ab", " ", "ab") == "xab é[WORD] [WORD]"
+
+
+def test_lone_surrogates_pass(scanner: Scanner) -> None:
+    assert redacted(scanner, "a\ud800", "\udc00 jane@example.com \udfff") == "a\ud800\udc00 [EMAIL] \udfff"
+
+
+def test_a_redactor_has_to_hold_something(scanner: Scanner) -> None:
+    with pytest.raises(ValueError, match="at least one character"):
+        Redactor(scanner, mask, cap=0)
+
+
+def test_the_built_in_detectors_are_found_in_any_scanner() -> None:
+    """Each alone finds its own as all together do: none lives on another's pattern."""
+    for label in PLANTED:
+        kind = label.split()[0]
+        alone = Scanner([detector for detector in DETECTORS if detector.kind == kind])
+        text, secret = planted(3, label)
+        assert secret not in redacted(alone, text), label

@@ -1,0 +1,270 @@
+"""The policy `redact` on whole requests, answers, and the tools' events of agents."""
+
+import base64
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.builtins import ANNA, made
+
+from hookgate.hooks import Session
+from hookgate.hooks.kinds.builtin import Surroundings
+from hookgate.hooks.policies.redact.policy import redact_policy
+
+Json = dict[str, Any]
+MAIL = "anna.berg@example.org"
+KEY = "AKIA" + "Q3EGRYH7XJ4WPL2D"
+OTHER_KEY = "AKIA" + "ZK4MNVT5RW7QXA3B"
+
+
+def user(*parts: Json) -> Json:
+    return {"role": "user", "parts": list(parts)}
+
+
+def model(*parts: Json) -> Json:
+    return {"role": "model", "parts": list(parts)}
+
+
+def asked(contents: list[Json], options: Json | None = None, system: Json | None = None) -> Any:
+    request = {"contents": contents, **({"systemInstruction": system} if system else {})}
+    return made(redact_policy, options or {})({"hook_event_name": "BeforeModel", "llm_request": request})
+
+
+def sent(contents: list[Json], options: Json | None = None, system: Json | None = None) -> Any:
+    """The contents as they go to the model."""
+    said = asked(contents, options, system)
+    return ((said or {}).get("hookSpecificOutput") or {}).get("llm_request", {}).get("contents", contents)
+
+
+def test_every_kind_of_part_is_covered_and_the_rest_stays() -> None:
+    call = {"functionCall": {"name": "send", "args": {"to": [MAIL], "n": 1}}, "thoughtSignature": "c2ln"}
+    result = {"functionResponse": {"name": "read", "id": "1", "response": {"output": f"key {KEY}"}}}
+    contents = [
+        user({"text": f"write to {MAIL}"}),
+        model({"text": f"so, {MAIL}", "thought": True}, {"text": f"I write to {MAIL}."}, call),
+        user(result, {"inlineData": {"mimeType": "image/png", "data": "aGk="}}),
+    ]
+    before = copy.deepcopy(contents)
+    assert sent(contents) == [
+        user({"text": "write to [EMAIL]"}),
+        model(
+            {"text": "so, [EMAIL]", "thought": True},
+            {"text": "I write to [EMAIL]."},
+            {
+                "functionCall": {"name": "send", "args": {"to": ["[EMAIL]"], "n": 1}},
+                "thoughtSignature": "c2ln",
+            },
+        ),
+        user(
+            {"functionResponse": {"name": "read", "id": "1", "response": {"output": "key [AWS_ACCESS_KEY]"}}},
+            {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+        ),
+    ]
+    assert contents == before
+
+
+def test_the_system_instruction_is_covered() -> None:
+    said = asked([user({"text": "hi"})], system={"parts": [{"text": f"You serve {MAIL}."}]})
+    edit = said["hookSpecificOutput"]
+    assert edit["llm_request"] == {"systemInstruction": {"parts": [{"text": "You serve [EMAIL]."}]}}
+    assert edit["findings"] == {"EMAIL": 1}
+
+
+def test_nothing_found_says_nothing() -> None:
+    assert asked([user({"text": "hello world"})]) is None
+
+
+@pytest.mark.parametrize(
+    ("scope", "kept"),
+    [
+        pytest.param("prompts", 0, id="prompts"),
+        pytest.param("answers", 1, id="answers"),
+        pytest.param("thoughts", 2, id="thoughts"),
+        pytest.param("tool_arguments", 3, id="arguments"),
+        pytest.param("tool_results", 4, id="results"),
+    ],
+)
+def test_each_scope_is_looked_through_alone(scope: str, kept: int) -> None:
+    contents = [
+        user({"text": MAIL}),
+        model({"text": MAIL}),
+        model({"text": MAIL, "thought": True}),
+        model({"functionCall": {"name": "f", "args": {"a": MAIL}}}),
+        user({"functionResponse": {"name": "f", "response": {"a": MAIL}}}),
+    ]
+    new = sent(contents, {"scopes": [scope]})
+    assert [at for at, (a, b) in enumerate(zip(new, contents, strict=True)) if a != b] == [kept]
+
+
+@pytest.mark.parametrize("at", range(1, len(KEY)))
+def test_a_secret_in_two_parts_or_two_turns_of_one_speaker_is_found(at: int) -> None:
+    head, tail = f"it is {KEY[:at]}", f"{KEY[at:]} ok"
+    two_parts = sent([user({"text": head}, {"text": tail})])
+    two_turns = sent([model({"text": head}), model({"text": tail})])
+    assert two_parts == [user({"text": "it is [AWS_ACCESS_KEY]"}, {"text": " ok"})]
+    assert two_turns == [model({"text": "it is [AWS_ACCESS_KEY]"}), model({"text": " ok"})]
+
+
+def test_names_of_fields_numbers_and_passwords_by_their_name_are_found() -> None:
+    args = {
+        MAIL: 1,
+        "card": 4539578763621486,
+        "config": {"db_password": "tr0ub4dor&3xQ9z"},
+        "count": 12345678,
+    }
+    [new] = sent([model({"functionCall": {"name": "f", "args": args}})])
+    assert new["parts"][0]["functionCall"]["args"] == {
+        "[EMAIL]": 1,
+        "card": "[CARD]",
+        "config": {"db_password": "[ASSIGNMENT]"},
+        "count": 12345678,
+    }
+
+
+def test_fields_whose_names_become_the_same_are_all_kept() -> None:
+    args = {"a@example.org": 1, "b@example.org": 2}
+    [new] = sent([model({"functionCall": {"name": "f", "args": args}})])
+    assert list(new["parts"][0]["functionCall"]["args"].values()) == [1, 2]
+
+
+def test_inline_files_of_text_are_looked_through() -> None:
+    data = base64.b64encode(f"key={KEY}".encode()).decode()
+    [new] = sent([user({"inlineData": {"mimeType": "text/csv", "data": data}})])
+    assert KEY not in base64.b64decode(new["parts"][0]["inlineData"]["data"]).decode()
+
+
+def test_a_hash_is_the_same_for_the_same_and_tells_nothing() -> None:
+    [one] = sent([user({"text": f"{MAIL} {MAIL} b@example.org"})], {"action": "hash"})
+    first, second, third = one["parts"][0]["text"].split()
+    assert first == second != third
+    assert first.startswith("[EMAIL:")
+
+
+def test_each_kind_has_its_own_action() -> None:
+    options = {"actions": {"EMAIL": "mask", "credentials": "hash"}, "mask": "<{kind} removed>"}
+    [one] = sent([user({"text": f"{MAIL} {KEY}"})], options)
+    assert one["parts"][0]["text"].startswith("<EMAIL removed> [AWS_ACCESS_KEY:")
+
+
+def test_what_is_blocked_is_denied_in_the_newest_turn_and_masked_in_older_ones() -> None:
+    options = {"actions": {"AWS_ACCESS_KEY": "block"}, "reason": "no keys here"}
+    said = asked([user({"text": KEY})], options)
+    assert (said["decision"], said["reason"]) == ("deny", "no keys here")
+    later = [user({"text": KEY}), model({"text": "ok"}), user({"text": "go on"})]
+    assert sent(later, options)[0] == user({"text": "[AWS_ACCESS_KEY]"})
+
+
+def test_own_patterns_and_words_are_found_and_kinds_are_skipped() -> None:
+    options = {
+        "patterns": {"TICKET": "TCK-[0-9]{6}"},
+        "words": {"CODENAME": ["Blue Heron"]},
+        "ignore_case": True,
+        "skip": ["EMAIL"],
+    }
+    [one] = sent([user({"text": f"TCK-123456 for blue heron, {MAIL}"})], options)
+    assert one["parts"][0]["text"] == f"[TICKET] for [CODENAME], {MAIL}"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        pytest.param(
+            {"detect": ["EMIAL"]}, "there is no detector 'EMIAL'; kinds and groups are", id="unknown"
+        ),
+        pytest.param({"patterns": {"A_B": "(?=x)"}}, "A_B", id="no RE2"),
+        pytest.param({"skip": ["*"]}, "nothing is looked for", id="nothing"),
+        pytest.param({"mask": "{who}"}, "mask: {kind} is all that may stand in braces", id="mask"),
+        pytest.param({"action": "hide"}, "action: ", id="action"),
+    ],
+)
+def test_bad_options_are_told(options: Json, told: str) -> None:
+    with pytest.raises(ValueError, match=r".*") as error:
+        made(redact_policy, options)
+    assert told in str(error.value)
+
+
+def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tmp_path: Path) -> None:
+    policy: Any = redact_policy({"action": "pseudonymise"}, Surroundings(Path("/"), tmp_path))
+    session = Session("s-1")
+    request = {"contents": [user({"text": f"{MAIL} and {MAIL}, {KEY}"})]}
+    said = policy({"hook_event_name": "BeforeModel", "llm_request": request}, session)
+    text = said["hookSpecificOutput"]["llm_request"]["contents"][0]["parts"][0]["text"]
+    first, _, second = text.replace(",", "").split()[:3]
+    assert first == second
+    assert MAIL not in text
+    assert KEY not in text
+    [make] = session.call.exits.values()
+    answer = {
+        "candidates": [
+            {
+                "content": model(
+                    {"text": f"to {first}"}, {"functionCall": {"name": "f", "args": {first: [text]}}}
+                )
+            }
+        ]
+    }
+    [(_, back)] = make().judge([answer], last=True)
+    parts = back["candidates"][0]["content"]["parts"]
+    assert parts[0]["text"] == f"to {MAIL}"
+    assert parts[1]["functionCall"]["args"] == {MAIL: [f"{MAIL} and {MAIL}, {KEY}"]}
+
+
+def test_pseudonyms_outlive_a_restart_and_are_another_gateways_own(tmp_path: Path) -> None:
+    here, there = tmp_path / "a", tmp_path / "b"
+    texts = [
+        made(redact_policy, {"action": "pseudonymise"}, folder)(
+            {"hook_event_name": "BeforeModel", "llm_request": {"contents": [user({"text": MAIL})]}}
+        )["hookSpecificOutput"]["llm_request"]["contents"][0]["parts"][0]["text"]
+        for folder in (here, here, there)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+    assert (here / "redact.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_another_call_s_pseudonyms_do_not_come_back(tmp_path: Path) -> None:
+    policy: Any = redact_policy({"action": "pseudonymise"}, Surroundings(Path("/"), tmp_path))
+    anna, bob = Session("s-1"), Session("s-1")
+    request = {"contents": [user({"text": MAIL})]}
+    said = policy({"hook_event_name": "BeforeModel", "llm_request": request}, anna)
+    token = said["hookSpecificOutput"]["llm_request"]["contents"][0]["parts"][0]["text"]
+    policy({"hook_event_name": "BeforeModel", "llm_request": {"contents": [user({"text": token})]}}, bob)
+    answer = {"candidates": [{"content": model({"text": token})}]}
+    for make in bob.call.exits.values():
+        [(_, answer)] = make().judge([answer], last=True)
+    assert answer["candidates"][0]["content"]["parts"][0]["text"] == token
+
+
+def test_a_whole_answer_is_redacted_with_its_calls_and_sources() -> None:
+    raw = {
+        "candidates": [
+            {
+                "content": model(
+                    {"text": f"mail {MAIL}"}, {"functionCall": {"name": "f", "args": {"k": KEY}}}
+                ),
+                "finishReason": "STOP",
+                "logprobsResult": {"chosenCandidates": [{"token": "anna"}]},
+                "groundingMetadata": {"groundingSupports": [{"segment": {"text": f"mail {MAIL}"}}]},
+            }
+        ],
+        "modelVersion": "m",
+    }
+    event = {"hook_event_name": "AfterModel", "llm_response": {"raw": raw}}
+    said = made(redact_policy, {})(event)["hookSpecificOutput"]
+    [candidate] = said["llm_response"]["raw"]["candidates"]
+    assert candidate == {
+        "content": model(
+            {"text": "mail [EMAIL]"}, {"functionCall": {"name": "f", "args": {"k": "[AWS_ACCESS_KEY]"}}}
+        ),
+        "finishReason": "STOP",
+        "groundingMetadata": {"groundingSupports": [{"segment": {"text": "mail [EMAIL]"}}]},
+    }
+    assert said["findings"] == {"EMAIL": 2, "AWS_ACCESS_KEY": 1}
+
+
+def test_results_and_arguments_that_a_shim_tells_of_are_masked_and_never_exchanged() -> None:
+    policy = made(redact_policy, {"action": "pseudonymise"}, session=ANNA)
+    after = policy({"hook_event_name": "AfterTool", "tool_response": {"llmContent": f"key {KEY}"}})
+    before = policy({"hook_event_name": "BeforeTool", "tool_input": {"to": MAIL}})
+    assert after["hookSpecificOutput"]["tool_result"] == {"llmContent": "key [AWS_ACCESS_KEY]"}
+    assert before["hookSpecificOutput"]["tool_input"] == {"to": "[EMAIL]"}

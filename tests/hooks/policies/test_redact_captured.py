@@ -1,0 +1,58 @@
+"""The policy `redact` on real answers as they were captured, cut anew in every way."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from support.captured import RESPONSES, STREAMS, responses_in
+
+from hookgate.hooks import Session
+from hookgate.hooks.kinds.builtin import Surroundings
+from hookgate.hooks.policies.redact.policy import redact_policy
+from hookgate.translator.joining import Strand, join_texts
+
+Json = dict[str, Any]
+POLICY: Any = redact_policy({}, Surroundings(Path("/")))
+PLANTED = " Reach anna.berg@example.org with AKIA" + "Q3EGRYH7XJ4WPL2D today. "
+
+
+def outcome(events: list[Json]) -> list[Json]:
+    screen = POLICY.screen(Session("s-1"))
+    out = [body for each in events for _, body in screen.judge([each], last=False)]
+    return out + [body for _, body in screen.judge([], last=True)]
+
+
+def said(events: list[Json]) -> dict[Strand, str]:
+    return {strand: text for strand, text in join_texts(events).items() if text}
+
+
+def text_of(events: list[Json]) -> str:
+    return join_texts(events).get(Strand(0, thought=False), "")
+
+
+def spoken(*pieces: str) -> list[Json]:
+    return [{"candidates": [{"content": {"role": "model", "parts": [{"text": piece}]}}]} for piece in pieces]
+
+
+@pytest.mark.parametrize("file", RESPONSES)
+def test_a_captured_answer_with_nothing_to_hide_says_the_same(file: Path) -> None:
+    events = responses_in(file)
+    assert said(outcome(events)) == said(events)
+
+
+@pytest.mark.parametrize("file", STREAMS)
+def test_a_captured_stream_gives_the_same_at_every_split(file: Path) -> None:
+    said = text_of(responses_in(file))
+    middle = len(said) // 2
+    text = said[:middle] + PLANTED + said[middle:]
+    whole = text_of(outcome(spoken(text)))
+    assert PLANTED not in whole
+    assert len(whole) < len(text)
+    for at in range(len(text)):
+        assert text_of(outcome(spoken(text[:at], text[at:]))) == whole
+    random = Random(file.name)  # noqa: S311  # it cuts texts
+    for _ in range(20):
+        edges = sorted(random.choices(range(len(text)), k=random.randint(2, 200)))
+        pieces = [text[a:b] for a, b in zip([0, *edges], [*edges, None], strict=True)]
+        assert text_of(outcome(spoken(*pieces))) == whole

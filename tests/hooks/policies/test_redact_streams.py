@@ -1,0 +1,183 @@
+"""The policy `redact` on streamed answers: the same output at every split, and nothing held without need."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgate.hooks import Session, Withheld
+from hookgate.hooks.kinds.builtin import Surroundings
+from hookgate.hooks.policies.redact.policy import redact_policy
+from hookgate.translator import join_events
+
+Json = dict[str, Any]
+MAIL = "anna.berg@example.org"
+KEY = "AKIA" + "Q3EGRYH7XJ4WPL2D"
+SAID = f"Write to {MAIL}, quote AKIA and {KEY}; ünïcode – ok. {MAIL}"
+MASKED = "Write to [EMAIL], quote AKIA and [AWS_ACCESS_KEY]; ünïcode – ok. [EMAIL]"
+
+POLICY: Any = redact_policy({}, Surroundings(Path("/")))
+
+
+def event(*parts: Json, index: int = 0, **more: Any) -> Json:
+    return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, "index": index, **more}]}
+
+
+def text(said: str, **more: Any) -> Json:
+    return event({"text": said}, **more)
+
+
+def released(events: Sequence[Json], policy: Any = POLICY) -> list[list[tuple[int, Json]]]:
+    """What goes on after each event, and after the last."""
+    screen = policy.screen(Session("s-1"))
+    steps = [screen.judge([each], last=False) for each in events]
+    return [*steps, screen.judge([], last=True)]
+
+
+def outcome(events: Sequence[Json], policy: Any = POLICY) -> list[Json]:
+    return [body for step in released(events, policy) for _, body in step]
+
+
+def said(events: Iterable[Json], *, thought: bool = False, index: int = 0) -> str:
+    return "".join(
+        part["text"]
+        for each in events
+        for candidate in each["candidates"]
+        if candidate.get("index", 0) == index
+        for part in candidate["content"]["parts"]
+        if "text" in part and bool(part.get("thought")) is thought
+    )
+
+
+def cut(whole: str, edges: Iterable[int]) -> list[str]:
+    points = [0, *sorted(edge % (len(whole) + 1) for edge in edges), len(whole)]
+    return [whole[a:b] for a, b in pairwise(points)]
+
+
+@pytest.mark.parametrize("at", range(len(SAID)))
+def test_every_split_in_two_gives_the_same(at: int) -> None:
+    events = [text(SAID[:at]), text(SAID[at:], finishReason="STOP")]
+    assert said(outcome(events)) == MASKED
+
+
+@given(st.lists(st.integers(0, 1000), max_size=40))
+def test_every_split_into_many_gives_the_same_and_numbers_never_fall(edges: list[int]) -> None:
+    events = [text(piece) for piece in cut(SAID, edges)]
+    steps = released(events)
+    assert said(body for step in steps for _, body in step) == MASKED
+    numbers = [number for step in steps for number, _ in step]
+    assert numbers == sorted(numbers)
+
+
+@given(st.lists(st.sampled_from(["answer", "thought", "other"]), min_size=3, max_size=30), st.data())
+def test_candidates_and_thoughts_are_texts_of_their_own(turns: list[str], data: st.DataObject) -> None:
+    left = {turn: cut(SAID, data.draw(st.lists(st.integers(0, 99), max_size=8))) for turn in set(turns)}
+    made = {
+        "answer": text,
+        "thought": lambda piece: event({"text": piece, "thought": True}),
+        "other": lambda piece: text(piece, index=1),
+    }
+    order = [*turns, *(turn for turn, pieces in left.items() for _ in pieces)]
+    events = [made[turn](left[turn].pop(0)) for turn in order if left[turn]]
+    out = outcome(events)
+    for turn, thought, index in (("answer", False, 0), ("thought", True, 0), ("other", False, 1)):
+        if turn in turns:
+            assert said(out, thought=thought, index=index) == MASKED
+
+
+def test_prose_goes_on_at_once_but_for_its_last_word() -> None:
+    steps = released([text("The quick brown fox ju"), text("mps over the lazy dog. ")])
+    assert [said(body for _, body in step) for step in steps] == [
+        "The quick brown fox",
+        " jumps over the lazy dog. ",
+        "",
+    ]
+
+
+def test_an_event_that_nothing_changes_is_the_very_object() -> None:
+    events = [text("All is well. "), text("Done.", finishReason="STOP"), {"usageMetadata": {}}]
+    assert all(a is b for a, b in zip(outcome(events), events, strict=True))
+
+
+def test_a_part_keeps_its_signature_and_gets_it_once() -> None:
+    signed = event({"text": "to anna.b", "thoughtSignature": "c2ln"})
+    out = outcome([signed, text("erg@example.org now", finishReason="STOP")])
+    assert said(out) == "to [EMAIL] now"
+    assert str(out).count("c2ln") == 1
+
+
+def test_a_call_waits_for_the_text_before_it_and_their_order_stays() -> None:
+    call = {"functionCall": {"name": "f", "args": {"to": MAIL}}}
+    events = [text("I ask ann"), event(call), text("a@"), text("example.org", finishReason="STOP")]
+    steps = released(events)
+    assert [[number for number, _ in step] for step in steps] == [[0], [], [], [0, 1, 3], []]
+    parts = [part for step in steps for _, body in step for part in body["candidates"][0]["content"]["parts"]]
+    assert parts == [
+        {"text": "I ask"},
+        {"text": " [EMAIL]"},
+        {"functionCall": {"name": "f", "args": {"to": "[EMAIL]"}}},
+    ]
+
+
+@pytest.mark.parametrize("at", range(1, len(KEY)))
+def test_arguments_that_come_in_pieces_are_one_text(at: int) -> None:
+    def piece(value: str, goes_on: bool) -> Json:
+        partial = {"jsonPath": "$.command", "stringValue": value, "willContinue": goes_on}
+        return event({"functionCall": {"partialArgs": [partial], "willContinue": goes_on}})
+
+    begin = event({"functionCall": {"name": "sh", "willContinue": True}})
+    out = outcome([begin, piece(f"curl -H {KEY[:at]}", True), piece(f"{KEY[at:]} url", False)])
+    values = [
+        each["stringValue"]
+        for body in out[1:]
+        for part in body["candidates"][0]["content"]["parts"]
+        for each in part["functionCall"]["partialArgs"]
+    ]
+    assert "".join(values) == "curl -H [AWS_ACCESS_KEY] url"
+
+
+def test_what_was_held_goes_on_when_the_answer_breaks_off() -> None:
+    steps = released([text("mail ann")])
+    assert [said(body for _, body in step) for step in steps] == ["mail", " ann"]
+
+
+def test_pieces_of_one_event_join_to_what_it_held() -> None:
+    whole = {**text("hello wor"), "modelVersion": "m-1"}
+    out = outcome([whole, {"usageMetadata": {"totalTokenCount": 3}}])
+    assert said([each for each in out if "candidates" in each]) == "hello wor"
+
+
+def test_what_blocks_ends_the_answer() -> None:
+    policy: Any = redact_policy({"action": "block", "reason": "no"}, Surroundings(Path("/")))
+    screen = policy.screen(Session("s-1"))
+    assert screen.judge([text("the key is AKIAQ3EG")], last=False)
+    with pytest.raises(Withheld, match="no"):
+        screen.judge([text("RYH7XJ4WPL2D. ")], last=False)
+
+
+@pytest.mark.parametrize("at_cap", ["mask", "block"])
+def test_what_waits_is_bounded(at_cap: str) -> None:
+    policy: Any = redact_policy({"cap": 256, "at_cap": at_cap}, Surroundings(Path("/")))
+    begin = "-----BEGIN RSA PRIVATE KEY-----\n"
+    events = [text(begin), *(text("A" * 64 + "\n") for _ in range(20))]
+    if at_cap == "block":
+        with pytest.raises(Withheld, match="PRIVATE_KEY"):
+            outcome(events, policy)
+    else:
+        assert "AAAA" not in said(outcome(events, policy))
+
+
+def test_logprobs_would_tell_the_tokens_and_are_left_out() -> None:
+    out = outcome([text("ok. ", finishReason="STOP", logprobsResult={"chosenCandidates": []})])
+    assert "logprobsResult" not in out[0]["candidates"][0]
+
+
+def test_a_stream_joins_to_what_a_whole_answer_becomes() -> None:
+    events = [text(piece) for piece in cut(SAID, range(0, 80, 7))]
+    event_of = {"hook_event_name": "AfterModel", "llm_response": {"raw": join_events(events)}}
+    whole = POLICY(event_of, Session("s-1"))["hookSpecificOutput"]["llm_response"]["raw"]
+    assert said(outcome(events)) == said([whole])

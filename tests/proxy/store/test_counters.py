@@ -1,0 +1,179 @@
+"""Counters in a database: the same with a file and with PostgreSQL."""
+
+import asyncio
+import sqlite3
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, select
+from support.databases import cut, drop, postgres
+
+from hookgate.hooks.kinds.builtin import Counters
+from hookgate.proxy.config import Store as StoreSettings
+from hookgate.proxy.store import Store, StoreError, database
+from hookgate.proxy.store.counters import SqlCounters
+from hookgate.proxy.store.models import Counter
+
+TOMORROW = datetime.now(UTC) + timedelta(days=1)
+
+COUNTING = """
+import asyncio, sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from hookgate.proxy.config import Store as StoreSettings
+from hookgate.proxy.store import Store
+
+async def main(url, state):
+    async with Store(StoreSettings(url=url or None), Path(state)) as store:
+        counters = store.counters()
+        for _ in range(100):
+            print(int(await counters.add("a", 1, datetime.now(UTC) + timedelta(days=1))))
+            counters.add_later("b", 2, datetime.now(UTC) + timedelta(days=1))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+"""A process that counts to a hundred, and tells each total that it was given."""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """Each kind of database, empty."""
+    if request.param == "sqlite":
+        yield None
+    else:
+        with postgres() as server:
+            yield server
+
+
+@contextmanager
+def locked(state: Path) -> Iterator[None]:
+    """Another program that writes, and does not come to an end."""
+    with closing(sqlite3.connect(state / "hookgate.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+
+
+def changed(state: Path, statement: str) -> None:
+    """Another program that changes the file."""
+    with closing(sqlite3.connect(state / "hookgate.db", isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+@asynccontextmanager
+async def opened(url: str | None, state: Path) -> AsyncIterator[Counters]:
+    async with Store(StoreSettings(url=url), state) as store:
+        yield store.counters()
+
+
+async def test_a_number_begins_at_zero_and_outlives_the_process(url: str | None, tmp_path: Path) -> None:
+    async with opened(url, tmp_path) as counters:
+        assert await counters.read(["a"]) == {}
+        assert await counters.add("a", 2, TOMORROW) == 2
+        assert await counters.add("a", 0.5, TOMORROW) == 2.5
+        assert await counters.add("b", -1, TOMORROW) == -1
+    async with opened(url, tmp_path) as counters:
+        assert await counters.read(["a", "b", "c"]) == {"a": 2.5, "b": -1}
+        assert await counters.read([]) == {}
+
+
+async def test_what_is_added_later_is_there_for_the_next_who_asks(url: str | None, tmp_path: Path) -> None:
+    async with opened(url, tmp_path) as counters:
+        for _ in range(3):
+            counters.add_later("a", 5, TOMORROW)
+        counters.add_later("b", 1, TOMORROW)
+    async with opened(url, tmp_path) as counters:  # closing has waited
+        assert await counters.read(["a", "b"]) == {"a": 15, "b": 1}
+
+
+async def test_many_at_once_get_a_total_of_their_own_each(url: str | None, tmp_path: Path) -> None:
+    async with opened(url, tmp_path) as counters:
+        totals = await asyncio.gather(*(counters.add("a", 1, TOMORROW) for _ in range(200)))
+    assert sorted(totals) == list(range(1, 201))
+
+
+async def test_processes_that_start_and_count_at_once_lose_nothing(url: str | None, tmp_path: Path) -> None:
+    processes = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", COUNTING, url or "", str(tmp_path), stdout=asyncio.subprocess.PIPE
+        )
+        for _ in range(2)
+    ]
+    outputs = [(await process.communicate())[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sorted(int(line) for output in outputs for line in output.split()) == list(range(1, 201))
+    async with opened(url, tmp_path) as counters:
+        assert await counters.read(["a", "b"]) == {"a": 200, "b": 400}
+
+
+async def test_what_has_expired_long_ago_is_removed(url: str | None, tmp_path: Path) -> None:
+    opened_database = database.open_database(url, tmp_path)
+    counters = SqlCounters(opened_database)
+    now = int(time.time())
+    rows = [{"key": key, "total": 1, "expires": now - age} for key, age in (("old", 7200), ("new", 60))]
+    with opened_database.engine.begin() as connection:
+        connection.execute(insert(Counter), rows)
+    await counters.add("a", 1, TOMORROW)
+    with opened_database.engine.begin() as connection:
+        assert set(connection.scalars(select(Counter.key))) == {"a", "new"}
+    counters.close()
+    opened_database.close()
+
+
+async def test_what_cannot_be_added_later_fails_whoever_asks_and_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
+    async with opened(None, tmp_path) as counters:
+        await counters.add("a", 1, TOMORROW)
+        with locked(tmp_path):
+            counters.add_later("a", 5, TOMORROW)
+            for _ in range(2):
+                with pytest.raises(
+                    StoreError, match=r"^the limits' store cannot be used: database is locked$"
+                ):
+                    await counters.read(["a"])
+        assert await counters.read(["a"]) == {"a": 6}
+    assert "cannot be told yet what calls used: database is locked" in caplog.text
+
+
+async def test_what_could_not_be_added_until_the_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
+    with ExitStack() as stack:
+        async with opened(None, tmp_path) as counters:
+            stack.enter_context(locked(tmp_path))
+            counters.add_later("a", 5, TOMORROW)
+    assert "hookgate.db was never told what 1 counters are due" in caplog.text
+
+
+async def test_a_store_that_became_unwritable_is_told_and_used_again(tmp_path: Path) -> None:
+    async with opened(None, tmp_path) as counters:
+        await counters.add("a", 1, TOMORROW)
+        changed(tmp_path, "ALTER TABLE counters RENAME TO away")
+        with pytest.raises(StoreError, match="no such table: counters"):
+            await counters.add("a", 1, TOMORROW)
+        changed(tmp_path, "ALTER TABLE away RENAME TO counters")
+        assert await counters.add("a", 1, TOMORROW) == 2
+
+
+async def test_a_restart_of_the_server_is_not_noticed(tmp_path: Path) -> None:
+    with postgres() as url:
+        async with opened(url, tmp_path) as counters:
+            await counters.add("a", 1, TOMORROW)
+            cut(url.rpartition("/")[2])
+            assert await counters.add("a", 1, TOMORROW) == 2
+
+
+async def test_a_server_that_is_gone_is_told(tmp_path: Path) -> None:
+    with postgres() as url:
+        async with opened(url, tmp_path) as counters:
+            await counters.add("a", 1, TOMORROW)
+            drop(url.rpartition("/")[2])
+            with pytest.raises(StoreError, match=r"^the limits' store cannot be used: .*does not exist"):
+                await counters.add("a", 1, TOMORROW)

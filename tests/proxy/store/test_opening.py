@@ -1,0 +1,158 @@
+"""Opening the store: where it is, who may read it, and what is told when it cannot be opened."""
+
+import logging
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from pydantic import ValidationError
+from support.databases import postgres
+
+from hookgate.proxy.config import Store as StoreSettings
+from hookgate.proxy.store import Store, StoreError
+from hookgate.proxy.store.database import open_database
+from hookgate.proxy.store.models import Base
+
+CANARY = "canary-4c1d"
+URL = f"postgresql+psycopg://gate:{CANARY}@127.0.0.1:1/limits"
+
+
+def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    database = open_database(None, tmp_path / "a" / "state")
+    with database.engine.begin() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+        files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "a/state").iterdir()}
+    database.close()
+    assert files == {"hookgate.db": 0o600, "hookgate.db-wal": 0o600, "hookgate.db-shm": 0o600}
+    assert stat.S_IMODE((tmp_path / "a" / "state").stat().st_mode) == 0o700
+
+
+def test_the_steps_make_the_tables_of_the_models(tmp_path: Path) -> None:
+    with postgres() as server:
+        for url in (None, server):
+            database = open_database(url, tmp_path)
+            with database.engine.begin() as connection:
+                assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+            database.close()
+
+
+def test_a_step_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "hookgate.db")) as connection:
+        connection.execute("CREATE TABLE ix_counters_expires (other INTEGER)")
+    with pytest.raises(StoreError, match="there is already a table named ix_counters_expires"):
+        open_database(None, tmp_path)
+    with closing(sqlite3.connect(tmp_path / "hookgate.db")) as connection:
+        connection.execute("DROP TABLE ix_counters_expires")
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
+    open_database(None, tmp_path).close()
+
+
+def test_nothing_is_opened_before_someone_asks(tmp_path: Path) -> None:
+    Store(StoreSettings(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_store_opens_one_database(tmp_path: Path) -> None:
+    async with Store(StoreSettings(), tmp_path) as store:
+        assert store.counters() is store.counters()
+
+
+def test_a_database_of_a_newer_hookgate_is_left_alone(tmp_path: Path) -> None:
+    open_database(None, tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / "hookgate.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(StoreError, match=r"hookgate\.db cannot be opened: a newer hookgate has made it"):
+        open_database(None, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        pytest.param(
+            lambda path: path.parent.write_text(""), "File exists; name another folder", id="no folder"
+        ),
+        pytest.param(
+            lambda path: path.mkdir(parents=True), "Is a directory; name another folder", id="a folder"
+        ),
+        pytest.param(
+            lambda path: (path.parent.mkdir(), path.write_text("no database " * 99)),
+            "file is not a database",
+            id="another file",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_opened_is_told(
+    make: Callable[[Path], object], told: str, tmp_path: Path
+) -> None:
+    make(tmp_path / "state" / "hookgate.db")
+    with pytest.raises(StoreError, match=rf"hookgate\.db cannot be opened: {told}"):
+        open_database(None, tmp_path / "state")
+
+
+def test_a_server_that_does_not_answer_is_told_without_its_password(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(StoreError) as raised:
+        open_database(URL, tmp_path)
+    assert str(raised.value).startswith(
+        "the store postgresql+psycopg://gate:***@127.0.0.1:1/limits cannot be "
+    )
+    assert "Connection refused" in str(raised.value)
+    settings = StoreSettings(url=URL)
+    assert CANARY not in f"{raised.value!r} {settings!r} {settings} {caplog.text}"
+
+
+def test_the_url_may_stand_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "url"
+    file.write_text(f"{URL}\n")
+    assert Store(StoreSettings(url_file=file), tmp_path).url() == URL
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param(None, "cannot be read: No such file or directory; check the path", id="none"),
+        pytest.param(CANARY, r"has to be postgresql\+psycopg://", id="no URL"),
+        pytest.param(f"mysql://a:{CANARY}@h/db", r"has to be postgresql\+psycopg://", id="another database"),
+    ],
+)
+def test_a_file_without_a_url_is_told_and_not_shown(content: str | None, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "url"
+    if content:
+        file.write_text(content)
+    with pytest.raises(StoreError, match=rf"^store\.url_file: {file}: {told}") as raised:
+        Store(StoreSettings(url_file=file), tmp_path).url()
+    assert CANARY not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        pytest.param(f"postgresql://u:{CANARY}/x@h/db", id="a slash in the password"),
+        pytest.param(f"postgresql://h/db?user=u&password={CANARY}", id="the password elsewhere"),
+        pytest.param(f"postgresql://u:{CANARY}@h", id="no database"),
+        pytest.param("sqlite:///x.db", id="a file"),
+    ],
+)
+def test_a_url_whose_password_could_not_be_masked_is_refused(url: str) -> None:
+    with pytest.raises(ValidationError, match=r"has to be postgresql\+psycopg://") as raised:
+        StoreSettings(url=url)
+    assert CANARY not in str(raised.value)
+
+
+def test_two_places_for_one_url_are_one_too_many(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="both given; remove one"):
+        StoreSettings(url=URL, url_file=tmp_path)
+
+
+def test_a_port_that_is_none_is_told_without_the_password(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is no URL of a PostgreSQL database; check host and port") as raised:
+        open_database(f"postgresql://u:{CANARY}@h:port/db", tmp_path)
+    assert CANARY not in str(raised.value)

@@ -1,0 +1,64 @@
+"""`hookgate tools …` as someone at a terminal meets it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hookgate.hooks.policies.pins import Declared, Pins
+from hookgate.proxy.cli import main
+
+Hookgate = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def hookgate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Hookgate:
+    for name in ("HOOKGATE_STATE", "HOOKGATE_CONFIG", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    def run(*words: str) -> tuple[int, str]:
+        code = main(["tools", *words, "--state", str(tmp_path)])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return run
+
+
+def declare(state: Path, *tools: tuple[str, str]) -> bool:
+    """A session's request with these tools, by name and declaration; whether all of them are accepted."""
+    return not Pins(state).note([Declared(name, text, text) for name, text in tools], "s-1").changed
+
+
+def test_without_pins_the_list_says_where_it_looked(tmp_path: Path, hookgate: Hookgate) -> None:
+    assert hookgate("list") == (0, f"No tool is pinned in {tmp_path}.\n")
+
+
+def test_a_change_is_shown_and_accepted(tmp_path: Path, hookgate: Hookgate) -> None:
+    declare(tmp_path, ("read", "Reads."), ("glob", "Lists."))
+    assert not declare(tmp_path, ("read", "Reads, and tells."))
+    code, told = hookgate("list")
+    assert code == 0
+    assert "'glob': as it was" in told
+    assert "'read': changed" in told
+    assert "    -Reads.\n    +Reads, and tells.\n" in told
+    code, told = hookgate("accept", "read")
+    assert (code, "there is nobody to ask" in told.lower()) == (1, True)
+    assert not declare(tmp_path, ("read", "Reads, and tells."))
+    code, told = hookgate("accept", "read", "glob", "--yes")
+    assert (code, told.splitlines()[-1]) == (0, "Accepted: 'read'.")
+    assert declare(tmp_path, ("read", "Reads, and tells."))
+    assert declare(tmp_path, ("read", "Reads."))
+    assert hookgate("accept", "read") == (0, "Nothing of this has changed.\n")
+
+
+def test_a_name_that_is_not_pinned_is_told(hookgate: Hookgate) -> None:
+    code, told = hookgate("accept", "reed")
+    assert code == 1
+    assert "there is no tool 'reed'" in told
+
+
+def test_what_a_client_wrote_does_not_speak_to_the_terminal(tmp_path: Path, hookgate: Hookgate) -> None:
+    declare(tmp_path, ("a\x1b[2J", "x"))
+    declare(tmp_path, ("a\x1b[2J", "\x1b]0;owned\x07"))
+    assert "\x1b" not in hookgate("list")[1]

@@ -1,0 +1,210 @@
+"""The policy `redact` at a whole gateway: what crosses the wire, and what does not."""
+
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from support.gateway import gateway_before, listens, running_gateway, runs
+from support.policies import answer_itself
+from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ask, ok, peer, post, spoken, sse
+
+from hookgate.proxy.config import Config, ToolCalls, Transcripts
+from hookgate.proxy.server import listening
+
+Json = dict[str, Any]
+MAIL = "anna.berg@example.org"
+SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
+TOKEN = re.compile(r"HG_[A-Z0-9_]+_[0-9a-f]{16}")
+SAID = f"Mail {MAIL} about {SECRET}, please."
+MASKED = "Mail [EMAIL] about [AWS_ACCESS_KEY], please."
+
+
+def policy(**options: Any) -> Json:
+    return {"type": "builtin", "name": "no-secrets", "builtin": "redact", "options": options}
+
+
+def both(**options: Any) -> Json:
+    return {"BeforeModel": [policy(**options)], "AfterModel": [policy(**options)]}
+
+
+def user(text: str) -> Json:
+    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+
+
+def said(answer: Answer) -> str:
+    parts = [part for each in answer.events for one in each["candidates"] for part in one["content"]["parts"]]
+    return "".join(part.get("text", "") for part in parts)
+
+
+def cut(text: str, *at: int) -> list[Json]:
+    edges = [0, *at, len(text)]
+    events = [spoken(text[a:b]) for a, b in pairwise(edges)]
+    events[-1]["candidates"][0]["finishReason"] = "STOP"
+    return events
+
+
+def files(folder: Path) -> list[Path]:
+    return list(folder.rglob("*.jsonl"))
+
+
+async def streamed(events: list[Json], hooks: Json, target: str = SSE) -> Answer:
+    async with peer(STREAM_HEAD, *sse(*events)) as upstream, gateway_before(upstream.url, hooks) as url:
+        return await post(url, target, user("hi"), KEY)
+
+
+async def test_nothing_of_a_secret_goes_to_the_model_and_nothing_comes_back() -> None:
+    async with running_gateway(both(), {"rules": [{"answer": {"text": SAID}}]}) as gateway:
+        whole = await post(gateway.url, UNARY, user(SAID), KEY)
+        stream = await post(gateway.url, SSE, user(SAID), KEY)
+    for request in gateway.generated:
+        assert request.body["contents"][0]["parts"] == [{"text": MASKED}]
+    assert whole.json["candidates"][0]["content"]["parts"] == [{"text": MASKED}]
+    assert said(stream) == MASKED
+
+
+@pytest.mark.parametrize("at", range(1, len(SAID)))
+async def test_no_byte_of_a_secret_is_on_the_wire_at_any_split(at: int) -> None:
+    answer = await streamed(cut(SAID, at), both())
+    assert said(answer) == MASKED
+    for secret in (MAIL, SECRET):
+        assert not any(secret[:size].encode() in answer.body for size in range(6, len(secret) + 1))
+
+
+async def test_a_stream_without_anything_to_hide_keeps_its_bytes() -> None:
+    events = [spoken("All is well. "), spoken("Good. ", finishReason="STOP")]
+    answer = await streamed(events, both())
+    assert b"".join(sse(*events)) in answer.body
+
+
+async def test_what_blocks_is_a_403_for_a_request_and_ends_a_stream_with_its_reason() -> None:
+    hooks = both(actions={"AWS_ACCESS_KEY": "block"}, reason="keys stay here")
+    async with running_gateway(hooks) as gateway:
+        denied = await post(gateway.url, UNARY, user(SAID), KEY)
+        assert gateway.generated == []
+    assert (denied.status, denied.error["message"]) == (403, "keys stay here")
+    head, *rest = sse(spoken("So, "), spoken(f"{SECRET} "), spoken("more"))
+    async with (
+        peer(STREAM_HEAD, head, 0.1, *rest) as upstream,
+        gateway_before(upstream.url, hooks) as url,
+    ):
+        answer = await post(url, SSE, user("hi"), KEY)
+    assert said(answer).replace(" ", "") == "So,keysstayhere"
+    assert answer.events[-1]["candidates"][0]["finishReason"] == "STOP"
+    assert b"AKIA" not in answer.body
+
+
+async def test_pseudonyms_go_upstream_and_the_originals_come_back() -> None:
+    heard: list[str] = []
+
+    async def repeating(request: web.BaseRequest) -> web.StreamResponse:
+        """A model that repeats what it was told, a few characters an event, and then in a call."""
+        heard.append(text := (await request.json())["contents"][0]["parts"][0]["text"])
+        call = {"functionCall": {"name": "send", "args": {"body": [text]}}}
+        calling = {"candidates": [{"content": {"parts": [call]}, "index": 0, "finishReason": "STOP"}]}
+        events = [*map(spoken, re.findall("(?s).{1,5}", text)), calling]
+        return web.Response(body=b"".join(sse(*events)), headers={"Content-Type": "text/event-stream"})
+
+    async with (
+        listening(repeating, "127.0.0.1", 0) as upstream,
+        gateway_before(upstream, both(action="pseudonymise")) as url,
+    ):
+        answer = await post(url, SSE, user(SAID), KEY)
+    assert len(TOKEN.findall(heard[0])) == 2
+    assert MAIL not in heard[0]
+    assert SECRET not in heard[0]
+    assert said(answer) == SAID
+    parts = answer.events[-1]["candidates"][0]["content"]["parts"]
+    assert parts[-1]["functionCall"]["args"] == {"body": [SAID]}
+
+
+async def test_a_hooks_own_answer_comes_back_with_the_originals() -> None:
+    def quote(event: Json) -> Json:
+        text = event["llm_request"]["messages"][-1]["content"]
+        return {"hookSpecificOutput": {"llm_response": {"text": f"You said: {text}"}}}
+
+    hooks = {"BeforeModel": [policy(action="pseudonymise"), runs(quote)]}
+    async with running_gateway(hooks) as gateway:
+        whole = await post(gateway.url, UNARY, user(SAID), KEY)
+        stream = await post(gateway.url, SSE, user(SAID), KEY)
+    assert whole.json["candidates"][0]["content"]["parts"] == [{"text": f"You said: {SAID}"}]
+    assert said(stream) == f"You said: {SAID}"
+
+
+async def test_other_hooks_and_transcripts_see_what_the_model_sees(tmp_path: Path) -> None:
+    seen: list[Json] = []
+    hooks = {"BeforeModel": [policy()], "AfterModel": [policy(), listens(seen)]}
+    config = Config(transcripts=Transcripts(enabled=True, folder=tmp_path))
+    async with running_gateway(hooks, {"rules": [{"answer": {"text": SAID}}]}, config) as gateway:
+        await post(gateway.url, SSE, user(SAID), KEY)
+    kept = "".join(map(Path.read_text, files(tmp_path)))
+    assert MASKED in kept
+    assert SECRET not in kept + json.dumps(seen)
+    assert MAIL not in kept + json.dumps(seen)
+
+
+async def test_a_refused_call_is_told_to_the_model_in_its_own_words() -> None:
+    async def no_sending(event: Json) -> Json:
+        return {"decision": "deny", "reason": "not now"}
+
+    call = {"functionCall": {"name": "send", "args": {"to": SECRET}}}
+    script = {
+        "rules": [
+            {"when": {"tool_response": "send"}, "answer": {"text": "Then not."}},
+            {"answer": {"parts": [call]}},
+        ]
+    }
+    hooks = {**both(action="pseudonymise"), "BeforeTool": [runs(no_sending)]}
+    async with running_gateway(hooks, script, Config(tools=ToolCalls(refused="ask_again"))) as gateway:
+        answer = await post(gateway.url, UNARY, user("send it"), KEY)
+        asked = gateway.generated
+    assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "Then not."}]
+    assert SECRET not in json.dumps(asked[-1].body)
+    assert TOKEN.search(json.dumps(asked[-1].body))
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["whole", "events", "array"])
+async def test_what_was_observed_is_decided_the_same_when_enforced(target: str) -> None:
+    told = []
+    for mode in ("observe", "enforce"):
+        hooks = {event: [{**hook[0], "mode": mode}] for event, hook in both().items()}
+        async with running_gateway(hooks, {"rules": [{"answer": {"text": SAID}}]}) as gateway:
+            answer = await post(gateway.url, target, user(SAID), KEY)
+            path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+            receipt = (await ask(gateway.url, "GET", path, headers=KEY)).json
+            assert (SECRET in answer.body.decode()) is (mode == "observe")
+        told.append(
+            [(each["event"], each["decisions"], each["findings"], each["edits"]) for each in receipt["hooks"]]
+        )
+    assert told[0] == told[1]
+    assert [findings for _, _, findings, _ in told[0]] == [{"EMAIL": 1, "AWS_ACCESS_KEY": 1}] * 2
+
+
+async def test_an_answer_that_breaks_off_gives_what_was_held() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n"
+    events = sse(spoken("I am writing to ann"))
+    async with peer(head, *events) as upstream, gateway_before(upstream.url, both()) as url:
+        answer = await post(url, SSE, user("hi"), KEY)
+    assert said(answer) == "I am writing to ann"
+
+
+async def test_batches_are_redacted_both_ways() -> None:
+    batch = {"batch": {"inputConfig": {"requests": {"requests": [{"request": user(SAID)}]}}}}
+    done = {"response": {"inlinedResponses": {"inlinedResponses": [{"response": spoken(SAID)}]}}}
+    target = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
+    async with peer(ok(json.dumps(done).encode())) as upstream, gateway_before(upstream.url, both()) as url:
+        answer = await post(url, target, batch, KEY)
+        [heard] = upstream.heard
+    assert SECRET.encode() not in heard
+    assert SECRET not in answer.body.decode()
+    assert MASKED in answer.body.decode()
+
+
+async def test_a_canned_answer_without_pseudonyms_stays() -> None:
+    hooks = {"BeforeModel": [policy(action="pseudonymise"), runs(answer_itself)]}
+    async with running_gateway(hooks) as gateway:
+        answer = await post(gateway.url, UNARY, user("hi"), KEY)
+    assert answer.json["candidates"][0]["finishReason"] == "STOP"

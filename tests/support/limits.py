@@ -1,0 +1,88 @@
+"""The policy `limits` by hand: a clock that a test moves, calls that begin and end."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from hookgate.hooks import CallEnd, Session
+from hookgate.hooks.kinds.builtin import Counters, Policy, Surroundings
+from hookgate.hooks.policies.limits import limits_policy
+from hookgate.hooks.policies.limits.memory import MemoryCounters
+
+FLASH, PRO = "gemini-2.5-flash", "gemini-2.5-pro"
+
+
+@dataclass
+class Clock:
+    """Stands still until it is moved."""
+
+    now: datetime = datetime(2026, 11, 21, 12, 0, 30, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def move(self, **by: float) -> None:
+        self.now += timedelta(**by)
+
+
+@dataclass
+class Prices:
+    """Knows the prices of some models."""
+
+    models: tuple[str, ...] = (FLASH,)
+    currency: str = "USD"
+
+    def knows(self, model: str) -> bool:
+        return model in self.models
+
+
+@dataclass
+class Limited:
+    """Rules in force. Whoever calls is Anna in one session, unless a test says otherwise."""
+
+    rules: list[dict[str, Any]]
+    counters: Counters | None = None
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        self.counters = self.counters or MemoryCounters(self.clock)
+        self.policy = self.another(*self.rules)
+
+    def another(self, *rules: dict[str, Any]) -> Policy:
+        """A further policy with the same counters."""
+        surroundings = Surroundings(Path("/"), counters=self.counters, prices=Prices())
+        return limits_policy({"rules": list(rules)}, surroundings, self.clock)
+
+    async def begin(self, session: Session | None = None, model: str = FLASH) -> str | None:
+        """Why a call is denied, or None when it may go on."""
+        return await asked(self.policy, session or caller(), model)
+
+    async def call(self, model: str = FLASH, **used: Any) -> str | None:
+        """A whole call of Anna's that uses so much."""
+        session = caller()
+        told = await self.begin(session, model)
+        if told is None:
+            end(session, model, **used)
+        return told
+
+
+def caller(key: str = "anna", team: str = "search", session: str = "s-1") -> Session:
+    """Who makes one call; each has a state of its own."""
+    return Session(session, key=key, team=team)
+
+
+async def asked(policy: Policy, session: Session, model: str = FLASH) -> str | None:
+    """Why a policy denies the call, or None."""
+    event = {"hook_event_name": "BeforeModel", "llm_request": {"model": model, "messages": []}}
+    said = await policy(event, session)
+    if said is None:
+        return None
+    assert said["decision"] == "deny"
+    return str(said["reason"])
+
+
+def end(session: Session, model: str = FLASH, **used: Any) -> None:
+    """End a call as the gateway does."""
+    for tell in session.call.at_end:
+        tell(CallEnd(model, **used))
