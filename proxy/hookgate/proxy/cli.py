@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_receipt(
         commands.add_parser("receipt", help="what became of a call, by the receipt its answer names")
     )
+    _add_replay(commands.add_parser("replay", help="put recorded calls through another policy, to try it"))
     hooks = commands.add_parser("hooks", help="see, switch, trust, try and move the configured hooks")
     hooks.set_defaults(run=_hooks)
     add_commands(hooks)
@@ -90,6 +91,13 @@ def _add_tools(parser: argparse.ArgumentParser) -> None:
     add_state_flags(accept)
     accept.add_argument("name", nargs="+")
     accept.add_argument("--yes", action="store_true", help="without asking")
+
+
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    from hookgate.proxy.replay.arguments import add_arguments  # noqa: PLC0415  # see the module's docstring
+
+    add_arguments(parser)
+    parser.set_defaults(run=_replay, log_level=logging.ERROR)
 
 
 def _add_shim(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -138,6 +146,12 @@ async def _receipt(given: argparse.Namespace) -> int:
     from hookgate.proxy.managing.receipts import show  # noqa: PLC0415  # see the module's docstring
 
     return await show(given.receipt, given.admin)
+
+
+async def _replay(given: argparse.Namespace) -> int:
+    from hookgate.proxy.replay.command import run  # noqa: PLC0415  # see the module's docstring
+
+    return await run(given)
 
 
 async def _hooks(given: argparse.Namespace) -> int:

@@ -1,0 +1,67 @@
+"""`hookgate replay`: recorded calls through another policy, and what would change."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+
+from hookgate.hooks import Engine, load_settings
+from hookgate.hooks.kinds.making import make_runners
+from hookgate.proxy.prices import read_prices
+from hookgate.proxy.replay.comparing import Change, Report
+from hookgate.proxy.replay.recorded import Recorded, read_export
+from hookgate.proxy.replay.replaying import replayed
+
+
+async def run(given: argparse.Namespace) -> int:
+    """Replay all and print the report. Raises ValueError for files that cannot be used."""
+    configuration = load_settings(given.policy)
+    prices = read_prices(given.prices)
+    engine = Engine(configuration, make_runners(configuration.hooks(), prices=prices))
+    try:
+        report = await _replay(engine, _counted(each for path in given.export for each in read_export(path)))
+    finally:
+        await engine.close()
+    print(json.dumps(report.as_json(), indent=2, ensure_ascii=False) if given.json else _shown(report))
+    return 0
+
+
+async def _replay(engine: Engine, calls: Iterator[Recorded]) -> Report:
+    report = Report()
+    for recorded in calls:
+        if recorded.request is None:
+            report.without_content += 1
+        else:
+            report.add(recorded, await replayed(engine, recorded))
+    return report
+
+
+def _counted(calls: Iterator[Recorded]) -> Iterator[Recorded]:
+    """The calls; at a terminal their number is told as they go by."""
+    tells = sys.stderr.isatty()
+    for number, recorded in enumerate(calls, 1):
+        if tells and number % 100 == 0:
+            print(f"\r{number} calls", end="", file=sys.stderr, flush=True)
+        yield recorded
+    if tells:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _shown(report: Report) -> str:
+    """The report for people."""
+    lines = [f"{report.replayed} calls and events replayed, {report.unchanged} of them unchanged."]
+    if report.without_content:
+        lines.append(f'{report.without_content} left out: recorded without content (audit.content = "off").')
+    lines += [
+        f"The hook {hook!r} failed in {count} of them." for hook, count in report.failed.items() if count
+    ]
+    if report.outcomes:
+        lines += ["", "How calls end:", *_changes(report.outcomes)]
+    for (event, hook), changes in report.rules.items():
+        lines += ["", f"{event} {hook}:", *_changes(changes)]
+    return "\n".join(lines)
+
+
+def _changes(changes: dict[str, Change]) -> list[str]:
+    most_first = sorted(changes.items(), key=lambda each: -each[1].count)
+    return [f"  {change.count:>6}  {what}    e.g. {', '.join(change.samples)}" for what, change in most_first]

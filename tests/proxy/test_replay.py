@@ -1,0 +1,138 @@
+"""`hookgate replay`: recorded calls through another policy."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.gateway import write_settings
+from support.program import run
+
+Json = dict[str, Any]
+MAIL = "anna.berg@example.org"
+
+
+def call(name: str, text: str, answer: Any = None, hooks: Any = (), outcome: str = "answered") -> list[Json]:
+    """A call as an export tells it."""
+    who = {"id": "s-1", "client": "GeminiCLI", "key": "anna", "team": "search"}
+    request = {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+    start = {"type": "start", "id": name, "body": {"session": who, "model": "gemini-2.5-pro"}}
+    end = {"type": "end", "id": name, "body": {"outcome": outcome, "hooks": list(hooks)}}
+    given = {"answer": answer} if answer else {}
+    return [{**start, "content": {"request": request}}, {**end, "content": given}]
+
+
+def said(*parts: Json) -> Json:
+    return {"candidates": [{"content": {"role": "model", "parts": list(parts)}}]}
+
+
+def builtin(name: str, policy: str, **options: Any) -> Json:
+    return {"type": "builtin", "name": name, "builtin": policy, "options": options}
+
+
+def export(folder: Path, *records: Json) -> Path:
+    file = folder / "audit.jsonl"
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return file
+
+
+async def report(folder: Path, hooks: Json, *records: Json) -> Any:
+    policy = write_settings(folder, hooks)
+    ran = await run("replay", "--json", "--policy", str(policy), str(export(folder, *records)))
+    assert ran.code == 0, ran
+    return json.loads(ran.out)
+
+
+async def test_what_a_new_rule_would_do_is_told_by_rule_with_samples(tmp_path: Path) -> None:
+    hooks = {
+        "BeforeModel": [builtin("models", "models", deny=["*-pro"])],
+        "AfterModel": [builtin("no-mail", "redact")],
+    }
+    told = await report(tmp_path, hooks, *call("1", "hi", said({"text": "hello"})))
+    assert told["replayed"] == 1
+    assert told["outcomes"] == [{"change": "answered → denied", "calls": 1, "receipts": ["1"]}]
+    assert told["rules"] == [
+        {
+            "event": "BeforeModel",
+            "hook": "models",
+            "changes": [{"change": "did not run → deny", "calls": 1, "receipts": ["1"]}],
+        }
+    ]
+
+
+async def test_edits_and_findings_of_answers_and_calls_in_them_are_judged(tmp_path: Path) -> None:
+    removes = {"functionCall": {"name": "sh", "args": {"command": "rm -rf x"}}}
+    deny = [{"tool": "sh", "when": {"/command": {"runs": {"program": "rm"}}}}]
+    hooks = {
+        "AfterModel": [builtin("no-mail", "redact")],
+        "BeforeTool": [builtin("no-rm", "tools", deny=deny)],
+    }
+    records = [*call("1", "hi", said({"text": f"mail {MAIL}"})), *call("2", "go", said(removes))]
+    told = await report(tmp_path, hooks, *records, *call("3", "hi", said({"text": "hello"})))
+    changes = {(rule["event"], rule["hook"]): rule["changes"] for rule in told["rules"]}
+    assert changes["AfterModel", "no-mail"] == [
+        {"change": "did not run → edit (EMAIL 1)", "calls": 1, "receipts": ["1"]}
+    ]
+    assert changes["BeforeTool", "no-rm"] == [{"change": "did not run → deny", "calls": 1, "receipts": ["2"]}]
+    assert told["unchanged"] == 1
+
+
+async def test_what_was_observed_and_would_be_enforced_is_no_change(tmp_path: Path) -> None:
+    observed = {
+        "event": "BeforeModel",
+        "hook": "no-mail",
+        "mode": "observe",
+        "decisions": {"allow": 1},
+        "edits": ["contents"],
+        "findings": {"EMAIL": 1},
+    }
+    hooks = {"BeforeModel": [builtin("no-mail", "redact")]}
+    told = await report(tmp_path, hooks, *call("1", f"mail {MAIL}", hooks=[observed]))
+    assert (told["unchanged"], told["rules"], told["outcomes"]) == (1, [], [])
+
+
+async def test_a_rule_that_is_gone_and_a_call_that_would_pass_are_told(tmp_path: Path) -> None:
+    denied = {"event": "BeforeModel", "hook": "old", "decisions": {"deny": 1}}
+    told = await report(tmp_path, {}, *call("1", "hi", hooks=[denied], outcome="denied"))
+    assert told["outcomes"][0]["change"] == "denied → answered"
+    assert told["rules"][0]["changes"][0]["change"] == "deny → does not run"
+
+
+async def test_events_of_shims_are_replayed_and_calls_without_content_counted(tmp_path: Path) -> None:
+    event = {
+        "type": "event",
+        "id": "e-1",
+        "body": {"event": "BeforeTool", "session": {"id": "s-1"}, "hooks": []},
+        "content": {"input": {"tool_name": "sh", "tool_input": {"command": "ls"}}},
+    }
+    bare = [{key: value for key, value in record.items() if key != "content"} for record in call("1", "hi")]
+    hooks = {"BeforeTool": [builtin("none", "tools", allow=[])]}
+    told = await report(tmp_path, hooks, event, *bare)
+    assert (told["replayed"], told["without_content"]) == (1, 1)
+    assert told["rules"][0]["changes"] == [{"change": "did not run → deny", "calls": 1, "receipts": ["e-1"]}]
+
+
+async def test_people_read_a_table(tmp_path: Path) -> None:
+    policy = write_settings(tmp_path, {"BeforeModel": [builtin("models", "models", deny=["*"])]})
+    ran = await run("replay", "--policy", str(policy), str(export(tmp_path, *call("abc", "hi"))))
+    assert "1 calls and events replayed, 0 of them unchanged." in ran.out
+    assert "did not run → deny    e.g. abc" in ran.out
+    assert ran.err == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param("{", "audit.jsonl: line 1: is no JSON", id="no JSON"),
+        pytest.param("{}", "audit.jsonl: line 1: is no audit record", id="no record"),
+        pytest.param(None, "audit.jsonl: cannot be read", id="no file"),
+    ],
+)
+async def test_what_is_no_export_is_told(tmp_path: Path, content: str | None, told: str) -> None:
+    if content is not None:
+        (tmp_path / "audit.jsonl").write_text(content)
+    policy = write_settings(tmp_path, {})
+    ran = await run("replay", "--policy", str(policy), str(tmp_path / "audit.jsonl"))
+    assert ran.code == 1
+    assert told in ran.err
+    assert "Traceback" not in ran.err
