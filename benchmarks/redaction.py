@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bodies import WORDS
-from support.secrets import LOOKALIKES, PLANTED, mask, pieces, planted
+from tests.support.secrets import LOOKALIKES, PLANTED, mask, pieces, planted
 
 from hookgate.hooks.policies.redact import DETECTORS, Redactor, Replaced, Scanner
 

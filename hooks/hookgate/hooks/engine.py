@@ -77,6 +77,11 @@ class Engine:
         """The hash of the settings that this engine runs."""
         return self.configuration.revision
 
+    @property
+    def waiting(self) -> int:
+        """How many runs of hooks wait for their turn."""
+        return self._running.waiting
+
     def listens_to(self, event: str) -> bool:
         """Whether any hook is configured for the event: nobody else needs it made."""
         return bool(self.configuration.for_event(event))

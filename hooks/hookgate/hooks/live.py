@@ -50,6 +50,11 @@ class LiveEngine:
         self.current = self._load()
         self._seen |= _contents(self._scripts(self.current))
 
+    @property
+    def waiting(self) -> int:
+        """How many runs of hooks wait for their turn, those of former revisions included."""
+        return sum(engine.waiting for engine in {self.current, *self._leases})
+
     @contextmanager
     def lease(self) -> Iterator[Engine]:
         """The engine in force, for the length of one call."""

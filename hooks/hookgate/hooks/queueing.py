@@ -18,6 +18,11 @@ class FairQueue:
         """Whether a turn would begin at once."""
         return self._free > 0
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for a turn."""
+        return sum(len(queue) for queue in self._waiting.values())
+
     @asynccontextmanager
     async def turn(self, session_id: str) -> AsyncIterator[None]:
         """One turn, as soon as there is room."""

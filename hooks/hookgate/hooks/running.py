@@ -23,7 +23,10 @@ Refusal = Callable[[Hook], str | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """One run of one hook: the edits its input held, and what came of it. `seconds` includes its wait."""
+    """One run of one hook: the edits its input held, and what came of it. `seconds` includes its wait.
+
+    It `began` at this time of the monotonic clock.
+    """
 
     hook: Hook
     seen: tuple["Run", ...]
@@ -31,6 +34,7 @@ class Run:
     edit: JsonObject = field(default_factory=dict)
     error: str = ""
     seconds: float = 0.0
+    began: float = 0.0
 
     @property
     def observed(self) -> bool:
@@ -68,12 +72,17 @@ class Running:
     def __init__(self, runners: Mapping[Hook, Runner], queue: FairQueue, refusal: Refusal) -> None:
         self._runners, self._queue, self._refusal = runners, queue, refusal
 
+    @property
+    def waiting(self) -> int:
+        """How many runs wait for their turn."""
+        return self._queue.waiting
+
     async def run(
         self, hook: Hook, event: Event, seen: tuple[Run, ...], session: Session, deadline: float
     ) -> Run:
         """One run; whatever goes wrong with it stands in its `error`. `deadline` is in the loop's time."""
         begin = time.monotonic()
-        run = Run(hook, seen)
+        run = Run(hook, seen, began=begin)
         try:
             output = await self._in_time(hook, event, session, deadline)
             specific = (output or {}).get("hookSpecificOutput") or {}

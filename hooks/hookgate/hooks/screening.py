@@ -15,10 +15,14 @@ class HookScreen:
 
     def __init__(self, hook: Hook, screen: Screen) -> None:
         self._hook, self._screen = hook, screen
-        self._seconds = 0.0
+        self._began, self._seconds = 0.0, 0.0
         self._error = ""
         self._withheld: Output = {}
         self._events = 0
+
+    @property
+    def slow(self) -> bool:
+        return self._screen.slow
 
     def judge(self, events: Sequence[JsonObject], *, last: bool) -> list[tuple[int, JsonObject]]:
         """As its policy judges; with `"mode": "observe"` all events go on as they came.
@@ -37,7 +41,8 @@ class HookScreen:
         return judged
 
     def _judged(self, events: Sequence[JsonObject], last: bool) -> list[tuple[int, JsonObject]] | Withheld:
-        began = time.perf_counter()
+        began = time.monotonic()
+        self._began = self._began or began
         try:
             return self._screen.judge(events, last=last)
         except Withheld as verdict:
@@ -47,7 +52,7 @@ class HookScreen:
             self._error = f"raised {error!r}"
             return Withheld(f"The hook {self._hook.name!r} failed: {self._error}")
         finally:
-            self._seconds += time.perf_counter() - began
+            self._seconds += time.monotonic() - began
 
     def told(self) -> JsonObject:
         return {**self._screen.told(), **self._withheld}
@@ -56,4 +61,4 @@ class HookScreen:
         """All that came of the answer so far, as one run of the hook."""
         output = self.told()
         edit = (output.get("hookSpecificOutput") or {}).get("llm_response") or {}
-        return Run(self._hook, (), output, edit, self._error, self._seconds)
+        return Run(self._hook, (), output, edit, self._error, self._seconds, self._began)

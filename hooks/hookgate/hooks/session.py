@@ -10,6 +10,10 @@ from hookgate.translator.fields import JsonObject
 class Screen(Protocol):
     """One streamed answer before someone who says himself what of it has to wait."""
 
+    @property
+    def slow(self) -> bool:
+        """Whether judging may take so long that it has to be done in a thread."""
+
     def judge(self, events: Sequence[JsonObject], *, last: bool) -> list[tuple[int, JsonObject]]:
         """What may go on now, as pairs: the number of the event it came from, and what that has become.
 

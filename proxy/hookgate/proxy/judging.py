@@ -15,7 +15,7 @@ from hookgate.proxy.bodies import MAX_ANSWER, checked_answer, read_answer, too_l
 from hookgate.proxy.call import end_with, told
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.outgoing import Outgoing
-from hookgate.proxy.pieces import Batches, Piece, Screened, spoken
+from hookgate.proxy.pieces import Batches, Piece, Screened, held_bytes, spoken
 from hookgate.proxy.records import Firing
 from hookgate.proxy.toolgate import AskAgain, ToolGate
 from hookgate.translator import Frame, cut_events, join_events
@@ -44,6 +44,8 @@ class Judge:
         self._kept: list[JsonObject] | None = [] if keeps else None
         self._read_bytes = 0
         self._screens: list[HookScreen] = []
+        self._screened: list[Screened] = []
+        self._holds: dict[str, list[Piece]] = {}
         self._firing, self._model = firing, outgoing.model
         self._llm_request, self._gate, self._end = outgoing.llm_request, gate, end
 
@@ -58,6 +60,11 @@ class Judge:
         """The answer as the client got it, its events read as one; None when it is not kept."""
         return join_events(self._kept) if self._kept else None
 
+    def held(self) -> int:
+        """Bytes of the answer that wait for hooks just now."""
+        kept = sum(held_bytes(pieces) for pieces in self._holds.values())
+        return kept + sum(screened.held for screened in self._screened)
+
     async def whole(self, data: bytes) -> bytes:
         """An answer that is no stream."""
         pieces = await self._gated(await self._fire([self._piece(Frame(data, data))], None))
@@ -65,7 +72,7 @@ class Judge:
             await self._end.ended(spoken(pieces))
         self._keep(pieces)
         for screen in self._exits():
-            pieces = screen.whole(pieces)
+            pieces = await screen.whole(pieces)
         return pieces[0].data()
 
     def stream(self, frames: AsyncIterator[list[Frame]]) -> Batches:
@@ -118,8 +125,9 @@ class Judge:
             yield pieces
 
     async def _by_screens(self, batches: Batches) -> Batches:
-        for screen in self._screens:
-            batches = Screened(screen).stream(batches)
+        self._screened = [Screened(screen) for screen in self._screens]
+        for screened in self._screened:
+            batches = screened.stream(batches)
         try:
             async for batch in batches:
                 yield batch
@@ -137,10 +145,11 @@ class Judge:
             if ready := _beyond(held, window):
                 yield held[:ready]
                 held = held[ready:]
+            self._holds["window"] = held
         yield held
 
     async def _complete(self, batches: Batches, mode: StreamMode | None) -> Batches:
-        held: list[Piece] = []
+        held = self._holds["complete"] = []
         size = 0
         async for batch in batches:
             held += batch
@@ -164,6 +173,7 @@ class Judge:
             if ready:
                 yield held[:ready]
                 held = held[ready:]
+            self._holds["end"] = held
         if not self._calls:
             try:
                 await end.ended(said)

@@ -1,6 +1,7 @@
 """The pieces in which an answer travels: one event of a stream as it came, or a whole answer."""
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hookgate.hooks import CallState, Screen
@@ -44,6 +45,11 @@ def restored(response: JsonObject, call: CallState) -> JsonObject:
     return response
 
 
+def held_bytes(pieces: Iterable[Piece]) -> int:
+    """How long these pieces were when they came."""
+    return sum(len(piece.frame.raw) for piece in pieces)
+
+
 class Screened:
     """Pieces on their way through a screen, which may give one in several, later than it came."""
 
@@ -51,6 +57,12 @@ class Screened:
         self._screen = screen
         self._held: dict[int, Piece] = {}
         self._count = 0
+        self._released = -1
+
+    @property
+    def held(self) -> int:
+        """Bytes of the pieces of which nothing has gone on yet."""
+        return held_bytes(piece for number, piece in self._held.items() if number > self._released)
 
     async def stream(self, batches: Batches) -> Batches:
         """The pieces as far as they may go on. What is held goes on as well when the stream breaks off.
@@ -59,22 +71,27 @@ class Screened:
         """
         try:
             async for batch in batches:
-                yield self._judged(batch, last=False)
+                yield await self._judged(batch, last=False)
         except Exception:  # whatever ended it, what was held had been said
-            yield self._judged([], last=True)
+            yield await self._judged([], last=True)
             raise
-        yield self._judged([], last=True)
+        yield await self._judged([], last=True)
 
-    def whole(self, pieces: list[Piece]) -> list[Piece]:
+    async def whole(self, pieces: list[Piece]) -> list[Piece]:
         """The pieces of an answer that is no stream. Raises Withheld."""
-        return self._judged(pieces, last=True)
+        return await self._judged(pieces, last=True)
 
-    def _judged(self, batch: list[Piece], *, last: bool) -> list[Piece]:
+    async def _judged(self, batch: list[Piece], *, last: bool) -> list[Piece]:
         answers = [piece for piece in batch if piece.body is not None]
         self._held |= enumerate(answers, self._count)
         self._count += len(answers)
-        released = self._screen.judge([piece.response for piece in answers], last=last)
+        responses = [piece.response for piece in answers]
+        if self._screen.slow:
+            released = await asyncio.to_thread(self._screen.judge, responses, last=last)
+        else:
+            released = self._screen.judge(responses, last=last)
         out = [replace(self._held[number], response=response) for number, response in released]
         if released:
+            self._released = released[-1][0]
             self._held = {number: piece for number, piece in self._held.items() if number >= released[-1][0]}
         return out + [piece for piece in batch if piece.body is None]

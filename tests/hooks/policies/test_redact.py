@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from support.builtins import ANNA, made
+from support.hooks import write_file
 
-from hookgate.hooks import Session
+from hookgate.hooks import Session, SettingsError, load_settings
 from hookgate.hooks.kinds.builtin import Surroundings
+from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.policies.redact.policy import redact_policy
 
 Json = dict[str, Any]
@@ -268,3 +270,28 @@ def test_results_and_arguments_that_a_shim_tells_of_are_masked_and_never_exchang
     before = policy({"hook_event_name": "BeforeTool", "tool_input": {"to": MAIL}})
     assert after["hookSpecificOutput"]["tool_result"] == {"llmContent": "key [AWS_ACCESS_KEY]"}
     assert before["hookSpecificOutput"]["tool_input"] == {"to": "[EMAIL]"}
+
+
+def test_a_body_made_of_suspects_does_not_pass() -> None:
+    numbers = " ".join(["4111111111111112"] * 300)
+    said = asked([user({"text": numbers[:2500]}, {"text": numbers[2500:]})], {"limit": 100})
+    assert said["decision"] == "deny"
+    assert "option `limit`" in said["reason"]
+
+
+def test_the_well_known_test_card_is_found() -> None:
+    assert sent([user({"text": "pay with 4111 1111 1111 1111"})]) == [user({"text": "pay with [CARD]"})]
+
+
+@pytest.mark.parametrize("stream", ["event", "window", "complete"])
+def test_answers_are_judged_in_one_way_alone(tmp_path: Path, stream: str) -> None:
+    hook = {"type": "builtin", "builtin": "redact", "stream": stream}
+    file = write_file(tmp_path / "settings.json", {"hooks": {"AfterModel": [{"hooks": [hook]}]}})
+    with pytest.raises(SettingsError, match='only "stream": "held"; leave it out'):
+        make_runners(load_settings([file]).hooks())
+
+
+async def test_a_long_text_is_looked_through_in_a_thread() -> None:
+    said = asked([user({"text": "All is well. " * 30_000 + MAIL})])
+    edit = (await said)["hookSpecificOutput"]
+    assert edit["findings"] == {"EMAIL": 1}

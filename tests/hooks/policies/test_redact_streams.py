@@ -92,8 +92,8 @@ def test_candidates_and_thoughts_are_texts_of_their_own(turns: list[str], data: 
 def test_prose_goes_on_at_once_but_for_its_last_word() -> None:
     steps = released([text("The quick brown fox ju"), text("mps over the lazy dog. ")])
     assert [said(body for _, body in step) for step in steps] == [
-        "The quick brown fox",
-        " jumps over the lazy dog. ",
+        "The quick brown fox ",
+        "jumps over the lazy dog. ",
         "",
     ]
 
@@ -117,8 +117,8 @@ def test_a_call_waits_for_the_text_before_it_and_their_order_stays() -> None:
     assert [[number for number, _ in step] for step in steps] == [[0], [], [], [0, 1, 3], []]
     parts = [part for step in steps for _, body in step for part in body["candidates"][0]["content"]["parts"]]
     assert parts == [
-        {"text": "I ask"},
-        {"text": " [EMAIL]"},
+        {"text": "I ask "},
+        {"text": "[EMAIL]"},
         {"functionCall": {"name": "f", "args": {"to": "[EMAIL]"}}},
     ]
 
@@ -142,7 +142,7 @@ def test_arguments_that_come_in_pieces_are_one_text(at: int) -> None:
 
 def test_what_was_held_goes_on_when_the_answer_breaks_off() -> None:
     steps = released([text("mail ann")])
-    assert [said(body for _, body in step) for step in steps] == ["mail", " ann"]
+    assert [said(body for _, body in step) for step in steps] == ["mail ", "ann"]
 
 
 def test_pieces_of_one_event_join_to_what_it_held() -> None:

@@ -80,8 +80,10 @@ class BuiltinRunner:
         """Make the policy. Raises SettingsError for an unknown name and for bad options."""
         self._hook = hook
         self._policy: Any = _made(hook, config, builtins, surroundings)
-        if config.stream == "held" and not isinstance(self._policy, Screening):
-            raise SettingsError(f'{_place(hook)}: this policy knows no "stream": "held"')
+        screens = isinstance(self._policy, Screening)
+        if screens is not (config.stream == "held"):
+            only = "only" if screens else "no"
+            raise SettingsError(f'{_place(hook)}: this policy knows {only} "stream": "held"; leave it out')
 
     async def run(self, event: str, session: Session, document: Document) -> Output | None:
         async def act(value: dict[str, Any]) -> Any:

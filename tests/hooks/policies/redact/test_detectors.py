@@ -154,7 +154,7 @@ def test_tokens_are_found_to_be_put_back() -> None:
     tokens = Scanner([token_detector()])
     token = make_token("EMAIL", "0123456789abcdef")
     assert token == "HG_EMAIL_0123456789abcdef"  # noqa: S105
-    assert redacted(tokens, "to ", token[:9], token[9:], ", not x", token) == f"to [TOKEN], not x{token}"
+    assert redacted(tokens, "to ", token[:9], token[9:], ", x", token, "0") == "to [TOKEN], x[TOKEN]0"
 
 
 @pytest.mark.parametrize(
@@ -215,3 +215,10 @@ def test_a_scanner_needs_detectors() -> None:
 
 def test_patterns_of_detectors_are_ascii() -> None:
     assert [d.kind for d in DETECTORS if re.search(r"[^\x00-\x7f]", d.pattern)] == []
+
+
+def test_what_stands_before_a_finding_is_searched_however_deep() -> None:
+    patterns = {"P1": r"x[a-c=;]*;z=(\d+)", "P2": r"x[ac]*b=(c+)", "P3": "xa"}
+    own = Scanner([pattern_detector(kind, pattern) for kind, pattern in patterns.items()])
+    assert redacted(own, "xab=c;z=1") == "[P3]b=[P2];z=[P1]"
+    assert redacted(own, *"xab=c;z=1") == "[P3]b=[P2];z=[P1]"

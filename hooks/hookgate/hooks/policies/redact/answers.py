@@ -54,6 +54,10 @@ class AnswerScreen:
         self._events: deque[_Event] = deque()
         self._count = 0
 
+    @property
+    def slow(self) -> bool:
+        return self._redaction.slow
+
     def judge(self, events: Sequence[JsonObject], *, last: bool) -> list[tuple[int, JsonObject]]:
         for event in events:
             self._take(event)

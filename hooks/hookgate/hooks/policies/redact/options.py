@@ -10,6 +10,7 @@ from hookgate.hooks.policies.options import Globs, Options
 from hookgate.hooks.policies.redact.detectors import DETECTORS
 from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector, words_detector
 from hookgate.hooks.policies.redact.held import AtCap
+from hookgate.hooks.policies.redact.presidio import PresidioOptions
 from hookgate.hooks.policies.redact.redaction import SCOPES, Scope
 
 Act = Literal["mask", "hash", "pseudonymise", "block"]
@@ -51,12 +52,19 @@ class RedactOptions(Options):
     at_cap: AtCap = "mask"
     """What becomes of them then: masked all the same, or the answer ends (`block`)."""
 
+    presidio: PresidioOptions | None = Field(default=None, strict=False)
+    """Presidio as a further detector."""
+
+    limit: int = Field(default=100_000, ge=1)
+    """Suspects in one body, secrets or not, that are looked into; a body with more does not pass."""
+
     reason: str = ""
     """What the person is told of what is blocked."""
 
     @model_validator(mode="after")
     def _known(self) -> Self:
         known = {name for each in self.own() + DETECTORS for name in (each.kind, each.group)}
+        known |= {"presidio", *(self.presidio.entities if self.presidio else ())}
         for glob in (*(self.detect or ()), *self.skip, *self.actions):
             if not any(fnmatchcase(name, glob) for name in known):
                 listed = ", ".join(sorted(known))
@@ -86,10 +94,14 @@ class RedactOptions(Options):
 
     def acts(self) -> dict[str, Act]:
         """What becomes of each kind that is looked for."""
-        return {each.kind: self._act(each) for each in self.detectors()}
+        acts = {each.kind: self._act(each.kind, each.group) for each in self.detectors()}
+        entities = self.presidio.entities if self.presidio else ()
+        return {kind: self._act(kind, "presidio") for kind in entities} | acts
 
-    def _act(self, detector: Detector) -> Act:
-        found = (act for glob, act in self.actions.items() if _named(detector, (glob,)))
+    def _act(self, kind: str, group: str) -> Act:
+        found = (
+            act for glob, act in self.actions.items() if fnmatchcase(kind, glob) or fnmatchcase(group, glob)
+        )
         return next(found, self.action)
 
 

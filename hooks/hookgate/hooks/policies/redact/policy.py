@@ -8,7 +8,9 @@ For BeforeModel (what goes to the model), AfterModel (what comes back), BeforeTo
 agent's shim tells of). What is found in an answer and exchanged for a pseudonym is so for hooks alone.
 """
 
-from collections.abc import Callable, Mapping, MutableMapping
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import partial
 from typing import Any
 
@@ -16,7 +18,8 @@ from hookgate.hooks.kinds.builtin import Policy, Surroundings
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.options import RedactOptions
-from hookgate.hooks.policies.redact.redaction import Redaction, Scope
+from hookgate.hooks.policies.redact.presidio import finder
+from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search, is_long
 from hookgate.hooks.policies.redact.replacing import Replacing, key_in
 from hookgate.hooks.policies.redact.requests import newest, redacted_request
 from hookgate.hooks.policies.redact.scanner import Scanner
@@ -38,10 +41,21 @@ class _Redact:
 
     def __init__(self, options: RedactOptions, replacing: Replacing) -> None:
         self._options, self._replacing = options, replacing
-        self._scanner = Scanner(options.detectors())
-        self._tokens = Scanner([token_detector()])
+        self._search = Search(
+            Scanner(options.detectors()),
+            options.limit,
+            options.cap,
+            options.at_cap,
+            finder(options.presidio) if options.presidio else None,
+        )
+        self._tokens = Search(Scanner([token_detector()]), limit=sys.maxsize)
 
-    def __call__(self, event: dict[str, Any], session: Session) -> Output | None:
+    def __call__(self, event: dict[str, Any], session: Session) -> Output | Awaitable[Output | None] | None:
+        if self._search.find is not None or is_long(event):
+            return asyncio.to_thread(self._said_of, event, session)
+        return self._said_of(event, session)
+
+    def _said_of(self, event: dict[str, Any], session: Session) -> Output | None:
         try:
             match event["hook_event_name"]:
                 case "BeforeModel":
@@ -80,8 +94,7 @@ class _Redact:
         return _said(redaction, field, {} if new is came else new)
 
     def _redaction(self, replace: Callable[[str, str], str]) -> Redaction:
-        options = self._options
-        return Redaction(self._scanner, replace, options.scopes, options.cap, options.at_cap)
+        return Redaction(self._search, replace, self._options.scopes)
 
     def _names(self, session: Session) -> MutableMapping[str, str]:
         """The call's pseudonyms and what they stand for, which its client gets back."""

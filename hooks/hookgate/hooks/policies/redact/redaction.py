@@ -3,9 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
 from hookgate.hooks.policies.redact.held import AtCap, Redactor
+from hookgate.hooks.policies.redact.presidio import Find, WholeRedactor
 from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.hooks.policies.redact.strands import Strand
 
@@ -17,32 +19,53 @@ SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 _TELLING = re.compile(r"pass|secret|token|key|credential|auth", re.IGNORECASE)
 """Names of fields whose values are read as an assignment: `password: …`."""
 
+_LONG = 256 * 1024
+"""Characters that take a few milliseconds, and a fraction of a second when they were made to."""
+
 _LONGEST_NAMED = 1024
 _SMALLEST_NUMBER = 10_000_000
 
 Place = TypeVar("Place", bound=Hashable)
 
 
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How texts are looked through."""
+
+    scanner: Scanner
+    limit: int = 100_000
+    """Suspects in one body that are looked into."""
+    cap: int = 8192
+    at_cap: AtCap = "mask"
+    """As for a Redactor."""
+    find: Find | None = None
+    """A further detector, which reads whole texts."""
+
+
 class Redaction:
     """Redacts texts and JSON values, and counts what it finds."""
 
     def __init__(
-        self,
-        scanner: Scanner,
-        replace: Callable[[str, str], str],
-        scopes: Collection[Scope] = SCOPES,
-        cap: int = 8192,
-        at_cap: AtCap = "mask",
+        self, search: Search, replace: Callable[[str, str], str], scopes: Collection[Scope] = SCOPES
     ) -> None:
-        """`replace` is told kind and original, and may raise Withheld; `cap`, `at_cap` as for a Redactor."""
+        """`replace` is told kind and original, and may raise Withheld."""
         self.scopes = scopes
         self.findings: Counter[str] = Counter()
-        self._scanner, self._replaced = scanner, replace
-        self._cap, self._at_cap = cap, at_cap
+        self._search, self._replaced = search, replace
+        self._scanner = search.scanner.limited(search.limit)
 
     def strand(self, put: Callable[[Place, str], None]) -> Strand[Place]:
         """One text that comes in pieces."""
-        return Strand(Redactor(self._scanner, self._replace, self._cap, self._at_cap), put)
+        search = self._search
+        redactor = Redactor(self._scanner, self._replace, search.cap, search.at_cap)
+        if search.find is None:
+            return Strand(redactor, put)
+        return Strand(WholeRedactor(redactor, search.find, self._replace), put)
+
+    @property
+    def slow(self) -> bool:
+        """Whether a text may take longer than others should wait for."""
+        return self._search.find is not None
 
     def text(self, text: str, name: str = "") -> str:
         """A whole text; with the name of the field that holds it. Raises Withheld."""
@@ -102,3 +125,17 @@ def _free(taken: Collection[str], name: str) -> str:
     while free in taken:
         free, number = f"{name}_{number}", number + 1
     return free
+
+
+def is_long(value: Any) -> bool:
+    """Whether a JSON value holds so much text that others should not wait while it is looked through."""
+    left, values = _LONG, [value]
+    while values and left > 0:
+        value = values.pop()
+        if isinstance(value, str):
+            left -= len(value)
+        elif isinstance(value, dict):
+            values += value.values()
+        elif isinstance(value, list):
+            values += value
+    return left <= 0

@@ -5,6 +5,8 @@ asked only where something was found. Two things bound the cost of crafted text:
 searches, and the windows searched are of bounded size (see `held`).
 """
 
+import copy
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +15,15 @@ import re2  # type: ignore[import-untyped]  # it has no stubs
 
 from hookgate.hooks.policies.redact.closure import Language, language
 from hookgate.hooks.policies.redact.detectors.detector import Detector
+from hookgate.hooks.session import Withheld
 
 _MEMORY = 32 << 20
 """Bytes that RE2 may use for the states of one pattern; what it really uses grows with what it meets."""
+
+_TOO_MANY = (
+    "The text holds more that looks like secrets than can be looked into in time; "
+    "send less at once, or have the option `limit` of the policy `redact` raised."
+)
 
 _BEFORE = (b"", b"a", b" ", b"\n")
 """What a match may follow, as far as boundaries and anchors can tell."""
@@ -44,7 +52,7 @@ class _Candidate:
 
 
 class Scanner:
-    """Detectors, compiled once. It keeps no state, so any number of texts and threads may share one."""
+    """Detectors, compiled once. But for its limit it keeps no state: texts and threads may share one."""
 
     def __init__(self, detectors: Sequence[Detector]) -> None:
         """Raises ValueError for no detectors, or a pattern that cannot be followed through a stream."""
@@ -58,7 +66,17 @@ class Scanner:
         behind = [f"{d.after}{its.prefixes}" for d, its in languages if d.after]
         self._undecided_behind = _compiled(_at_end(behind)) if behind else None
         self._candidates = [_candidate(*pair) for pair in languages]
+        self._left: float = math.inf
         self._by_first = [[c for c in self._candidates if _may_begin(c, byte)] for byte in range(256)]
+
+    def limited(self, suspects: int) -> "Scanner":
+        """The same for one body: a search raises Withheld once it has looked into so many suspects.
+
+        Each costs some microseconds, whether it proves a secret or not, and a text can be made of them.
+        """
+        limited = copy.copy(self)
+        limited._left = suspects
+        return limited
 
     def next(self, data: bytes, start: int, before: int) -> Finding | None:
         """The first match that begins at `start` or later, but before `before`.
@@ -96,6 +114,9 @@ class Scanner:
     def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
         at = _before(data, start)
         while match := self._any.search(data, at, end):
+            self._left -= 1
+            if self._left < 0:
+                raise Withheld(_TOO_MANY)
             at = match.start()
             behind = _after(data, at)
             # What was found begins here, or behind the character that its detector wants before it.

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from hookgate.hooks.policies.redact.held import Redactor
 from hookgate.hooks.policies.redact.pieces import Blocked, Kept, Piece
+from hookgate.hooks.policies.redact.presidio import WholeRedactor
 from hookgate.hooks.session import Withheld
 
 Place = TypeVar("Place", bound=Hashable)
@@ -19,7 +20,7 @@ _TOO_LONG = "The text holds what may be a secret of more than {} characters ({})
 class Strand(Generic[Place]):
     """One text. `put` is told what goes out at a place, in order, as soon as that is decided."""
 
-    def __init__(self, redactor: Redactor, put: Callable[[Place, str], None]) -> None:
+    def __init__(self, redactor: Redactor | WholeRedactor, put: Callable[[Place, str], None]) -> None:
         self._redactor, self._put = redactor, put
         self._open: deque[tuple[Place, int]] = deque()
 

@@ -16,5 +16,8 @@ def make_token(kind: str, digits: str) -> str:
 
 
 def token_detector() -> Detector:
-    """Finds tokens, to put back what they stand for. No built-in detector takes a token for anything else."""
-    return Detector("TOKEN", r"\bHG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}\b", group="tokens")
+    """Finds tokens, to put back what they stand for, whatever stands next to them.
+
+    No built-in detector takes a token for anything else.
+    """
+    return Detector("TOKEN", r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}", group="tokens")

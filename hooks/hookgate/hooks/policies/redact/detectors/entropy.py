@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 
-_MARK = re.compile(r"\bHG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}\b|\[[A-Z][A-Z0-9_]{1,23}\]")
+_MARK = re.compile(r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}|\[[A-Z][A-Z0-9_]{1,23}\]")
 _LETTER = re.compile(r"[A-Za-z]")
 
 _ADDRESS = r"[A-Za-z][A-Za-z0-9+.-]*://|\.{0,2}/[A-Za-z.]|\$[A-Za-z_]+$|[$%]?\{|%[A-Za-z_]+%$|<"

@@ -32,6 +32,7 @@ _LOCAL = r"[A-Za-z0-9_][A-Za-z0-9_.+%'-]{0,63}"
 _DOMAIN = r"(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,24}\b"
 _BEFORE_LOCAL = "[^A-Za-z0-9_.+%-]"
 
+_BEFORE_PLUS = r"[^\w\]]"  # no sum, and nothing that was replaced
 _BEFORE_DIGITS = r"[^\w.]"  # not the digits of a fraction
 
 
@@ -72,8 +73,8 @@ def _ibans(countries: list[str], length: int) -> str:
 def _international(groups: int) -> Detector:
     """With the country's code, and this many groups of digits after it."""
     area = r"[ ./-]?\(0?\d{1,4}\)|[ ./-]\d{1,5}"
-    pattern = rf"\B\+[1-9]\d{{0,2}}(?:{area})[ ./-]?\d{{2,8}}(?:[ ./-]\d{{2,8}}){{{groups - 2}}}\b"
-    return Detector("PHONE", pattern, is_international_phone, "personal")
+    pattern = rf"\+[1-9]\d{{0,2}}(?:{area})[ ./-]?\d{{2,8}}(?:[ ./-]\d{{2,8}}){{{groups - 2}}}\b"
+    return Detector("PHONE", pattern, is_international_phone, "personal", after=_BEFORE_PLUS)
 
 
 PERSONAL: tuple[Detector, ...] = (
@@ -89,7 +90,7 @@ PERSONAL: tuple[Detector, ...] = (
     Detector("IBAN", _iban_pattern(), is_iban, "personal"),
     # The most groups first: where those are too many digits, the last was a number behind the telephone.
     *(_international(groups) for groups in (5, 4, 3, 2)),
-    Detector("PHONE", r"\B\+[1-9]\d{7,14}\b", None, "personal"),
+    Detector("PHONE", r"\+[1-9]\d{7,14}\b", None, "personal", after=_BEFORE_PLUS),
     Detector("PHONE", r"(?:\b1[-. ])?\(\d{3}\) ?\d{3}[-.]\d{4}\b", is_american_phone, "personal"),
     Detector("PHONE", r"\b(?:1[-. ])?\d{3}(?:-\d{3}-|\.\d{3}\.)\d{4}\b", is_american_phone, "personal"),
     Detector(

@@ -1,0 +1,62 @@
+"""Presidio beside the detectors: real where it is installed, and a stand-in for how its findings are used."""
+
+import importlib.util
+from typing import Any
+
+import pytest
+from support.builtins import made
+
+from hookgate.hooks.policies.redact import DETECTORS, Scanner
+from hookgate.hooks.policies.redact.answers import AnswerScreen
+from hookgate.hooks.policies.redact.policy import redact_policy
+from hookgate.hooks.policies.redact.redaction import Redaction, Search
+
+SCANNER = Scanner(DETECTORS)
+
+
+def find_anna(text: str) -> list[tuple[int, int, str]]:
+    """Knows one person, and takes what stands behind her name for a part of it."""
+    at = text.find("Anna")
+    return [] if at < 0 else [(at, min(at + 9, len(text)), "PERSON")]
+
+
+def redaction() -> Redaction:
+    return Redaction(Search(SCANNER, find=find_anna), lambda kind, _: f"[{kind}]")
+
+
+def event(text: str) -> Any:
+    return {"candidates": [{"content": {"parts": [{"text": text}]}}]}
+
+
+def test_its_findings_are_replaced_beside_the_detectors() -> None:
+    assert redaction().text("I am Anna Berg, b@example.org.") == "I am [PERSON], [EMAIL]."
+
+
+def test_a_finding_that_reaches_into_another_counts_as_far_as_it_goes() -> None:
+    assert redaction().text("Anna b@example.org") == "[PERSON][EMAIL]"
+
+
+def test_a_streamed_answer_waits_for_its_end() -> None:
+    screen = AnswerScreen(redaction())
+    assert screen.judge([event("I am An"), event("na Berg!")], last=False) == []
+    out = screen.judge([], last=True)
+    texts = [part["text"] for _, body in out for part in body["candidates"][0]["content"]["parts"]]
+    assert "".join(texts) == "I am [PERSON]!"
+    assert screen.slow
+
+
+@pytest.mark.skipif(importlib.util.find_spec("presidio_analyzer") is not None, reason="Presidio is here")
+def test_without_presidio_the_remedy_is_told() -> None:
+    with pytest.raises(ValueError, match=r"presidio: is not installed; pip install 'hookgate\[presidio\]'"):
+        made(redact_policy, {"presidio": {"entities": ["PERSON"]}})
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("presidio_analyzer") is None, reason="needs pip install 'hookgate[presidio]'"
+)
+async def test_presidio_s_own_recognizers_are_asked() -> None:
+    options = {"presidio": {"entities": ["UK_NHS"], "model": "blank"}}
+    request = {"contents": [{"role": "user", "parts": [{"text": "NHS number 943 476 5919, please"}]}]}
+    said = await made(redact_policy, options)({"hook_event_name": "BeforeModel", "llm_request": request})
+    [content] = said["hookSpecificOutput"]["llm_request"]["contents"]
+    assert content["parts"][0]["text"] == "NHS number [UK_NHS], please"
