@@ -1,5 +1,6 @@
 """The policy `limits` at a whole gateway, with its store."""
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import AsyncIterator
@@ -9,9 +10,9 @@ from typing import Any
 
 import pytest
 from support.databases import postgres
-from support.gateway import Running, running_upstream, upstreams_at, write_settings
+from support.gateway import Running, gateway_before, running_upstream, upstreams_at, write_settings
 from support.program import run, serving
-from support.wire import KEY, SSE, UNARY, Answer, post
+from support.wire import KEY, SSE, STREAM_HEAD, UNARY, Answer, connected, peer, post, sse
 
 from hookgate.proxy import policy
 from hookgate.proxy.config import Config
@@ -202,3 +203,25 @@ async def test_the_password_of_a_store_is_never_shown(tmp_path: Path) -> None:
     ended = await run("serve", *flags)
     assert "gate:***@127.0.0.1:1/limits cannot be opened: " in ended.err
     assert "canary" not in shown.out + ended.err
+
+
+COUNTED = {"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 1}}
+
+
+async def test_what_an_aborted_stream_has_used_is_counted() -> None:
+    event = {"candidates": [{"content": {"parts": [{"text": "So"}]}}], **COUNTED}
+    rule = limits({"per": "key", "window": "month", "tokens": 10})
+    stays = asyncio.Event()
+    async with (
+        peer(STREAM_HEAD, *sse(event), stays=stays) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [rule]}) as url,
+    ):
+        async with connected(url) as client:
+            await client.post(SSE, HI, KEY)
+            await client.head()
+            assert b"So" in await client.chunk()
+        async with asyncio.timeout(5):
+            while (denied := await post(url, UNARY, HI, KEY)).status != 403:
+                await asyncio.sleep(0.05)
+        stays.set()
+    assert "tokens per key" in denial(denied)

@@ -4,14 +4,18 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from aiohttp import web
 from support.gateway import gateway_before, listens, running_gateway, runs
 from support.policies import answer_itself
+from support.secrets import PLANTED, planted, redacted
+from support.secrets import cut as chunked
 from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ask, ok, peer, post, spoken, sse
 
+from hookgate.hooks.policies.redact import DETECTORS, Scanner
 from hookgate.proxy.config import Config, ToolCalls, Transcripts
 from hookgate.proxy.server import listening
 
@@ -208,3 +212,25 @@ async def test_a_canned_answer_without_pseudonyms_stays() -> None:
     async with running_gateway(hooks) as gateway:
         answer = await post(gateway.url, UNARY, user("hi"), KEY)
     assert answer.json["candidates"][0]["finishReason"] == "STOP"
+
+
+async def test_of_500_planted_secrets_no_byte_leaves_however_the_answer_is_cut() -> None:
+    scanner, labels = Scanner(DETECTORS), sorted(PLANTED)
+    texts = [planted(seed, labels[seed % len(labels)]) for seed in range(500)]
+    asked = iter(texts)
+
+    async def saying(_: web.BaseRequest) -> web.StreamResponse:
+        text, secret = next(asked)
+        chunks = chunked(Random(secret), text)  # noqa: S311  # it cuts texts
+        stream = b"".join(sse(*map(spoken, chunks), spoken("", finishReason="STOP")))
+        return web.Response(body=stream, headers={"Content-Type": "text/event-stream"})
+
+    async with (
+        listening(saying, "127.0.0.1", 0) as upstream,
+        gateway_before(upstream, both(detect=["*"])) as url,
+    ):
+        for text, secret in texts:
+            answer = await post(url, SSE, user("hi"), KEY)
+            assert said(answer) == redacted(scanner, text)
+            assert json.dumps(secret)[1:-1].encode() not in answer.body
+            assert secret not in said(answer)

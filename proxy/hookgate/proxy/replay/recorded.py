@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import Session
+from hookgate.hooks.settings import EVENTS
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject, read_object
 from hookgate.translator.strictjson import loads
@@ -44,7 +45,7 @@ def read_export(path: Path) -> Iterator[Recorded]:
             starts[name] = record
         elif kind == "end":
             yield _call(name, starts.pop(name, {}), record)
-        elif kind == "event":
+        elif kind == "event" and read_object(record, "body").get("event") in EVENTS:  # others are its own
             yield _event(name, record)
 
 
