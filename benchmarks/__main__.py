@@ -1,9 +1,10 @@
 """`make bench`: everything, as ratios measured side by side in one run."""
 
-from benchmarks import event_command, gateway, hooks, idle, shim, translator
+from benchmarks import event_command, gateway, hooks, idle, redaction, shim, translator
 
 translator.main()
 hooks.main()
+redaction.main()
 gateway.main()
 idle.main()
 shim.main()

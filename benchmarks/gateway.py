@@ -27,12 +27,14 @@ def main() -> None:
     cores = sorted(os.sched_getaffinity(0))
     with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
         origin = stack.enter_context(peer("upstream", cores[0])).url
-        settings = settings_in(Path(folder))
+        looking = settings_in(Path(folder), {"type": "runtime", "action": "./look.py:look"})
+        redacting = settings_in(Path(folder), {"type": "builtin", "builtin": "redact"})
         peers = {
             "copying aiohttp proxy (= 1)": peer("copying", cores[-1], origin),
             "orjson both ways, one hook": peer("naive", cores[-1], origin),
             "hookgate, no hooks": hookgate(cores[-1], origin),
-            "hookgate, runtime hooks before and after": hookgate(cores[-1], origin, settings),
+            "hookgate, runtime hooks before and after": hookgate(cores[-1], origin, looking),
+            "hookgate, redact before and after": hookgate(cores[-1], origin, redacting),
         }
         urls = {name: stack.enter_context(each).url for name, each in peers.items()}
         os.sched_setaffinity(0, {cores[0]})
@@ -81,10 +83,11 @@ def _report(title: str, rates: dict[str, list[float]]) -> None:
     print()
 
 
-def settings_in(folder: Path) -> Path:
+def settings_in(folder: Path, hook: dict[str, str]) -> Path:
+    """A settings file with the hook before and after each call."""
     (folder / "look.py").write_text(HOOK)
-    group = [{"hooks": [{"type": "runtime", "action": "./look.py:look"}]}]
-    path = folder / "settings.json"
+    group = [{"hooks": [hook]}]
+    path = folder / f"{hook['type']}.json"
     path.write_text(json.dumps({"hooks": {"BeforeModel": group, "AfterModel": group}}))
     return path
 

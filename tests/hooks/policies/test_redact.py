@@ -136,6 +136,14 @@ def test_inline_files_of_text_are_looked_through() -> None:
     assert KEY not in base64.b64decode(new["parts"][0]["inlineData"]["data"]).decode()
 
 
+def test_files_that_come_with_a_result_are_looked_through() -> None:
+    data = base64.b64encode(f"key={KEY}".encode()).decode()
+    file = {"inlineData": {"mimeType": "text/plain", "data": data}}
+    [new] = sent([user({"functionResponse": {"name": "f", "response": {}, "parts": [file]}})])
+    [part] = new["parts"][0]["functionResponse"]["parts"]
+    assert KEY not in base64.b64decode(part["inlineData"]["data"]).decode()
+
+
 def test_a_hash_is_the_same_for_the_same_and_tells_nothing() -> None:
     [one] = sent([user({"text": f"{MAIL} {MAIL} b@example.org"})], {"action": "hash"})
     first, second, third = one["parts"][0]["text"].split()

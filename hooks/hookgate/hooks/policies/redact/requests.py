@@ -12,6 +12,14 @@ from hookgate.translator.texts import is_text
 _TEXTS = ("text/", "application/json", "application/xml", "application/x-yaml", "application/yaml")
 """Media types of inline data that is text."""
 
+_HOLDERS: tuple[tuple[str, str, Scope], ...] = (
+    ("functionCall", "args", "tool_arguments"),
+    ("functionResponse", "response", "tool_results"),
+    ("executableCode", "code", "answers"),
+    ("codeExecutionResult", "output", "tool_results"),
+)
+"""Parts that are no text: the field, what in it is looked through, and what that is in a conversation."""
+
 
 def redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
     """What changes of `contents` and `systemInstruction`, by their names. Raises Withheld."""
@@ -81,18 +89,23 @@ def _content(
 
 def redacted_part(redaction: Redaction, part: JsonObject, scope: Scope) -> JsonObject:
     """A part that is no text of its own: a call, a result, code, a file that holds text. Raises Withheld."""
-    for field, inner, inside in (
-        ("functionCall", "args", "tool_arguments"),
-        ("functionResponse", "response", "tool_results"),
-        ("executableCode", "code", "answers"),
-        ("codeExecutionResult", "output", "tool_results"),
-    ):
+    for field, inner, inside in _HOLDERS:
         holder = read_object(part, field)
         if holder and inside in redaction.scopes:
             value = read(holder, inner)
             new = redaction.value(value)
-            return part if new is value else write(part, field, write(holder, inner, new))
+            redacted = holder if new is value else write(holder, inner, new)
+            redacted = _with_media(redaction, redacted, inside)
+            return part if redacted is holder else write(part, field, redacted)
     return _with_file(redaction, part) if scope in redaction.scopes else part
+
+
+def _with_media(redaction: Redaction, holder: JsonObject, scope: Scope) -> JsonObject:
+    """A result with the files that came with it."""
+    parts = read_list(holder, "parts")
+    new = [redacted_part(redaction, each, scope) if isinstance(each, dict) else each for each in parts]
+    unchanged = all(a is b for a, b in zip(new, parts, strict=True))
+    return holder if unchanged else write(holder, "parts", new)
 
 
 def _with_file(redaction: Redaction, part: JsonObject) -> JsonObject:
