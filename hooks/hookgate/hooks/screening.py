@@ -1,6 +1,7 @@
 """Streamed answers before policies that judge them piece by piece, each under its hook's settings. Pure."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 from hookgate.hooks.output import Output
@@ -46,7 +47,7 @@ class HookScreen:
         try:
             return self._screen.judge(events, last=last)
         except Withheld as verdict:
-            self._withheld = {"decision": "deny", "reason": str(verdict)}
+            self._withheld = verdict.output()
             return verdict
         except Exception as error:  # whatever it is, nothing may pass unjudged
             self._error = f"raised {error!r}"
@@ -55,10 +56,18 @@ class HookScreen:
             self._seconds += time.monotonic() - began
 
     def told(self) -> JsonObject:
-        return {**self._screen.told(), **self._withheld}
+        told, withheld = self._screen.told(), self._withheld
+        found = Counter(_findings(told)) + Counter(_findings(withheld))
+        specific = {**(told.get("hookSpecificOutput") or {}), **({"findings": dict(found)} if found else {})}
+        return {**told, **withheld, **({"hookSpecificOutput": specific} if specific else {})}
 
     def run(self) -> Run:
         """All that came of the answer so far, as one run of the hook."""
         output = self.told()
         edit = (output.get("hookSpecificOutput") or {}).get("llm_response") or {}
         return Run(self._hook, (), output, edit, self._error, self._seconds, self._began)
+
+
+def _findings(output: Output) -> dict[str, int]:
+    found: dict[str, int] = (output.get("hookSpecificOutput") or {}).get("findings") or {}
+    return found

@@ -27,7 +27,16 @@ class Screen(Protocol):
 
 
 class Withheld(Exception):  # noqa: N818  # a verdict, not an error
-    """Nothing more of an answer may go on; the text tells why."""
+    """Nothing more of a text may go on; the reason tells why, and `kind` what was found, if anything was."""
+
+    def __init__(self, reason: str, kind: str = "") -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+    def output(self) -> JsonObject:
+        """The verdict in the words of a hook's output."""
+        found = {"hookSpecificOutput": {"findings": {self.kind: 1}}} if self.kind else {}
+        return {"decision": "deny", "reason": str(self), **found}
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,7 @@ def test_what_is_blocked_is_denied_in_the_newest_turn_and_masked_in_older_ones()
     options = {"actions": {"AWS_ACCESS_KEY": "block"}, "reason": "no keys here"}
     said = asked([user({"text": KEY})], options)
     assert (said["decision"], said["reason"]) == ("deny", "no keys here")
+    assert said["hookSpecificOutput"] == {"findings": {"AWS_ACCESS_KEY": 1}}
     later = [user({"text": KEY}), model({"text": "ok"}), user({"text": "go on"})]
     assert sent(later, options)[0] == user({"text": "[AWS_ACCESS_KEY]"})
 

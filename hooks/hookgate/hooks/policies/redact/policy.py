@@ -67,7 +67,7 @@ class _Redact:
                 case "AfterTool":
                     return self._tool("tool_results", "tool_result", event["tool_response"])
         except Withheld as verdict:
-            return {"decision": "deny", "reason": str(verdict)}
+            return verdict.output()
         return None
 
     def screen(self, session: Session) -> Screen:

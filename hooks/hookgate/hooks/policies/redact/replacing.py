@@ -58,7 +58,7 @@ class Replacing:
 
         def block(kind: str, original: str) -> str:
             if self._acts.get(kind) == "block":
-                raise Withheld(self._reason or _BLOCKED.format(kind=kind))
+                raise Withheld(self._reason or _BLOCKED.format(kind=kind), kind)
             return replace(kind, original)
 
         return block

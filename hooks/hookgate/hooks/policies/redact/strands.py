@@ -41,7 +41,7 @@ class Strand(Generic[Place]):
     def _settle(self, pieces: list[Piece]) -> None:
         for piece in pieces:
             if isinstance(piece, Blocked):
-                raise Withheld(_TOO_LONG.format(len(piece.original), piece.kind))
+                raise Withheld(_TOO_LONG.format(len(piece.original), piece.kind), piece.kind)
             rest, out = piece.original, piece.output
             while rest:
                 place, left = self._open.popleft()
