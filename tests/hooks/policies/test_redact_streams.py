@@ -181,3 +181,42 @@ def test_a_stream_joins_to_what_a_whole_answer_becomes() -> None:
     event_of = {"hook_event_name": "AfterModel", "llm_response": {"raw": join_events(events)}}
     whole = POLICY(event_of, Session("s-1"))["hookSpecificOutput"]["llm_response"]["raw"]
     assert said(outcome(events)) == said([whole])
+
+
+def flat(events: Iterable[Json]) -> list[Any]:
+    """All that is said, thought and called, in order; neighbouring texts of one sort as one."""
+    out: list[Any] = []
+    for each in events:
+        for part in each["candidates"][0]["content"]["parts"]:
+            kind = "call" if "functionCall" in part else "thought" if part.get("thought") else "text"
+            if kind != "call" and out and out[-1][0] == kind:
+                out[-1] = kind, out[-1][1] + part["text"]
+            elif kind == "call" or part["text"]:
+                out.append((kind, part["functionCall"] if kind == "call" else part["text"]))
+    return out
+
+
+PIECES = st.sampled_from(["anna", "@example.", "org", " ", "AKIA", "Q3EGRYH7", "XJ4WPL2D", "ok. ", "HG_"])
+PARTS = st.one_of(
+    PIECES.map(lambda said: {"text": said}),
+    PIECES.map(lambda said: {"text": said}),
+    PIECES.map(lambda said: {"text": said, "thought": True}),
+    PIECES.map(lambda said: {"functionCall": {"name": "f", "args": {"a": said}}}),
+)
+
+
+@given(st.lists(st.lists(PARTS, min_size=1, max_size=3), max_size=12), st.data())
+def test_texts_and_calls_keep_their_order_however_they_come(
+    parts: list[list[Json]], data: st.DataObject
+) -> None:
+    events = [event(*each) for each in parts]
+    whole = [body for _, body in POLICY.screen(Session("s-1")).judge(events, last=True)]
+    assert flat(outcome(events)) == flat(whole)
+    screen = POLICY.screen(Session("s-1"))
+    out, at = [], 0
+    while at < len(events):
+        size = data.draw(st.integers(1, 4))
+        out += [body for _, body in screen.judge(events[at : at + size], last=False)]
+        at += size
+    out += [body for _, body in screen.judge([], last=True)]
+    assert flat(out) == flat(whole)

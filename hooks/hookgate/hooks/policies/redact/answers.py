@@ -41,7 +41,9 @@ class _Event:
     plain: bool = True
     """Whether it holds text alone, and may go on in pieces."""
     begun: bool = False
-    """Whether a piece of it has gone on: only text is left of it."""
+    """Whether a piece of it has gone on."""
+    left: list[list[tuple[Place, JsonObject]]] = field(default_factory=list)
+    """By candidate, the parts that have not gone on."""
 
 
 class AnswerScreen:
@@ -50,6 +52,7 @@ class AnswerScreen:
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
         self._strands: dict[Thread, Strand[Place]] = {}
+        self._threads: dict[Place, Thread] = {}
         self._texts: dict[Place, str] = {}  # what is decided and has not gone on
         self._events: deque[_Event] = deque()
         self._count = 0
@@ -82,6 +85,10 @@ class AnswerScreen:
         if any(a is not b for a, b in zip(new, candidates, strict=True)):
             event.body = write(body, "candidates", new)
         event.plain = event.plain and bool(event.threads)
+        event.left = [
+            [(Place(event.number, at, number), part) for number, part in enumerate(_parts(candidate))]
+            for at, candidate in enumerate(new)
+        ]
 
     def _candidate(self, event: _Event, at: int, candidate: JsonObject) -> JsonObject:
         index = read(candidate, "index")
@@ -126,7 +133,7 @@ class AnswerScreen:
     def _feed(self, event: _Event, place: Place, thread: Thread, text: str) -> None:
         if thread not in self._strands:
             self._strands[thread] = self._redaction.strand(self._put)
-        event.threads[place] = thread
+        event.threads[place] = self._threads[place] = thread
         self._strands[thread].feed(place, text)
 
     def _put(self, place: Place, text: str) -> None:
@@ -142,79 +149,75 @@ class AnswerScreen:
         out: list[tuple[int, JsonObject]] = []
         while self._events:
             event = self._events[0]
-            waits = any(self._waits(place, thread) for place, thread in event.threads.items())
-            if waits and not (event.plain and self._decided(event)):
+            waits = any(self._waits(place) for place in event.threads)
+            if waits and not event.plain:
                 break
             if not waits:
                 self._events.popleft()
-                if event.begun and (not self._decided(event) or self._joined(event)):
-                    continue
-            body = self._with_texts(event)
-            if not (event.plain and _is_empty(body)) or body is event.came:
-                out.append((event.number, body))
-            event.begun = True
+            if waits or not (event.begun and self._joined(event)):
+                body = self._body(event)
+                if not (event.plain and _is_empty(body)) or body is event.came:
+                    out.append((event.number, body))
+                    event.begun = True
             if waits:
                 break
+            for place in event.threads:
+                del self._threads[place]
         return out
 
-    def _waits(self, place: Place, thread: Thread) -> bool:
-        return thread in self._strands and self._strands[thread].waits(place)
-
-    def _decided(self, event: _Event) -> bool:
-        return any(self._texts.get(place) for place in event.threads)
+    def _waits(self, place: Place) -> bool:
+        strand = self._strands.get(self._threads[place])
+        return strand is not None and strand.waits(place)
 
     def _joined(self, event: _Event) -> bool:
-        """Put what is left of an event at the head of the next one, if its texts go on there."""
-        if not self._events:
+        """Put what is left of an event at the head of the next one, if it is text that goes on there."""
+        heads = _heads(self._events[0]) if self._events else {}
+        lefts = [left for left in event.left if left]
+        if not all(len(left) == 1 and self._threads[left[0][0]] in heads for left in lefts):
             return False
-        heads = _heads(self._events[0])
-        rests = {thread: place for place, thread in event.threads.items() if self._texts.get(place)}
-        if not rests.keys() <= heads.keys():
-            return False
-        for thread, place in rests.items():
-            target = heads[thread]
-            self._texts[target] = self._texts.pop(place) + self._texts.get(target, "")
+        for [(place, _)] in lefts:
+            target = heads[self._threads[place]]
+            self._texts[target] = self._texts.pop(place, "") + self._texts.get(target, "")
         return True
 
-    def _with_texts(self, event: _Event) -> JsonObject:
-        """The event with what is decided of its texts; of one that has begun, with the rest of them alone."""
+    def _body(self, event: _Event) -> JsonObject:
+        """The event with what may go on of it: all up to the first text that is not decided."""
         candidates = read_list(event.body, "candidates")
         new = []
-        for at, candidate in enumerate(candidates):
+        for candidate, left in zip(candidates, event.left, strict=True):
             content = read_object(candidate, "content")
-            parts = read_list(content, "parts")
-            changed = [
-                self._text(event, Place(event.number, at, number), part) for number, part in enumerate(parts)
-            ]
-            kept = [part for part in changed if part is not None]
-            if len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True)):
-                new.append(candidate)
-            else:
-                new.append(write(candidate, "content", write(content, "parts", kept)))
+            parts, gone = read_list(content, "parts"), self._gone(left)
+            unchanged = len(gone) == len(parts) and all(a is b for a, b in zip(gone, parts, strict=True))
+            new.append(candidate if unchanged else write(candidate, "content", write(content, "parts", gone)))
         unchanged = all(a is b for a, b in zip(new, candidates, strict=True))
         return event.body if unchanged else write(event.body, "candidates", new)
 
-    def _text(self, event: _Event, place: Place, part: JsonObject) -> JsonObject | None:
-        """A part with its text; None for one of which nothing is left to say."""
-        if not is_text(part):
-            return self._arguments(event, place, part)
-        if place not in event.threads:
-            return None if event.begun else part
-        text = self._texts.pop(place, "")
-        if event.begun:
-            thought = {"thought": part["thought"]} if "thought" in part else {}
-            return {"text": text, **thought} if text else None
-        if text == part["text"]:
-            return part
-        return {**part, "text": text} if text or len(part) > 1 + ("thought" in part) else None
+    def _gone(self, left: list[tuple[Place, JsonObject]]) -> list[JsonObject]:
+        """Take the parts that may go on, with their texts."""
+        gone = []
+        while left:
+            place, part = left.pop(0)
+            if place not in self._threads:
+                gone.append(self._arguments(place, part))
+                continue
+            text, waits = self._texts.pop(place, ""), self._waits(place)
+            if text == part["text"] and not waits:
+                gone.append(part)
+            elif text or (not waits and len(part) > 1 + ("thought" in part)):
+                gone.append({**part, "text": text})
+            if waits:  # what else the part carries went with its first piece
+                bare: JsonObject = {key: part[key] for key in ("text", "thought") if key in part}
+                left.insert(0, (place, bare if text else part))
+                break
+        return gone
 
-    def _arguments(self, event: _Event, place: Place, part: JsonObject) -> JsonObject:
+    def _arguments(self, place: Place, part: JsonObject) -> JsonObject:
         call = read_object(part, "functionCall")
         pieces = read_list(call, "partialArgs")
         new: list[Any] = []
         for number, piece in enumerate(pieces):
             here = place._replace(piece=number)
-            text = self._texts.pop(here, "") if here in event.threads else None
+            text = self._texts.pop(here, "") if here in self._threads else None
             same = text is None or text == read(piece, "stringValue")
             new.append(piece if same else write(piece, "stringValue", text))
         if all(a is b for a, b in zip(new, pieces, strict=True)):
@@ -227,16 +230,13 @@ def _is_argument(thread: Thread) -> bool:
 
 
 def _heads(event: _Event) -> dict[Thread, Place]:
-    """The first place of each text in an event, where nothing but texts stands before it."""
-    heads: dict[Thread, Place] = {}
-    for at, candidate in enumerate(read_list(event.body, "candidates")):
-        for number, part in enumerate(read_list(read_object(candidate, "content"), "parts")):
-            if not is_text(part):
-                break
-            thread = event.threads.get(Place(event.number, at, number))
-            if thread is not None:
-                heads.setdefault(thread, Place(event.number, at, number))
-    return heads
+    """The text that each candidate of an event begins with, and its place."""
+    begins = (left[0][0] for left in event.left if left)
+    return {event.threads[place]: place for place in begins if place in event.threads}
+
+
+def _parts(candidate: JsonObject) -> list[JsonObject]:
+    return read_list(read_object(candidate, "content"), "parts")
 
 
 def _is_empty(body: JsonObject) -> bool:
@@ -244,5 +244,5 @@ def _is_empty(body: JsonObject) -> bool:
     return not any(
         part.get("text") or len(part) > 1 + ("thought" in part)
         for candidate in read_list(body, "candidates")
-        for part in read_list(read_object(candidate, "content"), "parts")
+        for part in _parts(candidate)
     )
