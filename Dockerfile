@@ -6,7 +6,7 @@ COPY hooks hooks
 COPY shim shim
 COPY proxy proxy
 COPY examples examples
-RUN python3 -m venv /venv && /venv/bin/pip install --no-cache-dir --disable-pip-version-check '.[proxy,postgres]'
+RUN python3 -m venv /venv && /venv/bin/pip install --no-cache-dir --disable-pip-version-check '.[proxy,postgres,otel]'
 
 FROM python:3.11-slim
 # A fixed number, so that files of hooks can be owned by it; no home, no shell, nothing to write.

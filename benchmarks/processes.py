@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,15 +36,16 @@ def hookgate(core: int, origin: str, *settings: Path) -> contextlib.AbstractCont
 
 @contextlib.contextmanager
 def _running(argv: list[str], port: int, core: int) -> Iterator[Server]:
-    environment = {**os.environ, "HOOKGATE_ADMIN__ADDRESS": "off"}
-    process = subprocess.Popen(argv, stderr=subprocess.DEVNULL, env=environment)
-    os.sched_setaffinity(process.pid, {core})
-    try:
-        _wait_for(port)
-        yield Server(f"http://127.0.0.1:{port}", process.pid)
-    finally:
-        process.terminate()
-        process.wait()
+    with tempfile.TemporaryDirectory() as state:  # what it remembers must be no other's
+        own = {"HOOKGATE_ADMIN__ADDRESS": "off", "HOOKGATE_STATE": state}
+        process = subprocess.Popen(argv, stderr=subprocess.DEVNULL, env={**own, **os.environ})
+        os.sched_setaffinity(process.pid, {core})
+        try:
+            _wait_for(port)
+            yield Server(f"http://127.0.0.1:{port}", process.pid)
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def _free_port() -> int:

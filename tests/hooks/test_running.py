@@ -63,6 +63,21 @@ async def test_no_more_hooks_run_at_once_than_allowed() -> None:
     assert most == 3
 
 
+async def test_runs_that_wait_for_their_turn_are_told_while_they_wait() -> None:
+    go = asyncio.Event()
+
+    async def wait(_: Any) -> None:
+        await go.wait()
+
+    busy = limited(parallel(wait), concurrency=1)
+    calls = [asyncio.create_task(busy.fire(asking("hi"), Session(f"s-{n}"))) for n in range(3)]
+    while busy.waiting < 2:  # noqa: ASYNC110  # a plain fact, it signals nothing
+        await asyncio.sleep(0)
+    go.set()
+    await asyncio.gather(*calls)
+    assert busy.waiting == 0
+
+
 # ---- mode "observe"
 
 

@@ -56,30 +56,30 @@ async def test_alive_from_the_first_moment_and_ready_until_it_stops(tmp_path: Pa
         assert (await ask(url, "GET", "/healthz")).status == 200
 
 
-async def test_a_degraded_hook_is_named_and_counted(tmp_path: Path) -> None:
+async def test_a_degraded_hook_is_named_and_told_of(tmp_path: Path) -> None:
     metrics = Metrics()
     here = Admin(metrics)
     here.live = live_engine(tmp_path, "exit 1", "exit 0", """echo '{"decision": "deny"}'""")
-    metrics.watch_hooks(here.live.health)
+    metrics.watch_engine(here.live)
     with here.live.lease() as engine:
         await engine.fire(AfterModel({}, {"candidates": []}, "m"), Session("s"))
     async with admin.listening(here, "127.0.0.1", 0) as url:
         ready = await ask(url, "GET", "/readyz")
         counted = samples((await ask(url, "GET", "/metrics")).body)
     assert (ready.status, ready.json["degraded"]) == (200, ["hook-0"])
-    runs = {key[1:]: value for key, value in counted.items() if key[0] == "hookgate_hook_runs_total"}
-    assert {key: value for key, value in runs.items() if value} == {
-        ("AfterModel", "hook-0", "failed"): 1,
-        ("AfterModel", "hook-1", "allowed"): 1,
-        ("AfterModel", "hook-2", "denied"): 1,
+    assert {key[2]: value for key, value in counted.items() if key[0] == "hookgate_hook_degraded"} == {
+        "hook-0": 1,
+        "hook-1": 0,
+        "hook-2": 0,
     }
+    assert counted["hookgate_revision_info", here.live.current.revision] == 1
     await here.live.close()
 
 
 async def test_reloads_are_counted_by_what_came_of_them(tmp_path: Path) -> None:
     live = live_engine(tmp_path, "exit 0")
     metrics = Metrics()
-    metrics.watch_reloads(live.reloads)
+    metrics.watch_engine(live)
     await live.reload()
     (tmp_path / "settings.json").write_text("{")
     await live.reload()
@@ -92,7 +92,7 @@ async def test_reloads_are_counted_by_what_came_of_them(tmp_path: Path) -> None:
     await live.close()
 
 
-async def test_calls_are_counted_by_kind_of_route_and_status() -> None:
+async def test_calls_are_counted_by_kind_of_route_status_and_outcome() -> None:
     metrics = Metrics()
     async with (
         running_upstream() as (upstream_url, _),
@@ -105,7 +105,11 @@ async def test_calls_are_counted_by_kind_of_route_and_status() -> None:
             await post(url, path, HI)
     counted = samples(metrics.page())
     calls = {key[1:]: value for key, value in counted.items() if key[0] == "hookgate_calls_total"}
-    assert calls == {("judged", "4xx"): 2, ("forwarded", "2xx"): 1, ("none", "4xx"): 3}
+    assert calls == {
+        ("denied", "judged", "4xx"): 2,
+        ("answered", "forwarded", "2xx"): 1,
+        ("refused", "none", "4xx"): 3,
+    }
     assert counted["hookgate_calls_in_flight",] == 0
 
 

@@ -12,10 +12,11 @@ from typing import Any
 from support.gateway import upstreams_at, write_settings
 
 from hookgate.hooks import Engine, load_settings
-from hookgate.proxy.config import Limits
+from hookgate.proxy.config import Config, Limits
 from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.server import Gateway, listening
 from hookgate.proxy.tls import Certificate
+from hookgate.proxy.tracing.traces import Traces
 
 
 @asynccontextmanager
@@ -26,6 +27,8 @@ async def gateway_with(
     limits: Limits | None = None,
     certificate: Certificate | None = None,
     metrics: Metrics | None = None,
+    config: Config | None = None,
+    traces: Traces | None = None,
 ) -> AsyncIterator[str]:
     """The gateway before any upstream; gives its base URL."""
     with tempfile.TemporaryDirectory() as folder:
@@ -33,7 +36,11 @@ async def gateway_with(
         async with (
             upstreams_at(upstream_url) as upstreams,
             listening(
-                Gateway(engine, upstreams, metrics=metrics).handle, "127.0.0.1", 0, limits, certificate
+                Gateway(engine, upstreams, config, metrics, traces).handle,
+                "127.0.0.1",
+                0,
+                limits,
+                certificate,
             ) as url,
         ):
             yield url

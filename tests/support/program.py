@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -35,12 +36,14 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
 
 async def run(*arguments: str, env: Mapping[str, str] | None = None) -> Ended:
     """Run a command to its end."""
-    process = await _start(arguments, env)
-    try:
-        async with asyncio.timeout(30):
-            out, err = await process.communicate()
-    finally:
-        await _end(process)
+    with tempfile.TemporaryDirectory() as state:
+        own = {"HOOKGATE_STATE": state} if arguments[:1] == ("serve",) else {}
+        process = await _start(arguments, {**own, **(env or {})})
+        try:
+            async with asyncio.timeout(30):
+                out, err = await process.communicate()
+        finally:
+            await _end(process)
     return Ended(process.returncode or 0, out.decode(), err.decode())
 
 
@@ -81,14 +84,15 @@ class Server:
 @asynccontextmanager
 async def serving(*arguments: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Server]:
     """A serving command, up and listening; nothing may take longer than twenty seconds."""
-    process = await _start(arguments, env)
-    server = Server(process)
-    try:
-        async with asyncio.timeout(20):
-            await server.started()
-            yield server
-    finally:
-        await _end(process)
+    with tempfile.TemporaryDirectory() as state:  # what it remembers must be no other's
+        process = await _start(arguments, {"HOOKGATE_STATE": state, **(env or {})})
+        server = Server(process)
+        try:
+            async with asyncio.timeout(20):
+                await server.started()
+                yield server
+        finally:
+            await _end(process)
 
 
 async def _start(arguments: tuple[str, ...], env: Mapping[str, str] | None) -> asyncio.subprocess.Process:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import hdrs, web
@@ -16,24 +16,41 @@ from hookgate.proxy.protocol import error_response
 from hookgate.proxy.records import Receipts
 from hookgate.proxy.records.receipts import NO_RECEIPT
 
-_LIMITS = Limits(body=1024, connections=100, drain_timeout=1)
+if TYPE_CHECKING:  # its libraries are for a gateway that has one
+    from hookgate.proxy.audit import Audit
+    from hookgate.proxy.panel.panel import Panel
+
+_LIMITS = Limits(body=4096, connections=100, drain_timeout=1)
 
 
 class Admin:
     """Answers operators, about the gateway whose engine, receipts and state it is given.
 
-    `live` is its engine once there is one; `draining` is set when it stops.
+    `live` is its engine once there is one, `audit` where its calls are put on record, `panel` what else is
+    shown of it; `draining` is set when it stops.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self.live: LiveEngine | None = None
         self.receipts = Receipts()
+        self.audit: Audit | None = None
+        self.panel: Panel | None = None
         self.draining = False
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.method not in (hdrs.METH_GET, hdrs.METH_HEAD):
-            return error_response(ApiError(403, "The admin listener takes GET alone."))
+        reads = request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
+        probed = self._probed(request) if reads else None
+        if probed is not None:
+            return probed
+        if self.panel is not None:
+            return await self.panel.handle(request)
+        if not reads:
+            return error_response(ApiError(403, "This path takes GET alone."))
+        return error_response(ApiError(404, "There are /healthz, /readyz, /metrics and /receipts/ID here."))
+
+    def _probed(self, request: web.BaseRequest) -> web.Response | None:
+        """What programs ask for; None for another path."""
         match request.raw_path:
             case "/healthz":
                 return _json(200, {"status": "ok"})
@@ -42,10 +59,15 @@ class Admin:
             case "/metrics":
                 return web.Response(body=self._metrics.page(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
         if request.raw_path.startswith("/receipts/"):
-            return self._receipt(request.raw_path.removeprefix("/receipts/"))
-        return error_response(ApiError(404, "There are /healthz, /readyz, /metrics and /receipts/ID here."))
+            return self._receipt(request, request.raw_path.removeprefix("/receipts/"))
+        return None
 
-    def _receipt(self, name: str) -> web.Response:
+    def _receipt(self, request: web.BaseRequest, name: str) -> web.Response:
+        try:
+            if self.panel is not None:
+                self.panel.access.check(request)
+        except ApiError as error:
+            return error_response(error)
         receipt = self.receipts.of(name)
         return error_response(ApiError(404, NO_RECEIPT)) if receipt is None else _json(200, receipt)
 
@@ -54,6 +76,8 @@ class Admin:
             return _json(503, {"status": "draining", "reason": "the gateway is stopping"})
         if self.live is None:
             return _json(503, {"status": "starting", "reason": "the hooks' settings are not loaded yet"})
+        if self.audit is not None and (trouble := self.audit.trouble):
+            return _json(503, {"status": "unready", "reason": f"audit records cannot be written: {trouble}"})
         told = {"revision": self.live.current.revision, "degraded": sorted(set(self.live.health.degraded))}
         return _json(200, {"status": "ready", **told})
 

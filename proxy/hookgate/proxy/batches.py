@@ -7,6 +7,7 @@ request refuses it, and names which.
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import aiohttp
 from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection
@@ -41,7 +42,7 @@ class Batches:
     """Carries the calls that make a batch or look at one."""
 
     def __init__(self, firing: Firing, house: House) -> None:
-        self._firing, self._upstream = firing, house.upstreams
+        self._firing, self._house, self._upstream = firing, house, house.upstreams
         self._sessions, self._config, self._callers = house.sessions, house.config, house.callers
 
     async def run(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
@@ -56,14 +57,21 @@ class Batches:
         if route.verb == "batchGenerateContent":
             route, data = await self._before(request, route)
             headers[hdrs.CONTENT_TYPE] = "application/json"
+        await self._house.begin(self._firing.record)
         try:
-            async with self._upstream.open(request.method, route, headers, data, decompress=True) as answer:
-                body = await read_whole(answer.content.iter_any())
-                if 200 <= answer.status < 300 and body and self._firing.listens_to(AfterModel.name):
-                    body = await self._after(body, call)
-                return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
+            with self._firing.record.asking() as asked:
+                sent = asked.headers(headers)
+                async with self._upstream.open(request.method, route, sent, data, decompress=True) as answer:
+                    asked.begun(answer.status)
+                    return await self._answer(answer, call)
         except UpstreamError as error:
             raise error.as_api_error() from None
+
+    async def _answer(self, answer: aiohttp.ClientResponse, call: Call) -> web.Response:
+        body = await read_whole(answer.content.iter_any())
+        if 200 <= answer.status < 300 and body and self._firing.listens_to(AfterModel.name):
+            body = await self._after(body, call)
+        return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
 
     def _call(self, request: web.BaseRequest, route: Route, body: JsonObject) -> Call:
         caller = self._callers.of(route, request.headers)

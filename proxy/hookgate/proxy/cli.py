@@ -14,7 +14,11 @@ from typing import Any
 from hookgate.proxy import __version__
 from hookgate.proxy.flags import add_gateway_flags, add_state_flags
 from hookgate.proxy.managing.arguments import add_commands
+from hookgate.proxy.managing.audit_arguments import add_audit
 from hookgate.shim.command.arguments import add_event, add_run, add_shim
+
+_EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests": "otel"}
+"""The extras of packages that the gateway itself does without."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return asyncio.run(run(arguments))
     except ModuleNotFoundError as error:
-        extra = "demo" if error.name in ("google", "rich") else "proxy"
+        extra = _EXTRAS.get((error.name or "").partition(".")[0], "proxy")
         print(f"hookgate: {error}; install it with: pip install 'hookgate[{extra}]'", file=sys.stderr)
         return 1
     except (ValueError, OSError) as error:
@@ -51,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         commands.add_parser("receipt", help="what became of a call, by the receipt its answer names")
     )
     _add_replay(commands.add_parser("replay", help="put recorded calls through another policy, to try it"))
+    _add_audit(commands.add_parser("audit", help="see, export and prove the record of every call"))
     hooks = commands.add_parser("hooks", help="see, switch, trust, try and move the configured hooks")
     hooks.set_defaults(run=_hooks)
     add_commands(hooks)
@@ -79,6 +84,11 @@ def _add_receipt(parser: argparse.ArgumentParser) -> None:
         "--admin", metavar="HOST:PORT", help="the gateway's admin listener; the configured one if left out"
     )
     parser.set_defaults(run=_receipt, log_level=logging.WARNING)
+
+
+def _add_audit(parser: argparse.ArgumentParser) -> None:
+    add_audit(parser)
+    parser.set_defaults(run=_audit, log_level=logging.WARNING)
 
 
 def _add_tools(parser: argparse.ArgumentParser) -> None:
@@ -126,7 +136,7 @@ async def _serve(arguments: argparse.Namespace) -> int:
     from hookgate.proxy.commands import serve  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
 
-    await serve(read_config(vars(arguments)).config)
+    await serve(read_config(vars(arguments)))
     return 0
 
 
@@ -150,6 +160,12 @@ async def _receipt(given: argparse.Namespace) -> int:
 
 async def _replay(given: argparse.Namespace) -> int:
     from hookgate.proxy.replay.command import run  # noqa: PLC0415  # see the module's docstring
+
+    return await run(given)
+
+
+async def _audit(given: argparse.Namespace) -> int:
+    from hookgate.proxy.managing.audit import run  # noqa: PLC0415  # see the module's docstring
 
     return await run(given)
 

@@ -9,43 +9,66 @@ from hookgate.hooks.kinds.orphans import adopting_orphans
 from hookgate.hooks.live import LiveEngine
 from hookgate.hooks.settings import EVENTS
 from hookgate.proxy import embedded, logs, policy
-from hookgate.proxy.config import Config, Listen
+from hookgate.proxy.config import Effective, Listen
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.operating import operated
+from hookgate.proxy.panel.opening import paneled
 from hookgate.proxy.prices import read_prices
 from hookgate.proxy.server import Gateway, catch_interrupts, listening
 from hookgate.proxy.sources import Sources, sources_of
 from hookgate.proxy.store import Store
 from hookgate.proxy.tls import Certificate
+from hookgate.proxy.tracing.traces import tracing
 from hookgate.proxy.upstream import Upstreams
 
 log = logging.getLogger("hookgate")
 
 
-async def serve(config: Config) -> None:
+async def serve(effective: Effective) -> None:
     """Run the gateway until it is interrupted. Raises SettingsError, ValueError or OSError at the start."""
-    interrupted = catch_interrupts()
+    interrupted, config = catch_interrupts(), effective.config
     logs.configure(config.logs)
     sources = sources_of(config.hooks)
     prices = read_prices(config.prices.file)
+    metrics = Metrics(config.metrics.models, prices)
     async with Store(config.store, sources.state) as store:
         live = policy.load(sources, config.hooks.trust_project, store=store, prices=prices)
         with adopting_orphans():  # what hooks leave behind becomes this process's to end
-            await _serve(config, sources, live, interrupted)
+            url = store.url() if config.audit.enabled else None
+            await _serve(effective, sources, live, metrics, url, interrupted)
 
 
-async def _serve(config: Config, sources: Sources, live: LiveEngine, interrupted: asyncio.Event) -> None:
-    certificate, metrics = _certificate(config.listen), Metrics()
+async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
+    effective: Effective,
+    sources: Sources,
+    live: LiveEngine,
+    metrics: Metrics,
+    store_url: str | None,
+    interrupted: asyncio.Event,
+) -> None:
+    # Its libraries say what they do as they are loaded: not before the log is set up.
+    from hookgate.proxy.audit.opening import audited  # noqa: PLC0415
+
+    config = effective.config
+    certificate = _certificate(config.listen)
     async with (
         policy.kept(live, sources.state),
         operated(live, certificate, metrics, config.admin.address) as admin,
         Upstreams(config.upstream) as upstreams,
+        tracing(config.tracing, metrics, upstreams.origins) as traces,
+        audited(config.audit, store_url, sources.state) as audit,
     ):
-        gateway = Gateway(live, upstreams, config, metrics)
-        admin.receipts = gateway.receipts
+        gateway = Gateway(live, upstreams, config, metrics, traces, audit=audit)
+        admin.audit = audit
+        if audit is not None:
+            metrics.watch_audit(audit.writer)
         address = host_and_port(config.listen.address)
-        async with listening(gateway.handle, *address, config.limits, certificate) as url:
+        async with (
+            paneled(effective, sources, live, gateway.receipts, store_url) as admin.panel,
+            listening(gateway.handle, *address, config.limits, certificate) as url,
+        ):
+            admin.receipts = gateway.receipts
             _tell(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")
             await interrupted.wait()
             admin.draining = True

@@ -43,7 +43,7 @@ class EventService:
     """Answers the events of shims."""
 
     def __init__(self, house: House) -> None:
-        self._sessions, self._transcripts = house.sessions, house.transcripts
+        self._house, self._sessions, self._transcripts = house, house.sessions, house.transcripts
         self._callers = house.callers
         self._per_second = house.config.limits.events
         self._rates = Rates(self._per_second)
@@ -63,6 +63,7 @@ class EventService:
         output = output_of(event, outcome)
         await self._transcripts.append(session, type="event", event=event.name, input=body, output=output)
         self._note(session, outcome, deliver=request.headers.get(CONTEXT_HEADER) == "deliver")
+        await self._house.tell_event(firing.record)
         return web.Response(body=dumps(output), content_type="application/json")
 
     def _note(self, session: Session, outcome: Outcome[Event], *, deliver: bool) -> None:

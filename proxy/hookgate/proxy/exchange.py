@@ -20,7 +20,8 @@ from hookgate.proxy.judging import Judge
 from hookgate.proxy.logs import note_session
 from hookgate.proxy.outgoing import Outgoing
 from hookgate.proxy.pieces import restored
-from hookgate.proxy.records import Firing, UsageMeter
+from hookgate.proxy.records import Firing, UsageMeter, no_bytes
+from hookgate.proxy.records.content import Kept
 from hookgate.proxy.reply import Reply
 from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
@@ -37,14 +38,14 @@ class Exchange:
     """Carries one judged call: hooks before, the upstream, hooks after, all under one engine."""
 
     def __init__(self, firing: Firing, house: House) -> None:
-        self._firing, self._record = firing, firing.record
+        self._firing, self._record, self._trace = firing, firing.record, firing.record.trace
         self._house = house
         self._config = house.config
         self._meter = UsageMeter()
 
     async def run(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
         """Answer the request, whatever happens on the way."""
-        reply = Reply(request, _framing(route), envelope_of(route))
+        reply = Reply(request, _framing(route), envelope_of(route), self._record.content)
         async with reply.kept_alive(self._config.streams):
             try:
                 outgoing = await self._before(request, route)
@@ -61,6 +62,8 @@ class Exchange:
         envelope = envelope_of(route)
         outer = await read_request(request)
         self._record.request_bytes = len(await request.read())
+        if self._record.content is not None:
+            self._record.content.request = outer
         model, body = opened(envelope, route, outer)
         check_cache(body, self._config.routes.unhooked)
         call = self._call(request, route, outer, body)
@@ -74,7 +77,12 @@ class Exchange:
         await conversation.keep(model, body)
         inspected = self._firing.listens_to(AfterModel.name)
         shown = Encoded(show_request(model, body)) if inspected else None
-        payload = dumps(envelope.close_request(outer, model, body))
+        closed = envelope.close_request(outer, model, body)
+        payload = dumps(closed)
+        if self._record.content is not None:
+            self._record.content.sent = closed
+        if self._trace is not None:
+            self._trace.asks(body)
         prompt = prompt_of(contents) if self._firing.listens_to(AfterAgent.name) else ""
         self._record.model = model
         return Outgoing(call, route.for_model(model), model, payload, shown, allowed, told, prompt)
@@ -99,6 +107,7 @@ class Exchange:
         """Ask the model, and again where it called a tool that it must not, as often as that is wanted."""
         times = self._config.tools.ask_again_at_most
         again = False
+        await self._house.begin(self._record)
         self._record.before_seconds = self._record.elapsed()
         for time in range(times + 1):
             judge = self._judge(outgoing, again=again, asks=time < times)
@@ -124,20 +133,24 @@ class Exchange:
         if "turns" not in told and firing.listens_to(AfterAgent.name) and not call.wants_json:
             end = WireAnswers(firing, call, outgoing.prompt, again, asks)
         gate = ToolGate(judges, asks=asks) if judges or end else None
-        return Judge(firing, outgoing, gate, end, keeps=self._house.transcripts.kept)
+        keeps = self._house.transcripts.kept or bool(self._trace and self._trace.keeps_content)
+        return Judge(firing, outgoing, gate, end, keeps=keeps)
 
     async def _forward(
         self, request: web.BaseRequest, outgoing: Outgoing, reply: Reply, judge: Judge
     ) -> None:
         headers = {**to_upstream(request.headers, "identity"), hdrs.CONTENT_TYPE: "application/json"}
-        sending = self._house.upstreams.open(
-            hdrs.METH_POST, outgoing.route, headers, outgoing.payload, decompress=True
-        )
         self._meter = UsageMeter()
+        if self._record.content is not None:
+            self._record.content.answer = Kept()
+        self._record.holding = judge.held
         try:
-            with self._record.asking() as begun:
+            with self._record.asking() as asked:
+                sending = self._house.upstreams.open(
+                    hdrs.METH_POST, outgoing.route, asked.headers(headers), outgoing.payload, decompress=True
+                )
                 async with sending as answer:
-                    begun()
+                    asked.begun(answer.status)
                     await self._after(answer, judge, reply)
         except UpstreamError as error:
             self._record.outcome = "failed"
@@ -146,6 +159,7 @@ class Exchange:
             reply.cut()
         finally:
             self._record.usage += self._meter.usage()
+            self._record.holding = no_bytes
 
     # ---- AfterModel, answer
 
@@ -170,6 +184,10 @@ class Exchange:
         """The answer's bytes as they come; what the call has used is read off them."""
         async for chunk in answer.content.iter_any():
             self._meter.feed(chunk)
+            if self._trace is not None:
+                self._trace.feed(chunk)
+            if self._record.content is not None:
+                self._record.content.answer.add(chunk)
             yield chunk
 
     async def _stream(
@@ -182,6 +200,8 @@ class Exchange:
             await self._keep_answer(judge)
 
     async def _keep_answer(self, judge: Judge) -> None:
+        if self._trace is not None and self._trace.keeps_content:
+            self._trace.answers(judge.answer)
         if judge.answer is not None and self._house.transcripts.kept:
             await self._house.transcripts.append(judge.call.session, type="answer", answer=judge.answer)
 

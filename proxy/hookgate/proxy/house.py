@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from hookgate.hooks import CallEnd
 from hookgate.proxy.bypass import Bypasses
@@ -15,6 +16,9 @@ from hookgate.proxy.sources import sources_of
 from hookgate.proxy.transcripts import Transcripts
 from hookgate.proxy.upstream import Upstreams
 
+if TYPE_CHECKING:  # its libraries are for a gateway that has one
+    from hookgate.proxy.audit import Audit
+
 
 @dataclass(frozen=True)
 class House:
@@ -25,6 +29,8 @@ class House:
     sessions: Sessions = field(default_factory=Sessions)
     bypasses: Bypasses = field(default_factory=Bypasses)
     receipts: Receipts = field(default_factory=Receipts)
+    audit: "Audit | None" = None
+    """Where calls are put on record; None where they are not."""
 
     @cached_property
     def callers(self) -> Callers:
@@ -44,6 +50,18 @@ class House:
             for told in call.at_end:
                 told(end)
         self.receipts.add(record)
+        if self.audit is not None:
+            self.audit.settle(record)
+
+    async def begin(self, record: CallRecord) -> None:
+        """A call is about to go upstream: its start has to be on record. Raises ApiError."""
+        if self.audit is not None:
+            await self.audit.begin(record)
+
+    async def tell_event(self, record: CallRecord) -> None:
+        """A shim's event is about to be answered: it has to be on record. Raises ApiError."""
+        if self.audit is not None:
+            await self.audit.tell_event(record, 200)
 
     @cached_property
     def prices(self) -> Prices | None:

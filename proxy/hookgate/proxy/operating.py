@@ -22,8 +22,7 @@ async def operated(
     """Operate a gateway for as long as the block runs. Raises OSError when `address` cannot be had."""
     admin = Admin(metrics)
     admin.live = live
-    metrics.watch_hooks(live.health)
-    metrics.watch_reloads(live.reloads)
+    metrics.watch_engine(live)
     async with AsyncExitStack() as stack:
         stack.enter_context(reloading(live, certificate))
         if certificate is not None:

@@ -7,6 +7,7 @@ from aiohttp import hdrs, web
 
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import to_client, to_upstream
+from hookgate.proxy.protocol import Request
 from hookgate.proxy.reply import cut
 from hookgate.proxy.routes import Route
 from hookgate.proxy.uploads import Way, led_back
@@ -17,7 +18,7 @@ _CODINGS = ("identity", "gzip", "deflate")  # what aiohttp undoes; another one w
 _PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # of files, up and down; no judged answer is had in parts
 
 
-async def copy_through(request: web.BaseRequest, route: Route, upstreams: Upstreams) -> web.StreamResponse:
+async def copy_through(request: Request, route: Route, upstreams: Upstreams) -> web.StreamResponse:
     """Send the request on and its answer back. Raises ApiError while there is no answer yet."""
     headers = to_upstream(request.headers, request.headers.get(hdrs.ACCEPT_ENCODING, "identity"))
     if route.kind == "forwarded":
@@ -25,19 +26,22 @@ async def copy_through(request: web.BaseRequest, route: Route, upstreams: Upstre
     body = _Body(request) if request.body_exists else None
     response = web.StreamResponse()
     try:
-        async with upstreams.open(
-            request.method,
-            route,
-            headers | (body.described() if body else {}),
-            body.chunks() if body else None,
-            decompress=False,
-        ) as answer:
-            response.set_status(answer.status, answer.reason)
-            way = Way.of(request, route, upstreams.origins[route.api])
-            response.headers.update(_as_sent(answer) | led_back(answer.headers, way))
-            await response.prepare(request)
-            async for chunk in answer.content.iter_any():
-                await response.write(chunk)
+        with request.record.asking() as asked:
+            sending = upstreams.open(
+                request.method,
+                route,
+                asked.headers(headers | (body.described() if body else {})),
+                body.chunks() if body else None,
+                decompress=False,
+            )
+            async with sending as answer:
+                asked.begun(answer.status)
+                response.set_status(answer.status, answer.reason)
+                way = Way.of(request, route, upstreams.origins[route.api])
+                response.headers.update(_as_sent(answer) | led_back(answer.headers, way))
+                await response.prepare(request)
+                async for chunk in answer.content.iter_any():
+                    await response.write(chunk)
     except UpstreamError as error:
         if not response.prepared:
             raise _failure(body, error.as_api_error()) from None

@@ -77,6 +77,11 @@ class Prices:
     def __init__(self, currency: str, models: Mapping[str, _Model]) -> None:
         self.currency, self._models = currency, models
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that have a price, as the table names them: with wildcards."""
+        return tuple(self._models)
+
     def knows(self, model: str) -> bool:
         """Whether there is a price for the model."""
         return self._price(model) is not None

@@ -1,6 +1,7 @@
 """What hookgate makes of aiohttp's requests and connections: ids, errors in Google's shape, a good end."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
@@ -20,12 +21,14 @@ REQUEST_ID = "X-Request-Id"
 class Request(web.BaseRequest):
     """A request with an id of its own, the client's if that is sane; it goes upstream and back."""
 
-    ATTRS = web.BaseRequest.ATTRS | frozenset({"id", "is_http1", "record"})
+    ATTRS = web.BaseRequest.ATTRS | frozenset({"answering", "id", "is_http1", "record"})
 
     def __init__(self, message: Any, payload: Any, protocol: Any, *rest: Any, **limits: Any) -> None:
         headers = CIMultiDict(message.headers)
         self.id = headers[REQUEST_ID] = request_id(headers.getall(REQUEST_ID, ()))
         self.record = CallRecord(request_id=self.id)
+        self.answering: Callable[[int], Awaitable[None]] | None = None
+        """What is to be done before an answer with such a status begins."""
         self.is_http1 = message.version in (HttpVersion10, HttpVersion11)
         # An answer takes its request's version; to one of another version it is HTTP/1.1's.
         version = message.version if self.is_http1 else HttpVersion11
@@ -40,6 +43,8 @@ class Request(web.BaseRequest):
         return not (self._message.should_close or self.content.exception() or connection.stopping)
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
+        if self.answering is not None:
+            await self.answering(response.status)
         response.headers[REQUEST_ID] = self.id
         response.headers[RECEIPT_HEADER] = self.record.id
         self.record.first_seconds = self.record.elapsed()

@@ -10,6 +10,7 @@ from aiohttp import web
 from hookgate.proxy.config import Streams
 from hookgate.proxy.envelopes import Envelope
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.records import Content
 from hookgate.translator import Framing, text_response
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.streams import KEEP_ALIVE
@@ -31,11 +32,18 @@ class Reply:
     to say is said as text with finishReason STOP: clients ignore or retry an error inside a stream.
     """
 
-    def __init__(self, request: web.BaseRequest, framing: Framing | None, envelope: Envelope) -> None:
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        framing: Framing | None,
+        envelope: Envelope,
+        content: Content | None = None,
+    ) -> None:
+        """`content` is told what the client gets."""
         self.framing = framing
         """How a stream is framed; None for a call that takes one whole answer."""
         self._request = request
-        self._envelope = envelope
+        self._envelope, self._content = envelope, content
         self._headers: Mapping[str, str] = {}
         self._starting = asyncio.Lock()
         self._quiet_since = 0.0
@@ -65,6 +73,7 @@ class Reply:
 
     async def send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """One body, as it is."""
+        self._note(body)
         self._response = web.Response(status=status, headers=dict(headers), body=body)
         await self._response.prepare(self._request)
 
@@ -84,7 +93,12 @@ class Reply:
             return
         response = await self._stream()
         self._quiet_since = asyncio.get_running_loop().time()
+        self._note(data)
         await response.write(data)
+
+    def _note(self, data: bytes) -> None:
+        if self._content is not None:
+            self._content.given.add(data)
 
     async def _stream(self) -> web.StreamResponse:
         async with self._starting:  # the keep-alive may be starting it at the same moment

@@ -5,7 +5,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import hdrs, web
 
@@ -27,10 +27,14 @@ from hookgate.proxy.records import Firing, Receipts
 from hookgate.proxy.records.receipts import NO_RECEIPT
 from hookgate.proxy.routes import Route, match
 from hookgate.proxy.tls import Certificate
+from hookgate.proxy.tracing.traces import Traces
 from hookgate.proxy.tunnel import tunnel
 from hookgate.proxy.unhooked import Unhooked
 from hookgate.proxy.upstream import Upstreams
 from hookgate.translator.strictjson import dumps
+
+if TYPE_CHECKING:  # its libraries are for a gateway that has one
+    from hookgate.proxy.audit import Audit
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -38,19 +42,23 @@ log = logging.getLogger("hookgate.gateway")
 class Gateway:
     """Answers every request: by its route, judged or copied through, with Google's error shape if neither."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what a gateway is made of
         self,
         engines: Engines,
         upstream: Upstreams,
         config: Config | None = None,
         metrics: Metrics | None = None,
+        traces: Traces | None = None,
+        *,
+        audit: "Audit | None" = None,
     ) -> None:
         self._engines, self._upstream = engines, upstream
         self._config = config or Config()
         self._unhooked = Unhooked(self._config.routes.unhooked)
-        self._house = House(upstream, self._config)
+        self._house = House(upstream, self._config, audit=audit)
         self._events = EventService(self._house)
-        self._metrics = metrics or Metrics()
+        self._metrics = metrics or Metrics(self._config.metrics.models, self._house.prices)
+        self._traces = traces
         self._metrics.watch_unhooked(self._unhooked.counts)
         self._metrics.watch_bypasses(self._house.bypasses.counts)
 
@@ -63,7 +71,9 @@ class Gateway:
         """Answer one request, count it, and tell of it in one line."""
         call, record = logs.Call(request.id, request.method, receipt=request.record.id), request.record
         logs.begin(call)
-        self._metrics.call_began()
+        self._metrics.began(record)
+        if self._traces is not None:
+            record.trace = self._traces.begin(request.headers)
         try:
             response = await self._answer(request)
             await response.prepare(request)
@@ -73,7 +83,9 @@ class Gateway:
         finally:
             record.end(call.status, request.writer.output_size)
             self._house.settle(record)
-            self._metrics.call_ended(call.kind, call.status)
+            self._metrics.settled(record)
+            if self._traces is not None:
+                self._traces.settled(record)
             call.duration_ms = round(record.seconds * 1000, 1)
             call.bytes = record.answer_bytes
             logs.tell(call)
@@ -100,11 +112,13 @@ class Gateway:
         if route.unhooked:
             self._unhooked.note(request.method, route)
         if route.kind == "tunnel":
+            await self._house.begin(request.record)
             return await tunnel(request, route, self._upstream)
         if route.kind == "receipt":
             return self._receipt(request, route)
         await _say_continue(request)
         if route.kind == "forwarded":
+            await self._house.begin(request.record)
             return await copy_through(request, route, self._upstream)
         return await self._judge(request, route)
 
@@ -113,17 +127,31 @@ class Gateway:
         record = request.record
         record.session = self._house.callers.of(route, request.headers).in_session(route.session)
         record.kind, record.route, record.model = route.kind, route.path, route.model
+        record.streamed = route.streamed
+        audit = self._house.audit
+        if audit is not None:
+            audit.watch(record, request.method, route)
+            request.answering = lambda status: audit.answering(record, status)
+        if record.trace is not None:
+            record.trace.api, record.trace.verb = route.api, route.verb
 
     async def _judge(self, request: Request, route: Route) -> web.StreamResponse:
         with self._engines.lease() as engine:
             firing = Firing(engine, request.record)
             if route.kind == "event":
                 return await self._events.run(request, route, firing)
-            if not (engine.configuration.groups or self._house.sessions or self._house.transcripts.kept):
+            if not (engine.configuration.groups or self._house.sessions or self._keeps(request)):
                 return await copy_through(request, route, self._upstream)
             if route.verb in BATCHED:
                 return await Batches(firing, self._house).run(request, route)
             return await Exchange(firing, self._house).run(request, route)
+
+    def _keeps(self, request: Request) -> bool:
+        """Whether what is said in the call is wanted by somebody beside hooks."""
+        trace = request.record.trace
+        if self._house.audit is not None:
+            return True
+        return self._house.transcripts.kept or (trace is not None and trace.keeps_content)
 
     def _receipt(self, request: Request, route: Route) -> web.Response:
         """What became of a call, for the key that made it."""

@@ -7,6 +7,7 @@ from aiohttp import WSCloseCode, WSMsgType, hdrs, web
 
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import to_upstream
+from hookgate.proxy.protocol import Request
 from hookgate.proxy.routes import Route
 from hookgate.proxy.upstream import Upstreams
 
@@ -18,22 +19,25 @@ _NO_CODE = 1005
 _Socket = aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]
 
 
-async def tunnel(request: web.BaseRequest, route: Route, upstreams: Upstreams) -> web.StreamResponse:
+async def tunnel(request: Request, route: Route, upstreams: Upstreams) -> web.StreamResponse:
     """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError before that."""
     if not web.WebSocketResponse().can_prepare(request):
         raise ApiError(400, "This path takes a WebSocket alone.")
     headers = to_upstream(request.headers, "identity")
     offered = [name.strip() for name in request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")]
-    async with upstreams.connect(route, headers, [name for name in offered if name], MAX_MESSAGE) as there:
-        here = web.WebSocketResponse(
-            protocols=[there.protocol] if there.protocol else (),
-            autoclose=False,
-            autoping=False,
-            compress=False,
-            max_msg_size=MAX_MESSAGE,
-        )
-        await here.prepare(request)
-        await _join(here, there)
+    wanted = [name for name in offered if name]
+    with request.record.asking() as asked:
+        async with upstreams.connect(route, asked.headers(headers), wanted, MAX_MESSAGE) as there:
+            asked.begun(101)
+            here = web.WebSocketResponse(
+                protocols=[there.protocol] if there.protocol else (),
+                autoclose=False,
+                autoping=False,
+                compress=False,
+                max_msg_size=MAX_MESSAGE,
+            )
+            await here.prepare(request)
+            await _join(here, there)
     return here
 
 

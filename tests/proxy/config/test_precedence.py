@@ -22,6 +22,7 @@ _SAMPLES = {
 }
 
 
+_TEXTS = ["the-first-of-some-texts", "the-second-of-some-texts", "the-third-of-some-texts"]
 _SCHEMA = config_schema()
 _VARIABLES = {variable for setting in SETTINGS.values() for variable in setting.variables}
 
@@ -33,10 +34,12 @@ def samples(setting: Setting) -> list[Any]:
     if kind["type"] == "array":
         each = kind["items"].get("enum") or _SAMPLES["path"]
         return [[each[0]], each[1:3], each[:4]]
+    if kind.get("maximum") == 1:
+        return [0, 0.25, 0.5, 1]
     return (
         kind.get("enum")
         or _SAMPLES.get(kind.get("format", ""))
-        or {"boolean": [True, False]}.get(kind["type"], [1, 2, 3, 4])
+        or {"boolean": [True, False], "string": _TEXTS}.get(kind["type"], [1, 2, 3, 4])
     )
 
 

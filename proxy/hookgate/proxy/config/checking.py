@@ -9,6 +9,7 @@ from hookgate.proxy.config.given import ConfigError
 from hookgate.proxy.config.models import Config
 from hookgate.proxy.config.reading import Effective
 from hookgate.proxy.keys import KeysError, named_keys
+from hookgate.proxy.panel.tokens import token_of
 from hookgate.proxy.prices import read_prices
 from hookgate.proxy.sources import sources_of
 from hookgate.proxy.store import Store, StoreError
@@ -50,6 +51,10 @@ def _unusable(config: Config) -> Iterator[tuple[str, str]]:
         named_keys(config.keys)
     except KeysError as error:
         yield from error.problems
+    try:
+        token_of(config.admin)
+    except ConfigError as error:
+        yield "admin.token_file", str(error).removeprefix("admin.token_file: ")
     try:
         Upstreams(config.upstream)
     except (ValueError, OSError) as error:

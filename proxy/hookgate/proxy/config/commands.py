@@ -4,11 +4,10 @@ import argparse
 import json
 from typing import Any
 
-from hookgate.proxy.config.catalogue import NAMED, SETTINGS
 from hookgate.proxy.config.checking import examine
 from hookgate.proxy.config.reading import Effective, read_config
 from hookgate.proxy.config.schema import config_schema
-from hookgate.proxy.config.values import masked
+from hookgate.proxy.config.showing import shown_settings
 
 
 async def run(arguments: argparse.Namespace) -> int:
@@ -25,29 +24,15 @@ async def run(arguments: argparse.Namespace) -> int:
 
 
 def _table(effective: Effective) -> str:
-    rows = [(name, _text(value), place) for name, (value, place) in _values(effective).items()]
+    rows = [(name, _text(value), place) for name, (value, place) in shown_settings(effective).items()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     return "\n".join(f"{name:{widths[0]}}  {value:{widths[1]}}  {place}" for name, value, place in rows)
 
 
 def _json(effective: Effective) -> str:
-    told = {name: {"value": value, "source": place} for name, (value, place) in _values(effective).items()}
+    shown = shown_settings(effective).items()
+    told = {name: {"value": value, "source": place} for name, (value, place) in shown}
     return json.dumps(told, indent=2, ensure_ascii=False)
-
-
-def _values(effective: Effective) -> dict[str, tuple[Any, str]]:
-    """Every setting's value, fit to be shown to anyone, and its source."""
-    document = effective.config.model_dump(mode="json")
-    found = {}
-    for name, setting in SETTINGS.items():
-        value = document[setting.section][setting.key]
-        shown = masked(value) if isinstance(value, str) else value
-        found[name] = (shown, effective.places.get(name, "default"))
-    for section in NAMED:
-        for name, table in document[section].items():
-            place = effective.places[f"{section}.{name}"]
-            found |= {f"{section}.{name}.{key}": (value, place) for key, value in table.items()}
-    return found
 
 
 def _text(value: Any) -> str:

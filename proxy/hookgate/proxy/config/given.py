@@ -28,7 +28,7 @@ class Given:
 
 def anchored(setting: Setting, value: Any, folder: Path = Path()) -> Any:
     """The value, its paths taken relative to `folder`, and `~` as the home."""
-    if isinstance(value, str) and value and setting.holds_paths:
+    if isinstance(value, str) and value not in ("", "-") and setting.holds_paths:  # `-` is stdout
         return str(folder / os.path.expanduser(value))
     if isinstance(value, list):
         return [anchored(setting, each, folder) for each in value]

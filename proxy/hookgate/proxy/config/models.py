@@ -15,11 +15,13 @@ from hookgate.proxy.config.values import (
     Count,
     File,
     KeyName,
+    ModelPattern,
     Origin,
     ProxyUrl,
     Seconds,
     Sha256,
     StoreUrl,
+    Token,
     masked,
 )
 
@@ -63,10 +65,23 @@ class Listen(Section):
 
 
 class Admin(Section):
-    """Where operators look: `/healthz`, `/readyz` and `/metrics`, apart from the clients' address."""
+    """Where operators look: the panel, `/healthz`, `/readyz` and `/metrics`, apart from where clients do."""
 
     address: AddressOrOff = "127.0.0.1:9787"
     """`HOST:PORT`, or `off` for no such listener."""
+
+    token: Token | None = None
+    """What operators have to show for the panel and for receipts. Without one these are had on a loopback
+    address alone, by anybody on the machine."""
+
+    token_file: File | None = None
+    """A file with that token and nothing else, which is read at the start."""
+
+    @model_validator(mode="after")
+    def _has_one_token(self) -> Self:
+        if self.token and self.token_file:
+            raise ValueError("admin.token and admin.token_file are both given; remove one")
+        return self
 
 
 class Upstream(Section):
@@ -220,11 +235,11 @@ class NamedKey(Section):
 
 
 class Store(Section):
-    """The database that counts what limits bound. None is opened where no hook needs one."""
+    """The database of what limits count and of the audit. None is opened where neither needs one."""
 
     url: StoreUrl | None = None
-    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that count together; if left out, the
-    file `hookgate.db` in the state folder."""
+    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that count together; if left out,
+    files in the state folder: `hookgate.db` for what limits count, `audit.db` for the audit."""
 
     url_file: File | None = None
     """A file with that URL and nothing else, which is read when the database is opened."""
@@ -236,11 +251,58 @@ class Store(Section):
         return self
 
 
+class Audit(Section):
+    """The record of every call, in the database of `[store]`; without a URL in the file `audit.db` in the state
+    folder. A call that cannot be put on record is refused."""
+
+    enabled: bool = True
+    """Whether calls are put on record."""
+
+    content: Literal["off", "redacted", "full"] = "off"
+    """Whether what was said is stored as well; `redacted` masks what looks like a secret or a person's data."""
+
+    jsonl: File | None = None
+    """A file that gets each record as a line of JSON too, `-` for stdout."""
+
+    retention_days: Seconds | None = None
+    """Days after which records are removed; kept for good if left out."""
+
+    retention_bytes: Count | None = None
+    """Bytes that records may take in the database; the oldest go first."""
+
+    deadline: Seconds = 5
+    """Seconds that a call waits for its record to be on disk before it is refused."""
+
+
 class Prices(Section):
     """What models cost."""
 
     file: File | None = None
     """The price table, a TOML file, which is read at the start; limits on cost need one."""
+
+
+class MetricLabels(Section):
+    """How finely `/metrics` counts."""
+
+    models: tuple[ModelPattern, ...] = ()
+    """Models, with wildcards, that are told apart beside those of the price table; the rest is `other`."""
+
+
+class Tracing(Section):
+    """Traces for OpenTelemetry. They need the extra `otel`: `pip install 'hookgate[otel]'`."""
+
+    endpoint: Origin | None = None
+    """The base URL of a collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`; without it
+    there are no traces."""
+
+    service_name: Annotated[str, Field(min_length=1)] = "hookgate"
+    """What the gateway is called in them."""
+
+    sample: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """The share of calls to trace; a call with a `traceparent` is traced when its caller is."""
+
+    content: bool = False
+    """Whether spans hold what was said, as hooks let it pass."""
 
 
 class Logs(Section):
@@ -269,5 +331,8 @@ class Config(Section):
     keys: Annotated[dict[KeyName, NamedKey], Field(json_schema_extra={"additionalProperties": False})] = {}
     transcripts: Transcripts = Transcripts()
     store: Store = Store()
+    audit: Audit = Audit()
     prices: Prices = Prices()
+    metrics: MetricLabels = MetricLabels()
+    tracing: Tracing = Tracing()
     logs: Logs = Logs()

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from hookgate.proxy import GEMINI_API
 from hookgate.proxy.origins import parse_origin, parse_proxy
@@ -87,6 +87,20 @@ def store_url(text: str) -> str:
     return text
 
 
+def admin_token(text: str) -> str:
+    """The token that operators show. Raises ValueError for one that could be guessed."""
+    if not re.fullmatch(r"[!-~]{16,256}", text):
+        raise ValueError(
+            "has to be 16 to 256 letters, digits and signs, no blanks; make one with: openssl rand -hex 24"
+        )
+    return text
+
+
+def _secret(value: SecretStr) -> SecretStr:
+    admin_token(value.get_secret_value())
+    return value
+
+
 def _path(value: Any) -> Any:
     if value == "":
         raise ValueError("is empty; name a path, or leave the setting out")
@@ -113,5 +127,11 @@ StoreUrl = Annotated[
 File = Annotated[Path, BeforeValidator(_path)]
 KeyName = Annotated[str, AfterValidator(key_name), Field(json_schema_extra={"pattern": f"^{_NAME}$"})]
 Sha256 = Annotated[str, AfterValidator(_sha256), Field(json_schema_extra={"pattern": f"^{_SHA256}$"})]
+Token = Annotated[
+    SecretStr,
+    AfterValidator(_secret),
+    Field(json_schema_extra={"pattern": "^[!-~]{16,256}$"}),
+]
+ModelPattern = Annotated[str, Field(min_length=1, max_length=128)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0)]

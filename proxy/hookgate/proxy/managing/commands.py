@@ -28,7 +28,7 @@ async def run(arguments: argparse.Namespace) -> int:  # noqa: PLR0911  # one lin
         case "enable" | "disable" as wish:
             return switch(sources, arguments.name, on=wish == "enable")
         case "enable-all" | "disable-all" as wish:
-            return switch_all(on=wish == "enable-all")
+            return switch_all(sources, on=wish == "enable-all")
         case "trust":
             return trust(sources, arguments.name, arguments.yes)
         case "test":

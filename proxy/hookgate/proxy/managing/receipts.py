@@ -8,6 +8,7 @@ from http.client import HTTPConnection
 
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.values import host_and_port
+from hookgate.proxy.panel.tokens import token_of
 
 _SECONDS = 10.0
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -19,10 +20,11 @@ async def show(receipt: str, admin: str | None) -> int:
         raise ValueError(
             f"{receipt!r} is no receipt: it has 32 hexadecimal digits; the header is x-hookgate-receipt"
         )
-    address = admin or read_config({}).config.admin.address
+    configured = read_config({}).config.admin
+    address, token = admin or configured.address, token_of(configured)
     if address is None:
         raise ValueError("the admin listener is off; name another gateway's with --admin HOST:PORT")
-    status, body = await asyncio.to_thread(_get, address, f"/receipts/{receipt}")
+    status, body = await asyncio.to_thread(_get, address, f"/receipts/{receipt}", token)
     if status != 200:
         print(f"hookgate: {body['error']['message']}", file=sys.stderr)
         return 1
@@ -30,10 +32,10 @@ async def show(receipt: str, admin: str | None) -> int:
     return 0
 
 
-def _get(address: str, path: str) -> tuple[int, dict[str, dict[str, str]]]:
+def _get(address: str, path: str, token: str | None) -> tuple[int, dict[str, dict[str, str]]]:
     connection = HTTPConnection(*host_and_port(address), timeout=_SECONDS)
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
     except (OSError, ValueError) as error:

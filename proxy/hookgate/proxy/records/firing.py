@@ -43,3 +43,4 @@ class Firing:
         self.record.note_runs(AfterModel.name, [run], size)
         if run.enforced_denial:
             self.record.outcome = "denied"
+            self.record.reasons[AfterModel.name] = str((run.said() or {}).get("reason") or "")

@@ -1,10 +1,12 @@
 """Receipts: what became of each call, for who has its id. Nothing in them was said in the call."""
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from hookgate.hooks import Session
-from hookgate.proxy.records.record import CallRecord, HookTally
+from hookgate.proxy.records.record import CallRecord
+from hookgate.proxy.records.tally import HookTally
 from hookgate.translator.fields import JsonObject
 
 NO_RECEIPT = (
@@ -20,17 +22,31 @@ class Receipts:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, tuple[str, JsonObject]] = OrderedDict()
+        self.watchers: list[Callable[[JsonObject], None]] = []
+        """Who is told of each new receipt; they must be quick."""
 
     def add(self, record: CallRecord) -> None:
         """Keep the receipt of a call that has ended."""
-        self._kept[record.id] = (record.session.key if record.session else "", receipt_of(record))
+        receipt = receipt_of(record)
+        self._kept[record.id] = (record.session.key if record.session else "", receipt)
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)
+        for watcher in self.watchers:
+            watcher(receipt)
 
     def of(self, receipt: str, key: str | None = None) -> JsonObject | None:
         """A receipt, if it is kept; with a `key` only one of that key's calls."""
         owner, found = self._kept.get(receipt, ("", None))
         return found if key is None or key == owner else None
+
+    def latest(self, before: str = "") -> Iterator[JsonObject]:
+        """Receipts, the latest first; `before` one of them by its id, none when that is gone."""
+        kept = list(self._kept.items())
+        begun = not before
+        for receipt, (_, found) in reversed(kept):
+            if begun:
+                yield found
+            begun = begun or receipt == before
 
 
 def receipt_of(record: CallRecord) -> JsonObject:

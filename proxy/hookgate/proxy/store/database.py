@@ -3,7 +3,7 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from hookgate.proxy.store.errors import StoreError
 from hookgate.proxy.store.migrating import MigrationError, upgrade
 
 FILE = "hookgate.db"
+AUDIT_FILE = "audit.db"
+"""The audit has a file of its own: its writes, each waited for, would hold up those of limits."""
 
 _BUSY_SECONDS = 5
 """How long to wait for another process's write to a file, and for a server to answer."""
@@ -46,7 +48,20 @@ class Database:
 
 def open_database(url: str | None, state: Path) -> Database:
     """The database at the URL, else the file in the state folder, made if need be. Raises StoreError."""
-    engine = _server(url) if url else _file(state / FILE)
+    return _opened(_server(url) if url else _file(state / FILE, _set_up, "BEGIN"), state)
+
+
+def open_audit(url: str | None, state: Path, *, writes: bool) -> Database:
+    """The audit's database: at the same URL, else in a file of its own. Raises StoreError.
+
+    Who `writes` has its transactions on disk when they end, and takes a file's lock as they begin.
+    """
+    if url:
+        return _opened(_server(url), state)
+    return _opened(_file(state / AUDIT_FILE, _set_up_audit, "BEGIN IMMEDIATE" if writes else "BEGIN"), state)
+
+
+def _opened(engine: Engine, state: Path) -> Database:
     database = Database(engine)
     try:
         with _alone(engine, state) as connection:
@@ -73,7 +88,7 @@ def _server(url: str) -> Engine:
     return create_engine(parsed, connect_args=limits, pool_pre_ping=True)
 
 
-def _file(path: Path) -> Engine:
+def _file(path: Path, set_up: Callable[[Any, Any], None], begin: str) -> Engine:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite's other files take its mode
@@ -81,8 +96,8 @@ def _file(path: Path) -> Engine:
         remedy = "name another folder with --state"
         raise StoreError(f"the store {path} cannot be opened: {error.strerror}; {remedy}") from None
     engine = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": _BUSY_SECONDS})
-    event.listen(engine, "connect", _set_up)
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "connect", set_up)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
 
 
@@ -94,8 +109,11 @@ def _set_up(connection: Any, _: Any) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
-def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
+def _set_up_audit(connection: Any, _: Any) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA synchronous = FULL")
+    # What retention has removed can be given back to the disk. Heeded by a file without tables alone.
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
 
 
 @contextmanager

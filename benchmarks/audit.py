@@ -1,0 +1,160 @@
+"""The audit: rows a second, bytes of a call, pages out of a million rows, and what it costs a gateway.
+
+`python -m benchmarks.audit` runs all of it; it writes a million rows, which takes minutes.
+"""
+
+import asyncio
+import contextlib
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+from benchmarks.gateway import CALLS, PATH, ROUNDS, SMALL, rate, settings_in
+from benchmarks.processes import hookgate, peer
+
+from hookgate.hooks import Session
+from hookgate.proxy.audit.entries import Entry, end_of, start_of
+from hookgate.proxy.audit.ledger import Ledger
+from hookgate.proxy.audit.living import locks_of
+from hookgate.proxy.audit.proving import verify_database
+from hookgate.proxy.audit.reading import Filter, Reading
+from hookgate.proxy.records import CallRecord, HookTally, Usage
+from hookgate.proxy.store.database import Database, open_audit
+
+ROWS = 1_000_000
+AT_ONCE = 200
+LOOKS = 21
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        _stored(Path(folder))
+    _served()
+
+
+# ---- a million rows
+
+
+def _stored(state: Path) -> None:
+    database = open_audit(None, state, writes=True)
+    ledger = Ledger(database, locks_of(database, state))
+    ledger.register()
+    ids, seconds = [], 0.0
+    for first in range(0, ROWS // 2, AT_ONCE // 2):
+        entries = [each for number in range(first, first + AT_ONCE // 2) for each in _call(number)]
+        ids.append(entries[0].id)
+        began = time.perf_counter()
+        ledger.write(entries)
+        seconds += time.perf_counter() - began
+    ledger.close()
+    size = sum(path.stat().st_size for path in state.glob("audit.db"))
+    print(f"audit: {ROWS} rows, {AT_ONCE} in a transaction: {ROWS / seconds:.0f} rows/s")
+    print(f"  {size / (ROWS // 2):.0f} bytes of a call with two hooks, indexes included")
+    _read(database, ids)
+    began = time.perf_counter()
+    assert verify_database(database, lambda done: None).sound
+    print(f"  verified in {time.perf_counter() - began:.0f} s\n")
+    database.close()
+
+
+def _read(database: Database, ids: list[str]) -> None:
+    reading = Reading(database)
+    middle = reading.last() // 2
+    looks: dict[str, Callable[[], Any]] = {
+        "the newest page": lambda: reading.calls(Filter()),
+        "a page in the middle": lambda: reading.calls(Filter(), before=middle),
+        "a session's page": lambda: reading.calls(Filter(session=f"{1234:032x}")),
+        "a key's page, by outcome": lambda: reading.calls(Filter(key="alice", outcome="denied")),
+        "the denied of one model": lambda: reading.calls(Filter(model="gemini-2.5-flash", outcome="denied")),
+        "nobody's page": lambda: reading.calls(Filter(key="nobody", model="gemini-2.5-flash")),
+        "one call": lambda: reading.call(ids[len(ids) // 2]),
+        "calls under way": reading.running,
+    }
+    for name, look in looks.items():
+        took = [_timed(look) for _ in range(LOOKS)]
+        print(f"  {name:26} {statistics.median(took):7.2f} ms, at most {max(took):7.2f}")
+
+
+def _timed(look: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    look()
+    return (time.perf_counter() - began) * 1000
+
+
+def _call(number: int) -> tuple[Entry, Entry]:
+    record = CallRecord(
+        request_id=f"{number * 7919:032x}",
+        kind="judged",
+        route="/v1beta/models/gemini-2.5-flash:generateContent",
+        session=Session(f"{number // 20:032x}", client="google-genai-sdk", key="alice", team="search"),
+        model="gemini-2.5-flash",
+        revision="4b9f7d802648",
+        request_bytes=5120 + number % 977,
+        usage=Usage(1200 + number % 83, 80 + number % 57, 0),
+        before_seconds=0.0012 + number % 71 / 1e5,
+        first_seconds=0.65 + number % 6007 / 1e6,
+        outcome="denied" if number % 5000 == 0 else None,
+    )
+    for event, hook, kind in (
+        ("BeforeModel", "no-secrets", "builtin:redact"),
+        ("AfterModel", "tone", "http"),
+    ):
+        tally = HookTally(event, hook, kind, "enforce", 1, 5120, 0.0007 + number % 97 / 1e6)
+        tally.decisions["allow"] = 1
+        record.hooks[event, hook] = tally  # type: ignore[index]  # a hook's name is as good as the hook
+    record.end(200, 990 + number % 311)
+    return start_of(record), end_of(record)
+
+
+# ---- a gateway with and without it
+
+
+def _served() -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
+        origin = stack.enter_context(peer("upstream", cores[0])).url
+        settings = settings_in(Path(folder), {"type": "runtime", "action": "./look.py:look"})
+        urls = {}
+        for name, enabled in (("without (= 1)", "false"), ("with the audit", "true")):
+            state = Path(folder) / name
+            with _environment(HOOKGATE_AUDIT__ENABLED=enabled, HOOKGATE_STATE=str(state)):
+                urls[name] = stack.enter_context(hookgate(cores[-1], origin, settings)).url
+        os.sched_setaffinity(0, {cores[0]})
+        asyncio.run(_measure(urls))
+        os.sched_setaffinity(0, cores)
+
+
+@contextlib.contextmanager
+def _environment(**changes: str) -> Any:
+    before = dict(os.environ)
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+async def _measure(urls: dict[str, str]) -> None:
+    body, path = orjson.dumps(SMALL), f"{PATH}:generateContent"
+    rates: dict[str, list[float]] = {name: [] for name in urls}
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        for _ in range(ROUNDS):
+            for name, url in urls.items():
+                rates[name].append(await rate(session, url + path, body, CALLS * 2))
+    print(f"audit: small calls with hooks before and after, calls/s, medians of {ROUNDS} interleaved rounds")
+    base = statistics.median(next(iter(rates.values())))
+    for name, values in rates.items():
+        median = statistics.median(values)
+        print(f"  {name:26} {median:9.0f}      {median / base:5.2f}")
+    print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""Whether records are all there and as they were written. Pure: it is fed with records, from wherever.
+
+What cannot be shown is that the last records of a chain are there whose writer neither closed it nor was
+recovered: nothing after them names them yet.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hookgate.proxy.audit.chain import chained, content_hash
+from hookgate.translator.fields import JsonObject
+
+MOST_TOLD = 100
+"""Problems that are told one by one."""
+
+
+@dataclass(slots=True)
+class _Chain:
+    """What was seen of one writer."""
+
+    first: int
+    before: str
+    """The hash that its first record names."""
+    last: int
+    tip: str
+    closed: int | None = None
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found."""
+
+    records: int = 0
+    writers: int = 0
+    removed: int = 0
+    """Chains whose first records retention has removed."""
+    running: int = 0
+    """Calls that have not ended, of writers that may still tell."""
+    problems: list[str] = field(default_factory=list)
+    more: int = 0
+    """Problems beyond those that are listed."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is missing or changed."""
+        return not self.problems
+
+    def tell(self, problem: str) -> None:
+        """One more problem."""
+        if len(self.problems) < MOST_TOLD:
+            self.problems.append(problem)
+        else:
+            self.more += 1
+
+
+class Checker:
+    """Follows the chains of any number of writers, each in its order."""
+
+    def __init__(self, *, whole: bool) -> None:
+        """`whole`: what is fed begins where chains begin, but for what retention removed."""
+        self.report = Report()
+        self._whole = whole
+        self._chains: dict[str, _Chain] = {}
+        self._open: dict[str, str] = {}
+        self._unbegun: list[str] = []
+        self._tips: dict[int, tuple[int, str]] = {}
+        self._gone: set[int] = set()
+        self._sealed: dict[int, tuple[int, str | None]] = {}
+
+    def record(self, document: JsonObject, own_hash: str, content: JsonObject | None) -> None:
+        """The next record: what is hashed of it, its hash as it is stored, and its content if it has any."""
+        self.report.records += 1
+        place = f"writer {document['writer']}, record {document['seq']}"
+        if chained(document["previous"], document) != own_hash:
+            self.report.tell(f"{place}: it was changed")
+        self._follow(document, own_hash, place)
+        expected = document["content_sha256"]
+        if (content_hash(content) if content is not None else None) != expected:
+            self.report.tell(f"{place}: its content was {'removed' if content is None else 'changed'}")
+        self._pair(document, place)
+        if document["type"] == "event" and isinstance(document["body"], dict):
+            self._heed(document)
+
+    def unreadable(self, writer: str, seq: int, own_hash: str, why: str) -> None:
+        """The next record, of which no more can be read."""
+        self.report.records += 1
+        self.report.tell(f"writer {writer}, record {seq}: {why}")
+        if chain := self._chains.get(writer):
+            chain.last, chain.tip = seq, own_hash
+
+    def _follow(self, document: JsonObject, own_hash: str, place: str) -> None:
+        writer, seq, previous = document["writer"], document["seq"], document["previous"]
+        chain = self._chains.get(writer)
+        if chain is None:
+            self._chains[writer] = _Chain(seq, previous, seq, own_hash)
+            return
+        if chain.closed is not None:
+            self.report.tell(f"{place}: it stands behind the end of its chain")
+        if seq <= chain.last:
+            self.report.tell(f"{place}: it is there twice, or not in its order")
+        elif seq > chain.last + 1:
+            self.report.tell(f"writer {writer}: {_span(chain.last + 1, seq - 1)} missing")
+        elif previous != chain.tip:
+            self.report.tell(f"{place}: it does not follow the one before it")
+        chain.last, chain.tip = seq, own_hash
+
+    def _pair(self, document: JsonObject, place: str) -> None:
+        call = document["id"]
+        if document["type"] == "start":
+            if call in self._open:
+                self.report.tell(f"{place}: the call {call} began before")
+            self._open[call] = document["writer"]
+        elif document["type"] == "end" and self._open.pop(call, None) is None:
+            self._unbegun.append(f"{place}: the call {call} has an end and no start")
+
+    def _heed(self, document: JsonObject) -> None:
+        body = document["body"]
+        match body.get("event"):
+            case "closed":
+                self._chains[document["writer"]].closed = body["count"]
+            case "recovered":
+                self._sealed[body["writer"]] = body["seq"], body["hash"]
+            case "retention":
+                self._tips |= {int(number): (tip[0], tip[1]) for number, tip in body["tips"].items()}
+                self._gone |= {each for low, high in body["gone"] for each in range(low, high + 1)}
+
+    # ---- the end
+
+    def finish(self, registered: list[tuple[JsonObject, str]], ended: Mapping[int, str]) -> Report:
+        """What was found. Writers in their order, each with the hash of its registration; how they ended."""
+        self._check_registrations(registered)
+        numbers = {str(document.get("writer")): document.get("number", 0) for document, _ in registered}
+        hashes = {str(document.get("writer")): own for document, own in registered}
+        for writer in self._chains.keys() - numbers.keys():
+            self.report.tell(f"writer {writer}: its registration is missing")
+        for writer, number in numbers.items():
+            self._check_chain(writer, number, hashes[writer], ended.get(number, ""))
+        for call, owner in self._open.items():
+            number = numbers.get(owner, 0)
+            if number in self._sealed or ended.get(number) or self._is_closed(owner):
+                self.report.tell(f"the call {call} of writer {owner} has no end")
+            else:
+                self.report.running += 1
+        if self._whole and not (self._tips or self._gone):
+            for problem in self._unbegun:
+                self.report.tell(problem)
+        return self.report
+
+    def _is_closed(self, writer: str) -> bool:
+        chain = self._chains.get(writer)
+        return chain is not None and chain.closed is not None
+
+    def _check_registrations(self, registered: list[tuple[JsonObject, str]]) -> None:
+        self.report.writers = len(registered)
+        before: tuple[int, str] | None = (0, "0" * 64) if self._whole else None
+        for document, own in registered:
+            number, previous = document.get("number", 0), str(document.get("previous", ""))
+            if chained(previous, document) != own:
+                self.report.tell(f"writer {document.get('writer')}: its registration was changed")
+            if before and (number, previous) != (before[0] + 1, before[1]):
+                self.report.tell(f"writer {document.get('writer')}: the one registered before it is missing")
+            before = number, own
+
+    def _check_chain(self, writer: str, number: int, registration: str, ended: str) -> None:
+        chain = self._chains.get(writer)
+        removed = self._tips.get(number)
+        if chain is None:
+            self._check_absent(writer, number, removed, ended)
+            return
+        if chain.first == 1:
+            if chain.before != registration:
+                self.report.tell(f"writer {writer}, record 1: it does not follow its registration")
+        elif removed == (chain.first - 1, chain.before):
+            self.report.removed += 1
+        elif self._whole:
+            self.report.tell(f"writer {writer}: {_span(1, chain.first - 1)} missing")
+        self._check_tail(writer, chain, self._sealed.get(number), ended)
+
+    def _check_absent(self, writer: str, number: int, removed: tuple[int, str] | None, ended: str) -> None:
+        """A writer of which no record is there."""
+        if not self._whole:
+            return
+        sealed = self._sealed.get(number)
+        if number in self._gone or (removed and (sealed == removed or not ended)):
+            self.report.removed += 1
+        elif ended == "closed" or (sealed and sealed[0]) or (ended == "recovered" and not sealed):
+            self.report.tell(f"writer {writer}: all its records are missing")
+
+    def _check_tail(
+        self, writer: str, chain: _Chain, sealed: tuple[int, str | None] | None, ended: str
+    ) -> None:
+        if sealed and sealed != (chain.last, chain.tip):
+            self.report.tell(f"writer {writer}: its last records are missing or changed")
+        if chain.closed is not None and chain.closed != chain.last:
+            self.report.tell(f"writer {writer}: it wrote {chain.closed} records, {chain.last} are there")
+        told = "closed" if chain.closed is not None else "recovered" if sealed else ""
+        if ended != told and self._whole:
+            self.report.tell(f"writer {writer}: the record of its end is missing")
+
+
+def _span(first: int, last: int) -> str:
+    return f"record {first} is" if first == last else f"records {first} to {last} are"
+
+
+def document_of(line: Mapping[str, Any]) -> JsonObject:
+    """What is hashed of an exported record."""
+    return {name: value for name, value in line.items() if name not in ("hash", "content")}

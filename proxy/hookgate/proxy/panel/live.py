@@ -1,0 +1,127 @@
+"""What happens while somebody looks: calls that end and hooks that change, as server-sent events.
+
+Nobody waits for a reader: calls are collected and told of a few times a second, and a reader who does not
+keep up is sent away; its browser comes back by itself and asks anew. Without readers nothing is collected.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import orjson
+
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.panel.rows import row_of
+from hookgate.proxy.records import Receipts
+from hookgate.translator.fields import JsonObject
+
+MAX_READERS = 32
+MAX_WAITING = 16
+"""Events that wait for one reader."""
+MAX_ROWS = 50
+"""Calls that one event tells of, the latest; it says how many there were."""
+
+TICK_SECONDS = 0.25
+_QUIET_TICKS = 40
+"""After so many without news a comment is sent: who has left is noticed."""
+
+
+class Reader:
+    """One who looks."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
+        self._away = asyncio.Event()
+
+    def put(self, data: bytes) -> None:
+        """Something to tell. Who has not taken what came before is sent away."""
+        try:
+            self._queue.put_nowait(data)
+        except asyncio.QueueFull:
+            self.send_away()
+
+    def send_away(self) -> None:
+        """Nothing more comes."""
+        self._away.set()
+
+    async def next(self) -> bytes | None:
+        """What is told next; None when nothing more comes."""
+        if self._away.is_set():
+            return None
+        told, away = asyncio.ensure_future(self._queue.get()), asyncio.ensure_future(self._away.wait())
+        try:
+            await asyncio.wait((told, away), return_when=asyncio.FIRST_COMPLETED)
+            return told.result() if told.done() and not self._away.is_set() else None
+        finally:
+            told.cancel()
+            away.cancel()
+
+
+class Live:
+    """The readers of one gateway's panel."""
+
+    def __init__(self, receipts: Receipts, hooks: Callable[[], object], tick: float = TICK_SECONDS) -> None:
+        """`hooks` gives what is told of them, in JSON; `tick` is in seconds."""
+        self._receipts, self._hooks, self._tick = receipts, hooks, tick
+        self._readers: set[Reader] = set()
+        self._ended: deque[JsonObject] = deque(maxlen=MAX_ROWS)
+        self._count = 0
+        self._task: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """One more reader, for as long as the block runs. Raises ApiError (429) when there are too many."""
+        if len(self._readers) >= MAX_READERS:
+            raise ApiError(429, f"{MAX_READERS} windows of the panel are open already; close one.")
+        reader = Reader()
+        self._readers.add(reader)
+        if self._task is None:
+            self._receipts.watchers.append(self._note)
+            self._task = asyncio.get_running_loop().create_task(self._tell())
+        try:
+            yield reader
+        finally:
+            self._readers.discard(reader)
+            if not self._readers:
+                self._stop()
+
+    def close(self) -> None:
+        """Send all readers away."""
+        for reader in self._readers:
+            reader.send_away()
+
+    def _stop(self) -> None:
+        if self._task is not None:
+            self._receipts.watchers.remove(self._note)
+            self._task.cancel()
+            self._task = None
+            self._ended.clear()
+            self._count = 0
+
+    def _note(self, receipt: JsonObject) -> None:
+        self._ended.append(receipt)
+        self._count += 1
+
+    async def _tell(self) -> None:
+        known, quiet = orjson.dumps(self._hooks()), 0
+        while True:
+            await asyncio.sleep(self._tick)
+            quiet += 1
+            if self._count:
+                rows = [row_of(receipt) for receipt in self._ended]
+                self._put("calls", orjson.dumps({"count": self._count, "rows": rows}))
+                self._ended.clear()
+                self._count = quiet = 0
+            if (hooks := orjson.dumps(self._hooks())) != known:
+                known, quiet = hooks, 0
+                self._put("hooks", hooks)
+            if quiet >= _QUIET_TICKS:
+                quiet = 0
+                for reader in self._readers:
+                    reader.put(b": still here\n\n")
+
+    def _put(self, event: str, data: bytes) -> None:
+        told = b"event: " + event.encode() + b"\ndata: " + data + b"\n\n"
+        for reader in self._readers:
+            reader.put(told)

@@ -1,0 +1,38 @@
+// The gateway's JSON.
+
+export class Failed extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** The answer to a GET below api/. Throws Failed. */
+export const get = (path, query = {}) => ask(`${path}${querystring(query)}`, {});
+
+/** The answer to a POST. Throws Failed. */
+export const post = (path, body) =>
+  ask(path, {
+    method: "POST",
+    body: JSON.stringify(body),
+    headers: { "Content-Type": "application/json", "X-Hookgate-Panel": "1" },
+  });
+
+/** Parameters that are not empty, with their question mark. */
+export function querystring(query) {
+  const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined && value !== null);
+  return given.length === 0 ? "" : `?${new URLSearchParams(given)}`;
+}
+
+async function ask(path, options) {
+  let answer;
+  try {
+    answer = await fetch(`api/${path}`, { credentials: "same-origin", ...options });
+  } catch {
+    throw new Failed(0, "The gateway does not answer. Is it still running?");
+  }
+  if (answer.status === 204) return null;
+  const body = await answer.json().catch(() => null);
+  if (!answer.ok) throw new Failed(answer.status, body?.error?.message ?? `The gateway answered ${answer.status}.`);
+  return body;
+}

@@ -1,0 +1,22 @@
+// Calls as a table shows them.
+
+import { el } from "./dom.js";
+import { count, ms, when } from "./format.js";
+import { badge, callLink, decisions, sessionLink } from "./parts.js";
+
+export const COLUMNS = [
+  { title: "Time", brief: true, cell: (call) => el("time", { datetime: new Date(call.at).toISOString() }, when(call.at)) },
+  { title: "Call", brief: true, cell: (call) => callLink(call.id) },
+  { title: "Outcome", brief: true, cell: (call) => badge(call.outcome) },
+  { title: "Model or event", cell: (call) => call.event || call.model || el("span", { class: "muted" }, call.path || "–") },
+  { title: "Session", cell: (call) => sessionLink(call.session) },
+  { title: "Caller", cell: (call) => caller(call) },
+  { title: "Hooks", wide: true, cell: (call) => decisions(call.hooks) },
+  { title: "Time taken", numeric: true, brief: true, cell: (call) => ms(call.ms) },
+  { title: "Tokens in / out", numeric: true, cell: (call) => `${count(call.input_tokens)} / ${count(call.output_tokens)}` },
+];
+
+function caller(call) {
+  const known = [call.key, call.team && `team ${call.team}`].filter(Boolean).join(", ");
+  return el("span", {}, known || "no key", call.client && el("span", { class: "muted" }, ` ${call.client}`));
+}

@@ -1,0 +1,33 @@
+// Numbers and times as people read them.
+
+const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const SHORT = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
+const DATE = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "2-digit" });
+const COUNT = new Intl.NumberFormat();
+
+export const count = (value) => COUNT.format(value ?? 0);
+
+export const clock = (at) => SHORT.format(at);
+
+/** A time of today without its date. */
+export function when(at) {
+  const time = TIME.format(at);
+  return DATE.format(at) === DATE.format(Date.now()) ? time : `${DATE.format(at)}, ${time}`;
+}
+
+/** Milliseconds, with as many digits as are of use. */
+export function ms(value) {
+  if (value === null || value === undefined) return "–";
+  if (value >= 10_000) return `${(value / 1000).toFixed(1)} s`;
+  if (value >= 100) return `${Math.round(value)} ms`;
+  return `${value.toFixed(value >= 10 ? 1 : 2)} ms`;
+}
+
+export function bytes(value) {
+  if (value === null || value === undefined) return "–";
+  if (value < 10_000) return `${count(value)} B`;
+  return value < 10_000_000 ? `${(value / 1000).toFixed(1)} kB` : `${(value / 1_000_000).toFixed(1)} MB`;
+}
+
+/** `one call`, `2 calls`. */
+export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;

@@ -1,0 +1,40 @@
+// What happens at the gateway while the page is open.
+
+const AGAIN_MS = 5000;
+
+/** Calls `told(event, data)` for each event, and `state("live" | "waiting", again)` as the connection comes and goes. */
+export class Live {
+  #source = null;
+  #timer = 0;
+  #opened = false;
+
+  constructor(told, state) {
+    this.told = told;
+    this.state = state;
+  }
+
+  start() {
+    this.stop();
+    this.#source = new EventSource("api/live");
+    this.#source.addEventListener("open", () => {
+      this.state("live", this.#opened);
+      this.#opened = true;
+    });
+    for (const name of ["calls", "hooks"]) {
+      this.#source.addEventListener(name, (event) => this.told(name, JSON.parse(event.data)));
+    }
+    this.#source.addEventListener("error", () => this.#failed());
+  }
+
+  stop() {
+    clearTimeout(this.#timer);
+    this.#source?.close();
+    this.#source = null;
+  }
+
+  #failed() {
+    this.state("waiting", false);
+    // A browser gives up for good on an answer that is an error.
+    if (this.#source?.readyState === EventSource.CLOSED) this.#timer = setTimeout(() => this.start(), AGAIN_MS);
+  }
+}

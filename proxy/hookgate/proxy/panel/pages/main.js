@@ -1,0 +1,119 @@
+// Which view is shown: addresses behind # are routes, so links, bookmarks and the browser's back work.
+
+import { Failed, get, post } from "./api.js";
+import { el, fill } from "./dom.js";
+import { Live } from "./live.js";
+import { heading, link, note } from "./parts.js";
+import { showSignIn } from "./signin.js";
+import { themed } from "./theme.js";
+import { showCall } from "./view-call.js";
+import { showCalls } from "./view-calls.js";
+import { showHooks } from "./view-hooks.js";
+import { showOverview } from "./view-overview.js";
+import { showPolicy } from "./view-policy.js";
+import { showSession, showSessions } from "./view-sessions.js";
+
+const byId = (id) => document.getElementById(id);
+const main = byId("main");
+let shown = null;
+let turn = 0;
+
+const ROUTES = [
+  [/^$/, "overview", showOverview],
+  [/^calls$/, "calls", showCalls],
+  [/^calls\/([0-9a-f]{32})$/, "calls", showCall],
+  [/^sessions$/, "sessions", showSessions],
+  [/^sessions\/(.+)$/, "sessions", showSession],
+  [/^hooks$/, "hooks", showHooks],
+  [/^policy$/, "policy", showPolicy],
+];
+
+/** Shows the view of the address. `quietly`: the reader is where it was, so the focus stays. */
+async function show(quietly = false) {
+  const mine = (turn += 1);
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [route, found] = routeOf(path);
+  main.setAttribute("aria-busy", "true");
+  let view;
+  try {
+    view = route ? await route[2]({ query: new URLSearchParams(query), parts: found.slice(1).map(decodeURIComponent), announce }) : nowhere();
+  } catch (error) {
+    if (mine !== turn) return;
+    view = error instanceof Failed && error.status === 401 ? signIn() : failed(error);
+  }
+  if (mine !== turn) return;
+  shown?.close?.();
+  shown = view;
+  fill(main, view.node);
+  main.removeAttribute("aria-busy");
+  document.title = `${view.title} · hookgate`;
+  mark(route?.[1]);
+  if (!quietly) main.querySelector("h1")?.focus({ preventScroll: true });
+  if (!quietly) scrollTo(0, 0);
+}
+
+function routeOf(path) {
+  for (const route of ROUTES) {
+    const found = route[0].exec(path);
+    if (found) return [route, found];
+  }
+  return [null, null];
+}
+
+function mark(name) {
+  for (const each of byId("views").querySelectorAll("a")) {
+    if (each.dataset.view === name) each.setAttribute("aria-current", "page");
+    else each.removeAttribute("aria-current");
+  }
+}
+
+function nowhere() {
+  return { title: "Not found", node: [heading("There is no such view"), note(link("#/", "Go to the overview"))] };
+}
+
+function failed(error) {
+  const again = el("button", { type: "button", on: { click: () => show() } }, "Try again");
+  const message = error instanceof Failed ? error.message : `The page failed: ${error.message}`;
+  return { title: "Failed", node: [heading("This cannot be shown"), el("p", { role: "alert" }, message), again] };
+}
+
+function signIn() {
+  live.stop();
+  connection("signed out");
+  return showSignIn(() => {
+    live.start();
+    show();
+  });
+}
+
+function connection(told) {
+  byId("connection").textContent = told;
+  byId("connection").className = `chip ${told === "live" ? "good" : "warn"}`;
+}
+
+/** Tell screen readers, once they have nothing else to say. */
+function announce(told) {
+  fill(byId("announcer"), told);
+}
+
+const live = new Live(
+  (event, data) => shown?.live?.(event, data),
+  (state, again) => {
+    connection(state === "live" ? "live" : "reconnecting");
+    if (again) show(true); // what happened meanwhile was missed
+  },
+);
+
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // # belongs to the routes
+  main.focus();
+});
+byId("sign-out").addEventListener("click", async () => {
+  await post("sign-out", {});
+  show();
+});
+addEventListener("hashchange", () => show());
+themed(byId("theme"));
+live.start();
+show(true);
+get("access").then(({ asks }) => { byId("sign-out").hidden = !asks; }, () => {}); // without a session it says so itself

@@ -1,0 +1,77 @@
+// What several views show in the same way.
+
+import { el } from "./dom.js";
+import { count } from "./format.js";
+
+const SIGNS = {
+  answered: "✓", denied: "✕", stopped: "■", synthetic: "◆", refused: "⊘", failed: "!", left: "→", interrupted: "…",
+  on: "✓", off: "○", untrusted: "?", degraded: "!", observe: "◐", shadowed: "○",
+};
+const TONES = {
+  answered: "good", on: "good", denied: "bad", stopped: "bad", degraded: "bad", failed: "bad", interrupted: "warn",
+  refused: "warn", untrusted: "warn", synthetic: "info", observe: "info",
+};
+
+/** A word with its sign: colour alone tells nothing. */
+export function badge(word) {
+  const told = word || "under way";
+  return el("span", { class: `badge ${TONES[told] ?? "plain"}` },
+    el("span", { "aria-hidden": "true" }, SIGNS[told] ?? "…", " "), told);
+}
+
+/** What the hooks of a call said: those with something to say by name, the others counted. */
+export function decisions(hooks) {
+  const told = hooks.filter((hook) => spoken(hook));
+  const silent = hooks.length - told.length;
+  const chips = told.map((hook) => chip(hook, "li"));
+  if (silent > 0) chips.push(el("li", { class: "chip" }, told.length ? `${silent} more: allow` : `${silent} allow`));
+  return chips.length ? el("ul", { class: "chips" }, chips) : el("span", { class: "muted" }, "no hook");
+}
+
+/** One hook and what it said. */
+export function chip(hook, name) {
+  const said = spoken(hook);
+  return el(name, { class: `chip ${said ? tone(hook) : ""}` }, `${hook.hook}: ${said || "allow"}`);
+}
+
+/** What one hook said, without an allow; empty when that was all. */
+function spoken(hook) {
+  const words = Object.keys(hook.decisions).filter((word) => word !== "allow");
+  if (hook.edits.length) words.push(`edits ${hook.edits.join(", ")}`);
+  if (hook.failures) words.push(hook.failures > 1 ? `failed ${count(hook.failures)}×` : "failed");
+  const told = words.join(", ");
+  return told && hook.mode === "observe" ? `would ${told}` : told;
+}
+
+function tone(hook) {
+  if (hook.mode === "observe") return "info";
+  if (hook.failures || hook.decisions.deny || hook.decisions.stop) return "bad";
+  return hook.edits.length ? "warn" : "info";
+}
+
+/** Names and values; pairs without a value are left out. */
+export function facts(pairs) {
+  return el("dl", { class: "facts" }, pairs
+    .filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+}
+
+/** A part of a view under a heading of its own. */
+export function section(title, ...children) {
+  return el("section", { class: "card" }, el("h2", {}, title), children);
+}
+
+/** A title of a view, which takes the focus when the view is shown. */
+export function heading(title, ...beside) {
+  return el("div", { class: "heading" }, el("h1", { tabindex: "-1" }, title), beside);
+}
+
+export const note = (...told) => el("p", { class: "note" }, told);
+
+export const link = (address, ...told) => el("a", { href: address }, told);
+
+export const callLink = (id) => link(`#/calls/${id}`, el("code", {}, id.slice(0, 8)));
+
+export const sessionLink = (id) => (id ? link(`#/sessions/${encodeURIComponent(id)}`, el("code", {}, short(id))) : "–");
+
+const short = (id) => (id.length > 14 ? `${id.slice(0, 12)}…` : id);

@@ -1,0 +1,99 @@
+// One call: what is known of it, what hooks did, and what was said where the audit keeps that.
+
+import { get } from "./api.js";
+import { content } from "./content.js";
+import { el, svg } from "./dom.js";
+import { bytes, count, ms, when } from "./format.js";
+import { badge, facts, heading, note, section, sessionLink } from "./parts.js";
+import { table } from "./table.js";
+
+const HOOKS = [
+  { title: "Event", brief: true, cell: (hook) => hook.event },
+  { title: "Hook", brief: true, cell: (hook) => el("strong", {}, hook.hook) },
+  { title: "Kind", cell: (hook) => hook.type },
+  { title: "Mode", cell: (hook) => hook.mode },
+  { title: "Said", wide: true, cell: (hook) => counted(hook.decisions) },
+  { title: "Edited", cell: (hook) => hook.edits.join(", ") || "–" },
+  { title: "Found", cell: (hook) => counted(hook.findings) || "–" },
+  { title: "Runs", numeric: true, cell: (hook) => count(hook.runs) },
+  { title: "Failed", numeric: true, cell: (hook) => count(hook.failures) },
+  { title: "Shown", numeric: true, cell: (hook) => bytes(hook.bytes) },
+  { title: "Time", numeric: true, cell: (hook) => ms(hook.ms) },
+];
+
+const counted = (words) => Object.entries(words ?? {}).map(([word, times]) => (times > 1 ? `${word} ${count(times)}×` : word)).join(", ");
+
+export async function showCall({ parts: [id] }) {
+  const told = await get(`calls/${id}`);
+  const call = told.facts;
+  return {
+    title: `Call ${id.slice(0, 8)}`,
+    node: [
+      heading(`Call ${id.slice(0, 8)}`, badge(call.outcome)),
+      el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons)), section("Time", timeline(call.timings))),
+      section("Hooks", call.hooks?.length ? table("What each hook did", HOOKS, call.hooks) : note("No hook ran for this call.")),
+      told.content ? content(told.content) : section("Content", note(
+        "What was said is not kept. The audit keeps it with audit.content set to redacted or full; it is off by default.")),
+    ],
+  };
+}
+
+function receipt(call) {
+  const { session, usage, records = {} } = call;
+  return facts([
+    ["receipt", el("code", {}, call.receipt)],
+    ["request id", el("code", {}, call.request_id ?? "–")],
+    ["began", call.began && when(Date.parse(call.began))],
+    ["route", call.route && `${call.route.kind || "none"} ${call.route.path}`],
+    ["event", call.event],
+    ["model", call.model],
+    ["session", session?.id && sessionLink(session.id)],
+    ["key", session?.key],
+    ["team", session?.team],
+    ["client", session?.client],
+    ["status", call.status ?? "none: the client had left"],
+    ["policy revision", call.revision && el("code", {}, call.revision)],
+    ["bytes in, out", `${bytes(call.bytes?.request)}, ${bytes(call.bytes?.answer)}`],
+    ["requests upstream", call.upstream_requests === undefined ? "" : count(call.upstream_requests)],
+    ["tokens in, out, cached", usage && [usage.input_tokens, usage.output_tokens, usage.cached_tokens].map(count).join(", ")],
+    ["cost", usage?.cost],
+    ["bypasses", call.bypasses ? count(call.bypasses) : ""],
+    ["degraded hooks", call.degraded?.join(", ")],
+    ...Object.entries(records).map(([name, record]) => [`audit record, ${name}`, el("code", {}, `${record.writer}/${record.seq} ${record.hash.slice(0, 16)}…`)]),
+  ]);
+}
+
+function reasons(found) {
+  const told = Object.entries(found ?? {}).filter(([, text]) => text);
+  if (told.length === 0) return null;
+  return [el("h3", {}, "Reasons given"), facts(told)];
+}
+
+const WIDTH = 600;
+
+/** The parts of the call's time as a bar and in words. */
+function timeline(timings) {
+  if (!timings) return note("The call is under way.");
+  const { before_ms: before, upstream_ms: upstream, first_byte_ms: first, total_ms: total } = timings;
+  const sent = before ?? total;
+  const asked = Math.min(upstream ?? 0, total - sent);
+  const spans = [
+    ["main", "before it went upstream", sent],
+    ["second", "until the upstream answered", asked],
+    ["good", "hooks on the answer, and sending it", Math.max(0, total - sent - asked)],
+  ].filter(([, , length]) => length > 0);
+  let left = 0;
+  const bars = spans.map(([name, , length]) => {
+    const width = total ? (WIDTH * length) / total : 0;
+    const bar = svg("rect", { x: left, y: 0, width: Math.max(1, width), height: 22, class: `area ${name}` });
+    left += width;
+    return bar;
+  });
+  return [
+    svg("svg", { class: "timeline", viewBox: `0 0 ${WIDTH} 22`, preserveAspectRatio: "none", role: "img", "aria-label": `${ms(total)} in all` }, bars),
+    el("ul", { class: "legend tall" }, spans.map(([name, title, length]) => el("li", {},
+      svg("svg", { class: "key", width: 18, height: 10, "aria-hidden": "true" }, svg("rect", { x: 1, y: 1, width: 16, height: 8, class: `area ${name}` })),
+      `${title}: `, el("strong", {}, ms(length))))),
+    facts([["first byte to the client after", ms(first)], ["all of it", ms(total)]]),
+  ];
+}

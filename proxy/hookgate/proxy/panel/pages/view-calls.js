@@ -1,0 +1,111 @@
+// The list of calls, live.
+
+import { get, querystring } from "./api.js";
+import { COLUMNS } from "./calls.js";
+import { el, fill } from "./dom.js";
+import { plural } from "./format.js";
+import { heading, note } from "./parts.js";
+import { row, table } from "./table.js";
+
+const OUTCOMES = ["answered", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"];
+const FILTERS = ["outcome", "session", "key", "model"];
+const MOST_ROWS = 500;
+const SPEAK_EVERY_MS = 10_000;
+
+export async function showCalls({ query, announce }) {
+  const wanted = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
+  const page = await get("calls", wanted);
+  const list = table("Calls, the latest first", COLUMNS, page.calls);
+  const body = list.querySelector("tbody");
+  const empty = note(FILTERS.some((name) => wanted[name]) ? "No call fits this filter." : "No calls yet. They appear here as they end.");
+  const news = new News(body, wanted, announce, () => { empty.hidden = true; });
+  empty.hidden = page.calls.length > 0;
+  return {
+    title: "Calls",
+    node: [heading("Calls", news.button), filters(wanted), news.told, list, empty, older(body, wanted, page)],
+    live: (event, data) => event === "calls" && news.add(data),
+  };
+}
+
+function filters(wanted) {
+  const field = (name, title, input) => el("div", { class: "field" }, el("label", { for: `by-${name}` }, title), input);
+  const text = (name, title) => field(name, title, el("input", { id: `by-${name}`, name, value: wanted[name], autocomplete: "off", spellcheck: "false" }));
+  const outcome = el("select", { id: "by-outcome", name: "outcome" }, el("option", { value: "" }, "any"),
+    OUTCOMES.map((each) => el("option", { value: each, selected: each === wanted.outcome }, each)));
+  const form = el("form", { class: "filters", "aria-label": "Filter calls" },
+    field("outcome", "Outcome", outcome), text("session", "Session"), text("key", "Key"), text("model", "Model"),
+    el("div", { class: "field buttons" }, el("button", { type: "submit", class: "primary" }, "Filter"), el("a", { class: "button", href: "#/calls" }, "Clear")));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const chosen = Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, value.trim()]));
+    location.hash = `#/calls${querystring(chosen)}`;
+  });
+  return form;
+}
+
+function older(body, wanted, page) {
+  let { older: before } = page;
+  const button = el("button", { type: "button", hidden: !before }, "Load older calls");
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    const more = await get("calls", { ...wanted, before }).finally(() => { button.disabled = false; });
+    const rows = more.calls.map((call) => row(COLUMNS, call));
+    body.append(...rows);
+    before = more.older;
+    button.hidden = !before;
+    rows[0]?.querySelector("a")?.focus(); // the reader goes on where the new ones begin
+  });
+  return el("p", { class: "more" }, button);
+}
+
+/** Calls that end while the list is open. They come in at the top, unless the reader has paused. */
+class News {
+  #paused = false;
+  #waiting = [];
+  #missed = 0;
+  #unsaid = 0;
+  #spoke = 0;
+
+  constructor(body, wanted, announce, first) {
+    Object.assign(this, { body, wanted, announce, first });
+    this.told = el("p", { class: "news", hidden: true });
+    this.button = el("button", { type: "button", "aria-pressed": "false", on: { click: () => this.#toggle() } }, "Pause");
+  }
+
+  add({ count: ended, rows }) {
+    const fitting = rows.filter((call) => Object.entries(this.wanted).every(([name, value]) => !value || call[name] === value));
+    this.#waiting = [...this.#waiting, ...fitting].slice(-MOST_ROWS);
+    this.#missed += ended - rows.length;
+    if (!this.#paused) this.#show();
+    else if (fitting.length) this.#tell(`${plural(this.#waiting.length, "new call")} since you paused.`);
+  }
+
+  #toggle() {
+    this.#paused = !this.#paused;
+    this.button.setAttribute("aria-pressed", String(this.#paused));
+    this.button.textContent = this.#paused ? "Resume" : "Pause";
+    if (this.#paused) this.#tell("Paused: new calls are kept until you resume.");
+    else this.#show();
+  }
+
+  #show() {
+    if (this.#waiting.length) this.first();
+    for (const call of this.#waiting) {
+      this.body.prepend(row(COLUMNS, call, { class: "new" }));
+    }
+    while (this.body.rows.length > MOST_ROWS) this.body.lastElementChild.remove();
+    this.#unsaid += this.#waiting.length;
+    this.#waiting = [];
+    this.#tell(this.#missed ? `${plural(this.#missed, "more call")} ended too fast to be shown here; reload to see them.` : "");
+    if (this.#unsaid && Date.now() - this.#spoke > SPEAK_EVERY_MS) {
+      this.announce(plural(this.#unsaid, "new call"));
+      this.#spoke = Date.now();
+      this.#unsaid = 0;
+    }
+  }
+
+  #tell(told) {
+    fill(this.told, told);
+    this.told.hidden = !told;
+  }
+}

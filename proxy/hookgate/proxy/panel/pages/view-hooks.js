@@ -1,0 +1,93 @@
+// Every hook, how it fares, and the switch for each.
+
+import { get, post } from "./api.js";
+import { el, fill } from "./dom.js";
+import { count, ms } from "./format.js";
+import { badge, heading, note } from "./parts.js";
+import { table } from "./table.js";
+
+const FRESH_MS = 1000;
+
+export async function showHooks() {
+  const list = el("div");
+  const result = el("div", { class: "result", role: "status" });
+  const draw = (told) => fill(list, told.hooks.length ? listed(told.hooks, ask) : note("No hooks are configured: calls are copied through."));
+  const ask = (hook) => confirmed(hook, async () => {
+    try {
+      const told = await post("hooks/switch", { name: hook.name, on: hook.state === "off" });
+      draw(told);
+      fill(result, el("div", { class: "message" }, told.messages.map((each) => el("p", {}, each)), el("p", {}, `Revision ${told.revision} is in force.`)));
+    } catch (failure) {
+      fill(result, el("div", { class: "message error" }, el("p", {}, failure.message)));
+    }
+    [...list.querySelectorAll("[role=switch]")].find((each) => each.dataset.hook === hook.name && each.dataset.event === hook.event)?.focus();
+  });
+  draw(await get("hooks"));
+  let due = 0;
+  return {
+    title: "Hooks",
+    node: [heading("Hooks"), result, list],
+    live: (event) => {
+      if (event !== "hooks" || due) return;
+      due = setTimeout(async () => {
+        due = 0;
+        // A switch that is in use is not taken away from under the reader.
+        if (!list.contains(document.activeElement)) draw(await get("hooks"));
+      }, FRESH_MS);
+    },
+    close: () => clearTimeout(due),
+  };
+}
+
+function listed(hooks, ask) {
+  return table("Hooks by event, in the order in which they run", [
+    { title: "Event", brief: true, cell: (hook) => hook.event },
+    { title: "Hook", brief: true, wide: true, cell: (hook) => [el("strong", {}, hook.name), hook.description && el("p", { class: "muted" }, hook.description)] },
+    { title: "Source", wide: true, cell: (hook) => [el("span", {}, hook.layer), el("p", { class: "muted path" }, hook.file)] },
+    { title: "Kind", cell: (hook) => hook.kind },
+    { title: "State", brief: true, cell: (hook) => state(hook) },
+    { title: "Last run", wide: true, cell: (hook) => lastRun(hook) },
+    { title: "Runs, failed, denied", numeric: true, cell: (hook) => `${count(hook.count)} / ${count(hook.failures)} / ${count(hook.denials)}` },
+    { title: "Last time", numeric: true, cell: (hook) => ms(hook.last_ms) },
+    { title: "Switch", cell: (hook) => toggle(hook, ask) },
+  ], hooks);
+}
+
+function state(hook) {
+  return [badge(hook.state), hook.state === "degraded" && hook.mode === "observe" && badge("observe"),
+    hook.refusal && el("p", { class: "muted" }, hook.refusal)];
+}
+
+function lastRun(hook) {
+  if (hook.last_status === "never") return el("span", { class: "muted" }, "never ran");
+  if (hook.last_status === "failed") return [`failed: ${hook.last_error}`, el("p", { class: "muted" }, `on_error is ${hook.on_error}`)];
+  return hook.last_output || "well";
+}
+
+function toggle(hook, ask) {
+  if (!hook.switchable) return el("span", { class: "muted" }, "fixed by policy");
+  if (hook.state === "shadowed") return el("span", { class: "muted" }, "a higher layer has it");
+  return el("button", {
+    type: "button", role: "switch", class: "switch", "aria-checked": String(hook.state !== "off"),
+    "aria-label": `${hook.name} on ${hook.event}`, data: { hook: hook.name, event: hook.event }, on: { click: () => ask(hook) },
+  }, hook.state === "off" ? "off" : "on");
+}
+
+/** Ask before a hook is switched; `go` is called when the answer is yes. */
+function confirmed(hook, go) {
+  const on = hook.state === "off";
+  const dialog = el("dialog", { class: "card", "aria-labelledby": "ask-title", "aria-describedby": "ask-text" },
+    el("h2", { id: "ask-title" }, `${on ? "Enable" : "Disable"} ${hook.name}?`),
+    el("p", { id: "ask-text" }, on
+      ? "Calls from now on run through it again. Every hook of this name is switched, on all events."
+      : "Calls from now on pass without it. Every hook of this name is switched, on all events; calls that run already keep it."),
+    el("form", { method: "dialog", class: "buttons" },
+      el("button", { value: "no" }, "Cancel"),
+      el("button", { value: "yes", class: on ? "primary" : "danger" }, on ? "Enable" : "Disable")));
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    if (dialog.returnValue === "yes") go();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+}

@@ -1,0 +1,61 @@
+// The policy in force, and the gateway's settings with where each was given.
+
+import { get } from "./api.js";
+import { el } from "./dom.js";
+import { plural } from "./format.js";
+import { facts, heading, note, section } from "./parts.js";
+import { table } from "./table.js";
+
+export async function showPolicy() {
+  const { policy, gateway } = await get("policy");
+  return {
+    title: "Policy",
+    node: [
+      heading("Policy"),
+      section("In force", facts([
+        ["revision", el("code", {}, policy.revision)],
+        ["time for an event's hooks", `${policy.limits.deadline_seconds} s`],
+        ["hooks at once", policy.limits.concurrency],
+      ]), files(policy.files)),
+      section("Hooks' settings", policy.events.length
+        ? policy.events.map(event)
+        : note("No hooks are configured: calls are copied through.")),
+      section("The gateway's settings", settings(gateway)),
+    ],
+  };
+}
+
+const SETTINGS = [
+  { title: "Setting", brief: true, cell: (each) => el("code", {}, each.name) },
+  { title: "Value", wide: true, cell: (each) => el("code", {}, shown(each.value)) },
+  { title: "Given by", wide: true, cell: (each) => (each.source === "default" ? el("span", { class: "muted" }, "default") : each.source) },
+];
+
+function settings(all) {
+  const given = all.filter((each) => each.source !== "default");
+  const rest = all.filter((each) => each.source === "default");
+  return [
+    given.length ? table("Settings that were given, and where", SETTINGS, given) : note("None was given: all are at their defaults."),
+    el("details", { class: "more-settings" }, el("summary", {}, `${plural(rest.length, "setting")} at the default`),
+      table("Settings at their defaults", SETTINGS, rest)),
+  ];
+}
+
+function shown(value) {
+  if (value === null) return "–";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function files(found) {
+  if (found.length === 0) return note("No settings files are read.");
+  return el("ul", { class: "list" }, found.map((file) => el("li", {}, el("code", {}, file.path), " ",
+    el("span", { class: "muted" }, file.layer, !file.there && ", missing"))));
+}
+
+function event({ event: name, groups }) {
+  return [el("h3", {}, name), groups.map((group) => el("div", { class: "group" },
+    el("p", { class: "muted" }, [group.matcher && `for ${group.matcher}`, group.sequential ? "in turn" : "side by side"].filter(Boolean).join(", ")),
+    group.hooks.map((hook) => el("details", {},
+      el("summary", {}, el("strong", {}, hook.name), " ", el("span", { class: "muted" }, `${hook.layer}: ${hook.source}`)),
+      el("pre", { tabindex: "0" }, JSON.stringify(hook.settings, null, 2))))))];
+}

@@ -1,0 +1,97 @@
+// Sessions, and one of them with its calls and events in order.
+
+import { get } from "./api.js";
+import { el, fill } from "./dom.js";
+import { count, ms, plural, when } from "./format.js";
+import { badge, callLink, chip, decisions, facts, heading, link, note } from "./parts.js";
+import { row, table } from "./table.js";
+
+const PAGE = 200;
+
+const COLUMNS = [
+  { title: "Session", brief: true, cell: (each) => link(`#/sessions/${encodeURIComponent(each.session)}`, el("code", {}, each.session)) },
+  { title: "Last call", cell: (each) => when(each.last) },
+  { title: "First seen here", cell: (each) => when(each.first) },
+  { title: "Caller", cell: (each) => [each.key || "no key", each.team && `, team ${each.team}`] },
+  { title: "Client", cell: (each) => each.client || "–" },
+  { title: "Models", wide: true, cell: (each) => each.models.join(", ") || "–" },
+  { title: "Calls", numeric: true, cell: (each) => count(each.calls) },
+  { title: "Events", numeric: true, cell: (each) => count(each.events) },
+  { title: "Denied", numeric: true, cell: (each) => count(each.denied) },
+];
+
+export async function showSessions() {
+  let page = await get("sessions");
+  const list = table("Sessions, the one with the latest call first", COLUMNS, page.sessions);
+  const seen = new Set(page.sessions.map((each) => each.session));
+  const button = el("button", { type: "button", hidden: !page.older }, "Look further back");
+  button.addEventListener("click", async () => {
+    page = await get("sessions", { before: page.older });
+    const fresh = page.sessions.filter((each) => !seen.has(each.session));
+    fresh.forEach((each) => seen.add(each.session));
+    list.querySelector("tbody").append(...fresh.map((each) => row(COLUMNS, each)));
+    button.hidden = !page.older;
+  });
+  return {
+    title: "Sessions",
+    node: [heading("Sessions"), note("Those of the latest calls; the counts are of these calls."), list,
+      page.sessions.length === 0 && note("No calls in a session yet."), el("p", { class: "more" }, button)],
+  };
+}
+
+export async function showSession({ parts: [id] }) {
+  let page = await get("calls", { session: id, limit: PAGE });
+  const calls = page.calls.reverse();
+  const list = el("ol", { class: "events" }, calls.map(item));
+  const button = el("button", { type: "button", hidden: !page.older }, "Load earlier ones");
+  button.addEventListener("click", async () => {
+    page = await get("calls", { session: id, limit: PAGE, before: page.older });
+    list.prepend(...page.calls.reverse().map(item));
+    button.hidden = !page.older;
+  });
+  const known = new Set(calls.map((call) => call.id));
+  const summary = el("div", { class: "card" });
+  const tell = () => fill(summary, about(id, calls));
+  tell();
+  return {
+    title: `Session ${id}`,
+    node: [heading(`Session ${id}`), summary, el("p", { class: "more" }, button), list, calls.length === 0 && note("No call of this session is kept.")],
+    live: (event, data) => {
+      if (event !== "calls") return;
+      for (const call of data.rows.filter((each) => each.session === id && !known.has(each.id))) {
+        known.add(call.id);
+        calls.push(call);
+        list.append(item(call));
+      }
+      tell();
+    },
+  };
+}
+
+function about(id, calls) {
+  const last = calls[calls.length - 1];
+  const sum = (name) => calls.reduce((total, call) => total + (call[name] ?? 0), 0);
+  return facts([
+    ["calls and events", plural(calls.length, "entry", "entries")],
+    ["key", last?.key],
+    ["team", last?.team],
+    ["client", last?.client],
+    ["from", calls.length && when(calls[0].at)],
+    ["to", last && when(last.at)],
+    ["tokens in, out", `${count(sum("input_tokens"))}, ${count(sum("output_tokens"))}`],
+    ["all calls", link(`#/calls?session=${encodeURIComponent(id)}`, "as a list")],
+  ]);
+}
+
+/** One call, with the events that its hooks ran for. */
+function item(call) {
+  const events = new Map();
+  for (const hook of call.hooks) events.set(hook.event, [...(events.get(hook.event) ?? []), hook]);
+  return el("li", { class: "card event" },
+    el("div", { class: "event-head" }, el("time", {}, when(call.at)), el("strong", {}, call.event || call.model || call.path), badge(call.outcome),
+      callLink(call.id), el("span", { class: "muted" }, ms(call.ms))),
+    call.event
+      ? decisions(call.hooks)
+      : el("ul", { class: "steps" }, [...events].map(([event, hooks]) => el("li", {}, el("span", { class: "muted" }, event), " ",
+        hooks.map((hook) => chip(hook, "span"))))));
+}

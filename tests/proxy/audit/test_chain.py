@@ -1,0 +1,114 @@
+"""The chain: whatever is changed, removed, doubled or moved in it is found."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.audits import entries_of, record_of
+
+from hookgate.proxy.audit.chain import Record, canonical, content_hash, registration
+from hookgate.proxy.audit.entries import own_event
+from hookgate.proxy.audit.jsonl import exported, registration_line
+from hookgate.proxy.audit.packing import pack, unpack
+from hookgate.proxy.audit.proving import verify_lines
+from hookgate.proxy.audit.stored import Stored
+from hookgate.proxy.audit.verifying import Report
+
+CONTENT = {"request": {"contents": [{"parts": [{"text": "grüße"}]}]}}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def chain(calls: int = 3) -> list[bytes]:
+    """The export of a writer that has closed its chain."""
+    document = registration("00ff", 1, "0" * 64, "host", 7, 1_700_000_000_000)
+    line = registration_line(document)
+    previous, lines = orjson.loads(line)["hash"], [line]
+    entries = [*entries_of(*(record_of(number) for number in range(calls)))]
+    entries.append(own_event("closed", writer=1, count=len(entries) + 1))
+    for seq, entry in enumerate(entries, 1):
+        content = CONTENT if seq == 1 else None
+        hashed = content_hash(content) if content else None
+        record = Record("00ff", seq, entry.at, entry.type, entry.id, previous, entry.body, hashed)
+        previous = record.hash()
+        lines.append(exported(Stored(seq, record, previous, None, content)))
+    return lines
+
+
+LINES = chain()
+
+
+def report_of(lines: list[bytes]) -> Report:
+    return verify_lines(lines, lambda done: None)
+
+
+def test_a_whole_chain_is_sound() -> None:
+    report = report_of(LINES)
+    assert (report.problems, report.records, report.writers, report.running) == ([], 7, 1, 0)
+
+
+@given(place=st.integers(0, len(LINES) - 1), at=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+def test_any_flipped_byte_is_found(place: int, at: float, flip: int) -> None:
+    lines = list(LINES)
+    line = bytearray(lines[place])
+    line[int(at * (len(line) - 1))] ^= flip  # all but the line break: two lines in one are found as well
+    lines[place] = bytes(line)
+    assert not report_of(lines).sound
+
+
+@given(place=st.integers(0, len(LINES) - 2))
+def test_any_removed_record_is_found(place: int) -> None:
+    """But for the last one: nothing comes after it that could name it."""
+    report = report_of(LINES[:place] + LINES[place + 1 :])
+    first_of_part = place == 1  # a file may begin anywhere, and says so
+    assert report.sound is False or first_of_part
+
+
+@given(place=st.integers(1, len(LINES) - 1), again=st.integers(1, len(LINES) - 1))
+def test_any_doubled_record_is_found(place: int, again: int) -> None:
+    assert not report_of([*LINES[: again + 1], LINES[place], *LINES[again + 1 :]]).sound
+
+
+@given(pair=st.lists(st.integers(1, len(LINES) - 1), min_size=2, max_size=2, unique=True))
+def test_any_swapped_records_are_found(pair: list[int]) -> None:
+    lines = list(LINES)
+    lines[pair[0]], lines[pair[1]] = lines[pair[1]], lines[pair[0]]
+    assert not report_of(lines).sound
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param({"content": None}, "its content was removed", id="no content"),
+        pytest.param({"content": {"request": "other"}}, "its content was changed", id="other content"),
+    ],
+)
+def test_content_belongs_to_its_record(change: dict[str, Any], told: str) -> None:
+    lines = list(LINES)
+    lines[1] = orjson.dumps({**orjson.loads(lines[1]), **change})
+    [problem] = report_of(lines).problems
+    assert problem == f"writer 00ff, record 1: {told}"
+
+
+@given(JSON)
+def test_what_is_packed_comes_out_as_it_was(value: Any) -> None:
+    assert canonical(unpack(pack(value))) == canonical(value)
+
+
+@given(value=JSON, at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_any_flipped_bit_of_what_is_packed_is_found(value: Any, at: float, bit: int) -> None:
+    packed = bytearray(pack(value))
+    packed[int(at * len(packed))] ^= 1 << bit
+    with pytest.raises(ValueError, match="its bytes are not those that were stored"):
+        unpack(bytes(packed))
+
+
+def test_a_hash_does_not_depend_on_the_order_of_fields() -> None:
+    body = {"b": 1, "a": {"d": 2**70, "c": "é"}}
+    other = {"a": {"c": "é", "d": 2**70}, "b": 1}
+    assert canonical(body) == canonical(other) == '{"a":{"c":"é","d":1180591620717411303424},"b":1}'.encode()

@@ -1,0 +1,108 @@
+"""What was said: stored when it is wanted, and never what a policy took out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.audits import audited_gateway, reading, report_of
+from support.gateway import running_upstream, says
+from support.wire import SSE, UNARY, post
+
+from hookgate.proxy.audit.reading import Detail
+
+EMAIL = "jane.doe@example.com"
+WORD = "project-falcon"
+
+
+def asks(text: str) -> dict[str, Any]:
+    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+
+
+async def told_of(
+    body: dict[str, Any], state: Path, hooks: dict[str, Any], content: str, path: str = UNARY
+) -> tuple[Detail, Any]:
+    """What is on record of one call, and the answer it got."""
+    async with (
+        running_upstream() as (upstream, _),
+        audited_gateway(upstream, state, hooks, content=content) as gateway,
+    ):
+        answer = await post(gateway.url, path, body)
+    assert report_of(state).problems == []
+    with reading(state) as audit:
+        detail = audit.call(answer.headers["x-hookgate-receipt"])
+    assert detail is not None
+    return detail, answer
+
+
+def contents(detail: Detail) -> tuple[Any, Any]:
+    assert detail.start is not None
+    assert detail.end is not None
+    return detail.start.content, detail.end.content
+
+
+def all_of(detail: Detail) -> str:
+    assert detail.start is not None
+    assert detail.end is not None
+    records = [detail.start.record.document(), detail.end.record.document()]
+    return json.dumps([*records, *contents(detail)])
+
+
+async def test_by_default_nothing_is(tmp_path: Path) -> None:
+    detail, _ = await told_of(asks(WORD), tmp_path, {}, "off")
+    assert contents(detail) == (None, None)
+    assert WORD not in all_of(detail)
+
+
+@pytest.mark.parametrize("path", [UNARY, SSE], ids=["unary", "stream"])
+async def test_all_of_a_call(path: str, tmp_path: Path) -> None:
+    edit = {"contents": [{"role": "user", "parts": [{"text": "edited"}]}]}
+    hooks = {"BeforeModel": [says(llm_request={"messages": [{"role": "user", "content": "edited"}]})]}
+    detail, answer = await told_of(asks("hi"), tmp_path, hooks, "full", path)
+    start, end = contents(detail)
+    assert start == {"request": asks("hi")}
+    assert end["sent"] == edit
+    said = "".join(part["text"] for part in end["answer"]["candidates"][0]["content"]["parts"])
+    assert said == "You said: edited"
+    assert end["given"] is None
+    [told] = end["edits"]
+    assert (told["event"], told["mode"]) == ("BeforeModel", "enforce")
+    assert "edited" in json.dumps(told["edit"])
+    assert answer.status == 200
+
+
+async def test_what_the_client_got_when_it_is_another_thing(tmp_path: Path) -> None:
+    hooks = {"AfterModel": [says({"decision": "deny", "reason": "not that"})]}
+    detail, _ = await told_of(asks("hi"), tmp_path, hooks, "full")
+    _, end = contents(detail)
+    assert "You said: hi" in json.dumps(end["answer"])
+    assert "not that" in json.dumps(end["given"])
+    assert end["sent"] is None
+
+
+async def test_a_denied_call_has_its_request(tmp_path: Path) -> None:
+    hooks = {"BeforeModel": [says({"decision": "deny", "reason": "no"})]}
+    detail, _ = await told_of(asks("hi"), tmp_path, hooks, "full")
+    start, end = contents(detail)
+    assert (start, end["answer"]) == ({"request": asks("hi")}, None)
+
+
+@pytest.mark.parametrize("path", [UNARY, SSE], ids=["unary", "stream"])
+async def test_what_looks_like_personal_data_is_masked(path: str, tmp_path: Path) -> None:
+    detail, answer = await told_of(asks(f"write to {EMAIL}"), tmp_path, {}, "redacted", path)
+    start, end = contents(detail)
+    assert EMAIL.encode() in answer.body
+    assert EMAIL not in all_of(detail)
+    assert start["request"] == asks("write to [EMAIL]")
+    assert "[EMAIL]" in json.dumps(end["answer"])
+
+
+@pytest.mark.parametrize("action", ["pseudonymise", "mask", "block"])
+async def test_what_a_policy_took_out_is_not_stored(action: str, tmp_path: Path) -> None:
+    """Words of one's own are none that the audit would find."""
+    options = {"words": {"CODENAME": [WORD]}, "action": action}
+    policy = {"type": "builtin", "name": "no-names", "builtin": "redact", "options": options}
+    hooks = {"BeforeModel": [policy], "AfterModel": [policy]}
+    detail, answer = await told_of(asks(f"tell of {WORD}"), tmp_path, hooks, "redacted")
+    assert WORD not in all_of(detail)
+    assert (WORD.encode() in answer.body) == (action == "pseudonymise")

@@ -1,0 +1,176 @@
+"""What a gateway puts on record: which calls, what of them, and never a key."""
+
+import asyncio
+import json
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.audits import audited_gateway, reading, report_of
+from support.gateway import running_upstream, runs, says
+from support.program import run, serving
+from support.wire import KEY, SSE, UNARY, Answer, ask, peer, post
+
+from hookgate.proxy.audit.reading import Ended, Filter
+from hookgate.proxy.config import Config, Routes
+
+HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+EVENT = "/s/s1/hookgate/v1/events/BeforeTool"
+SERVE = ("serve", "--listen", "127.0.0.1:0")
+CANARY = "AIza-canary-0815"
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Everything that stands in a folder."""
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def ready(url: str, status: int) -> Answer:
+    """Ask whether the gateway is ready until it says so, or that it is not."""
+    async with asyncio.timeout(15):
+        while (answer := await ask(url, "GET", "/readyz")).status != status:  # noqa: ASYNC110  # it is asked, it does not signal
+            await asyncio.sleep(0.1)
+    return answer
+
+
+def calls_in(state: Path) -> list[Ended]:
+    """Every call and event on record, the newest first, in chains without a fault."""
+    assert report_of(state).problems == []
+    with reading(state) as audit:
+        assert audit.running() == []
+        return audit.calls(Filter())
+
+
+@pytest.mark.parametrize("path", [UNARY, SSE], ids=["unary", "stream"])
+@pytest.mark.parametrize("hooks", [{}, {"BeforeModel": [says()]}], ids=["without hooks", "with hooks"])
+async def test_a_call_has_a_start_and_an_end(path: str, hooks: dict[str, Any], tmp_path: Path) -> None:
+    async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:
+        answer = await post(gateway.url, f"/s/s1{path}", HI, {**KEY, "user-agent": "test/1"})
+    [call] = calls_in(tmp_path)
+    assert call.id == answer.headers["x-hookgate-receipt"]
+    assert (call.session, call.model, call.outcome) == ("s1", "gemini-2.5-flash", "answered")
+    assert call.start is not None
+    assert call.start["request_id"] == answer.headers["x-request-id"]
+    assert call.start["session"] == {"id": "s1", "client": "test", "key": call.key}
+    assert call.start["request_bytes"] == len(json.dumps(HI))
+    assert call.body["usage"]["output_tokens"] == 3
+    assert call.body["status"] == 200
+    assert [hook["event"] for hook in call.body["hooks"]] == list(hooks)
+    assert call.start.keys().isdisjoint(call.body)
+
+
+async def test_the_start_is_on_disk_when_the_call_goes_upstream(tmp_path: Path) -> None:
+    """Seen by a hook of the answer, which runs while the call is under way."""
+    seen: list[Any] = []
+
+    def look(_: Any) -> None:
+        with closing(sqlite3.connect(tmp_path / "audit.db")) as connection:
+            seen.append(connection.execute("SELECT type FROM audit_records").fetchall())
+
+    hooks = {"AfterModel": [runs(look)]}
+    async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:
+        await post(gateway.url, UNARY, HI)
+    assert seen == [[("start",)]]
+
+
+async def test_a_denied_call_is_on_record_before_its_answer_goes_out(tmp_path: Path) -> None:
+    hooks = {"BeforeModel": [says({"decision": "deny", "reason": "not today"})]}
+    async with (
+        running_upstream() as (upstream, recorded),
+        audited_gateway(upstream, tmp_path, hooks) as gateway,
+    ):
+        answer = await post(gateway.url, UNARY, HI)
+        assert (answer.status, len(recorded)) == (403, 0)
+    [call] = calls_in(tmp_path)
+    assert (call.outcome, call.body["reasons"]) == ("denied", {"BeforeModel": "not today"})
+
+
+async def test_an_event_is_one_record(tmp_path: Path) -> None:
+    hooks = {"BeforeTool": [says({"decision": "deny", "reason": "no shell"})]}
+    body = {"tool_name": "shell", "tool_input": {"command": "ls"}}
+    async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:
+        assert (await post(gateway.url, EVENT, body)).json["decision"] == "deny"
+        assert (await post(gateway.url, EVENT, {})).status == 400
+    refused, denied = calls_in(tmp_path)
+    assert (denied.type, denied.body["event"], denied.session) == ("event", "BeforeTool", "s1")
+    assert denied.body["reasons"] == {"BeforeTool": "no shell"}
+    assert (refused.outcome, refused.body["status"]) == ("refused", 400)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "outcomes"),
+    [
+        pytest.param("POST", "/v1beta/models/m:countTokens", ["answered"], id="forwarded"),
+        pytest.param("GET", "/v1beta/models", [], id="a list"),
+        pytest.param("GET", "/v1beta/interactions/1", ["refused"], id="a read of what was generated"),
+        pytest.param("GET", "/v1beta/batches/b", ["failed", "refused", "answered"], id="a batch"),
+        pytest.param("POST", "/v1beta/elsewhere", [], id="no route"),
+        pytest.param("GET", f"/hookgate/v1/receipts/{'0' * 32}", [], id="a receipt"),
+    ],
+)
+async def test_which_requests_are_on_record(
+    method: str, path: str, outcomes: list[str], tmp_path: Path
+) -> None:
+    config = Config(routes=Routes(unhooked=("interactions",)))
+    async with (
+        running_upstream() as (upstream, _),
+        audited_gateway(upstream, tmp_path, config=config) as gateway,
+    ):
+        await (post(gateway.url, path, HI) if method == "POST" else ask(gateway.url, method, path))
+    found = [call.outcome for call in calls_in(tmp_path)]
+    assert len(found) == min(len(outcomes), 1)
+    assert set(found) <= set(outcomes)
+
+
+async def test_an_upstream_that_breaks_off_is_on_record(tmp_path: Path) -> None:
+    async with peer() as upstream, audited_gateway(upstream.url, tmp_path) as gateway:
+        assert (await post(gateway.url, UNARY, HI)).status == 502
+    [call] = calls_in(tmp_path)
+    assert (call.outcome, call.body["status"]) == ("refused", 502)
+
+
+async def test_no_key_is_anywhere(tmp_path: Path) -> None:
+    """Whichever way it comes, and whatever becomes of the call, with all content stored."""
+    files = {"HOOKGATE_AUDIT__CONTENT": "full", "HOOKGATE_AUDIT__JSONL": str(tmp_path / "audit.jsonl")}
+    answers: list[Answer] = []
+    async with (
+        running_upstream() as (upstream, _),
+        serving(*SERVE, "--upstream", upstream, "--state", str(tmp_path), env=files) as server,
+    ):
+        for query, headers in (
+            ("", {"x-goog-api-key": CANARY}),
+            ("", {"Authorization": f"Bearer {CANARY}"}),
+            (f"?key={CANARY}", {}),
+            ("?key=AIza%2Dcanary-0815&alt=json", {"x-goog-api-key": CANARY}),
+        ):
+            for path in (UNARY, "/v1beta/models/m:countTokens", "/v1beta/elsewhere", EVENT):
+                answers.append(await post(server.url, path + query, HI, headers))  # noqa: PERF401
+            answers.append(await post(server.url, UNARY + query, b"{", headers))
+        kept = files_in(tmp_path)
+        log = server.log
+    exported = (await run("audit", "export", "--state", str(tmp_path))).out
+    assert {"audit.db", "audit.db-wal", "audit.jsonl"} <= kept.keys()
+    assert len(kept["audit.jsonl"].splitlines()) > len(answers)
+    assert "canary" not in log + exported
+    assert [name for name, data in kept.items() if b"canary" in data] == []
+
+
+async def test_readiness_tells_of_the_audit(tmp_path: Path) -> None:
+    env = {"HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0"}
+    words = ("--upstream", "http://127.0.0.1:1", "--state", str(tmp_path))
+    async with serving(*SERVE, *words, env=env) as server:
+        while "listening on" not in server.log:
+            await server.next_line()
+        operators = re.search(r"operators look at (\S+)", server.log)
+        assert operators
+        url = f"http://{operators[1]}"
+        assert (await ask(url, "GET", "/readyz")).json["status"] == "ready"
+        with closing(sqlite3.connect(tmp_path / "audit.db", isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            answer = await ready(url, 503)
+            connection.execute("ROLLBACK")
+        assert answer.json["reason"] == "audit records cannot be written: database is locked"
+        await ready(url, 200)

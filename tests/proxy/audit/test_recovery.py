@@ -1,0 +1,132 @@
+"""Gateways that die: no record is lost, none is doubled, and their calls get an end."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.audits import entries_of, ledger_in, opened, reading, record_of, report_of
+from support.databases import postgres
+from support.gateway import running_upstream
+from support.program import Server, run, serving
+from support.wire import UNARY, connected
+
+from hookgate.proxy.audit.living import locks_of
+from hookgate.proxy.audit.reading import Filter
+from hookgate.proxy.audit.recovery import Recovery
+
+HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+
+
+@asynccontextmanager
+async def gateway(upstream: str, state: Path) -> AsyncIterator[Server]:
+    async with serving(
+        "serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--state", str(state)
+    ) as server:
+        yield server
+
+
+async def load(url: str, receipts: list[str], clients: int = 8) -> None:
+    """Call for as long as someone answers; keeps the receipt of every answer that came."""
+
+    async def client() -> None:
+        with suppress(OSError, EOFError, asyncio.IncompleteReadError):
+            async with connected(url) as wire:
+                while True:
+                    await wire.post(UNARY, HI)
+                    answer = await wire.answer()
+                    receipts.append(answer.headers["x-hookgate-receipt"])
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+
+
+async def killed(upstream: str, state: Path, receipts: list[str], after: float) -> None:
+    """Run a gateway under load, and kill it."""
+    async with gateway(upstream, state) as server:
+        task = asyncio.create_task(load(server.url, receipts))
+        await asyncio.sleep(after)
+        server.signal(signal.SIGKILL)
+        await task
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+async def test_under_load_no_kill_loses_doubles_or_alters_a_record(kills: int, tmp_path: Path) -> None:
+    receipts: list[str] = []
+    async with running_upstream() as (upstream, _):
+        for number in range(kills):
+            await killed(upstream, tmp_path, receipts, 0.3 + number % 5 / 10)
+        async with gateway(upstream, tmp_path) as server:  # which recovers the last of them
+            server.signal(signal.SIGTERM)
+            assert await server.ended() == 0
+    report = report_of(tmp_path)
+    assert (report.problems, report.running, report.writers) == ([], 0, kills + 1)
+    assert len(receipts) == len(set(receipts)) > 20 * kills
+    with reading(tmp_path) as audit:
+        calls = audit.calls(Filter(), limit=10**6)
+        ended = [call.id for call in calls]
+        assert len(ended) == len(set(ended))
+        assert set(receipts) <= set(ended)
+        assert all(call.start is not None for call in calls)
+        for receipt in (*receipts[:5], *receipts[-5:]):
+            detail = audit.call(receipt)
+            assert detail is not None
+            assert detail.start is not None
+            assert detail.end is not None
+
+
+async def test_a_call_that_was_under_way_is_marked(tmp_path: Path) -> None:
+    never = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await never.wait()
+
+    asked = asyncio.Event()
+    silent = await asyncio.start_server(talk, "127.0.0.1", 0)
+    origin = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+    async with gateway(origin, tmp_path) as server, connected(server.url) as wire:
+        await wire.post(f"/s/s1{UNARY}", HI)
+        await asked.wait()
+        with reading(tmp_path) as audit:
+            [call] = audit.running()
+        server.signal(signal.SIGKILL)
+        assert await wire.ended()
+    never.set()
+    silent.close()
+    async with gateway(origin, tmp_path) as server:
+        assert "had ended without a word" in server.log
+    with reading(tmp_path) as audit:
+        [ended] = audit.calls(Filter())
+    assert (ended.id, ended.session, ended.outcome) == (call.id, "s1", "interrupted")
+    ended_by = await run("audit", "verify", "--state", str(tmp_path))
+    assert "nothing is missing or changed" in ended_by.out, ended_by
+
+
+async def test_a_gateway_that_lives_is_left_alone(tmp_path: Path) -> None:
+    async with running_upstream() as (upstream, _), gateway(upstream, tmp_path) as first:
+        async with gateway(upstream, tmp_path) as second:
+            assert "without a word" not in first.log + second.log
+        assert report_of(tmp_path).problems == []
+
+
+def test_on_a_server_a_writer_is_dead_when_its_lock_stays_free(tmp_path: Path) -> None:
+    with postgres() as url, opened(tmp_path, url) as database:
+        own_locks = locks_of(database, tmp_path)
+        recovery = Recovery(database, own_locks, patience=1)
+        with ledger_in(database, tmp_path) as ledger:
+            start, _ = entries_of(record_of())
+            ledger.write([start])
+            number = ledger.number
+            assert [recovery.dead(0), recovery.dead(0)] == [[], []]
+        assert [recovery.dead(0), recovery.dead(0)] == [[], [number]]
+        ends = recovery.ends(number)
+        assert [entry.body.get("outcome") for entry in ends] == ["interrupted", None]
+        with ledger_in(database, tmp_path) as other:
+            other.write(ends)
+            assert recovery.ends(number) == ()
+        own_locks.close()
+        report = report_of(tmp_path, url)
+    assert (report.problems, report.running) == ([], 0)

@@ -1,0 +1,129 @@
+"""Retention: what goes is the oldest, and what is left proves itself."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, text
+from support.audits import entries_of, ledger_in, opened, record_of, report_of
+from support.databases import postgres
+
+from hookgate.proxy.audit import entries, retention
+from hookgate.proxy.audit.ledger import Ledger
+from hookgate.proxy.audit.retention import Retention, used_bytes
+from hookgate.proxy.store.database import Database
+from hookgate.proxy.store.models import AuditRecord
+
+DAY = 24 * 3600 * 1000
+
+
+def write(ledger: Ledger, calls: int, monkeypatch: pytest.MonkeyPatch, days_ago: float = 0) -> None:
+    """Calls that ended so long ago."""
+    at = entries.now() - int(days_ago * DAY)
+    with monkeypatch.context() as patch:
+        patch.setattr(entries, "now", lambda: at)
+        ledger.write(entries_of(*(record_of(number) for number in range(calls))))
+
+
+def positions(database: Database) -> int:
+    with database.engine.begin() as connection:
+        return int(connection.execute(text("SELECT count(*) FROM audit_records")).scalar_one())
+
+
+def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        write(ledger, 5, monkeypatch, days_ago=3)
+        write(ledger, 5, monkeypatch, days_ago=1)
+        assert ledger.retain(Retention(days=2)) is False
+        assert positions(database) == 11  # the record of it as well
+        assert ledger.retain(Retention(days=2)) is False
+        assert positions(database) == 11
+    report = report_of(tmp_path)
+    assert (report.problems, report.removed) == ([], 1)
+
+
+def test_records_of_removals_are_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that has been quiet since is known by them alone."""
+    monkeypatch.setattr(retention, "_AT_ONCE", 4)
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as quiet:
+        write(quiet, 3, monkeypatch, days_ago=3)
+        with ledger_in(database, tmp_path) as closed:
+            write(closed, 2, monkeypatch, days_ago=3)
+            monkeypatch.setattr(entries, "now", lambda: 0)
+            closed.close()
+        monkeypatch.undo()
+        monkeypatch.setattr(retention, "_AT_ONCE", 4)
+        with ledger_in(database, tmp_path) as busy:
+            for _ in range(4):
+                write(busy, 2, monkeypatch, days_ago=2.5)
+                while busy.retain(Retention(days=2)):
+                    assert report_of(tmp_path).problems == []
+            write(quiet, 1, monkeypatch)
+    report = report_of(tmp_path)
+    assert report.problems == []
+    assert report.removed >= 2
+
+
+def test_what_is_too_much_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        for _ in range(20):
+            write(ledger, 100, monkeypatch)
+        limit = 1_000_000
+        for _ in range(10):
+            ledger.retain(Retention(size=limit))
+        with database.engine.begin() as connection:
+            used = used_bytes(connection, is_file=True)
+    assert limit * 0.7 < used <= limit
+    assert report_of(tmp_path).problems == []
+
+
+def test_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with postgres() as url, opened(tmp_path, url) as database, ledger_in(database, tmp_path) as ledger:
+        write(ledger, 50, monkeypatch, days_ago=3)
+        write(ledger, 50, monkeypatch)
+        ledger.retain(Retention(days=2, size=10**9))
+        assert positions(database) == 101
+        assert report_of(tmp_path, url).problems == []
+
+
+@pytest.mark.parametrize(
+    "where",
+    [AuditRecord.position <= 2, AuditRecord.position == 5, AuditRecord.position >= 9],
+    ids=["the first", "one", "the last"],
+)
+def test_what_nobody_told_of_is_missing(
+    where: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        write(ledger, 5, monkeypatch)
+        ledger.close()
+        with database.engine.begin() as connection:
+            connection.execute(delete(AuditRecord).where(where))  # type: ignore[arg-type]
+    assert not report_of(tmp_path).sound
+
+
+def test_a_whole_writer_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path) as database:
+        for _ in range(3):
+            with ledger_in(database, tmp_path) as ledger:
+                write(ledger, 2, monkeypatch)
+                ledger.close()
+    with closing(sqlite3.connect(tmp_path / "audit.db", isolation_level=None)) as connection:
+        connection.execute("DELETE FROM audit_records WHERE writer = 2")
+        connection.execute("DELETE FROM audit_writers WHERE number = 2")
+    [problem] = report_of(tmp_path).problems
+    assert "the one registered before it is missing" in problem
+
+
+@pytest.mark.parametrize(
+    "column", ["session", "key", "model", "outcome", "type", "at", "seq", "content_sha256"]
+)
+def test_a_changed_column_is_found(column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        write(ledger, 3, monkeypatch)
+    value = "x'00'" if column == "content_sha256" else "17" if column in ("at", "seq") else "'other'"
+    with closing(sqlite3.connect(tmp_path / "audit.db", isolation_level=None)) as connection:
+        statement = f"UPDATE audit_records SET {column} = {value} WHERE position = 4"  # noqa: S608  # our own
+        connection.execute(statement)
+    assert not report_of(tmp_path).sound

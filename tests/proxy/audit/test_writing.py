@@ -1,0 +1,215 @@
+"""The writer: durable when it says so, many at once, refused in time, and well again by itself."""
+
+import asyncio
+import contextlib
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.audits import audited_gateway, entries_of, ledger_in, opened, reading, record_of, report_of
+from support.databases import postgres
+from support.gateway import running_upstream, says
+from support.life import until
+from support.wire import SSE, UNARY, connected, post
+
+from hookgate.proxy.audit import AuditError
+from hookgate.proxy.audit.reading import Filter
+from hookgate.proxy.audit.waiting import MAX_WAITING
+from hookgate.proxy.audit.writer import Writer
+
+HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+
+
+@pytest.fixture(params=["file", "postgres"])
+def store(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """The URL of the database; None for a file."""
+    if request.param == "file":
+        yield None
+        return
+    with postgres() as url:
+        yield url
+
+
+@asynccontextmanager
+async def writer_in(state: Path, url: str | None = None, deadline: float = 5) -> AsyncIterator[Writer]:
+    with opened(state, url) as database, ledger_in(database, state) as ledger:
+        writer = Writer(ledger, deadline)
+        writer.start()
+        try:
+            yield writer
+        finally:
+            await asyncio.to_thread(writer.close, 5)
+
+
+@contextmanager
+def locked(state: Path) -> Iterator[None]:
+    """Another process writes to the file."""
+    with closing(sqlite3.connect(state / "audit.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+def count(state: Path) -> int:
+    with closing(sqlite3.connect(state / "audit.db")) as connection:
+        return int(connection.execute("SELECT count(*) FROM audit_records").fetchone()[0])
+
+
+async def test_records_that_come_together_are_written_together(tmp_path: Path, store: str | None) -> None:
+    async with writer_in(tmp_path, store) as writer:
+        await asyncio.gather(*(writer.append(*entries_of(record_of(number))) for number in range(200)))
+        assert (writer.written, writer.queued, writer.failures, writer.lag_seconds) == (400, 0, 0, 0)
+    report = report_of(tmp_path, store)
+    assert (report.problems, report.records) == ([], 401)
+
+
+async def test_what_was_appended_is_on_disk(tmp_path: Path) -> None:
+    async with writer_in(tmp_path) as writer:
+        await writer.append(*entries_of(record_of()))
+        assert count(tmp_path) == 2
+
+
+async def test_a_locked_database_is_waited_for_no_longer_than_the_deadline(tmp_path: Path) -> None:
+    async with writer_in(tmp_path, deadline=0.2) as writer:
+        began, late = entries_of(record_of(1)), entries_of(record_of(2))
+        with locked(tmp_path):
+            with pytest.raises(AuditError, match="too slow") as first:
+                await writer.append(*began)
+            with pytest.raises(AuditError, match="too slow") as second:
+                await writer.append(*late)
+            assert (first.value.under_way, second.value.under_way) == (True, False)
+            assert writer.trouble
+        await until(lambda: writer.trouble is None)
+        await writer.append(*entries_of(record_of(3)))
+        assert count(tmp_path) == 4  # what was under way is there, what was withdrawn is not
+    assert report_of(tmp_path).sound
+
+
+async def test_ends_wait_for_as_long_as_it_takes(tmp_path: Path) -> None:
+    async with writer_in(tmp_path, deadline=0.1) as writer:
+        with locked(tmp_path):
+            assert writer.append_soon(*entries_of(record_of()))
+            await asyncio.sleep(0.3)
+            assert (writer.queued, count(tmp_path)) == (2, 0)
+        await until(lambda: count(tmp_path) == 2)
+
+
+async def test_no_more_wait_than_there_is_room_for(tmp_path: Path) -> None:
+    async with writer_in(tmp_path) as writer:
+        some = entries_of(record_of())
+        with locked(tmp_path):
+            for _ in range(MAX_WAITING // len(some)):
+                writer.append_soon(*some)
+            assert not writer.append_soon(*some, bounded=True)
+            with pytest.raises(AuditError, match="too many records wait"):
+                await writer.append(*some)
+            for waiting in writer._queue._waiting:  # nobody needs them
+                waiting.withdrawn = True
+
+
+async def test_a_commit_whose_answer_was_lost_is_not_made_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        advance = ledger._advance
+        monkeypatch.setattr(
+            ledger, "_advance", lambda: (_ for _ in ()).throw(sqlite3.OperationalError("cut"))
+        )
+        with pytest.raises(sqlite3.OperationalError):
+            ledger.write(entries_of(record_of(1)))
+        monkeypatch.setattr(ledger, "_advance", advance)
+        written = ledger.written_after_all()
+        assert written is not None
+        assert [record.seq for record in written] == [1, 2]
+        assert [record.seq for record in ledger.write(entries_of(record_of(2)))] == [3, 4]
+    assert report_of(tmp_path).sound
+
+
+# ---- a gateway that cannot write
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A file system of two megabytes, in memory."""
+    folder.mkdir()
+    if shutil.which("mount") is None:
+        pytest.skip("no mount here")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted: {mounted.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Take all the room that is left."""
+    path = folder / "ballast"
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    return path
+
+
+async def refused(url: str, path: str = UNARY) -> None:
+    """A call is answered so that no client tries again, and says why."""
+    answer = await post(url, path, HI)
+    assert answer.status == 403
+    assert answer.error["details"][0]["reason"] == "AUDIT_UNAVAILABLE"
+    assert "cannot write its audit record" in answer.error["message"]
+
+
+@pytest.mark.parametrize("path", [UNARY, SSE], ids=["unary", "stream"])
+async def test_with_a_full_disk_calls_are_refused_until_there_is_room(tmp_path: Path, path: str) -> None:
+    with small_disk(tmp_path / "disk") as state:
+        async with running_upstream() as (upstream, recorded), audited_gateway(upstream, state) as gateway:
+            assert (await post(gateway.url, path, HI)).status == 200
+            ballast = fill(state)
+            for _ in range(200):  # what room the files themselves had left is used up
+                if (await post(gateway.url, path, HI)).status != 200:
+                    break
+            asked = len(recorded)
+            await refused(gateway.url, path)
+            assert gateway.audit.trouble
+            assert len(recorded) == asked
+            ballast.unlink()
+            await until(lambda: gateway.audit.trouble is None)
+            assert (await post(gateway.url, path, HI)).status == 200
+        assert report_of(state).problems == []
+
+
+async def test_with_a_locked_database_nothing_goes_upstream(tmp_path: Path) -> None:
+    async with (
+        running_upstream() as (upstream, recorded),
+        audited_gateway(upstream, tmp_path, {"BeforeModel": [says()]}, deadline=0.2) as gateway,
+    ):
+        with locked(tmp_path):
+            await refused(gateway.url)
+            await refused(gateway.url, "/v1beta/models/gemini-2.5-flash:countTokens")
+            assert len(recorded) == 0
+        await until(lambda: gateway.audit.trouble is None)
+        assert (await post(gateway.url, UNARY, HI)).status == 200
+    assert report_of(tmp_path).problems == []
+    with reading(tmp_path) as audit:
+        assert [call.outcome for call in audit.calls(Filter())].count("refused") == 2
+
+
+async def test_a_client_that_leaves_while_its_start_is_written_is_on_record_once(tmp_path: Path) -> None:
+    async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path) as gateway:
+        with locked(tmp_path):
+            async with connected(gateway.url) as wire:
+                await wire.post(UNARY, HI)
+                await until(lambda: gateway.audit.writer.queued)
+        await until(lambda: gateway.audit.writer.queued == 0)
+    assert report_of(tmp_path).problems == []
+    with reading(tmp_path) as audit:
+        [call] = audit.calls(Filter())
+    assert call.body["client_gone"] is True

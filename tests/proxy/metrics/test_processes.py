@@ -1,0 +1,62 @@
+"""Metrics of several gateways at once, each a process of its own, over a reload of their hooks."""
+
+import asyncio
+import re
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from support.counted import Counted
+from support.gateway import running_upstream, write_settings
+from support.program import Server, serving
+from support.wire import UNARY, ask, post
+
+HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+
+
+async def page(server: Server) -> Counted:
+    """What the process tells Prometheus now."""
+    [address] = re.findall(r"operators look at (\S+)", server.log)
+    return Counted((await ask(f"http://{address}", "GET", "/metrics")).body)
+
+
+async def reload(server: Server) -> None:
+    """Have the process read its settings again; the log says when it has."""
+    server.signal(signal.SIGHUP)
+    while "settings re" not in await server.next_line():
+        pass
+
+
+async def test_sums_over_processes_are_right_and_a_reload_loses_no_count(tmp_path: Path) -> None:
+    file = write_settings(tmp_path, {"BeforeModel": [command("first")]})
+    async with running_upstream() as (upstream_url, recorded), AsyncExitStack() as stack:
+        flags = ["--listen", "127.0.0.1:0", "--upstream", upstream_url, "--hooks", str(file)]
+        flags += ["--state", str(tmp_path)]
+        env = {"HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0"}
+        servers = [await stack.enter_async_context(serving("serve", *flags, env=env)) for _ in range(2)]
+        for server, count in zip(servers, (3, 2), strict=True):
+            await asyncio.gather(*(post(server.url, UNARY, HI) for _ in range(count)))
+        before = [await page(server) for server in servers]
+        write_settings(tmp_path, {"BeforeModel": [command("second")]})
+        for server in servers:
+            await reload(server)
+            await post(server.url, UNARY, HI)
+        after = [await page(server) for server in servers]
+    assert [each.of("hookgate_calls_total") for each in before] == [3, 2]
+    assert sum(each.of("hookgate_calls_total") for each in after) == len(recorded) == 7
+    assert sum(each.of("hookgate_hook_runs_total", hook="first") for each in after) == 5
+    assert sum(each.of("hookgate_hook_runs_total", hook="second") for each in after) == 2
+    assert sum(each.of("hookgate_config_reloads_total", result="applied") for each in after) == 2
+    assert {sample.name for sample in after[0].samples} >= {
+        "hookgate_audit_lag_seconds",
+        "hookgate_hooks_waiting",
+    }
+    assert before[0].values("hookgate_revision_info", "revision") != after[0].values(
+        "hookgate_revision_info", "revision"
+    )
+
+
+def command(name: str) -> dict[str, Any]:
+    """A hook that says nothing."""
+    return {"type": "command", "name": name, "command": "exit 0"}

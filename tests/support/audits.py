@@ -1,0 +1,130 @@
+"""Audits for tests: calls as they are put on record, writers, and what stands in a database."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.gateway import upstreams_at, write_settings
+
+from hookgate.hooks import Engine, Session, load_settings
+from hookgate.proxy.audit import Audit
+from hookgate.proxy.audit.entries import end_of, start_of
+from hookgate.proxy.audit.ledger import Ledger
+from hookgate.proxy.audit.living import locks_of
+from hookgate.proxy.audit.opening import audited
+from hookgate.proxy.audit.proving import verify_database
+from hookgate.proxy.audit.reading import Reading
+from hookgate.proxy.audit.verifying import Report
+from hookgate.proxy.config import Config
+from hookgate.proxy.config.models import Audit as Settings
+from hookgate.proxy.records import CallRecord, HookTally, Usage
+from hookgate.proxy.server import Gateway, listening
+from hookgate.proxy.store.database import Database, open_audit
+
+
+def record_of(number: int = 0, **changes: Any) -> CallRecord:
+    """A call as it is known when it has ended, with two hooks."""
+    record = CallRecord(
+        request_id=f"request-{number}",
+        kind="judged",
+        route="/v1beta/models/gemini-2.5-flash:generateContent",
+        session=Session(f"{number // 20:032x}", client="google-genai-sdk", key="alice", team="search"),
+        model="gemini-2.5-flash",
+        revision="4b9f7d802648",
+        request_bytes=5120 + number % 977,
+        usage=Usage(1200 + number % 83, 80 + number % 57, 0),
+        before_seconds=0.0012 + number % 71 / 1e5,
+        first_seconds=0.65,
+    )
+    for event, hook, kind in (
+        ("BeforeModel", "no-secrets", "builtin:redact"),
+        ("AfterModel", "tone", "http"),
+    ):
+        tally = HookTally(event, hook, kind, "enforce", runs=1, bytes=5120, seconds=0.0007)
+        tally.decisions["allow"] = 1
+        record.hooks[event, hook] = tally  # type: ignore[index]  # a hook's name is as good as the hook
+    for name, value in changes.items():
+        setattr(record, name, value)
+    record.end(200, 990 + number % 311)
+    return record
+
+
+def entries_of(*records: CallRecord) -> list[Any]:
+    """Start and end of each call."""
+    return [entry for record in records for entry in (start_of(record), end_of(record))]
+
+
+@contextmanager
+def opened(state: Path, url: str | None = None) -> Iterator[Database]:
+    """The audit's database, for writing."""
+    state.mkdir(parents=True, exist_ok=True)
+    database = open_audit(url, state, writes=True)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def ledger_in(database: Database, state: Path) -> Iterator[Ledger]:
+    """A writer's chain, registered; nothing closes it."""
+    locks = locks_of(database, state)
+    ledger = Ledger(database, locks)
+    ledger.register()
+    try:
+        yield ledger
+    finally:
+        locks.close()
+
+
+def report_of(state: Path, url: str | None = None) -> Report:
+    """What `hookgate audit verify` finds."""
+    database = open_audit(url, state, writes=False)
+    try:
+        return verify_database(database, lambda done: None)
+    finally:
+        database.close()
+
+
+@contextmanager
+def reading(state: Path, url: str | None = None) -> Iterator[Reading]:
+    """What the commands read with."""
+    database = open_audit(url, state, writes=False)
+    try:
+        yield Reading(database)
+    finally:
+        database.close()
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A gateway whose calls are put on record."""
+
+    url: str
+    audit: Audit
+
+
+@asynccontextmanager
+async def audited_gateway(
+    upstream_url: str,
+    state: Path,
+    hooks: dict[str, Any] | None = None,
+    *,
+    store: str | None = None,
+    config: Config | None = None,
+    **settings: Any,
+) -> AsyncIterator[Audited]:
+    """A gateway before any upstream, with the audit in `state`; `settings` are those of `[audit]`."""
+    config = config or Config()
+    (state / "hooks").mkdir(parents=True, exist_ok=True)
+    engine = Engine(load_settings([write_settings(state / "hooks", hooks)] if hooks else []))
+    async with (
+        upstreams_at(upstream_url) as upstreams,
+        audited(Settings(**settings), store, state) as audit,
+    ):
+        assert audit is not None
+        gateway = Gateway(engine, upstreams, config, audit=audit)
+        async with listening(gateway.handle, "127.0.0.1", 0, config.limits) as url:
+            yield Audited(url, audit)

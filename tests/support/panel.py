@@ -1,0 +1,67 @@
+"""A whole gateway with its admin listener and panel, on loopback, before an embedded upstream."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.gateway import running_upstream, upstreams_at, write_settings
+
+from hookgate.hooks.live import LiveEngine
+from hookgate.proxy import admin as operators
+from hookgate.proxy import policy
+from hookgate.proxy.admin import Admin
+from hookgate.proxy.audit.opening import audited
+from hookgate.proxy.config import Config, Effective
+from hookgate.proxy.metrics import Metrics
+from hookgate.proxy.panel.opening import paneled
+from hookgate.proxy.server import Gateway, listening
+from hookgate.proxy.sources import Sources
+
+
+@dataclass(frozen=True)
+class Paneled:
+    """`url` is where clients call, `admin` where operators look; `settings` is the file with the hooks."""
+
+    url: str
+    admin: str
+    settings: Path
+    live: LiveEngine
+
+
+@asynccontextmanager
+async def panel_gateway(
+    folder: Path,
+    hooks: dict[str, Any] | None = None,
+    script: Any = None,
+    *,
+    admin: dict[str, Any] | None = None,
+    audit: dict[str, Any] | None = None,
+    policy_file: Path | None = None,
+) -> AsyncIterator[Paneled]:
+    """The gateway with hooks per event. `admin` and `audit` are these sections of its configuration."""
+    settings = write_settings(folder, hooks or {})
+    sources = Sources(
+        policy=(policy_file,) if policy_file else (), hooks=(settings,), state=folder / "state"
+    )
+    config = Config.model_validate({"admin": admin or {}, "audit": audit or {"enabled": False}})
+    live = policy.load(sources, trust_project=False)
+    metrics = Metrics()
+    operated = Admin(metrics)
+    operated.live = live
+    async with (
+        running_upstream(script) as (upstream_url, _),
+        operators.listening(operated, "127.0.0.1", 0) as admin_url,
+        upstreams_at(upstream_url) as upstreams,
+        audited(config.audit, None, sources.state) as audit_trail,
+    ):
+        gateway = Gateway(live, upstreams, config, metrics, audit=audit_trail)
+        operated.receipts = gateway.receipts
+        effective = Effective(config, {}, None)
+        async with (
+            paneled(effective, sources, live, gateway.receipts, None) as operated.panel,
+            listening(gateway.handle, "127.0.0.1", 0) as url,
+        ):
+            yield Paneled(url, admin_url, settings, live)
+        await live.close()
