@@ -7,7 +7,7 @@ NODE_DIR := tests/e2e/node
 ADK_DIR := tests/e2e/adk
 ADK_VENV := .venv-adk
 
-.PHONY: help install node adk demo test slow fuzz lint bench image clean
+.PHONY: help install node adk browser pictures demo test slow fuzz lint bench image clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -30,6 +30,15 @@ $(NODE_DIR)/node_modules/.installed: $(NODE_DIR)/package.json $(NODE_DIR)/packag
 	npm ci --prefix $(NODE_DIR) --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# The browser that the panel's tests look with. Without it those tests say so and skip.
+browser:
+	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; \
+	else echo "no chromium here: the panel's tests in a browser will be skipped; on Debian: apt-get install chromium"; fi
+
+pictures: install node browser ## docs/images anew, for docs/panel.md
+	$(BIN)/python docs/screenshots.py
+
 # google-adk needs another google-genai than ours: an environment of its own.
 adk: install $(ADK_VENV)/.installed
 
@@ -41,7 +50,7 @@ $(ADK_VENV)/.installed: $(ADK_DIR)/requirements.txt
 demo: install ## a real google-genai client through the gateway, offline, in five checked scenes
 	@$(BIN)/hookgate demo
 
-test: install node adk ## all tests
+test: install node adk browser ## all tests
 	$(BIN)/pytest -n 2
 
 slow: install node adk ## the tests that wait more than a minute: every client before a hook that thinks

@@ -16,7 +16,7 @@ from hookgate.proxy.audit.living import locks_of
 from hookgate.proxy.audit.opening import audited
 from hookgate.proxy.audit.proving import verify_database
 from hookgate.proxy.audit.reading import Reading
-from hookgate.proxy.audit.verifying import Report
+from hookgate.proxy.audit.report import Report
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.models import Audit as Settings
 from hookgate.proxy.records import CallRecord, HookTally, Usage

@@ -16,6 +16,7 @@ from hookgate.proxy.audit.opening import audited
 from hookgate.proxy.config import Config, Effective
 from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.panel.opening import paneled
+from hookgate.proxy.panel.panel import Panel
 from hookgate.proxy.server import Gateway, listening
 from hookgate.proxy.sources import Sources
 
@@ -28,6 +29,7 @@ class Paneled:
     admin: str
     settings: Path
     live: LiveEngine
+    panel: Panel
 
 
 @asynccontextmanager
@@ -39,13 +41,17 @@ async def panel_gateway(
     admin: dict[str, Any] | None = None,
     audit: dict[str, Any] | None = None,
     policy_file: Path | None = None,
+    keys: dict[str, Any] | None = None,
 ) -> AsyncIterator[Paneled]:
-    """The gateway with hooks per event. `admin` and `audit` are these sections of its configuration."""
+    """The gateway with hooks per event. `admin`, `audit` and `keys` are sections of its configuration."""
     settings = write_settings(folder, hooks or {})
-    sources = Sources(
-        policy=(policy_file,) if policy_file else (), hooks=(settings,), state=folder / "state"
-    )
-    config = Config.model_validate({"admin": admin or {}, "audit": audit or {"enabled": False}})
+    sources = Sources(policy=(policy_file,) if policy_file else (), hooks=(settings,), state=folder / "state")
+    sections = {
+        "admin": admin or {},
+        "audit": {"enabled": False} if audit is None else audit,
+        "keys": keys or {},
+    }
+    config = Config.model_validate(sections)
     live = policy.load(sources, trust_project=False)
     metrics = Metrics()
     operated = Admin(metrics)
@@ -63,5 +69,6 @@ async def panel_gateway(
             paneled(effective, sources, live, gateway.receipts, None) as operated.panel,
             listening(gateway.handle, "127.0.0.1", 0) as url,
         ):
-            yield Paneled(url, admin_url, settings, live)
+            assert operated.panel
+            yield Paneled(url, admin_url, settings, live, operated.panel)
         await live.close()

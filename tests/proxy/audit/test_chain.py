@@ -13,8 +13,8 @@ from hookgate.proxy.audit.entries import own_event
 from hookgate.proxy.audit.jsonl import exported, registration_line
 from hookgate.proxy.audit.packing import pack, unpack
 from hookgate.proxy.audit.proving import verify_lines
+from hookgate.proxy.audit.report import Report
 from hookgate.proxy.audit.stored import Stored
-from hookgate.proxy.audit.verifying import Report
 
 CONTENT = {"request": {"contents": [{"parts": [{"text": "grüße"}]}]}}
 JSON = st.recursive(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.audits import audited_gateway, reading, report_of
+from support.databases import cut, postgres
 from support.gateway import running_upstream, runs, says
 from support.program import run, serving
 from support.wire import KEY, SSE, UNARY, Answer, ask, peer, post
@@ -174,3 +175,16 @@ async def test_readiness_tells_of_the_audit(tmp_path: Path) -> None:
             connection.execute("ROLLBACK")
         assert answer.json["reason"] == "audit records cannot be written: database is locked"
         await ready(url, 200)
+
+
+async def test_a_server_whose_connections_are_cut_loses_nothing(tmp_path: Path) -> None:
+    with postgres() as store:
+        async with (
+            running_upstream() as (upstream, _),
+            audited_gateway(upstream, tmp_path, store=store) as gateway,
+        ):
+            assert (await post(gateway.url, UNARY, HI)).status == 200
+            cut(store.rpartition("/")[2])
+            assert (await post(gateway.url, UNARY, HI)).status == 200
+        report = report_of(tmp_path, store)
+    assert (report.problems, report.records, report.running) == ([], 5, 0)

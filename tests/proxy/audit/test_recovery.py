@@ -46,10 +46,12 @@ async def load(url: str, receipts: list[str], clients: int = 8) -> None:
 async def killed(upstream: str, state: Path, receipts: list[str], after: float) -> None:
     """Run a gateway under load, and kill it."""
     async with gateway(upstream, state) as server:
+        log = asyncio.create_task(server.ended())  # a full pipe would hold up the gateway
         task = asyncio.create_task(load(server.url, receipts))
         await asyncio.sleep(after)
         server.signal(signal.SIGKILL)
         await task
+        assert await log == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
@@ -83,6 +85,7 @@ async def test_a_call_that_was_under_way_is_marked(tmp_path: Path) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.set()
         await never.wait()
+        writer.close()
 
     asked = asyncio.Event()
     silent = await asyncio.start_server(talk, "127.0.0.1", 0)
@@ -94,8 +97,10 @@ async def test_a_call_that_was_under_way_is_marked(tmp_path: Path) -> None:
             [call] = audit.running()
         server.signal(signal.SIGKILL)
         assert await wire.ended()
+        assert await server.ended() == -signal.SIGKILL
     never.set()
     silent.close()
+    await silent.wait_closed()
     async with gateway(origin, tmp_path) as server:
         assert "had ended without a word" in server.log
     with reading(tmp_path) as audit:

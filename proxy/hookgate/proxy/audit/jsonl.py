@@ -76,8 +76,6 @@ class Lines:
             self._closing = True
             self._news.notify()
         self._thread.join(within)
-        if self._path is not None and not self._thread.is_alive():
-            self._file.close()
 
     def _put(self, lines: Sequence[bytes]) -> None:
         with self._news:
@@ -101,6 +99,9 @@ class Lines:
                     log.error("audit.jsonl cannot be written: %s; the database has all records", error)
                 self._failing = True
                 self.dropped += len(lines)
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
 
     def _next(self) -> list[bytes]:
         with self._news:

@@ -3,18 +3,18 @@
 import os
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, delete, insert, select, text, update
+from sqlalchemy import Connection, insert, select, text, update
 
 from hookgate.proxy.audit.chain import Record, canonical, chained, content_hash, registration
-from hookgate.proxy.audit.entries import Columns, Entry, now, own_event
+from hookgate.proxy.audit.entries import Entry, now, own_event
 from hookgate.proxy.audit.living import Locks
-from hookgate.proxy.audit.packing import pack
 from hookgate.proxy.audit.retention import Retention
+from hookgate.proxy.audit.rows import insert_records, note_ends, note_open, tip_of
 from hookgate.proxy.store.database import Database
-from hookgate.proxy.store.models import AuditContent, AuditOpen, AuditRecord, AuditWriter
+from hookgate.proxy.store.models import AuditWriter
 from hookgate.translator.fields import JsonObject
 
 _REGISTERING = 0x686F6F6B61756474
@@ -65,9 +65,9 @@ class Ledger:
         """Add entries; gives them as records, which are on disk then."""
         records = self._tries(entries)
         with self._transaction() as connection:
-            self._insert(connection, records, entries)
-            self._note_open(connection, entries)
-            self._note_ends(connection, entries)
+            insert_records(connection, self.number, records, entries)
+            note_open(connection, self.number, entries)
+            note_ends(connection, entries)
         self._advance()
         return records
 
@@ -99,7 +99,7 @@ class Ledger:
             if removed is None:
                 return False
             entries = [own_event("retention", **removed.told())]
-            self._insert(connection, self._tries(entries), entries)
+            insert_records(connection, self.number, self._tries(entries), entries)
         self._advance()
         return removed.more
 
@@ -113,7 +113,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        """A transaction. Of a file the connection is kept: to have one for each took half the time of a call."""
+        """A transaction. Of a file the connection is kept: one for each is half of what a call costs."""
         if not self._database.is_file:  # where it may break, and is looked at before it is used
             with self._database.engine.begin() as connection:
                 yield connection
@@ -148,73 +148,3 @@ class Ledger:
             records.append(record)
         self._tried = records, entries
         return records
-
-    def _insert(self, connection: Connection, records: Sequence[Record], entries: Sequence[Entry]) -> None:
-        hashes = [record.previous for record in records[1:]] + [records[-1].hash()]
-        rows = [
-            self._row(record, entry.columns, bytes.fromhex(own))
-            for record, entry, own in zip(records, entries, hashes, strict=True)
-        ]
-        connection.execute(insert(AuditRecord), rows)
-        contents = [
-            {"writer": self.number, "seq": record.seq, "data": pack(entry.content)}
-            for record, entry in zip(records, entries, strict=True)
-            if entry.content is not None
-        ]
-        if contents:
-            connection.execute(insert(AuditContent), contents)
-
-    def _row(self, record: Record, columns: Columns | None, own_hash: bytes) -> dict[str, object]:
-        found_by = columns or Columns()
-        return {
-            "writer": self.number,
-            "seq": record.seq,
-            "at": record.at,
-            "type": record.type,
-            "id": bytes.fromhex(record.id),
-            "session": found_by.session if columns else None,
-            "key": found_by.key if columns else None,
-            "model": found_by.model if columns else None,
-            "outcome": found_by.outcome if columns else None,
-            "body": pack(record.body),
-            "previous": bytes.fromhex(record.previous),
-            "hash": own_hash,
-            "content_sha256": bytes.fromhex(record.content_sha256) if record.content_sha256 else None,
-        }
-
-    def _note_open(self, connection: Connection, entries: Iterable[Entry]) -> None:
-        """Calls that began here and did not end, and those that ended."""
-        began: dict[str, None] = {}
-        ended: list[bytes] = []
-        for entry in entries:
-            if entry.type == "start":
-                began[entry.id] = None
-            elif entry.type == "end" and entry.id in began:
-                del began[entry.id]
-            elif entry.type == "end":
-                ended.append(bytes.fromhex(entry.id))
-        if began:
-            rows = [{"id": bytes.fromhex(each), "writer": self.number} for each in began]
-            connection.execute(insert(AuditOpen), rows)
-        for some in range(0, len(ended), 500):
-            connection.execute(delete(AuditOpen).where(AuditOpen.id.in_(ended[some : some + 500])))
-
-    def _note_ends(self, connection: Connection, entries: Iterable[Entry]) -> None:
-        """Writers of which nothing more will come."""
-        for entry in entries:
-            name = entry.body.get("event") if entry.type == "event" and entry.columns is None else None
-            if name in ("closed", "recovered"):
-                number = entry.body["writer"]
-                connection.execute(update(AuditWriter).where(AuditWriter.number == number).values(ended=name))
-
-
-def tip_of(connection: Connection, writer: int) -> tuple[int, str] | None:
-    """The last record of a writer: its place and its hash; None of one that has none."""
-    query = (
-        select(AuditRecord.seq, AuditRecord.hash)
-        .where(AuditRecord.writer == writer)
-        .order_by(AuditRecord.position.desc())
-        .limit(1)
-    )
-    row = connection.execute(query).first()
-    return (row.seq, row.hash.hex()) if row else None

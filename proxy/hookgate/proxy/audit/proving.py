@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 from sqlalchemy import Connection, func, select
 
 from hookgate.proxy.audit.entries import columns_of
+from hookgate.proxy.audit.report import Report
 from hookgate.proxy.audit.stored import Stored, registrations, walk
-from hookgate.proxy.audit.verifying import Checker, Report, document_of
+from hookgate.proxy.audit.verifying import Checker, document_of
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import AuditRecord
 from hookgate.translator.fields import JsonObject

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from hookgate.proxy.audit.entries import Entry, interrupted, own_event
-from hookgate.proxy.audit.ledger import tip_of
 from hookgate.proxy.audit.living import Locks
 from hookgate.proxy.audit.packing import body_of
+from hookgate.proxy.audit.rows import tip_of
 from hookgate.proxy.audit.writer import Writer
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import AuditOpen, AuditRecord, AuditWriter

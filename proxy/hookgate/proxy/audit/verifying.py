@@ -5,14 +5,12 @@ recovered: nothing after them names them yet.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from hookgate.proxy.audit.chain import chained, content_hash
+from hookgate.proxy.audit.report import Report
 from hookgate.translator.fields import JsonObject
-
-MOST_TOLD = 100
-"""Problems that are told one by one."""
 
 
 @dataclass(slots=True)
@@ -25,33 +23,6 @@ class _Chain:
     last: int
     tip: str
     closed: int | None = None
-
-
-@dataclass(slots=True)
-class Report:
-    """What was found."""
-
-    records: int = 0
-    writers: int = 0
-    removed: int = 0
-    """Chains whose first records retention has removed."""
-    running: int = 0
-    """Calls that have not ended, of writers that may still tell."""
-    problems: list[str] = field(default_factory=list)
-    more: int = 0
-    """Problems beyond those that are listed."""
-
-    @property
-    def sound(self) -> bool:
-        """Whether nothing is missing or changed."""
-        return not self.problems
-
-    def tell(self, problem: str) -> None:
-        """One more problem."""
-        if len(self.problems) < MOST_TOLD:
-            self.problems.append(problem)
-        else:
-            self.more += 1
 
 
 class Checker:

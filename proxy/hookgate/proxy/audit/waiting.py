@@ -38,7 +38,7 @@ class Queue:
         self._waiting: deque[Waiting] = deque()
         self._count = 0
         self._closing: float | None = None
-        self._look = False
+        self._look = self._hurry = False
         self.batch: list[Waiting] = []
 
     @property
@@ -57,7 +57,7 @@ class Queue:
     @property
     def _urgent(self) -> bool:
         """Whether somebody waits, or nothing more comes."""
-        return not self._waiting[-1].patient or self._closing is not None or len(self._waiting) > _AT_ONCE
+        return self._hurry or self._closing is not None or len(self._waiting) > _AT_ONCE
 
     # ---- for calls
 
@@ -68,6 +68,7 @@ class Queue:
                 return False
             self._waiting.append(waiting)
             self._count += len(waiting.entries)
+            self._hurry = self._hurry or not waiting.patient
             self._news.notify_all()
         return True
 
@@ -113,6 +114,7 @@ class Queue:
                 self.batch.append(waiting)
                 room -= len(waiting.entries)
             look, self._look = self._look, False
+            self._hurry = any(not waiting.patient for waiting in self._waiting)
         return look
 
     def written(self) -> list[Waiting]:

@@ -252,14 +252,14 @@ class Store(Section):
 
 
 class Audit(Section):
-    """The record of every call, in the database of `[store]`; without a URL in the file `audit.db` in the state
-    folder. A call that cannot be put on record is refused."""
+    """The record of every call, in the database of `[store]`; without a URL in the file `audit.db` in the
+    state folder. A call that cannot be put on record is refused."""
 
     enabled: bool = True
     """Whether calls are put on record."""
 
     content: Literal["off", "redacted", "full"] = "off"
-    """Whether what was said is stored as well; `redacted` masks what looks like a secret or a person's data."""
+    """Whether what was said is stored too; `redacted` masks what looks like a secret or a person's data."""
 
     jsonl: File | None = None
     """A file that gets each record as a line of JSON too, `-` for stdout."""

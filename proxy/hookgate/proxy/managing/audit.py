@@ -11,8 +11,8 @@ from hookgate.proxy.audit.jsonl import exported, registration_line
 from hookgate.proxy.audit.places import around
 from hookgate.proxy.audit.proving import count_records, verify_database, verify_lines
 from hookgate.proxy.audit.reading import Filter, Reading
+from hookgate.proxy.audit.report import Report
 from hookgate.proxy.audit.stored import registrations, walk
-from hookgate.proxy.audit.verifying import Report
 from hookgate.proxy.config import read_config
 from hookgate.proxy.managing.audit_tables import print_call, print_calls
 from hookgate.proxy.managing.progress import progress

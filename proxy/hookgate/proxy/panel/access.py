@@ -88,7 +88,7 @@ class Access:
         self._sessions[session] = self._clock() + SESSION_SECONDS
         if len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
-        response = web.Response(status=204)
+        response = web.Response(body=b"{}", content_type="application/json")
         response.set_cookie(
             self._cookie, session, max_age=int(SESSION_SECONDS), httponly=True, samesite="Strict", path="/"
         )
@@ -97,7 +97,7 @@ class Access:
     def sign_out(self, request: web.BaseRequest) -> web.Response:
         """An answer that ends the session."""
         self._sessions.pop(request.cookies.get(self._cookie, ""), None)
-        response = web.Response(status=204)
+        response = web.Response(body=b"{}", content_type="application/json")
         response.del_cookie(self._cookie, httponly=True, samesite="Strict", path="/")
         return response
 

@@ -38,6 +38,12 @@ class HookPanel:
 
     async def switch(self, name: str, on: bool) -> JsonObject:
         """Switch hooks of this name on or off. Returns once calls heed it. Raises ApiError (400)."""
+        named = [row for row in (await self.rows())["hooks"] if row["name"] == name]
+        if named and not any(row["switchable"] for row in named):
+            message = (
+                f"{name!r} stands in the policy {named[0]['file']}, which nobody can switch off but there."
+            )
+            raise ApiError(400, message)
         try:
             messages = await asyncio.to_thread(switched, self.sources, [name], on)
         except (SettingsError, ValueError) as error:

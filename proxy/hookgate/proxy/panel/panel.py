@@ -23,7 +23,8 @@ class Panel:
 
     def __init__(self, access: Access, api: Api, live: Live) -> None:
         self.access = access
-        self._api, self._live, self._pages = api, live, Pages()
+        self.api, self.live = api, live
+        self._pages = Pages()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, an error included."""
@@ -33,18 +34,20 @@ class Panel:
                 return self._page(request, parts.path)
             path = parts.path.removeprefix("/api/")
             if request.method == hdrs.METH_POST:
-                return await self._change(request, path)
+                response = await self._change(request, path)
+                response.headers.update(HEADERS)
+                return response
             self._check_method(request)
             self.access.check(request)
             if path == "access":
                 return _json({"asks": self.access.asks})
             if path == "live":
                 return await self._events(request)
-            return _found(await self._api.get(path, dict(parse_qsl(parts.query))))
+            return _found(await self.api.get(path, dict(parse_qsl(parts.query))))
         except ApiError as error:
-            response = error_response(error)
-            response.headers.update(HEADERS)
-            return response
+            refusal = error_response(error)
+            refusal.headers.update(HEADERS)
+            return refusal
 
     def _page(self, request: web.BaseRequest, path: str) -> web.Response:
         self._check_method(request)
@@ -75,11 +78,11 @@ class Panel:
                 name, on = body.get("name"), body.get("on")
                 if not isinstance(name, str) or not isinstance(on, bool):
                     raise ApiError(400, "hooks/switch takes a name, and on: true or false")
-                return _json(await self._api.hooks.switch(name, on))
+                return _json(await self.api.hooks.switch(name, on))
         raise ApiError(404, _NOTHING)
 
     async def _events(self, request: web.BaseRequest) -> web.StreamResponse:
-        with self._live.reading() as reader:
+        with self.live.reading() as reader:
             headers = {**HEADERS, hdrs.CACHE_CONTROL: "no-store", hdrs.CONTENT_TYPE: "text/event-stream"}
             response = web.StreamResponse(headers=headers)
             await response.prepare(request)

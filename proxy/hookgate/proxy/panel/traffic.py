@@ -36,14 +36,14 @@ class Traffic:
     """The last day. `now` gives milliseconds since 1970."""
 
     def __init__(self, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
-        self._now = now
+        self.now = now
         self._minutes: deque[Minute] = deque(maxlen=_MINUTES["day"])
         self.since = now()
         """From when on calls were counted, in milliseconds since 1970."""
 
     def add(self, receipt: JsonObject) -> None:
         """A call has ended."""
-        at = self._now() // _MINUTE
+        at = self.now() // _MINUTE
         if not self._minutes or self._minutes[-1].at < at:  # a clock that is set back adds to the last one
             self._minutes.append(Minute(at))
         minute = self._minutes[-1]
@@ -56,7 +56,7 @@ class Traffic:
 
     def series(self, span: Span) -> JsonObject:
         """The span up to now, in steps of one or fifteen minutes, the oldest first."""
-        step, now = _STEPS[span], self._now() // _MINUTE
+        step, now = _STEPS[span], self.now() // _MINUTE
         last = now // step
         first = last - _MINUTES[span] // step + 1
         steps: dict[int, list[Minute]] = {at: [] for at in range(first, last + 1)}

@@ -31,7 +31,6 @@ async function ask(path, options) {
   } catch {
     throw new Failed(0, "The gateway does not answer. Is it still running?");
   }
-  if (answer.status === 204) return null;
   const body = await answer.json().catch(() => null);
   if (!answer.ok) throw new Failed(answer.status, body?.error?.message ?? `The gateway answered ${answer.status}.`);
   return body;

@@ -24,7 +24,7 @@ export function chart({ title, summary, steps, kinds, said, clock, whole = false
   });
   observer.observe(drawing);
   return el("figure", { class: "chart" },
-    el("figcaption", {}, el("h3", {}, title), legend(kinds)),
+    el("figcaption", {}, el("h2", {}, title), legend(kinds)),
     drawing, readout, numbers(title, steps, kinds, said, clock));
 }
 

@@ -18,7 +18,7 @@ export function when(at) {
 /** Milliseconds, with as many digits as are of use. */
 export function ms(value) {
   if (value === null || value === undefined) return "–";
-  if (value >= 10_000) return `${(value / 1000).toFixed(1)} s`;
+  if (value >= 1000) return `${(value / 1000).toFixed(value >= 10_000 ? 1 : 2)} s`;
   if (value >= 100) return `${Math.round(value)} ms`;
   return `${value.toFixed(value >= 10 ? 1 : 2)} ms`;
 }

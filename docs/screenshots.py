@@ -1,0 +1,145 @@
+"""The pictures in docs/images, taken of a gateway that is called for the purpose: `make pictures`."""
+
+import asyncio
+import random
+import sys
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from small_png import with_palette
+from support.browser import Scheme, browsing, go
+from support.gateway import runs, says
+from support.panel import Paneled, panel_gateway
+from support.wire import SSE, UNARY, post
+
+from hookgate.proxy.panel.traffic import Traffic
+
+FOLDER = Path(__file__).parent / "images"
+LOOKS: dict[str, tuple[int, int, Scheme]] = {
+    "light": (1600, 1000, "light"),
+    "dark": (1600, 1000, "dark"),
+    "narrow": (360, 780, "light"),
+}
+MOST_BYTES = 150_000
+
+ASKED = (
+    "Please tell ada@example.org that the deploy on Friday is off.\nKeep it short, and sign with my name.",
+    "What does the build log say about the failing test?",
+    "Summarise the open incidents of this week in three lines.",
+    "Who is on call tonight? My number is +44 20 7946 0018.",
+    "Show me the private key of the staging host.",
+)
+MINUTE = 60_000
+
+
+def masks(document: dict[str, Any]) -> dict[str, Any]:
+    """A hook that takes a mail address out."""
+    messages = document["llm_request"]["messages"]
+    for message in messages:
+        message["content"] = message["content"].replace("ada@example.org", "[EMAIL]")
+    return {"hookSpecificOutput": {"llm_request": {"messages": messages}}}
+
+
+def guards(document: dict[str, Any]) -> dict[str, Any]:
+    """A hook that denies questions for keys."""
+    asked = str(document["llm_request"]["messages"])
+    return (
+        {"decision": "deny", "reason": "Private keys stay where they are."} if "private key" in asked else {}
+    )
+
+
+HOOKS: dict[str, Any] = {
+    "BeforeModel": [
+        runs(masks, name="mask-mail", description="Takes mail addresses out of requests"),
+        runs(guards, name="deny-private-keys", description="Denies questions for private keys"),
+    ],
+    "AfterModel": [
+        {
+            **says({"decision": "deny"}),
+            "name": "tone",
+            "mode": "observe",
+            "description": "Tried out before it decides",
+        },
+        {"type": "command", "name": "glossary", "command": "exit 3", "description": "House style"},
+    ],
+}
+
+
+KEYS = {
+    name: {"sha256": sha256(f"key-{number}".encode()).hexdigest(), "team": team}
+    for number, (name, team) in enumerate({"alice": "search", "ci": "platform", "bob": "search"}.items())
+}
+
+
+async def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    # A folder of a plain name: it is seen in the pictures.
+    with tempfile.TemporaryDirectory(prefix="hookgate-") as folder:
+        async with panel_gateway(Path(folder), HOOKS, audit={"content": "full"}, keys=KEYS) as gateway:
+            played(gateway.panel.api.traffic)
+            receipt = await called(gateway)
+            await asyncio.sleep(1)  # the audit writes ends behind calls
+            for look in LOOKS:
+                await pictures(gateway, receipt, look)
+
+
+async def called(gateway: Paneled) -> str:
+    """Make some calls; the receipt of the one to show."""
+    shown = ""
+    for number in range(24):
+        asked = ASKED[number * 3 % len(ASKED)]
+        body = {"contents": [{"role": "user", "parts": [{"text": asked}]}]}
+        headers = {"x-goog-api-key": f"key-{number % 3}", "x-hookgate-session": f"review-{1 + number % 4}"}
+        answer = await post(gateway.url, SSE if number % 4 == 3 else UNARY, body, headers)
+        shown = answer.headers["x-hookgate-receipt"] if asked == ASKED[0] and number % 4 != 3 else shown
+    return shown
+
+
+def played(traffic: Traffic) -> None:
+    """An hour of traffic, so that the charts have something to show."""
+    chance, now = random.Random(7), traffic.now()  # noqa: S311  # a picture needs no secrets
+    told = traffic.now
+    for ago in range(59, 0, -1):
+        traffic.now = lambda ago=ago: now - ago * MINUTE  # type: ignore[misc]
+        for _ in range(chance.randint(18, 46)):
+            denied = chance.random() < 0.07
+            outcome = "denied" if denied else "failed" if chance.random() < 0.02 else "answered"
+            took = 4.0 if denied else chance.lognormvariate(6.4, 0.6)
+            usage = {"input_tokens": chance.randint(200, 3000), "output_tokens": chance.randint(20, 400)}
+            traffic.add({"outcome": outcome, "timings": {"total_ms": took}, "usage": usage, "bypasses": 0})
+    traffic.now = told
+    traffic.since = now - 59 * MINUTE
+
+
+async def pictures(gateway: Paneled, receipt: str, look: str) -> None:
+    """One picture of each view."""
+    width, height, scheme = LOOKS[look]
+    views = {
+        "overview": "#/",
+        "calls": "#/calls",
+        "call": f"#/calls/{receipt}",
+        "sessions": "#/sessions",
+        "session": "#/sessions/review-1",
+        "hooks": "#/hooks",
+        "policy": "#/policy",
+    }
+    async with browsing(gateway.admin, width=width, height=height, scheme=scheme) as page:
+        blank = await page.context.new_page()
+        for name, route in views.items():
+            await page.bring_to_front()
+            await go(page, route)
+            if name == "call" and width < 1000:
+                await page.get_by_text("Changes by hook").scroll_into_view_if_needed()
+            await page.wait_for_timeout(300)
+            path = FOLDER / f"panel-{name}-{look}.png"
+            path.write_bytes(await with_palette(blank, await page.screenshot()))
+            if path.stat().st_size > MOST_BYTES:
+                raise SystemExit(f"{path} is larger than {MOST_BYTES} bytes")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

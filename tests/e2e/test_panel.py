@@ -1,0 +1,269 @@
+"""The panel in a real browser: what an operator sees, does and hears."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+from support.browser import VIEWS, Scheme, browsing, go, violations
+from support.gateway import runs, says
+from support.panel import Paneled, panel_gateway
+from support.wire import UNARY, Answer, post
+
+KEPT = {"content": "full"}
+TOKEN = "a-token-of-some-length"  # noqa: S105
+
+CRAFTED = (
+    "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
+    "<style>*{display:none}</style>{{1+1}} &lt;b&gt; \u202egnp.exe\u2066 \u0007 "
+    "</textarea><a href='javascript:1'>x</a>"
+)
+
+
+def masks(document: dict[str, Any]) -> dict[str, Any]:
+    """A hook that masks a mail address."""
+    messages = document["llm_request"]["messages"]
+    for message in messages:
+        message["content"] = message["content"].replace("ada@example.org", "[EMAIL]")
+    return {"hookSpecificOutput": {"llm_request": {"messages": messages}}}
+
+
+def guards(document: dict[str, Any]) -> dict[str, Any]:
+    """A hook that denies one word."""
+    said = str(document["llm_request"]["messages"])
+    return {"decision": "deny", "reason": f"Not here: {CRAFTED}"} if "forbidden" in said else {}
+
+
+HOOKS = {
+    "BeforeModel": [
+        runs(masks, name="mask-mail", description="Takes mail addresses out"),
+        runs(guards, name="guard"),
+    ],
+    "AfterModel": [
+        {**says({}), "name": "watch", "mode": "observe"},
+        {"type": "command", "name": "broken", "command": "exit 1"},
+    ],
+}
+
+
+async def called(gateway: Paneled, text: str = "hi", session: str = "s-1") -> Answer:
+    body = {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+    return await post(gateway.url, UNARY, body, {"x-goog-api-key": "k", "x-hookgate-session": session})
+
+
+@asynccontextmanager
+async def shown(
+    folder: Path, *, width: int = 1280, scheme: Scheme = "light", **gateway: Any
+) -> AsyncIterator[tuple[Paneled, Page]]:
+    """A gateway with calls behind it, and its panel in a browser."""
+    async with panel_gateway(folder, HOOKS, audit=KEPT, **gateway) as running:
+        await called(running, "please write to ada@example.org\nand say hello")
+        await called(running, "something forbidden", "s-2")
+        async with browsing(running.admin, width=width, scheme=scheme) as page:
+            yield running, page
+
+
+async def test_calls_appear_as_they_end_unless_paused(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (gateway, page):
+        await expect(page.locator("#connection")).to_have_text("live")
+        await go(page, "#/calls")
+        rows = page.locator("tbody tr")
+        await expect(rows).to_have_count(2)
+        receipt = (await called(gateway)).headers["x-hookgate-receipt"]
+        await expect(rows).to_have_count(3)
+        await expect(rows.first).to_contain_text(receipt[:8])
+        await expect(page.locator("#announcer")).to_have_text("1 new call")
+        await page.get_by_role("button", name="Pause").click()
+        await called(gateway)
+        await expect(page.get_by_text("1 new call since you paused.")).to_be_visible()
+        await expect(rows).to_have_count(3)
+        await page.get_by_role("button", name="Resume").click()
+        await expect(rows).to_have_count(4)
+
+
+async def test_filters_are_links_and_the_browser_goes_back(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (_, page):
+        await page.get_by_role("link", name="Calls", exact=True).click()
+        await expect(page.get_by_role("link", name="Calls", exact=True)).to_have_attribute(
+            "aria-current", "page"
+        )
+        await page.get_by_label("Outcome").select_option("denied")
+        await page.get_by_role("button", name="Filter").click()
+        await expect(page.locator("tbody tr")).to_have_count(1)
+        assert page.url.endswith("#/calls?outcome=denied")
+        await expect(page.get_by_label("Outcome")).to_have_value("denied")
+        await page.go_back()
+        await expect(page.locator("tbody tr")).to_have_count(2)
+        await page.go_back()
+        await expect(page).to_have_title("Overview · hookgate")
+
+
+async def test_a_hook_is_switched_off_and_on_and_calls_change(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (gateway, page):
+        await go(page, "#/hooks")
+        switch = page.get_by_role("switch", name="guard on BeforeModel")
+        await expect(switch).to_be_checked()
+        assert (await called(gateway, "forbidden")).status == 403
+        await switch.click()
+        await page.get_by_role("button", name="Cancel").click()
+        await expect(switch).to_be_checked()
+        await switch.click()
+        await page.get_by_role("button", name="Disable", exact=True).click()
+        await expect(page.locator(".result")).to_contain_text("'guard' is off")
+        await expect(switch).not_to_be_checked()
+        await expect(switch).to_be_focused()
+        assert (await called(gateway, "forbidden")).status == 200
+        await switch.click()
+        await page.get_by_role("button", name="Enable", exact=True).click()
+        await expect(page.locator(".result")).to_contain_text("'guard' is on")
+        await expect(switch).to_be_checked()
+        assert (await called(gateway, "forbidden")).status == 403
+
+
+async def test_a_diff_shows_what_a_hook_changed(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (_, page):
+        await go(page, "#/calls?outcome=answered")
+        await page.locator("tbody a").first.click()
+        await expect(page.locator("h1")).to_contain_text("Call ")
+        request = page.locator(".diff").first
+        await expect(request.locator("del")).to_have_text("ada@example.org")
+        await expect(request.locator("ins")).to_have_text("[EMAIL]")
+        await page.get_by_label("One below the other").check()
+        await expect(page.locator(".diff.below").first.locator(".removed")).to_contain_text("please write to")
+        change = page.locator("details.change").first
+        await expect(change).to_contain_text("mask-mail on BeforeModel")
+        await expect(change.locator("del")).to_have_text("ada@example.org")
+        await page.get_by_label("JSON").check()
+        await expect(page.locator(".diff").first).to_contain_text('"contents": [')
+
+
+async def test_a_crafted_answer_stays_text(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (gateway, page):
+        await called(gateway, CRAFTED, "s-3")
+        receipt = (await called(gateway, f"forbidden {CRAFTED}", "s-3")).headers["x-hookgate-receipt"]
+        for outcome in ("answered", "denied"):
+            await go(page, f"#/calls?session=s-3&outcome={outcome}")
+            await page.locator("tbody a").first.click()
+            await expect(page.locator(".diff").first).to_contain_text("<script>window.pwned = 1</script>")
+            await expect(page.locator(".diff").first).to_contain_text("⟨U+202E⟩gnp.exe⟨U+2066⟩ ⟨U+0007⟩")
+            await page.get_by_label("JSON").check()
+            await expect(page.locator(".diff").first).to_contain_text("<img src=x onerror=")
+            assert "\u202e" not in await page.inner_text("main")
+            assert await page.locator("main :is(script, style, img, textarea)").count() == 0
+            assert await page.locator("a[href^=javascript]").count() == 0
+        await go(page, f"#/calls/{receipt}")
+        await expect(page.locator(".facts").get_by_text("Not here: <script>")).to_be_visible()
+        assert await page.evaluate("window.pwned") is None
+
+
+async def test_a_session_tells_its_calls_in_order(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (gateway, page):
+        await called(gateway, "forbidden", "s-1")
+        await go(page, "#/sessions")
+        await page.get_by_role("link", name="s-1").click()
+        items = page.locator(".event")
+        await expect(items).to_have_count(2)
+        await expect(items.first).to_contain_text("answered")
+        await expect(items.last).to_contain_text("guard: deny")
+        await called(gateway, "and more", "s-1")
+        await expect(items).to_have_count(3)
+
+
+async def test_charts_are_drawn_and_told_as_a_table(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (_, page):
+        charts = page.locator(".chart")
+        await expect(charts).to_have_count(3)
+        await expect(page.get_by_role("img", name="Traffic. 2 calls in the last hour")).to_be_visible()
+        assert await charts.first.locator("rect.bad").count() > 0
+        await page.get_by_text("Traffic as a table").click()
+        await expect(charts.first.locator("tbody tr").first).to_contain_text(":")
+
+
+async def test_it_is_walked_by_keyboard_alone(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (gateway, page):
+        press = page.keyboard.press
+        await press("Tab")
+        await expect(page.locator("#skip")).to_be_focused()
+        await press("Enter")
+        await expect(page.locator("main")).to_be_focused()
+        await page.locator(".brand").focus()
+        for _ in range(4):
+            await press("Tab")
+        await expect(page.get_by_role("link", name="Hooks", exact=True)).to_be_focused()
+        await press("Enter")
+        await expect(page.locator("h1")).to_have_text("Hooks")
+        await expect(page.locator("h1")).to_be_focused()
+        await press("Tab")
+        await expect(page.get_by_role("switch", name="mask-mail on BeforeModel")).to_be_focused()
+        await press("Tab")
+        await press("Space")
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await press("Escape")
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        await expect(page.get_by_role("switch", name="guard on BeforeModel")).to_be_focused()
+        await press("Enter")
+        await press("Tab")
+        await press("Enter")
+        await expect(page.get_by_role("status").filter(has_text="'guard' is off")).to_be_visible()
+        assert (await called(gateway, "forbidden")).status == 200
+
+
+async def test_signing_in_with_the_token(tmp_path: Path) -> None:
+    admin = {"token": TOKEN, "address": "0.0.0.0:9787"}
+    async with shown(tmp_path, admin=admin) as (_, page):
+        await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
+        assert await violations(page) == []
+        await page.get_by_label("Admin token").fill("wrong-token-of-some-length")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_have_text("This is not the admin token.")
+        await page.get_by_label("Admin token").fill(TOKEN)
+        await page.keyboard.press("Enter")
+        await expect(page.locator("h1")).to_have_text("Overview")
+        await expect(page.locator("#connection")).to_have_text("live")
+        await page.reload()
+        await expect(page.locator("h1")).to_have_text("Overview")
+        assert await page.evaluate("document.cookie") == ""
+        await page.get_by_role("button", name="Sign out").click()
+        await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
+
+
+@pytest.mark.parametrize("width", [360, 1600])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_view_passes_axe_and_fits(scheme: Scheme, width: int, tmp_path: Path) -> None:
+    async with shown(tmp_path, width=width, scheme=scheme) as (gateway, page):
+        receipt = (await called(gateway, "to ada@example.org")).headers["x-hookgate-receipt"]
+        for route in (*VIEWS, f"#/calls/{receipt}", "#/sessions/s-1", "#/nowhere"):
+            await go(page, route)
+            await page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+            assert await violations(page) == [], route
+            over = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+            assert over <= 0, f"{route} is {over} px too wide"
+        await go(page, "#/hooks")
+        await page.get_by_role("switch", name="guard on BeforeModel").click()
+        assert await violations(page) == []
+
+
+async def test_the_theme_can_be_chosen_and_stays(tmp_path: Path) -> None:
+    async with shown(tmp_path, scheme="light") as (_, page):
+        paper = "getComputedStyle(document.body).backgroundColor"
+        light = await page.evaluate(paper)
+        for _ in range(2):
+            await page.locator("#theme").click()
+        await expect(page.locator("#theme")).to_have_text("Theme: dark")
+        dark = await page.evaluate(paper)
+        assert dark != light
+        await page.reload()
+        await expect(page.locator("#theme")).to_have_text("Theme: dark")
+        assert await page.evaluate(paper) == dark
+
+
+async def test_after_a_cut_connection_the_view_is_up_to_date(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (gateway, page):
+        await go(page, "#/calls")
+        gateway.panel.live.close()
+        await expect(page.locator("#connection")).to_have_text("reconnecting")
+        await called(gateway)
+        await expect(page.locator("#connection")).to_have_text("live")
+        await expect(page.locator("tbody tr")).to_have_count(3)

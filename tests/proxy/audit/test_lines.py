@@ -1,0 +1,89 @@
+"""Lines for log shippers: each record once, in order, and nobody waits for who reads them."""
+
+import asyncio
+import json
+import logging
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.audits import audited_gateway, report_of
+from support.gateway import running_upstream
+from support.life import until
+from support.program import COMMAND, environment
+from support.wire import UNARY, post
+
+from hookgate.proxy.audit import jsonl
+from hookgate.proxy.audit.proving import verify_lines
+
+HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+
+
+async def test_a_file_has_every_record(tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    for _ in range(2):
+        async with (
+            running_upstream() as (upstream, _),
+            audited_gateway(upstream, tmp_path, jsonl=file, content="full") as gateway,
+        ):
+            await asyncio.gather(*(post(gateway.url, UNARY, HI) for _ in range(5)))
+    report = verify_lines(file.read_bytes().splitlines(), lambda done: None)
+    assert (report.problems, report.records, report.writers) == ([], 22, 2)
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_file_that_is_moved_away_is_begun_anew(tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    async with (
+        running_upstream() as (upstream, _),
+        audited_gateway(upstream, tmp_path, jsonl=file) as gateway,
+    ):
+        await post(gateway.url, UNARY, HI)
+        await until(lambda: file.read_bytes().count(b"\n") == 3)
+        file.rename(tmp_path / "old.jsonl")
+        await post(gateway.url, UNARY, HI)
+        await until(lambda: file.exists() and file.read_bytes().count(b"\n") >= 2)
+    both = (tmp_path / "old.jsonl").read_bytes() + file.read_bytes()
+    assert verify_lines(both.splitlines(), lambda done: None).problems == []
+
+
+async def test_a_reader_who_is_too_slow_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(jsonl, "MAX_WAITING", 4)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # who never reads
+    os.set_blocking(reader, True)
+    caplog.set_level(logging.ERROR)
+    big = {"contents": [{"role": "user", "parts": [{"text": "x" * 200_000}]}]}
+    async with (
+        running_upstream() as (upstream, _),
+        audited_gateway(upstream, tmp_path, jsonl=pipe, content="full", deadline=0.5) as gateway,
+    ):
+        for _ in range(8):
+            assert (await post(gateway.url, UNARY, big)).status == 200
+        os.set_blocking(reader, False)
+    os.close(reader)
+    await until(lambda: not any(thread.name == "hookgate-audit-jsonl" for thread in threading.enumerate()))
+    assert "its reader is too slow" in caplog.text
+    assert report_of(tmp_path).problems == []
+
+
+async def test_stdout_has_nothing_else(tmp_path: Path) -> None:
+    async with running_upstream() as (upstream, _):
+        process = await asyncio.create_subprocess_exec(
+            *(*COMMAND, "serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--state", str(tmp_path)),
+            env=environment({"HOOKGATE_AUDIT__JSONL": "-", "HOOKGATE_ADMIN__ADDRESS": "off"}),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(20):
+            line = await process.stdout.readline()
+            process.terminate()
+            rest, _ = await process.communicate()
+    assert json.loads(line)["type"] == "writer"
+    assert [json.loads(each)["body"]["event"] for each in rest.splitlines()] == ["closed"]

@@ -1,0 +1,275 @@
+"""What the panel's JSON tells, of calls that were made through a gateway."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.gateway import runs, says
+from support.panel import Paneled, panel_gateway
+from support.wire import SSE, UNARY, Answer, ask, post
+
+CHANGES = {"X-Hookgate-Panel": "1"}
+AUDITED = {"content": "full"}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+
+
+def masks(document: dict[str, Any]) -> dict[str, Any]:
+    """A hook that masks a mail address."""
+    messages = document["llm_request"]["messages"]
+    for message in messages:
+        message["content"] = message["content"].replace("ada@example.org", "[EMAIL]")
+    return {"hookSpecificOutput": {"llm_request": {"messages": messages}}}
+
+
+HOOKS = {
+    "BeforeModel": [runs(masks, name="mask"), {**says({}), "name": "quiet"}],
+    "AfterModel": [{**says({}, llm_response={"text": "hello"}), "name": "rewrite"}],
+}
+DENY = {"BeforeModel": [{**says({"decision": "deny", "reason": "Not here."}), "name": "guard"}]}
+
+
+async def called(gateway: Paneled, text: str = "hi", session: str = "s-1", path: str = UNARY) -> Answer:
+    return await post(gateway.url, path, said(text), {"x-goog-api-key": "k", "x-hookgate-session": session})
+
+
+async def told(gateway: Paneled, path: str) -> Any:
+    answer = await ask(gateway.admin, "GET", f"/api/{path}")
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+SOURCES = [pytest.param(None, id="memory"), pytest.param({}, id="audit")]
+
+
+@pytest.mark.parametrize("audit", SOURCES)
+async def test_calls_are_listed_with_what_hooks_decided(audit: dict[str, Any] | None, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY, audit=audit) as gateway:
+        answer = await called(gateway, session="s-7")
+        page = await eventually(gateway, "calls", 1)
+    assert page["source"] == ("memory" if audit is None else "audit")
+    [call] = page["calls"]
+    assert call["id"] == answer.headers["x-hookgate-receipt"]
+    assert (call["session"], call["outcome"], call["status"]) == ("s-7", "denied", 403)
+    assert call["model"] == "gemini-2.5-flash"
+    [hook] = call["hooks"]
+    assert (hook["hook"], hook["decisions"]) == ("guard", {"deny": 1})
+
+
+async def eventually(gateway: Paneled, path: str, count: int) -> Any:
+    """A page, once it has so many rows: the audit writes ends behind calls."""
+    for _ in range(200):
+        page = await told(gateway, path)
+        rows = page.get("calls") or page.get("sessions") or []
+        if len(rows) >= count:
+            return page
+    raise AssertionError(f"{len(rows)} rows instead of {count}")
+
+
+@pytest.mark.parametrize("audit", SOURCES)
+async def test_pages_follow_each_other_and_miss_nothing(audit: dict[str, Any] | None, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY, audit=audit) as gateway:
+        made = [(await called(gateway)).headers["x-hookgate-receipt"] for _ in range(7)]
+        await eventually(gateway, "calls", 7)
+        found, before = [], ""
+        for size in (3, 3, 1):
+            page = await told(gateway, f"calls?limit=3&before={before}")
+            assert len(page["calls"]) == size
+            found += [call["id"] for call in page["calls"]]
+            before = page["older"]
+        assert before == ""
+    assert found == made[::-1]
+
+
+@pytest.mark.parametrize("audit", SOURCES)
+async def test_filters_leave_what_they_name(audit: dict[str, Any] | None, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY, audit=audit) as gateway:
+        for session in ("s-1", "s-2", "s-1"):
+            await called(gateway, session=session)
+        await eventually(gateway, "calls", 3)
+        for query, count in {
+            "session=s-1": 2,
+            "outcome=denied": 3,
+            "outcome=answered": 0,
+            "model=gemini-2.5-flash&session=s-2": 1,
+            "key=nobody": 0,
+        }.items():
+            assert len((await told(gateway, f"calls?{query}"))["calls"]) == count, query
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "calls?limit=0",
+        "calls?limit=201",
+        "calls?limit=x",
+        "calls?before=-1",
+        "calls?before='",
+        "traffic?span=x",
+    ],
+)
+async def test_what_is_not_understood_is_refused(path: str, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        assert (await ask(gateway.admin, "GET", f"/api/{path}")).error["code"] == 400
+
+
+@pytest.mark.parametrize("name", ["0" * 32, "x", "..%2f..", "0" * 31])
+@pytest.mark.parametrize("audit", SOURCES)
+async def test_a_call_that_is_not_there(name: str, audit: dict[str, Any] | None, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, audit=audit) as gateway:
+        assert (await ask(gateway.admin, "GET", f"/api/calls/{name}")).error["code"] == 404
+
+
+async def test_a_call_is_shown_with_each_hook_s_change(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, HOOKS, audit=AUDITED) as gateway:
+        answer = await called(gateway, "write to ada@example.org")
+        await eventually(gateway, "calls", 1)
+        call = await told(gateway, f"calls/{answer.headers['x-hookgate-receipt']}")
+    facts, content = call["facts"], call["content"]
+    assert (facts["outcome"], facts["session"]["id"]) == ("answered", "s-1")
+    assert facts["records"].keys() == {"start", "end"}
+    assert content["request"] == said("write to ada@example.org")
+    assert content["sent"] == said("write to [EMAIL]")
+    assert content["given"]["candidates"][0]["content"]["parts"][0]["text"] == "hello"
+    mask, rewrite = content["changes"]
+    assert mask == {
+        "event": "BeforeModel",
+        "hook": "mask",
+        "mode": "enforce",
+        "before": {"messages": [{"role": "user", "content": "write to ada@example.org"}]},
+        "after": {"messages": [{"role": "user", "content": "write to [EMAIL]"}]},
+    }
+    assert (rewrite["before"], rewrite["after"]) == (
+        {"text": "You said: write to [EMAIL]"},
+        {"text": "hello"},
+    )
+
+
+async def test_a_hook_s_change_to_a_stream_is_shown_without_what_was_before(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, HOOKS, audit=AUDITED) as gateway:
+        answer = await called(gateway, path=SSE)
+        await eventually(gateway, "calls", 1)
+        call = await told(gateway, f"calls/{answer.headers['x-hookgate-receipt']}")
+    changes = [each for each in call["content"]["changes"] if each["hook"] == "rewrite"]
+    assert changes
+    assert all(each["before"] is None for each in changes)
+
+
+async def test_without_content_the_facts_are_told_all_the_same(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, HOOKS, audit={}) as gateway:
+        answer = await called(gateway, "write to ada@example.org")
+        await eventually(gateway, "calls", 1)
+        call = await told(gateway, f"calls/{answer.headers['x-hookgate-receipt']}")
+    assert call["content"] is None
+    assert [hook["hook"] for hook in call["facts"]["hooks"]] == ["mask", "quiet", "rewrite"]
+    assert "ada@example.org" not in json.dumps(call)
+
+
+@pytest.mark.parametrize("audit", SOURCES)
+async def test_sessions_are_those_of_the_latest_calls(audit: dict[str, Any] | None, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY, audit=audit) as gateway:
+        for session in ("one", "two", "one"):
+            await called(gateway, session=session)
+        await eventually(gateway, "calls", 3)
+        sessions = (await told(gateway, "sessions"))["sessions"]
+    assert [(each["session"], each["calls"], each["denied"]) for each in sessions] == [
+        ("one", 2, 2),
+        ("two", 1, 1),
+    ]
+
+
+async def test_traffic_counts_what_has_ended(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY) as gateway:
+        for _ in range(3):
+            await called(gateway)
+        hour, day = await told(gateway, "traffic"), await told(gateway, "traffic?span=day")
+    for series, steps in ((hour, 60), (day, 96)):
+        assert len(series["steps"]) == steps
+        assert series["total"]["calls"] == series["total"]["outcomes"]["denied"] == 3
+        assert sum(step["calls"] for step in series["steps"]) == 3
+        assert series["total"]["p50_ms"] > 0
+
+
+async def test_the_policy_in_force_is_told_without_secrets(tmp_path: Path) -> None:
+    secret = "canary-5d1f"  # noqa: S105
+    hooks = {
+        "BeforeModel": [
+            {"type": "command", "name": "c", "command": "true", "env": {"API": secret}},
+            {"type": "http", "name": "h", "url": f"http://127.0.0.1/x?k={secret}",
+             "headers": {"Authorization": secret}},
+        ]
+    }  # fmt: skip
+    async with panel_gateway(tmp_path, hooks, admin={"token": f"{secret}-{secret}"}) as gateway:
+        headers = {"Authorization": f"Bearer {secret}-{secret}"}
+        answers = [
+            await ask(gateway.admin, "GET", f"/api/{path}", headers)
+            for path in ("policy", "overview", "hooks", "calls", "sessions", "traffic", "access")
+        ]
+    policy = answers[0].json["policy"]
+    assert policy["revision"] == gateway.live.current.revision
+    assert [hook["name"] for hook in policy["events"][0]["groups"][0]["hooks"]] == ["c", "h"]
+    for answer in answers:
+        assert answer.status == 200
+        assert secret.encode() not in answer.body
+
+
+async def test_a_hook_is_switched_off_and_on_and_calls_heed_it(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY) as gateway:
+        assert (await called(gateway)).status == 403
+        off = await post(gateway.admin, "/api/hooks/switch", {"name": "guard", "on": False}, CHANGES)
+        assert [hook["state"] for hook in off.json["hooks"]] == ["off"]
+        assert (await called(gateway)).status == 200
+        on = await post(gateway.admin, "/api/hooks/switch", {"name": "guard", "on": True}, CHANGES)
+        assert [hook["state"] for hook in on.json["hooks"]] == ["on"]
+        assert on.json["revision"] != off.json["revision"]
+        assert str(gateway.settings) in on.json["messages"][0]
+        assert (await called(gateway)).status == 403
+
+
+async def test_a_policy_s_hook_is_not_switched(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"hooks": {"BeforeModel": [{"hooks": DENY["BeforeModel"]}]}}))
+    async with panel_gateway(tmp_path, policy_file=policy) as gateway:
+        [hook] = (await told(gateway, "hooks"))["hooks"]
+        assert (hook["switchable"], hook["layer"]) == (False, "policy")
+        answer = await post(gateway.admin, "/api/hooks/switch", {"name": "guard", "on": False}, CHANGES)
+        assert (answer.status, "policy" in answer.error["message"]) == (400, True)
+        assert (await called(gateway)).status == 403
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        pytest.param({"name": "nobody", "on": False}, 400, id="an unknown hook"),
+        pytest.param({"name": "guard"}, 400, id="no wish"),
+        pytest.param({"name": "guard", "on": "no"}, 400, id="a text for a wish"),
+        pytest.param({"name": 1, "on": True}, 400, id="a number for a name"),
+        pytest.param(b"[", 400, id="no JSON"),
+    ],
+)
+async def test_a_switch_that_is_none(change: Any, code: int, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY) as gateway:
+        answer = await post(gateway.admin, "/api/hooks/switch", change, CHANGES)
+        assert answer.error["code"] == code
+
+
+async def test_how_hooks_fare_is_told(tmp_path: Path) -> None:
+    hooks = {"BeforeModel": [{"type": "command", "name": "broken", "command": "exit 1", "description": "d"}]}
+    async with panel_gateway(tmp_path, hooks) as gateway:
+        await called(gateway)
+        [hook] = (await told(gateway, "hooks"))["hooks"]
+    assert (hook["state"], hook["last_status"], hook["failures"]) == ("degraded", "failed", 1)
+    assert "code 1" in hook["last_error"]
+    assert hook["last_ms"] > 0
+
+
+async def test_there_is_nothing_else(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        for path in ("/api/", "/api/nothing", "/panel/", "/panel/../api.py", "/panel/index.html", "/x"):
+            assert (await ask(gateway.admin, "GET", path)).error["code"] == 404, path
+        for path in ("/api/nothing", "/api/hooks"):
+            assert (await post(gateway.admin, path, {}, CHANGES)).error["code"] == 404, path
+        assert (await ask(gateway.admin, "DELETE", "/api/hooks")).error["code"] == 403

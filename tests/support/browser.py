@@ -1,0 +1,85 @@
+"""A headless Chromium before the panel, which must ask nobody else and complain of nothing."""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+from playwright.async_api import Page, async_playwright
+from support.commands import missing
+from support.node import NODE_DIR
+
+_AXE = NODE_DIR / "node_modules" / "axe-core" / "axe.min.js"
+_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+_RUN = """async (tags) => {
+  const {violations} = await axe.run(document, {runOnly: {type: "tag", values: tags}});
+  const told = (node) => `${node.html}: ${node.failureSummary}`;
+  return violations.map(({id, nodes}) => [id, ...nodes.map(told)]);
+}"""
+
+Scheme = Literal["light", "dark"]
+VIEWS = ("#/", "#/?span=day", "#/calls", "#/sessions", "#/hooks", "#/policy")
+"""The routes that need no id."""
+
+
+def chromium() -> str:
+    """Where Chromium is; skips the test, or fails it where CI is set, when it is missing."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        missing("needs Chromium: run `make browser`")
+    return found or ""
+
+
+@asynccontextmanager
+async def browsing(
+    url: str, *, width: int = 1280, height: int = 900, scheme: Scheme = "light"
+) -> AsyncIterator[Page]:
+    """A page at a panel. At the end fails when it asked another server, or said an error in its console."""
+    complaints: list[str] = []
+    path = chromium()
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        context = await browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            device_scale_factor=1,
+            reduced_motion="reduce",
+            timezone_id="UTC",
+        )
+        page = await context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.on("console", lambda said: complaints.append(said.text) if _is_error(said) else None)
+        page.on(
+            "request",
+            lambda asked: None if asked.url.startswith(url) else complaints.append(f"asked {asked.url}"),
+        )
+        await page.goto(f"{url}/")
+        await page.wait_for_selector("h1")
+        yield page
+        await browser.close()
+    assert complaints == [], complaints
+
+
+def _is_error(said: Any) -> bool:
+    # A browser notes each answer that is an error, also those that a page expects.
+    return said.type == "error" and "the server responded with a status of 401" not in said.text
+
+
+async def go(page: Page, route: str) -> None:
+    """Show a view, by its route behind `#`."""
+    await page.evaluate("route => { location.hash = route; }", route)
+    await page.wait_for_function(
+        "route => location.hash === route && !document.querySelector('main[aria-busy]')"
+        " && document.querySelector('h1')",
+        arg=route,
+    )
+
+
+async def violations(page: Page) -> list[list[str]]:
+    """What axe finds wrong with the page as it is."""
+    if not _AXE.is_file():
+        missing("needs axe-core: run `make node`")
+    await page.evaluate(_AXE.read_text())
+    found: list[list[str]] = await page.evaluate(_RUN, _RULES)
+    return found
