@@ -1,12 +1,19 @@
 """`hookgate replay`: recorded calls through another policy."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
-from support.gateway import write_settings
+from support.audits import audited_gateway
+from support.gateway import running_upstream, write_settings
 from support.program import run
+from support.wire import KEY, SSE, UNARY, post
+
+from hookgate.proxy.managing.audit import export as export_audit
+from hookgate.proxy.store.database import open_audit
 
 Json = dict[str, Any]
 MAIL = "anna.berg@example.org"
@@ -136,3 +143,52 @@ async def test_what_is_no_export_is_told(tmp_path: Path, content: str | None, to
     assert ran.code == 1
     assert told in ran.err
     assert "Traceback" not in ran.err
+
+
+def user(text: str) -> Json:
+    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+
+
+def exported_from(state: Path) -> Path:
+    """What `hookgate audit export` writes of an audit."""
+    file = state / "exported.jsonl"
+    with closing(open_audit(None, state, writes=False)) as database, file.open("wb") as out:
+        export_audit(database, None, None, out)
+    return file
+
+
+EVENT = "/s/s1/hookgate/v1/events/BeforeTool"
+
+
+def policies(mode: str) -> Json:
+    """A policy to try: redaction both ways, no models of one sort, no removing."""
+    deny = [{"tool": "sh", "when": {"/command": {"runs": {"program": "rm"}}}}]
+    hooks = {
+        "BeforeModel": [builtin("no-mail", "redact"), builtin("models", "models", deny=["*-pro"])],
+        "AfterModel": [builtin("no-mail", "redact")],
+        "BeforeTool": [builtin("no-rm", "tools", deny=deny)],
+    }
+    return {event: [{**hook, "mode": mode} for hook in listed] for event, listed in hooks.items()}
+
+
+async def test_a_policy_that_was_observed_decides_the_same_when_it_is_replayed_as_enforced(
+    tmp_path: Path,
+) -> None:
+    script = {"rules": [{"answer": {"parts": [{"text": f"ask {MAIL}"}, {"functionCall": REMOVES}]}}]}
+    async with (
+        running_upstream(script) as (upstream, _),
+        audited_gateway(upstream, tmp_path, policies("observe"), content="full") as gateway,
+    ):
+        for target in (UNARY, SSE, UNARY.replace("flash", "pro")):
+            assert (await post(gateway.url, target, user(f"mail {MAIL}"), KEY)).status == 200
+        event = {"tool_name": "sh", "tool_input": {"command": "rm x"}}
+        assert (await post(gateway.url, EVENT, event, KEY)).status == 200
+    exported = exported_from(tmp_path)
+    policy = write_settings(tmp_path, policies("enforce"))
+    ran = await run("replay", "--json", "--policy", str(policy), str(exported))
+    told = json.loads(ran.out)
+    assert (told["replayed"], told["without_content"], told["rules"]) == (4, 0, [])
+    assert told["outcomes"] == [{"change": "answered → denied", "calls": 1, "receipts": [ANY]}]
+
+
+REMOVES = {"name": "sh", "args": {"command": "rm -rf x"}}

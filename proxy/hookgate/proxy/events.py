@@ -63,6 +63,8 @@ class EventService:
         output = output_of(event, outcome)
         await self._transcripts.append(session, type="event", event=event.name, input=body, output=output)
         self._note(session, outcome, deliver=request.headers.get(CONTEXT_HEADER) == "deliver")
+        if firing.record.content is not None:
+            firing.record.content.request, firing.record.content.sent = body, output
         await self._house.tell_event(firing.record)
         return web.Response(body=dumps(output), content_type="application/json")
 

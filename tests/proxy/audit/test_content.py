@@ -106,3 +106,36 @@ async def test_what_a_policy_took_out_is_not_stored(action: str, tmp_path: Path)
     detail, answer = await told_of(asks(f"tell of {WORD}"), tmp_path, hooks, "redacted")
     assert WORD not in all_of(detail)
     assert (WORD.encode() in answer.body) == (action == "pseudonymise")
+
+
+EVENT = "/s/s1/hookgate/v1/events/AfterTool"
+
+
+@pytest.mark.parametrize(
+    ("content", "hooks", "stored"),
+    [
+        pytest.param("full", {}, {"input": {"tool_response": {"llmContent": EMAIL}}}, id="full"),
+        pytest.param("redacted", {}, {"input": {"tool_response": {"llmContent": "[EMAIL]"}}}, id="redacted"),
+        pytest.param(
+            "redacted",
+            {"AfterTool": [{"type": "builtin", "builtin": "redact"}]},
+            {"input": None},
+            id="under a policy",
+        ),
+    ],
+)
+async def test_an_event_of_a_shim(content: str, hooks: Any, stored: Any, tmp_path: Path) -> None:
+    body = {"tool_name": "read", "tool_input": {}, "tool_response": {"llmContent": EMAIL}}
+    async with (
+        running_upstream() as (upstream, _),
+        audited_gateway(upstream, tmp_path, hooks, content=content) as gateway,
+    ):
+        answer = await post(gateway.url, EVENT, body)
+    with reading(tmp_path) as audit:
+        detail = audit.call(answer.headers["x-hookgate-receipt"])
+    assert detail is not None
+    assert detail.end is not None
+    kept: Any = detail.end.content
+    given = kept["input"] and {"tool_response": kept["input"]["tool_response"]}
+    assert {"input": given} == stored
+    assert EMAIL not in json.dumps(kept) or content == "full"

@@ -32,8 +32,8 @@ class Contents:
 
     def of(self, route: Route) -> Content | None:
         """What a call on this route keeps; None when nothing is wanted of it."""
-        wanted = self._mode != "off" and route.kind == "judged" and route.verb.endswith("enerateContent")
-        return Content(route) if wanted and not route.verb.startswith("batch") else None
+        judged = route.kind == "judged" and route.verb in ("generateContent", "streamGenerateContent")
+        return Content(route) if self._mode != "off" and (judged or route.kind == "event") else None
 
     async def at_start(self, record: CallRecord) -> JsonObject | None:
         """What is stored with a start."""
@@ -41,6 +41,13 @@ class Contents:
             return None
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._safely, _start, record)
+
+    async def of_event(self, record: CallRecord) -> JsonObject | None:
+        """What is stored with an event that a shim told of."""
+        if record.content is None:
+            return None
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._safely, _event, record)
 
     def when_ended(self, record: CallRecord, put: Callable[[JsonObject | None], object]) -> None:
         """Call `put` with what is stored with an end, at once when that is nothing."""
@@ -106,6 +113,10 @@ def _end(content: Content, concealed: Concealed | None) -> JsonObject:
         "given": None if given == answer else given,
         "edits": content.edits,
     }
+
+
+def _event(content: Content, concealed: Concealed | None) -> JsonObject:
+    return {"input": None if concealed else content.request, "output": content.sent}
 
 
 def _joined(kept: Kept, route: Route) -> Any:

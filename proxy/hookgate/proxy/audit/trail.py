@@ -50,7 +50,7 @@ class Audit:
             record.end(status, 0)
             record.audited = "ended"
             try:
-                await self.writer.append(event_of(record))
+                await self.writer.append(event_of(record, await self._contents.of_event(record)))
             except AuditError as error:
                 record.audited = "ended" if error.under_way else "late"
                 raise _refusal(record, error) from None

@@ -34,9 +34,9 @@ class Content:
 
     route: Route
     request: JsonObject | None = None
-    """As the client sent it."""
+    """As the client sent it; of an event its input."""
     sent: JsonObject | None = None
-    """As it went upstream."""
+    """As it went upstream; of an event what its shim was told."""
     answer: Kept = field(default_factory=Kept)
     """As the upstream gave it, the last time it was asked."""
     given: Kept = field(default_factory=Kept)

@@ -50,7 +50,8 @@ class Report:
         self.replayed += 1
         before, after = _said(was.hooks), _said(receipt_of(now)["hooks"])
         changed = False
-        for rule in sorted(before.keys() | after.keys()):
+        ends_earlier = now.outcome != "answered"  # then what follows from that is no change of its own
+        for rule in sorted(after.keys() if ends_earlier else before.keys() | after.keys()):
             old, new = before.get(rule, "did not run"), after.get(rule, "does not run")
             if old != new and {old, new} - {"did not run", "does not run", "allow"}:
                 self.rules.setdefault(rule, {}).setdefault(f"{old} → {new}", Change()).add(was.id)
