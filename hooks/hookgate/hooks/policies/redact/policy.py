@@ -51,7 +51,8 @@ class _Redact:
         self._tokens = Search(Scanner([token_detector()]), limit=sys.maxsize)
 
     def __call__(self, event: dict[str, Any], session: Session) -> Output | Awaitable[Output | None] | None:
-        if self._search.find is not None or is_long(event):
+        subject = event.get("llm_request", {}).get("contents") or event
+        if self._search.find is not None or is_long(subject):
             return asyncio.to_thread(self._said_of, event, session)
         return self._said_of(event, session)
 

@@ -22,6 +22,9 @@ _TELLING = re.compile(r"pass|secret|token|key|credential|auth", re.IGNORECASE)
 _LONG = 256 * 1024
 """Characters that take a few milliseconds, and a fraction of a second when they were made to."""
 
+_SHORT, _KNOWN = 64, 4096
+"""Characters of a text that is remembered to be clean, such as the name of a field, and how many are."""
+
 _LONGEST_NAMED = 1024
 _SMALLEST_NUMBER = 10_000_000
 
@@ -53,6 +56,7 @@ class Redaction:
         self.findings: Counter[str] = Counter()
         self._search, self._replaced = search, replace
         self._scanner = search.scanner.limited(search.limit)
+        self._clean: set[str] = set()
 
     def strand(self, put: Callable[[Place, str], None]) -> Strand[Place]:
         """One text that comes in pieces."""
@@ -67,11 +71,24 @@ class Redaction:
         """Whether a text may take longer than others should wait for."""
         return self._search.find is not None
 
+    def is_clean(self, text: str) -> bool:
+        """Whether nothing is to be replaced in a whole text, and that can be told quickly."""
+        if text in self._clean:
+            return True
+        if len(text) >= self._search.cap or self._search.find is not None:
+            return False
+        clean = self._scanner.is_clean(text)
+        if clean and len(text) <= _SHORT and len(self._clean) < _KNOWN:
+            self._clean.add(text)
+        return clean
+
     def text(self, text: str, name: str = "") -> str:
         """A whole text; with the name of the field that holds it. Raises Withheld."""
+        named = bool(name) and len(text) <= _LONGEST_NAMED and _TELLING.search(name) is not None
+        if self.is_clean(f'"{name}": "{text}"' if named else text):
+            return text
         out: list[str] = []
         strand: Strand[bool] = self.strand(lambda inside, said: out.append(said) if inside else None)
-        named = bool(name) and len(text) <= _LONGEST_NAMED and _TELLING.search(name) is not None
         if named:
             strand.feed(False, f'"{name}": "')
         strand.feed(True, text)

@@ -56,20 +56,34 @@ def _run(redaction: Redaction, contents: list[JsonObject], scope: Scope) -> list
     Clients that stream keep a turn as several contents, one for each event.
     """
     texts: dict[tuple[int, int], str] = {}
+    for thinks in (False, True):
+        pieces = [
+            ((at, number), part["text"])
+            for at, content in enumerate(contents)
+            for number, part in enumerate(read_list(content, "parts"))
+            if is_text(part) and bool(part.get("thought")) is thinks
+        ]
+        if ("thoughts" if thinks else scope) in redaction.scopes:
+            texts |= _redacted(redaction, pieces)
+        else:
+            texts |= pieces
+    return [_content(redaction, content, scope, at, texts) for at, content in enumerate(contents)]
+
+
+def _redacted(redaction: Redaction, pieces: list[tuple[tuple[int, int], str]]) -> dict[tuple[int, int], str]:
+    """One text that stands in pieces in several places."""
+    if redaction.is_clean("".join(text for _, text in pieces)):
+        return dict(pieces)
+    texts = {place: "" for place, _ in pieces}
 
     def put(place: tuple[int, int], text: str) -> None:
-        texts[place] = texts.get(place, "") + text
+        texts[place] += text
 
-    spoken, thought = redaction.strand(put), redaction.strand(put)
-    for at, content in enumerate(contents):
-        for number, part in enumerate(read_list(content, "parts")):
-            if is_text(part):
-                thinks = bool(part.get("thought"))
-                if ("thoughts" if thinks else scope) in redaction.scopes:
-                    (thought if thinks else spoken).feed((at, number), part["text"])
-    spoken.finish()
-    thought.finish()
-    return [_content(redaction, content, scope, at, texts) for at, content in enumerate(contents)]
+    strand = redaction.strand(put)
+    for place, text in pieces:
+        strand.feed(place, text)
+    strand.finish()
+    return texts
 
 
 def _content(

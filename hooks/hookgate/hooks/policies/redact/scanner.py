@@ -78,6 +78,10 @@ class Scanner:
         limited._left = suspects
         return limited
 
+    def is_clean(self, text: str) -> bool:
+        """Whether nothing at all looks like a secret in a whole text: one search tells, and most are."""
+        return self._any.search(text.encode(errors="surrogatepass")) is None
+
     def next(self, data: bytes, start: int, before: int) -> Finding | None:
         """The first match that begins at `start` or later, but before `before`.
 
