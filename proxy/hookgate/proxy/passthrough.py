@@ -8,6 +8,7 @@ from aiohttp import hdrs, web
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import to_client, to_upstream
 from hookgate.proxy.protocol import Request
+from hookgate.proxy.records import UsageMeter
 from hookgate.proxy.reply import cut
 from hookgate.proxy.routes import Route
 from hookgate.proxy.uploads import Way, led_back
@@ -20,8 +21,11 @@ _PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # of files, up and down; no judged an
 
 async def copy_through(request: Request, route: Route, upstreams: Upstreams) -> web.StreamResponse:
     """Send the request on and its answer back. Raises ApiError while there is no answer yet."""
-    headers = to_upstream(request.headers, request.headers.get(hdrs.ACCEPT_ENCODING, "identity"))
-    if route.kind == "forwarded":
+    # What a model's answer has used is read off its bytes as they pass, so they must not be compressed.
+    generates, meter = route.kind == "judged", UsageMeter()
+    coding = "identity" if generates else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
+    headers = to_upstream(request.headers, coding)
+    if not generates:
         headers |= {name: request.headers[name] for name in _PARTS if name in request.headers}
     body = _Body(request) if request.body_exists else None
     response = web.StreamResponse()
@@ -41,6 +45,8 @@ async def copy_through(request: Request, route: Route, upstreams: Upstreams) -> 
                 response.headers.update(_as_sent(answer) | led_back(answer.headers, way))
                 await response.prepare(request)
                 async for chunk in answer.content.iter_any():
+                    if generates:
+                        meter.feed(chunk)
                     await response.write(chunk)
     except UpstreamError as error:
         if not response.prepared:
@@ -48,6 +54,8 @@ async def copy_through(request: Request, route: Route, upstreams: Upstreams) -> 
         cut(request)
     except ApiError as error:
         raise _failure(body, error) from None
+    finally:
+        request.record.usage += meter.usage()
     await response.write_eof()
     return response
 

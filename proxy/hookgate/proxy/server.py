@@ -13,6 +13,7 @@ from hookgate.hooks import Engines
 from hookgate.proxy import logs
 from hookgate.proxy.accepting import accepting, url_of
 from hookgate.proxy.batches import BATCHED, Batches
+from hookgate.proxy.caller import named_session
 from hookgate.proxy.config import Config, Limits
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.events import EventService
@@ -125,9 +126,10 @@ class Gateway:
     def _note(self, request: Request, route: Route) -> None:
         logs.note_route(route)
         record = request.record
-        record.session = self._house.callers.of(route, request.headers).in_session(route.session)
+        caller = self._house.callers.of(route, request.headers)
+        record.session = caller.in_session(named_session(route, request.headers, ""))
         record.kind, record.route, record.model = route.kind, route.path, route.model
-        record.streamed = route.streamed
+        record.streamed, record.request_bytes = route.streamed, request.content_length or 0
         audit = self._house.audit
         if audit is not None:
             audit.watch(record, request.method, route)
@@ -141,6 +143,7 @@ class Gateway:
             if route.kind == "event":
                 return await self._events.run(request, route, firing)
             if not (engine.configuration.groups or self._house.sessions or self._keeps(request)):
+                await self._house.begin(request.record)
                 return await copy_through(request, route, self._upstream)
             if route.verb in BATCHED:
                 return await Batches(firing, self._house).run(request, route)
@@ -148,10 +151,10 @@ class Gateway:
 
     def _keeps(self, request: Request) -> bool:
         """Whether what is said in the call is wanted by somebody beside hooks."""
-        trace = request.record.trace
-        if self._house.audit is not None:
+        record, trace = request.record, request.record.trace
+        if record.content is not None or self._house.transcripts.kept:
             return True
-        return self._house.transcripts.kept or (trace is not None and trace.keeps_content)
+        return trace is not None and trace.keeps_content
 
     def _receipt(self, request: Request, route: Route) -> web.Response:
         """What became of a call, for the key that made it."""

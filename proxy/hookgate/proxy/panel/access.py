@@ -32,6 +32,10 @@ _WRONG_HOST = (
     "This name is none of this machine's own, so a page elsewhere may have made your browser ask. "
     "Use http://127.0.0.1 or http://localhost, or set an admin token."
 )
+_OTHER_PAGE = "Another page has made your browser ask for this; open the panel itself."
+_OWN_SITES = ("none", "same-origin")
+"""What browsers say of requests that no other page has made; programs say nothing."""
+
 _NO_SIGN_IN = "Show the admin token: sign in, or send it as Authorization: Bearer."
 
 
@@ -47,6 +51,11 @@ class Access:
         self._failures: OrderedDict[str, list[float]] = OrderedDict()
 
     @property
+    def closed(self) -> bool:
+        """Whether nobody is shown anything."""
+        return self._token is None and not self._loopback
+
+    @property
     def asks(self) -> bool:
         """Whether a token has to be shown."""
         return self._token is not None
@@ -54,7 +63,7 @@ class Access:
     def check_page(self, request: web.BaseRequest) -> None:
         """Whether the page itself may be had, which holds nothing of anybody. Raises ApiError (403)."""
         if self._token is None:
-            if not self._loopback:
+            if self.closed:
                 raise ApiError(403, _CLOSED)
             if not is_loopback(_host_of(request)):
                 raise ApiError(403, _WRONG_HOST)
@@ -62,6 +71,8 @@ class Access:
     def check(self, request: web.BaseRequest) -> None:
         """Whether what the gateway knows may be had. Raises ApiError (401, 403 or 429)."""
         self.check_page(request)
+        if request.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
+            raise ApiError(403, _OTHER_PAGE)
         if self._token is None or self._in_session(request):
             return
         scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
@@ -78,7 +89,7 @@ class Access:
         site = request.headers.get("Sec-Fetch-Site", "none")
         origin = request.headers.get(hdrs.ORIGIN)
         same = origin is None or urlsplit(origin).netloc.lower() == request.headers.get(hdrs.HOST, "").lower()
-        if request.headers.get(HEADER) != "1" or site not in ("none", "same-origin") or not same:
+        if request.headers.get(HEADER) != "1" or site not in _OWN_SITES or not same:
             raise ApiError(403, f"Changes are for the panel itself, or a program that sends {HEADER}: 1.")
 
     def sign_in(self, request: web.BaseRequest, token: str) -> web.Response:

@@ -60,6 +60,9 @@ class Api:
     async def _overview(self, _: Query) -> JsonObject:
         config = self.effective.config
         listed = await self.hooks.rows()
+        in_force = await asyncio.to_thread(
+            policy_of, self.hooks.live.current.configuration, self.hooks.sources
+        )
         return {
             "version": __version__,
             "now": time.time_ns() // 1_000_000,
@@ -68,7 +71,7 @@ class Api:
             "hooks": listed["hooks"],
             "calls_from": self.calls.source,
             "content": config.audit.content if config.audit.enabled else "off",
-            "files": policy_of(self.hooks.live.current.configuration, self.hooks.sources)["files"],
+            "files": in_force["files"],
         }
 
     async def _policy(self, _: Query) -> JsonObject:

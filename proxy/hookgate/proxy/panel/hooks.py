@@ -1,7 +1,6 @@
 """The hooks in force, and those that are off: as the panel lists them, and switches them."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 from hookgate.hooks import SettingsError
@@ -17,12 +16,13 @@ _SHOWN_ERROR = 500
 """Characters of what went wrong in a hook's last run."""
 
 
-@dataclass(frozen=True, slots=True)
 class HookPanel:
     """The hooks of one gateway."""
 
-    live: LiveEngine
-    sources: Sources
+    def __init__(self, live: LiveEngine, sources: Sources) -> None:
+        self.live, self.sources = live, sources
+        self._off: tuple[str, tuple[Hook, ...]] = ("", ())
+        self._switching = asyncio.Lock()  # each switch reads a file and writes it again
 
     async def rows(self) -> JsonObject:
         """Every hook by event and precedence, with how it fares."""
@@ -45,7 +45,8 @@ class HookPanel:
             )
             raise ApiError(400, message)
         try:
-            messages = await asyncio.to_thread(switched, self.sources, [name], on)
+            async with self._switching:
+                messages = await asyncio.to_thread(switched, self.sources, [name], on)
         except (SettingsError, ValueError) as error:
             raise ApiError(400, str(error)) from None
         await self.live.reload()
@@ -63,10 +64,16 @@ class HookPanel:
         rows = [self._row(hook, refused.get(key_of(hook))) for hook in running]
         rows += [
             {**self._row(hook, None), "state": "shadowed" if key_of(hook) in known else "off"}
-            for hook in read_places(self.sources.places()).off
+            for hook in self._switched_off(engine.revision)
         ]
         rows.sort(key=lambda row: EVENTS.index(row["event"]))
         return {"revision": engine.revision, "hooks": rows}
+
+    def _switched_off(self, revision: str) -> tuple[Hook, ...]:
+        # Reading settings may warn of what is in them: once for each revision is enough.
+        if self._off[0] != revision:
+            self._off = revision, read_places(self.sources.places()).off
+        return self._off[1]
 
     def _row(self, hook: Hook, refusal: str | None) -> JsonObject:
         status, config = self.live.health.of(hook), hook.config

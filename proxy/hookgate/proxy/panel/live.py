@@ -9,12 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import orjson
-
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.panel.rows import row_of
 from hookgate.proxy.records import Receipts
 from hookgate.translator.fields import JsonObject
+from hookgate.translator.strictjson import dumps
 
 MAX_READERS = 32
 MAX_WAITING = 16
@@ -104,16 +103,16 @@ class Live:
         self._count += 1
 
     async def _tell(self) -> None:
-        known, quiet = orjson.dumps(self._hooks()), 0
+        known, quiet = dumps(self._hooks()), 0
         while True:
             await asyncio.sleep(self._tick)
             quiet += 1
             if self._count:
                 rows = [row_of(receipt) for receipt in self._ended]
-                self._put("calls", orjson.dumps({"count": self._count, "rows": rows}))
+                self._put("calls", dumps({"count": self._count, "rows": rows}))
                 self._ended.clear()
                 self._count = quiet = 0
-            if (hooks := orjson.dumps(self._hooks())) != known:
+            if (hooks := dumps(self._hooks())) != known:
                 known, quiet = hooks, 0
                 self._put("hooks", hooks)
             if quiet >= _QUIET_TICKS:

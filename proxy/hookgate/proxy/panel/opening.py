@@ -1,6 +1,7 @@
 """The panel of a gateway while it runs."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ from hookgate.proxy.panel.traffic import Traffic
 from hookgate.proxy.records import Receipts
 from hookgate.proxy.sources import Sources
 
+log = logging.getLogger("hookgate")
+
 
 @asynccontextmanager
 async def paneled(
@@ -32,6 +35,8 @@ async def paneled(
         yield None
         return
     access = Access(config.admin.address, token_of(config.admin))
+    if access.closed:
+        log.info("no panel: admin.address is not on loopback, and admin.token_file is not set")
     hooks, traffic = HookPanel(live, sources), Traffic()
     async with AsyncExitStack() as stack:
         calls: Calls = ReceivedCalls(receipts)

@@ -1,10 +1,10 @@
 """The panel's part of the admin listener: its files, its JSON, its events, and who may have them."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-import orjson
 from aiohttp import hdrs, web
 
 from hookgate.proxy.bodies import read_request
@@ -14,6 +14,9 @@ from hookgate.proxy.panel.api import Api
 from hookgate.proxy.panel.files import HEADERS, Pages
 from hookgate.proxy.panel.live import Live
 from hookgate.proxy.protocol import error_response
+from hookgate.translator.strictjson import dumps
+
+log = logging.getLogger("hookgate")
 
 _NOTHING = "There is nothing at this path of the admin listener."
 
@@ -29,25 +32,34 @@ class Panel:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, an error included."""
         try:
-            parts = urlsplit(request.raw_path)
-            if not parts.path.startswith("/api/"):
-                return self._page(request, parts.path)
-            path = parts.path.removeprefix("/api/")
-            if request.method == hdrs.METH_POST:
-                response = await self._change(request, path)
-                response.headers.update(HEADERS)
-                return response
-            self._check_method(request)
-            self.access.check(request)
-            if path == "access":
-                return _json({"asks": self.access.asks})
-            if path == "live":
-                return await self._events(request)
-            return _found(await self.api.get(path, dict(parse_qsl(parts.query))))
+            return await self._answer(request)
         except ApiError as error:
-            refusal = error_response(error)
-            refusal.headers.update(HEADERS)
-            return refusal
+            refusal = error
+        except ConnectionError:
+            raise  # the reader left
+        except Exception:
+            log.exception("the panel failed inside; please report this")
+            refusal = ApiError(500, "hookgate failed inside; its log says how.")
+        response = error_response(refusal)
+        response.headers.update(HEADERS)
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        parts = urlsplit(request.raw_path)
+        if not parts.path.startswith("/api/"):
+            return self._page(request, parts.path)
+        path = parts.path.removeprefix("/api/")
+        if request.method == hdrs.METH_POST:
+            response = await self._change(request, path)
+            response.headers.update(HEADERS)
+            return response
+        self._check_method(request)
+        self.access.check(request)
+        if path == "live" and request.method == hdrs.METH_GET:
+            return await self._events(request)
+        if path == "access":
+            return _json({"asks": self.access.asks})
+        return _found(await self.api.get(path, dict(parse_qsl(parts.query))))
 
     def _page(self, request: web.BaseRequest, path: str) -> web.Response:
         self._check_method(request)
@@ -100,4 +112,4 @@ def _found(body: Mapping[str, Any] | None) -> web.Response:
 
 def _json(body: Mapping[str, Any]) -> web.Response:
     headers = {**HEADERS, hdrs.CACHE_CONTROL: "no-store", hdrs.CONTENT_TYPE: "application/json"}
-    return web.Response(body=orjson.dumps(body), headers=headers)
+    return web.Response(body=dumps(body), headers=headers)

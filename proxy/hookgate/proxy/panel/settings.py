@@ -49,9 +49,14 @@ def policy_of(configuration: Configuration, sources: Sources) -> JsonObject:
 def gateway_of(effective: Effective) -> list[JsonObject]:
     """Every setting of the gateway, and where it was given."""
     return [
-        {"name": name, "value": value, "source": source}
+        {"name": name, "value": _shortly(name, value), "source": source}
         for name, (value, source) in shown_settings(effective).items()
     ]
+
+
+def _shortly(name: str, value: Any) -> Any:
+    """The value; of a key's hash as much as the key is called by elsewhere."""
+    return f"{value[:12]}…" if name.endswith(".sha256") and value else value
 
 
 def _hook(hook: Hook) -> JsonObject:

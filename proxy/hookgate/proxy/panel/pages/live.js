@@ -2,7 +2,7 @@
 
 const AGAIN_MS = 5000;
 
-/** Calls `told(event, data)` for each event, and `state("live" | "waiting", again)` as the connection comes and goes. */
+/** Calls `told(event, data)` for each event, and `state("live" | "waiting" | "refused", again)` as the connection comes and goes. */
 export class Live {
   #source = null;
   #timer = 0;
@@ -33,8 +33,9 @@ export class Live {
   }
 
   #failed() {
-    this.state("waiting", false);
     // A browser gives up for good on an answer that is an error.
-    if (this.#source?.readyState === EventSource.CLOSED) this.#timer = setTimeout(() => this.start(), AGAIN_MS);
+    const refused = this.#source?.readyState === EventSource.CLOSED;
+    if (refused) this.#timer = setTimeout(() => this.start(), AGAIN_MS);
+    this.state(refused ? "refused" : "waiting", false);
   }
 }

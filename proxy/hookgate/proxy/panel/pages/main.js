@@ -101,6 +101,7 @@ const live = new Live(
   (state, again) => {
     connection(state === "live" ? "live" : "reconnecting");
     if (again) show(true); // what happened meanwhile was missed
+    if (state === "refused") get("access").catch((error) => error.status === 401 && show());
   },
 );
 
@@ -109,7 +110,7 @@ byId("skip").addEventListener("click", (event) => {
   main.focus();
 });
 byId("sign-out").addEventListener("click", async () => {
-  await post("sign-out", {});
+  await post("sign-out", {}).catch(() => {}); // the view tells then
   show();
 });
 addEventListener("hashchange", () => show());

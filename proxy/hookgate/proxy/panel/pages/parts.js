@@ -1,6 +1,7 @@
 // What several views show in the same way.
 
-import { el } from "./dom.js";
+import { querystring } from "./api.js";
+import { el, fill } from "./dom.js";
 import { count } from "./format.js";
 
 const SIGNS = {
@@ -56,6 +57,19 @@ export function facts(pairs) {
     .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
 
+/** A button that loads more with `load`; it tells what goes wrong, and waits meanwhile. */
+export function more(title, load) {
+  const problem = el("span", { class: "error", role: "alert" });
+  const button = el("button", { type: "button" }, title);
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    fill(problem);
+    await load(button).catch((failure) => fill(problem, ` ${failure.message}`));
+    button.disabled = false;
+  });
+  return [el("p", { class: "more" }, button, problem), button];
+}
+
 /** A part of a view under a heading of its own. */
 export function section(title, ...children) {
   return el("section", { class: "card" }, el("h2", {}, title), children);
@@ -72,6 +86,9 @@ export const link = (address, ...told) => el("a", { href: address }, told);
 
 export const callLink = (id) => link(`#/calls/${id}`, el("code", {}, id.slice(0, 8)));
 
-export const sessionLink = (id) => (id ? link(`#/sessions/${encodeURIComponent(id)}`, el("code", {}, short(id))) : "–");
+/** Where a session is shown: sessions of one name are each key's own. */
+export const sessionAddress = (id, key) => `#/sessions/${encodeURIComponent(id)}${querystring({ key })}`;
+
+export const sessionLink = (id, key) => (id ? link(sessionAddress(id, key), el("code", {}, short(id))) : "–");
 
 const short = (id) => (id.length > 14 ? `${id.slice(0, 12)}…` : id);

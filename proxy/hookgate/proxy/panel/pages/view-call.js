@@ -47,7 +47,7 @@ function receipt(call) {
     ["route", call.route && `${call.route.kind || "none"} ${call.route.path}`],
     ["event", call.event],
     ["model", call.model],
-    ["session", session?.id && sessionLink(session.id)],
+    ["session", session?.id && sessionLink(session.id, session.key)],
     ["key", session?.key],
     ["team", session?.team],
     ["client", session?.client],

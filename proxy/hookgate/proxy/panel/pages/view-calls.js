@@ -4,7 +4,7 @@ import { get, querystring } from "./api.js";
 import { COLUMNS } from "./calls.js";
 import { el, fill } from "./dom.js";
 import { plural } from "./format.js";
-import { heading, note } from "./parts.js";
+import { heading, more, note } from "./parts.js";
 import { row, table } from "./table.js";
 
 const OUTCOMES = ["answered", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"];
@@ -18,7 +18,7 @@ export async function showCalls({ query, announce }) {
   const list = table("Calls, the latest first", COLUMNS, page.calls);
   const body = list.querySelector("tbody");
   const empty = note(FILTERS.some((name) => wanted[name]) ? "No call fits this filter." : "No calls yet. They appear here as they end.");
-  const news = new News(body, wanted, announce, () => { empty.hidden = true; });
+  const news = new News(body, wanted, announce, page.calls.map((call) => call.id), () => { empty.hidden = true; });
   empty.hidden = page.calls.length > 0;
   return {
     title: "Calls",
@@ -45,35 +45,42 @@ function filters(wanted) {
 
 function older(body, wanted, page) {
   let { older: before } = page;
-  const button = el("button", { type: "button", hidden: !before }, "Load older calls");
-  button.addEventListener("click", async () => {
-    button.disabled = true;
-    const more = await get("calls", { ...wanted, before }).finally(() => { button.disabled = false; });
-    const rows = more.calls.map((call) => row(COLUMNS, call));
+  const [node, button] = more("Load older calls", async () => {
+    const next = await get("calls", { ...wanted, before });
+    const rows = next.calls.map((call) => row(COLUMNS, call));
     body.append(...rows);
-    before = more.older;
+    before = next.older;
     button.hidden = !before;
     rows[0]?.querySelector("a")?.focus(); // the reader goes on where the new ones begin
   });
-  return el("p", { class: "more" }, button);
+  button.hidden = !before;
+  return node;
 }
 
 /** Calls that end while the list is open. They come in at the top, unless the reader has paused. */
 class News {
+  #known;
   #paused = false;
   #waiting = [];
   #missed = 0;
   #unsaid = 0;
   #spoke = 0;
 
-  constructor(body, wanted, announce, first) {
+  constructor(body, wanted, announce, known, first) {
     Object.assign(this, { body, wanted, announce, first });
+    this.#known = new Set(known);
     this.told = el("p", { class: "news", hidden: true });
     this.button = el("button", { type: "button", "aria-pressed": "false", on: { click: () => this.#toggle() } }, "Pause");
   }
 
   add({ count: ended, rows }) {
-    const fitting = rows.filter((call) => Object.entries(this.wanted).every(([name, value]) => !value || call[name] === value));
+    const fresh = rows.filter((call) => !this.#known.has(call.id));
+    fresh.forEach((call) => this.#known.add(call.id));
+    for (const id of this.#known) {
+      if (this.#known.size <= MOST_ROWS * 2) break;
+      this.#known.delete(id); // the oldest
+    }
+    const fitting = fresh.filter((call) => Object.entries(this.wanted).every(([name, value]) => !value || call[name] === value));
     this.#waiting = [...this.#waiting, ...fitting].slice(-MOST_ROWS);
     this.#missed += ended - rows.length;
     if (!this.#paused) this.#show();

@@ -32,7 +32,7 @@ export async function showHooks() {
       due = setTimeout(async () => {
         due = 0;
         // A switch that is in use is not taken away from under the reader.
-        if (!list.contains(document.activeElement)) draw(await get("hooks"));
+        if (!list.contains(document.activeElement)) await get("hooks").then(draw, () => {});
       }, FRESH_MS);
     },
     close: () => clearTimeout(due),
@@ -61,7 +61,8 @@ function state(hook) {
 function lastRun(hook) {
   if (hook.last_status === "never") return el("span", { class: "muted" }, "never ran");
   if (hook.last_status === "failed") return [`failed: ${hook.last_error}`, el("p", { class: "muted" }, `on_error is ${hook.on_error}`)];
-  return hook.last_output || "well";
+  const said = hook.last_output || "well";
+  return hook.mode === "observe" ? `would have said: ${said}` : said;
 }
 
 function toggle(hook, ask) {

@@ -33,7 +33,7 @@ export async function showOverview({ query }) {
       due = 0;
       // A table that is open, or a place that is pointed at, is not taken away from its reader.
       if (charts.querySelector("details[open]") || charts.matches(":hover")) return;
-      draw(await asked());
+      await asked().then(draw, () => {}); // that the gateway is away is told at the top
     }, FRESH_MS);
   };
   return {

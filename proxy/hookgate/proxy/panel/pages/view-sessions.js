@@ -1,15 +1,15 @@
 // Sessions, and one of them with its calls and events in order.
 
-import { get } from "./api.js";
+import { get, querystring } from "./api.js";
 import { el, fill } from "./dom.js";
 import { count, ms, plural, when } from "./format.js";
-import { badge, callLink, chip, decisions, facts, heading, link, note } from "./parts.js";
+import { badge, callLink, chip, decisions, facts, heading, link, more, note, sessionAddress } from "./parts.js";
 import { row, table } from "./table.js";
 
 const PAGE = 200;
 
 const COLUMNS = [
-  { title: "Session", brief: true, cell: (each) => link(`#/sessions/${encodeURIComponent(each.session)}`, el("code", {}, each.session)) },
+  { title: "Session", brief: true, cell: (each) => link(sessionAddress(each.session, each.key), el("code", {}, each.session)) },
   { title: "Last call", cell: (each) => when(each.last) },
   { title: "First seen here", cell: (each) => when(each.first) },
   { title: "Caller", cell: (each) => [each.key || "no key", each.team && `, team ${each.team}`] },
@@ -20,45 +20,48 @@ const COLUMNS = [
   { title: "Denied", numeric: true, cell: (each) => count(each.denied) },
 ];
 
+const identity = (each) => JSON.stringify([each.key, each.session]);
+
 export async function showSessions() {
   let page = await get("sessions");
   const list = table("Sessions, the one with the latest call first", COLUMNS, page.sessions);
-  const seen = new Set(page.sessions.map((each) => each.session));
-  const button = el("button", { type: "button", hidden: !page.older }, "Look further back");
-  button.addEventListener("click", async () => {
+  const seen = new Set(page.sessions.map(identity));
+  const [further, button] = more("Look further back", async () => {
     page = await get("sessions", { before: page.older });
-    const fresh = page.sessions.filter((each) => !seen.has(each.session));
-    fresh.forEach((each) => seen.add(each.session));
+    const fresh = page.sessions.filter((each) => !seen.has(identity(each)));
+    fresh.forEach((each) => seen.add(identity(each)));
     list.querySelector("tbody").append(...fresh.map((each) => row(COLUMNS, each)));
     button.hidden = !page.older;
   });
+  button.hidden = !page.older;
   return {
     title: "Sessions",
     node: [heading("Sessions"), note("Those of the latest calls; the counts are of these calls."), list,
-      page.sessions.length === 0 && note("No calls in a session yet."), el("p", { class: "more" }, button)],
+      page.sessions.length === 0 && note("No calls in a session yet."), further],
   };
 }
 
-export async function showSession({ parts: [id] }) {
-  let page = await get("calls", { session: id, limit: PAGE });
+export async function showSession({ parts: [id], query }) {
+  const wanted = { session: id, key: query.get("key") ?? "", limit: PAGE };
+  let page = await get("calls", wanted);
   const calls = page.calls.reverse();
   const list = el("ol", { class: "events" }, calls.map(item));
-  const button = el("button", { type: "button", hidden: !page.older }, "Load earlier ones");
-  button.addEventListener("click", async () => {
-    page = await get("calls", { session: id, limit: PAGE, before: page.older });
+  const [earlier, button] = more("Load earlier ones", async () => {
+    page = await get("calls", { ...wanted, before: page.older });
     list.prepend(...page.calls.reverse().map(item));
     button.hidden = !page.older;
   });
+  button.hidden = !page.older;
   const known = new Set(calls.map((call) => call.id));
   const summary = el("div", { class: "card" });
   const tell = () => fill(summary, about(id, calls));
   tell();
   return {
     title: `Session ${id}`,
-    node: [heading(`Session ${id}`), summary, el("p", { class: "more" }, button), list, calls.length === 0 && note("No call of this session is kept.")],
+    node: [heading(`Session ${id}`), summary, earlier, list, calls.length === 0 && note("No call of this session is kept.")],
     live: (event, data) => {
       if (event !== "calls") return;
-      for (const call of data.rows.filter((each) => each.session === id && !known.has(each.id))) {
+      for (const call of data.rows.filter((each) => each.session === id && (!wanted.key || each.key === wanted.key) && !known.has(each.id))) {
         known.add(call.id);
         calls.push(call);
         list.append(item(call));
@@ -79,7 +82,7 @@ function about(id, calls) {
     ["from", calls.length && when(calls[0].at)],
     ["to", last && when(last.at)],
     ["tokens in, out", `${count(sum("input_tokens"))}, ${count(sum("output_tokens"))}`],
-    ["all calls", link(`#/calls?session=${encodeURIComponent(id)}`, "as a list")],
+    ["all calls", link(`#/calls${querystring({ session: id, key: last?.key })}`, "as a list")],
   ]);
 }
 
