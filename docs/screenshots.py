@@ -93,7 +93,11 @@ async def called(gateway: Paneled) -> str:
     for number in range(24):
         asked = ASKED[number * 3 % len(ASKED)]
         body = {"contents": [{"role": "user", "parts": [{"text": asked}]}]}
-        headers = {"x-goog-api-key": f"key-{number % 3}", "x-hookgate-session": f"review-{1 + number % 4}"}
+        headers = {
+            "x-goog-api-key": f"key-{number % 3}",
+            "x-hookgate-session": f"review-{1 + number % 6}",
+            "user-agent": "google-genai-sdk/1.40.0 gl-python/3.11",
+        }
         answer = await post(gateway.url, SSE if number % 4 == 3 else UNARY, body, headers)
         shown = answer.headers["x-hookgate-receipt"] if asked == ASKED[0] and number % 4 != 3 else shown
     return shown
@@ -136,7 +140,9 @@ async def pictures(gateway: Paneled, receipt: str, look: str) -> None:
                 await page.get_by_text("Changes by hook").scroll_into_view_if_needed()
             await page.wait_for_timeout(300)
             path = FOLDER / f"panel-{name}-{look}.png"
-            path.write_bytes(await with_palette(blank, await page.screenshot()))
+            path.write_bytes(
+                await with_palette(blank, await page.screenshot(full_page=name == "call" and width > 1000))
+            )
             if path.stat().st_size > MOST_BYTES:
                 raise SystemExit(f"{path} is larger than {MOST_BYTES} bytes")
 

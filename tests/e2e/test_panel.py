@@ -48,9 +48,9 @@ HOOKS = {
 }
 
 
-async def called(gateway: Paneled, text: str = "hi", session: str = "s-1") -> Answer:
+async def called(gateway: Paneled, text: str = "hi", session: str = "s-1", key: str = "k") -> Answer:
     body = {"contents": [{"role": "user", "parts": [{"text": text}]}]}
-    return await post(gateway.url, UNARY, body, {"x-goog-api-key": "k", "x-hookgate-session": session})
+    return await post(gateway.url, UNARY, body, {"x-goog-api-key": key, "x-hookgate-session": session})
 
 
 @asynccontextmanager
@@ -58,7 +58,7 @@ async def shown(
     folder: Path, *, width: int = 1280, scheme: Scheme = "light", **gateway: Any
 ) -> AsyncIterator[tuple[Paneled, Page]]:
     """A gateway with calls behind it, and its panel in a browser."""
-    async with panel_gateway(folder, HOOKS, audit=KEPT, **gateway) as running:
+    async with panel_gateway(folder, HOOKS, **{"audit": KEPT, **gateway}) as running:
         await called(running, "please write to ada@example.org\nand say hello")
         await called(running, "something forbidden", "s-2")
         async with browsing(running.admin, width=width, scheme=scheme) as page:
@@ -139,6 +139,35 @@ async def test_a_diff_shows_what_a_hook_changed(tmp_path: Path) -> None:
         await expect(page.locator(".diff").first).to_contain_text('"contents": [')
 
 
+COMPARED = """async () => {
+  const {compare} = await import("./panel/diff.js");
+  let seed = 7;
+  const below = (most) => { seed = (seed * 48271) % 2147483647; return seed % most; };
+  const parts = ["a", "b ", "é", "\\n", "c,d", "\\n"];
+  const text = () => Array.from({length: below(30)}, () => parts[below(6)]).join("");
+  const wrong = [];
+  for (let turn = 0; turn < 2000; turn += 1) {
+    const [before, after] = turn % 5 ? [text(), text()] : Array(2).fill(text());
+    const rows = compare(before, after);
+    for (const [name, whole] of [["left", before], ["right", after]]) {
+      const sides = rows.map((row) => row[name]).filter(Boolean);
+      const told = sides.map((side) => side.words.map((word) => word.text).join("")).join("\\n");
+      if (told !== whole) wrong.push([before, after, name]);
+    }
+    const changed = rows.some((row) => row.left?.changed || row.right?.changed);
+    if (changed !== (before !== after)) wrong.push([before, after]);
+  }
+  const many = Array.from({length: 9000}, (_, at) => `line ${at}`);
+  const large = compare(many.join("\\n"), many.map((line) => `${line}!`).join("\\n"));
+  return [wrong, large.length];
+}"""
+
+
+async def test_a_comparison_loses_no_sign_of_either_text(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (_, page):
+        assert await page.evaluate(COMPARED) == [[], 9000]
+
+
 async def test_a_crafted_answer_stays_text(tmp_path: Path) -> None:
     async with shown(tmp_path) as (gateway, page):
         await called(gateway, CRAFTED, "s-3")
@@ -161,8 +190,9 @@ async def test_a_crafted_answer_stays_text(tmp_path: Path) -> None:
 async def test_a_session_tells_its_calls_in_order(tmp_path: Path) -> None:
     async with shown(tmp_path) as (gateway, page):
         await called(gateway, "forbidden", "s-1")
+        await called(gateway, "another key's", "s-1", key="another")
         await go(page, "#/sessions")
-        await page.get_by_role("link", name="s-1").click()
+        await page.get_by_role("link", name="s-1").last.click()
         items = page.locator(".event")
         await expect(items).to_have_count(2)
         await expect(items.first).to_contain_text("answered")
@@ -226,6 +256,29 @@ async def test_signing_in_with_the_token(tmp_path: Path) -> None:
         await expect(page.locator("h1")).to_have_text("Overview")
         assert await page.evaluate("document.cookie") == ""
         await page.get_by_role("button", name="Sign out").click()
+        await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
+
+
+async def test_older_calls_are_loaded_where_the_list_ends(tmp_path: Path) -> None:
+    async with shown(tmp_path, audit=None) as (gateway, page):
+        for _ in range(51):
+            await called(gateway, "forbidden")
+        await go(page, "#/calls?outcome=denied")
+        rows = page.locator("tbody tr")
+        await expect(rows).to_have_count(50)
+        await page.get_by_role("button", name="Load older calls").click()
+        await expect(rows).to_have_count(52)
+        await expect(rows.nth(50).locator("a").first).to_be_focused()
+        await expect(page.get_by_role("button", name="Load older calls")).to_be_hidden()
+
+
+async def test_a_session_that_has_ended_asks_for_the_token_again(tmp_path: Path) -> None:
+    async with shown(tmp_path, admin={"token": TOKEN}) as (gateway, page):
+        await page.get_by_label("Admin token").fill(TOKEN)
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#connection")).to_have_text("live")
+        await page.context.clear_cookies()
+        gateway.panel.live.close()
         await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
 
 

@@ -81,6 +81,16 @@ def test_switching_a_hook_off_and_on_is_kept_in_the_user_s_settings(
     assert json.loads(hookgate("list", "--json")[1])[0]["state"] == "untrusted"
 
 
+def test_a_hook_of_a_named_file_is_switched_in_that_file(project: Path, hookgate: Hookgate) -> None:
+    named = str(configure(project, DENY, name="hooks.json"))
+    for word, state in (("disable", "off"), ("enable", "on"), ("disable-all", "off"), ("enable-all", "on")):
+        names = [] if word.endswith("all") else ["deny"]
+        code, told = hookgate(word, *names, "--hooks", named)
+        assert (code, named in told) == (0, True)
+        assert json.loads(hookgate("list", "--json", "--hooks", named)[1])[0]["state"] == state
+    assert not (project.parent / "home" / ".gemini").exists()
+
+
 def test_a_policy_s_hook_says_that_it_stays_on(project: Path, hookgate: Hookgate) -> None:
     policy = str(configure(project, DENY, name="policy.json"))
     assert "nobody below can switch off" in hookgate("disable", "deny", "--policy", policy)[1]

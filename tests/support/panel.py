@@ -64,7 +64,7 @@ async def panel_gateway(
     ):
         gateway = Gateway(live, upstreams, config, metrics, audit=audit_trail)
         operated.receipts = gateway.receipts
-        effective = Effective(config, {}, None)
+        effective = Effective(config, {f"keys.{name}": "hookgate.toml" for name in config.keys}, None)
         async with (
             paneled(effective, sources, live, gateway.receipts, None) as operated.panel,
             listening(gateway.handle, "127.0.0.1", 0) as url,

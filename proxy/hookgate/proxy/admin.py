@@ -1,4 +1,4 @@
-"""The operators' listener, apart from the clients': is it alive, is it ready, what does it count."""
+"""The operators' listener, apart from the clients': alive, ready, what is counted, and the panel."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

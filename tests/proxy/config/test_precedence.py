@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.catalogue import SETTINGS, Setting
@@ -85,7 +86,8 @@ def test_the_highest_source_that_gives_a_setting_wins(setting: Setting, data: st
             flags = {setting.name: flag}
             expected, place = shown(setting, flag), setting.flag
         effective = read_config({"config": str(toml), **flags}, environ)
-    assert getattr(getattr(effective.config, setting.section), setting.key) == expected
+    found = getattr(getattr(effective.config, setting.section), setting.key)
+    assert (found.get_secret_value() if isinstance(found, SecretStr) else found) == expected
     assert effective.places.get(setting.name, "default") == place
     assert effective.places.keys() - {setting.name, "listen.certificate"} == set()
 

@@ -113,6 +113,14 @@ async def test_a_change_that_another_page_may_have_sent_is_refused(
         assert (answer.status, gateway.settings.read_text()) == (403, before)
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_another_page_s_browser_is_shown_nothing(site: str, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        for path in ("/api/calls", "/api/live", f"/receipts/{'0' * 32}"):
+            assert (await ask(gateway.admin, "GET", path, {"Sec-Fetch-Site": site})).status == 403
+        assert (await ask(gateway.admin, "GET", "/", {"Sec-Fetch-Site": site})).status == 200
+
+
 async def test_a_change_needs_the_session_too(tmp_path: Path) -> None:
     async with panel_gateway(
         tmp_path, {"BeforeModel": [{**says({}), "name": "one"}]}, admin=GUARDED

@@ -273,3 +273,17 @@ async def test_there_is_nothing_else(tmp_path: Path) -> None:
         for path in ("/api/nothing", "/api/hooks"):
             assert (await post(gateway.admin, path, {}, CHANGES)).error["code"] == 404, path
         assert (await ask(gateway.admin, "DELETE", "/api/hooks")).error["code"] == 403
+
+
+async def test_what_fails_inside_is_told_and_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a canary")
+
+    async with panel_gateway(tmp_path) as gateway:
+        monkeypatch.setattr(type(gateway.panel.api.calls), "page", fail)
+        answer = await ask(gateway.admin, "GET", "/api/calls")
+        assert (answer.error["code"], "canary" in answer.error["message"]) == (500, False)
+        assert "a canary" in caplog.text
+        assert (await ask(gateway.admin, "GET", "/api/hooks")).status == 200

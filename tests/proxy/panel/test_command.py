@@ -1,0 +1,97 @@
+"""The panel of `hookgate serve`, and the commands beside it that need its token."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from support import program
+from support.gateway import running_upstream, write_settings
+from support.wire import UNARY, ask, post
+
+TOKEN = "canary-token-8c1d0f"  # noqa: S105
+HI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+
+
+async def test_a_gateway_serves_its_panel_and_a_switch_holds(tmp_path: Path) -> None:
+    settings = write_settings(tmp_path, {"BeforeModel": [deny(tmp_path)]})
+    env = {
+        "HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0",
+        "HOOKGATE_ADMIN__TOKEN": TOKEN,
+        "HOOKGATE_STATE": str(tmp_path / "state"),
+    }
+    async with running_upstream() as (upstream, _):
+        arguments = ("serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--hooks", str(settings))
+        async with program.serving(*arguments, env=env) as server:
+            admin = await addresses(server)
+            url = server.url
+            assert (await ask(admin, "GET", "/")).status == 200
+            assert (await ask(admin, "GET", "/api/calls", {})).status == 401
+            denied = await post(url, UNARY, HI)
+            assert denied.status == 403
+            bearer = {"Authorization": f"Bearer {TOKEN}", "X-Hookgate-Panel": "1"}
+            change = {"name": "guard", "on": False}
+            assert (await post(admin, "/api/hooks/switch", change, bearer)).status == 200
+            assert (await post(url, UNARY, HI)).status == 200
+            assert json.loads(settings.read_text())["hooksConfig"] == {"disabled": ["guard"]}
+            receipt = denied.headers["x-hookgate-receipt"]
+            address = admin.removeprefix("http://")
+            shown = await program.run(
+                "receipt", receipt, "--admin", address, env={"HOOKGATE_ADMIN__TOKEN": TOKEN}
+            )
+            assert json.loads(shown.out)["outcome"] == "denied"
+            refused = await program.run("receipt", receipt, "--admin", address)
+            assert (refused.code, "admin token" in refused.complaint) == (1, True)
+            policy = await ask(admin, "GET", "/api/policy", bearer)
+            assert TOKEN.encode() not in policy.body
+            assert TOKEN not in server.log
+
+
+def deny(folder: Path) -> dict[str, str]:
+    """A hook that denies everything."""
+    script = folder / "guard.sh"
+    script.write_text("cat >/dev/null; echo 'not here' >&2; exit 2\n")
+    return {"type": "command", "name": "guard", "command": f"sh {script}"}
+
+
+async def addresses(server: program.Server) -> str:
+    """The admin listener's URL; `server.url` becomes that of the gateway."""
+    found = re.search(r"operators look at (\S+)", server.log)
+    assert found, server.log
+    while "listening on" not in server.log:
+        await server.next_line()
+    listening = re.search(r"listening on (http://[^,\s]+)", server.log)
+    assert listening
+    server.url = listening[1]
+    return f"http://{found[1]}"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param("short", "16 to 256", id="too short"),
+        pytest.param("with a blank in the middle", "16 to 256", id="with blanks"),
+        pytest.param(None, "cannot be read", id="no file"),
+    ],
+)
+async def test_a_token_that_cannot_be_used_is_told_at_the_start(
+    content: str | None, told: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_text(content)
+    env = {"HOOKGATE_ADMIN__TOKEN_FILE": str(file), "HOOKGATE_STATE": str(tmp_path / "state")}
+    for command in (("config", "check"), ("serve", "--listen", "127.0.0.1:0")):
+        given = {**env, "HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0"}
+        ended = await program.run(*command, env=given)
+        assert ended.code == 1
+        assert told in ended.err
+        assert content is None or content not in ended.err
+
+
+async def test_config_show_shows_no_token() -> None:
+    ended = await program.run("config", "show", env={"HOOKGATE_ADMIN__TOKEN": TOKEN})
+    assert "HOOKGATE_ADMIN__TOKEN" in ended.out
+    assert TOKEN not in ended.out + ended.err
+    ended = await program.run("config", "show", env={"HOOKGATE_ADMIN__TOKEN": "canary"})
+    assert (ended.code, "canary" in ended.err) == (1, False)

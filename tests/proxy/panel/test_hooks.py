@@ -1,0 +1,93 @@
+"""The hooks as the panel lists and switches them, of a project and its user."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from support.hooks import command, one_group, write_file
+
+from hookgate.proxy import policy
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.panel.hooks import HookPanel
+from hookgate.proxy.sources import Sources
+
+DENY = command("echo 'not here' >&2; exit 2", name="deny")
+ALLOW = command("true", name="allow")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with two hooks, and an empty home."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GEMINI_CLI_SYSTEM_SETTINGS_PATH", str(tmp_path / "none.json"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    write_file(folder, one_group(DENY, ALLOW, event="BeforeModel"), ".gemini/settings.json")
+    return folder
+
+
+@asynccontextmanager
+async def paneled(project: Path, *, trusted: bool = True) -> AsyncIterator[HookPanel]:
+    sources = Sources(project=project, state=project.parent / "state")
+    live = policy.load(sources, trusted)
+    yield HookPanel(live, sources)
+    await live.close()
+
+
+async def states(panel: HookPanel) -> dict[str, str]:
+    return {row["name"]: row["state"] for row in (await panel.rows())["hooks"]}
+
+
+async def test_a_project_s_hook_is_switched_in_the_user_s_settings(project: Path) -> None:
+    user = project.parent / "home" / ".gemini" / "settings.json"
+    async with paneled(project) as panel:
+        told = await panel.switch("deny", on=False)
+        assert str(user) in told["messages"][0]
+        assert json.loads(user.read_text()) == {"hooksConfig": {"disabled": ["deny"]}}
+        assert await states(panel) == {"deny": "off", "allow": "on"}
+        await panel.switch("deny", on=True)
+        assert await states(panel) == {"deny": "on", "allow": "on"}
+
+
+async def test_a_hook_that_nobody_has_trusted_is_told(project: Path) -> None:
+    async with paneled(project, trusted=False) as panel:
+        [row, _] = (await panel.rows())["hooks"]
+        assert row["state"] == "untrusted"
+        assert "hookgate hooks trust" in row["refusal"]
+
+
+async def test_switches_at_the_same_time_are_all_kept(project: Path) -> None:
+    async with paneled(project) as panel:
+        await asyncio.gather(panel.switch("deny", on=False), panel.switch("allow", on=False))
+        assert await states(panel) == {"deny": "off", "allow": "off"}
+
+
+async def test_settings_that_cannot_be_changed_are_told(project: Path) -> None:
+    async with paneled(project) as panel:
+        (project.parent / "home" / ".gemini" / "settings.json").mkdir(parents=True)
+        with pytest.raises(ApiError, match="check the path"):
+            await panel.switch("deny", on=False)
+        assert await states(panel) == {"deny": "on", "allow": "on"}
+
+
+async def test_a_hook_of_two_layers_is_told_to_be_one_s(project: Path) -> None:
+    write_file(project.parent / "home", one_group(DENY, event="BeforeModel"), ".gemini/settings.json")
+    async with paneled(project) as panel:
+        rows = [
+            (row["layer"], row["state"]) for row in (await panel.rows())["hooks"] if row["name"] == "deny"
+        ]
+    assert rows == [("project", "on"), ("user", "shadowed")]
+
+
+async def test_looking_again_warns_of_nothing_again(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_file(project, one_group({**DENY, "onError": "deny"}, event="BeforeModel"), ".gemini/settings.json")
+    async with paneled(project) as panel:
+        await panel.rows()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            await panel.rows()
+        assert caplog.text == ""
