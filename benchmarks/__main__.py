@@ -1,6 +1,6 @@
 """`make bench`: everything, as ratios measured side by side in one run."""
 
-from benchmarks import event_command, gateway, hooks, idle, redaction, shim, translator
+from benchmarks import audit, event_command, gateway, hooks, idle, redaction, shim, translator
 
 translator.main()
 hooks.main()
@@ -9,3 +9,4 @@ gateway.main()
 idle.main()
 shim.main()
 event_command.main()
+audit.main()

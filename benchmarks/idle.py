@@ -24,7 +24,7 @@ def main() -> None:
             "copying aiohttp proxy": peer("copying", cores[-1], origin),
             "hookgate, no hooks": hookgate(cores[-1], origin),
             "hookgate, runtime hooks before and after": hookgate(
-                cores[-1], origin, settings_in(Path(folder))
+                cores[-1], origin, settings_in(Path(folder), {"type": "runtime", "action": "./look.py:look"})
             ),
         }.items():
             with server as running:

@@ -220,8 +220,8 @@ async def test_what_an_aborted_stream_has_used_is_counted() -> None:
             await client.post(SSE, HI, KEY)
             await client.head()
             assert b"So" in await client.chunk()
-        async with asyncio.timeout(5):
-            while (denied := await post(url, UNARY, HI, KEY)).status != 403:
-                await asyncio.sleep(0.05)
+        answers = [
+            await post(url, UNARY, HI, KEY) for _ in range(50)
+        ]  # the client has to be found gone first
         stays.set()
-    assert "tokens per key" in denial(denied)
+    assert "tokens per key" in denial(answers[-1])
