@@ -2,11 +2,13 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.hooks.kinds.making import make_runners
+from hookgate.proxy.managing.progress import progress
 from hookgate.proxy.prices import read_prices
 from hookgate.proxy.replay.comparing import Change, Report
 from hookgate.proxy.replay.recorded import Recorded, read_export
@@ -19,11 +21,18 @@ async def run(given: argparse.Namespace) -> int:
     prices = read_prices(given.prices)
     engine = Engine(configuration, make_runners(configuration.hooks(), prices=prices))
     try:
-        report = await _replay(engine, _counted(each for path in given.export for each in read_export(path)))
+        with progress("replaying", sum(map(_size, given.export))) as read:
+            report = await _replay(
+                engine, chain.from_iterable(read_export(path, read) for path in given.export)
+            )
     finally:
         await engine.close()
     print(json.dumps(report.as_json(), indent=2, ensure_ascii=False) if given.json else _shown(report))
     return 0
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
 
 
 async def _replay(engine: Engine, calls: Iterator[Recorded]) -> Report:
@@ -34,17 +43,6 @@ async def _replay(engine: Engine, calls: Iterator[Recorded]) -> Report:
         else:
             report.add(recorded, await replayed(engine, recorded))
     return report
-
-
-def _counted(calls: Iterator[Recorded]) -> Iterator[Recorded]:
-    """The calls; at a terminal their number is told as they go by."""
-    tells = sys.stderr.isatty()
-    for number, recorded in enumerate(calls, 1):
-        if tells and number % 100 == 0:
-            print(f"\r{number} calls", end="", file=sys.stderr, flush=True)
-        yield recorded
-    if tells:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def _shown(report: Report) -> str:

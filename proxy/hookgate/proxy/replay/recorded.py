@@ -1,6 +1,6 @@
 """Calls and events as an export of the audit tells of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,13 +33,13 @@ class ExportError(ValueError):
     """A file is no export of the audit. The message names the file, the line and the remedy."""
 
 
-def read_export(path: Path) -> Iterator[Recorded]:
+def read_export(path: Path, read: Callable[[int], None]) -> Iterator[Recorded]:
     """The calls and events of an export, each when its end is told. Raises ExportError.
 
-    A call that never ended is left out.
+    A call that never ended is left out. `read` is told of each line how many bytes it has.
     """
     starts: dict[str, JsonObject] = {}
-    for record in _records(path):
+    for record in _records(path, read):
         kind, name = record.get("type"), str(record.get("id"))
         if kind == "start":
             starts[name] = record
@@ -49,10 +49,11 @@ def read_export(path: Path) -> Iterator[Recorded]:
             yield _event(name, record)
 
 
-def _records(path: Path) -> Iterator[JsonObject]:
+def _records(path: Path, read: Callable[[int], None]) -> Iterator[JsonObject]:
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
+                read(len(line))
                 if line.strip():
                     yield _record(line, f"{path}: line {number}")
     except OSError as error:
