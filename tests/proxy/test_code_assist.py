@@ -77,3 +77,11 @@ async def test_an_envelope_that_cannot_be_read_is_refused(body: Any, place: str)
     async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [listens([])]}) as url:
         answer = await post(url, UNARY, body)
     assert (answer.status, place in answer.error["message"], upstream.heard) == (400, True, [])
+
+
+@pytest.mark.parametrize("path", ["models/", "publishers/google/models/"])
+async def test_a_model_cannot_get_past_the_rules_by_a_longer_name(path: str) -> None:
+    hook = {"type": "builtin", "builtin": "models", "options": {"deny": ["gemini-2.5-pro"]}}
+    async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [hook]}) as url:
+        answer = await post(url, UNARY, {**asking("hello"), "model": f"{path}gemini-2.5-pro"})
+    assert (answer.status, upstream.heard) == (400, [])

@@ -154,3 +154,19 @@ def test_the_last_usage_counts_and_a_text_is_none() -> None:
     assert meter.usage() == Usage(5)
     meter.feed(b'{"usageMetadata":{"promptTokenCount": 6, "candidatesTokenCount": -1}}')
     assert meter.usage() == Usage(6)
+
+
+@pytest.mark.parametrize(
+    ("told", "counted"),
+    [
+        (b"9" * 5000, Usage()),
+        (b"[" * 12_000 + b"]" * 12_000, Usage()),
+        (b"9" * 30, Usage(2**31 - 1)),
+        (b"-1", Usage()),
+    ],
+    ids=["digits", "depth", "huge", "negative"],
+)
+def test_usage_that_nobody_means_does_no_harm(told: bytes, counted: Usage) -> None:
+    meter = UsageMeter()
+    meter.feed(b'{"usageMetadata": {"promptTokenCount": ' + told + b"}}")
+    assert meter.usage() == counted

@@ -234,3 +234,52 @@ async def test_of_500_planted_secrets_no_byte_leaves_however_the_answer_is_cut()
             assert said(answer) == redacted(scanner, text)
             assert json.dumps(secret)[1:-1].encode() not in answer.body
             assert secret not in said(answer)
+
+
+async def test_what_blocks_in_a_call_ends_a_stream_with_its_reason() -> None:
+    call = {"functionCall": {"name": "send", "args": {"key": SECRET}}}
+    calling = {"candidates": [{"content": {"role": "model", "parts": [call]}, "index": 0}]}
+    hooks = {"AfterModel": [policy(actions={"AWS_ACCESS_KEY": "block"}, reason="keys stay here")]}
+    answer = await streamed([calling], hooks)
+    assert (answer.status, answer.error["message"]) == (403, "keys stay here")
+
+
+async def test_an_error_in_a_stream_does_not_overtake_what_was_held() -> None:
+    error = {"error": {"code": 500, "message": "gone", "status": "INTERNAL"}}
+    answer = await streamed([spoken("I am writing to ann"), error], both())
+    *before, last = answer.events
+    assert last == error
+    assert "".join(part["text"] for each in before for part in each["candidates"][0]["content"]["parts"]) == (
+        "I am writing to ann"
+    )
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "events"])
+async def test_odd_pieces_of_arguments_come_through_where_pseudonyms_are_put_back(target: str) -> None:
+    call = {"functionCall": {"name": "f", "partialArgs": ["x"]}}
+    calling = {"candidates": [{"content": {"role": "model", "parts": [call]}, "index": 0}]}
+    says = [ok(json.dumps(calling).encode())] if target == UNARY else [STREAM_HEAD, *sse(calling)]
+    hooks = {"BeforeModel": [policy(action="pseudonymise")]}
+    async with peer(*says) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, target, user("hi"), KEY)
+    assert answer.status == 200
+    assert b'"partialArgs": ["x"]' in answer.body
+
+
+async def test_an_array_is_closed_behind_what_was_held() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+    array = json.dumps([spoken("I am writing to "), spoken("ann")]).encode()
+    async with peer(head, array) as upstream, gateway_before(upstream.url, both()) as url:
+        answer = await post(url, STREAM, user("hi"), KEY)
+    texts = [each["candidates"][0]["content"]["parts"][0]["text"] for each in answer.json]
+    assert "".join(texts) == "I am writing to ann"
+
+
+async def test_an_observed_policy_with_pseudonyms_changes_nothing() -> None:
+    said = spoken(f"Mail {MAIL}. ", finishReason="STOP", logprobsResult={"topCandidates": []})
+    hooks = {
+        event: [{**hook, "mode": "observe"} for hook in listed]
+        for event, listed in both(action="pseudonymise").items()
+    }
+    answer = await streamed([said], hooks)
+    assert answer.events == [said]

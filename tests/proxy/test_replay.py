@@ -119,6 +119,29 @@ async def test_events_of_shims_are_replayed_and_calls_without_content_counted(tm
     assert told["rules"][0]["changes"] == [{"change": "did not run → deny", "calls": 1, "receipts": ["e-1"]}]
 
 
+async def test_calls_in_code_assists_envelope_are_replayed(tmp_path: Path) -> None:
+    start, end = call("1", f"write to {MAIL}")
+    envelope = {"model": "gemini-2.5-pro", "project": "p", "request": start["content"]["request"]}
+    route = {"kind": "judged", "path": "/v1internal:generateContent"}
+    start = {**start, "body": {**start["body"], "route": route}, "content": {"request": envelope}}
+    told = await report(tmp_path, {"BeforeModel": [builtin("no-mail", "redact")]}, start, end)
+    [rule] = told["rules"]
+    assert rule["changes"] == [{"change": "did not run → edit (EMAIL 1)", "calls": 1, "receipts": ["1"]}]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"session": "s"}, {"hooks": [{"event": 1, "decisions": "x", "findings": [1]}]}, {"hooks": "x"}],
+    ids=["session", "hook", "hooks"],
+)
+async def test_odd_records_are_replayed_as_far_as_they_tell(odd: Json, tmp_path: Path) -> None:
+    start, end = call("1", f"write to {MAIL}")
+    hooks = {"BeforeModel": [builtin("no-mail", "redact")]}
+    told = await report(tmp_path, hooks, start, {**end, "body": {**end["body"], **odd}})
+    assert told["replayed"] == 1
+    assert [rule["hook"] for rule in told["rules"]] == ["no-mail"]
+
+
 async def test_people_read_a_table(tmp_path: Path) -> None:
     policy = write_settings(tmp_path, {"BeforeModel": [builtin("models", "models", deny=["*"])]})
     ran = await run("replay", "--policy", str(policy), str(export(tmp_path, *call("abc", "hi"))))

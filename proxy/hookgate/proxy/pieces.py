@@ -58,6 +58,8 @@ class Screened:
         self._held: dict[int, Piece] = {}
         self._count = 0
         self._released = -1
+        self._endings: list[Piece] = []
+        self._judging = False
 
     @property
     def held(self) -> int:
@@ -67,13 +69,15 @@ class Screened:
     async def stream(self, batches: Batches) -> Batches:
         """The pieces as far as they may go on. What is held goes on as well when the stream breaks off.
 
-        Raises Withheld.
+        An error, or the bracket that closes an array, ends the answer for its client: it goes behind what is
+        held. Raises Withheld.
         """
         try:
             async for batch in batches:
                 yield await self._judged(batch, last=False)
         except Exception:  # whatever ended it, what was held had been said
-            yield await self._judged([], last=True)
+            if not self._judging:  # a screen that refuses an answer, or fails, has said its last word
+                yield await self._judged([], last=True)
             raise
         yield await self._judged([], last=True)
 
@@ -86,12 +90,20 @@ class Screened:
         self._held |= enumerate(answers, self._count)
         self._count += len(answers)
         responses = [piece.response for piece in answers]
+        self._judging = True
         if self._screen.slow:
             released = await asyncio.to_thread(self._screen.judge, responses, last=last)
         else:
             released = self._screen.judge(responses, last=last)
+        self._judging = False
         out = [replace(self._held[number], response=response) for number, response in released]
         if released:
             self._released = released[-1][0]
             self._held = {number: piece for number, piece in self._held.items() if number >= released[-1][0]}
-        return out + [piece for piece in batch if piece.body is None]
+        comments = [piece for piece in batch if piece.body is None and _is_comment(piece)]
+        self._endings += [piece for piece in batch if piece.body is None and not _is_comment(piece)]
+        return out + comments + (self._endings if last else [])
+
+
+def _is_comment(piece: Piece) -> bool:
+    return not piece.frame.data and piece.frame.raw.lstrip().startswith(b":")

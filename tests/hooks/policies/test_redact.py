@@ -304,3 +304,87 @@ async def test_a_long_text_is_looked_through_in_a_thread() -> None:
     said = asked([user({"text": "All is well. " * 30_000 + MAIL})])
     edit = (await said)["hookSpecificOutput"]
     assert edit["findings"] == {"EMAIL": 1}
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        [user({"text": "hello"}, {"text": KEY})],
+        [user({"text": KEY}, {"text": "hello"})],
+        [user({"text": "hello"}), user({"text": KEY})],
+    ],
+    ids=["behind-a-part", "before-a-part", "behind-a-turn"],
+)
+def test_what_stands_next_to_a_text_does_not_hide_a_secret_in_it(contents: list[Json]) -> None:
+    texts = [part["text"] for content in sent(contents) for part in content["parts"]]
+    assert sorted(texts) == ["[AWS_ACCESS_KEY]", "hello"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"text": "so", "functionCall": {"name": "f", "args": {"x": KEY}}},
+        {"functionCall": {"name": "f"}, "functionResponse": {"name": "f", "response": {"x": KEY}}},
+        {"functionResponse": [{"name": "f", "response": {"x": KEY}}]},
+        {"functionCall": {"name": "f", "partialArgs": [{"jsonPath": "$.x", "stringValue": KEY}]}},
+        {"toolCall": {"toolType": "URL_CONTEXT", "args": {"x": KEY}}},
+        {"tool_response": {"tool_type": "URL_CONTEXT", "response": {"x": [KEY]}}},
+    ],
+    ids=["text-and-call", "call-and-result", "results", "argument-in-pieces", "tool-call", "tool-result"],
+)
+def test_parts_that_hold_more_than_usual_are_covered(part: Json) -> None:
+    assert KEY not in str(sent([user(part)]))
+
+
+@pytest.mark.parametrize(
+    ("media_type", "data"),
+    [
+        ("Text/Plain", base64.b64encode(KEY.encode()).decode()),
+        ("application/ld+json", base64.b64encode(KEY.encode()).decode()),
+        ("application/javascript", base64.b64encode(KEY.encode()).decode()),
+        ("text/plain", base64.b64encode(KEY.encode()).decode().rstrip("=")),
+        ("text/plain", base64.encodebytes(f"{'so ' * 40}{KEY} ".encode()).decode()),
+        ("text/plain", base64.urlsafe_b64encode(f"~~?>~~ {KEY} ".encode()).decode()),
+        ("text/plain", base64.b64encode(f"caf\xe9 {KEY}".encode("latin-1")).decode()),
+    ],
+    ids=["capitals", "suffix", "script", "unpadded", "lines", "url-alphabet", "latin-1"],
+)
+def test_files_of_text_are_covered_however_they_are_written(media_type: str, data: str) -> None:
+    [content] = sent([user({"inlineData": {"mimeType": media_type, "data": data}})])
+    new = content["parts"][0]["inlineData"]["data"]
+    assert b"[AWS_ACCESS_KEY]" in base64.b64decode(new)
+    assert KEY.encode() not in base64.b64decode(new)
+
+
+def test_a_file_keeps_the_bytes_that_are_no_secret() -> None:
+    data = base64.b64encode(f"caf\xe9 {KEY} \xff".encode("latin-1")).decode()
+    [content] = sent([user({"inlineData": {"mimeType": "text/plain", "data": data}})])
+    text = base64.b64decode(content["parts"][0]["inlineData"]["data"])
+    assert text == b"caf\xe9 [AWS_ACCESS_KEY] \xff"
+
+
+def test_a_whole_answer_of_which_nothing_is_left_stays_an_answer() -> None:
+    raw = {"candidates": [{"content": model({"text": MAIL}), "index": 0}]}
+    event = {"hook_event_name": "AfterModel", "llm_response": {"raw": raw}}
+    said = made(redact_policy, {"mask": ""})(event)
+    assert said["hookSpecificOutput"]["llm_response"]["raw"] == {
+        "candidates": [{"content": model(), "index": 0}]
+    }
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [KEY, MAIL, "ghp_" + "a1B2c3D4e5" * 4, "glpat-" + "a1B2c3D4e5F6g7H8i9J0"],
+    ids=["aws", "mail", "github", "gitlab"],
+)
+def test_a_hash_is_taken_for_nothing(secret: str) -> None:
+    policy = made(redact_policy, {"action": "hash"})
+
+    def hashed(*texts: str) -> Any:
+        request = {"contents": [user(*({"text": text} for text in texts))]}
+        said = policy({"hook_event_name": "BeforeModel", "llm_request": request})
+        return said and said["hookSpecificOutput"]["llm_request"]["contents"][0]["parts"]
+
+    once = hashed(f"so {secret} ", "ok")
+    assert str(once).count("[") == 2
+    assert hashed(*(part["text"] for part in once)) is None

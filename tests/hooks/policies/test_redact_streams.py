@@ -114,7 +114,7 @@ def test_a_call_waits_for_the_text_before_it_and_their_order_stays() -> None:
     call = {"functionCall": {"name": "f", "args": {"to": MAIL}}}
     events = [text("I ask ann"), event(call), text("a@"), text("example.org", finishReason="STOP")]
     steps = released(events)
-    assert [[number for number, _ in step] for step in steps] == [[0], [], [], [0, 1, 3], []]
+    assert [[number for number, _ in step] for step in steps] == [[0], [], [], [], [0, 1, 3]]
     parts = [part for step in steps for _, body in step for part in body["candidates"][0]["content"]["parts"]]
     assert parts == [
         {"text": "I ask "},
@@ -220,3 +220,72 @@ def test_texts_and_calls_keep_their_order_however_they_come(
         at += size
     out += [body for _, body in screen.judge([], last=True)]
     assert flat(out) == flat(whole)
+
+
+@pytest.mark.parametrize("at", range(1, len(KEY)))
+def test_a_finish_reason_in_every_event_is_not_the_end_of_a_text(at: int) -> None:
+    events = [text(f"so {KEY[:at]}", finishReason="STOP"), text(f"{KEY[at:]} ok", finishReason="STOP")]
+    out = outcome(events)
+    assert said(out) == "so [AWS_ACCESS_KEY] ok"
+    assert [body["candidates"][0]["finishReason"] for body in out] == ["STOP", "STOP"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("finishMessage", f"Malformed function call: send('{KEY}')"),
+        ("citationMetadata", {"citationSources": [{"uri": f"https://example.org/?k={KEY}"}]}),
+        ("urlContextMetadata", {"urlMetadata": [{"retrievedUrl": f"https://example.org/?k={KEY}"}]}),
+        ("groundingMetadata", {"webSearchQueries": [KEY]}),
+    ],
+    ids=["finish-message", "citations", "addresses", "grounding"],
+)
+def test_what_repeats_the_answer_beside_it_is_redacted(field: str, value: Any) -> None:
+    assert KEY not in str(outcome([text("so ", finishReason="STOP", **{field: value})]))
+
+
+def test_a_call_that_ends_without_a_word_is_over() -> None:
+    """The arguments of the next one are texts of their own, and begin anew."""
+
+    def call(value: str) -> list[Json]:
+        partial = {"jsonPath": "$.command", "stringValue": value, "willContinue": True}
+        return [
+            event({"functionCall": {"name": "sh", "willContinue": True}}),
+            event({"functionCall": {"partialArgs": [partial], "willContinue": True}}),
+            event({"functionCall": {}}),
+        ]
+
+    out = outcome([*call("echo"), *call(KEY)])
+    assert KEY not in str(out)
+    assert str(out).count("[AWS_ACCESS_KEY]") == 1
+
+
+def test_a_number_that_is_an_argument_in_pieces_is_redacted() -> None:
+    partial = {"jsonPath": "$.card", "numberValue": 4111111111111111}
+    [out] = outcome([event({"functionCall": {"name": "pay", "partialArgs": [partial]}})])
+    [part] = out["candidates"][0]["content"]["parts"]
+    assert part["functionCall"]["partialArgs"] == [{"jsonPath": "$.card", "stringValue": "[CARD]"}]
+
+
+def test_pieces_of_arguments_that_are_none_are_redacted_all_the_same() -> None:
+    [out] = outcome([event({"functionCall": {"name": "f", "partialArgs": [f"so {KEY}", 1]}})])
+    [part] = out["candidates"][0]["content"]["parts"]
+    assert part["functionCall"]["partialArgs"] == ["so [AWS_ACCESS_KEY]", 1]
+
+
+def test_a_part_that_waits_as_a_whole_keeps_its_signature() -> None:
+    signed = event({"text": "so "}, {"text": "anna", "thoughtSignature": "c2ln"})
+    out = outcome([signed, text("@example.org now. ", finishReason="STOP")])
+    assert said(out) == "so [EMAIL] now. "
+    assert str(out).count("c2ln") == 1
+
+
+@pytest.mark.parametrize("other", [1, 2])
+def test_a_candidate_whose_index_0_is_left_out_is_one_text_in_whatever_place(other: int) -> None:
+    def candidate(said: str, **index: int) -> Json:
+        return {"content": {"role": "model", "parts": [{"text": said}]}, **index}
+
+    both = {"candidates": [candidate("so. ", index=other), candidate(f"is {KEY[:9]}")]}
+    out = outcome([both, {"candidates": [candidate(f"{KEY[9:]} ok. ")]}])
+    assert said(out) == "is [AWS_ACCESS_KEY] ok. "
+    assert said(out, index=other) == "so. "

@@ -20,11 +20,17 @@ def asks(text: str) -> dict[str, Any]:
 
 
 async def told_of(
-    body: dict[str, Any], state: Path, hooks: dict[str, Any], content: str, path: str = UNARY
+    body: dict[str, Any],
+    state: Path,
+    hooks: dict[str, Any],
+    content: str,
+    path: str = UNARY,
+    *,
+    script: Any = None,
 ) -> tuple[Detail, Any]:
     """What is on record of one call, and the answer it got."""
     async with (
-        running_upstream() as (upstream, _),
+        running_upstream(script) as (upstream, _),
         audited_gateway(upstream, state, hooks, content=content) as gateway,
     ):
         answer = await post(gateway.url, path, body)
@@ -106,6 +112,20 @@ async def test_what_a_policy_took_out_is_not_stored(action: str, tmp_path: Path)
     detail, answer = await told_of(asks(f"tell of {WORD}"), tmp_path, hooks, "redacted")
     assert WORD not in all_of(detail)
     assert (WORD.encode() in answer.body) == (action == "pseudonymise")
+
+
+@pytest.mark.parametrize("path", [UNARY, SSE], ids=["unary", "stream"])
+async def test_what_a_policy_took_out_of_an_answer_and_gave_back_is_not_stored(
+    path: str, tmp_path: Path
+) -> None:
+    options = {"words": {"CODENAME": [WORD]}, "action": "pseudonymise"}
+    hooks = {"AfterModel": [{"type": "builtin", "name": "no-names", "builtin": "redact", "options": options}]}
+    script = {"rules": [{"answer": {"text": f"It is {WORD}."}}]}
+    detail, answer = await told_of(asks("say it"), tmp_path, hooks, "redacted", path, script=script)
+    assert WORD.encode() in answer.body
+    assert WORD not in all_of(detail)
+    _, end = contents(detail)
+    assert list(end["answer"]) == ["left_out"]
 
 
 EVENT = "/s/s1/hookgate/v1/events/AfterTool"

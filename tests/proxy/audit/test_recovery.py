@@ -1,6 +1,7 @@
 """Gateways that die: no record is lost, none is doubled, and their calls get an end."""
 
 import asyncio
+import json
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -12,7 +13,7 @@ from support.audits import entries_of, ledger_in, opened, reading, record_of, re
 from support.databases import postgres
 from support.gateway import running_upstream
 from support.program import Server, run, serving
-from support.wire import UNARY, connected
+from support.wire import UNARY, connected, post
 
 from hookgate.proxy.audit.living import locks_of
 from hookgate.proxy.audit.reading import Filter
@@ -135,3 +136,17 @@ def test_on_a_server_a_writer_is_dead_when_its_lock_stays_free(tmp_path: Path) -
         own_locks.close()
         report = report_of(tmp_path, url)
     assert (report.problems, report.running) == ([], 0)
+
+
+async def test_who_reads_the_file_beside_a_gateway_takes_no_record_from_it(tmp_path: Path) -> None:
+    state = ("--state", str(tmp_path))
+    admin = {"HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0"}  # its panel reads the file as well
+    async with running_upstream() as (upstream, _):
+        async with serving("serve", "--upstream", upstream, *state, env=admin) as server:
+            for _ in range(3):
+                assert (await post(server.url, UNARY, HI)).status == 200
+                assert (await run("audit", "list", *state)).code == 0
+        listed = await run("audit", "list", "--json", *state)  # the gateway has ended by SIGKILL
+    ends = [json.loads(line) for line in listed.out.splitlines()]
+    assert len(ends) == 3, listed
+    assert (await run("audit", "verify", *state)).code == 0

@@ -10,7 +10,7 @@ joined response is for reading and editing, and is never sent.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
+from hookgate.translator.fields import JsonObject, indexes, read_list, read_object, write
 from hookgate.translator.joining import Strand, cut_texts, join_texts
 from hookgate.translator.texts import is_text
 
@@ -82,12 +82,9 @@ def _cut_candidate(
 
 
 def _candidates(event: JsonObject) -> list[tuple[int, JsonObject]]:
-    """The candidates by index; one without has that of its place."""
-    found = []
-    for position, candidate in enumerate(read_list(event, "candidates")):
-        index = read(candidate, "index")
-        found.append((position if index is None else index, candidate))
-    return found
+    """The candidates by index."""
+    candidates = read_list(event, "candidates")
+    return list(zip(indexes(candidates), candidates, strict=True))
 
 
 def _strands(index: int) -> tuple[Strand, Strand]:

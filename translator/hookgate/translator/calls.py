@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
+from hookgate.translator.fields import JsonObject, indexes, read, read_list, read_object, write
 
 Decision = str | JsonObject | None
 """A text to stand in a call's place, other arguments for it, or None when it passes as it is."""
@@ -32,14 +32,14 @@ class CallGate:
         """The event with each decision in force, one for each call begun; `body` itself when all pass."""
         rest = iter(decisions)
         candidates = read_list(body, "candidates")
-        new = [self._candidate(at, candidate, rest) for at, candidate in enumerate(candidates)]
+        numbered = zip(indexes(candidates), candidates, strict=True)
+        new = [self._candidate(index, candidate, rest) for index, candidate in numbered]
         unchanged = all(a is b for a, b in zip(new, candidates, strict=True))
         return body if unchanged else write(body, "candidates", new)
 
-    def _candidate(self, position: int, candidate: JsonObject, rest: Iterator[Decision]) -> JsonObject:
+    def _candidate(self, index: int, candidate: JsonObject, rest: Iterator[Decision]) -> JsonObject:
         content = read_object(candidate, "content")
         parts = read_list(content, "parts")
-        index = _index(position, candidate)
         kept = [new for part in parts if (new := self._part(index, part, rest)) is not None]
         if len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True)):
             return candidate
@@ -64,15 +64,11 @@ class CallGate:
 
 def _calls(body: JsonObject) -> Iterator[tuple[int, JsonObject]]:
     """Each call with its candidate's index."""
-    for position, candidate in enumerate(read_list(body, "candidates")):
+    candidates = read_list(body, "candidates")
+    for index, candidate in zip(indexes(candidates), candidates, strict=True):
         for part in read_list(read_object(candidate, "content"), "parts"):
             if (call := _call(part)) is not None:
-                yield _index(position, candidate), call
-
-
-def _index(position: int, candidate: JsonObject) -> int:
-    index = read(candidate, "index")
-    return position if index is None else int(index)
+                yield index, call
 
 
 def _call(part: JsonObject) -> JsonObject | None:

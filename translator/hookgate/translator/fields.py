@@ -5,7 +5,7 @@ body. Everything here is named in camelCase; a field that exists keeps the spell
 is camelCase. Nothing here changes an object in place: a write returns a new one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -52,6 +52,20 @@ def read_list(obj: Mapping[str, Any], name: str) -> list[Any]:
     if isinstance(value, dict):
         return [value]
     return value if isinstance(value, list) else []
+
+
+def indexes(candidates: Sequence[JsonObject]) -> list[int]:
+    """The index of each candidate of one event. One without has that of its place.
+
+    Beside others that name theirs it is 0, if that is none of them: some upstreams leave out what is 0.
+    """
+    found = [read(candidate, "index") for candidate in candidates]
+    named = {index for index in found if index is not None}
+    for place, index in enumerate(found):
+        if index is None:
+            found[place] = 0 if named and 0 not in named else place
+            named |= {0} if named else set()
+    return found
 
 
 def write(obj: JsonObject, name: str, value: Any) -> JsonObject:

@@ -7,7 +7,7 @@ redactor should see it; cut again, each event keeps the text that was not change
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
+from hookgate.translator.fields import JsonObject, indexes, read_list, read_object, write
 from hookgate.translator.spreading import respread
 from hookgate.translator.texts import is_text, texts_of, with_texts
 
@@ -52,11 +52,11 @@ def _strands(events: Sequence[JsonObject]) -> dict[Strand, dict[_Place, str]]:
     """The pieces of each strand by their places, in the order in which its text comes."""
     found: dict[Strand, dict[_Place, str]] = {}
     for number, event in enumerate(events):
-        for position, candidate in enumerate(read_list(event, "candidates")):
-            index = read(candidate, "index")
+        candidates = read_list(event, "candidates")
+        for position, (index, candidate) in enumerate(zip(indexes(candidates), candidates, strict=True)):
             parts = read_list(read_object(candidate, "content"), "parts")
             for text, part in enumerate(filter(is_text, parts)):
-                strand = Strand(position if index is None else index, bool(part.get("thought")))
+                strand = Strand(index, bool(part.get("thought")))
                 found.setdefault(strand, {})[_Place(number, position, text)] = part["text"]
     return found
 

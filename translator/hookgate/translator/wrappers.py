@@ -16,11 +16,13 @@ from hookgate.translator.fields import JsonObject, read, read_object
 def unwrap_request(body: JsonObject) -> tuple[str, JsonObject]:
     """The model and the very GenerateContentRequest inside; its `session_id` is a field unknown to hooks.
 
-    Raises BodyError for a `model` that is no string and a `request` that is no object.
+    Raises BodyError for a `model` that is no bare name and a `request` that is no object.
     """
     model, inner = body.get("model"), body.get("request")
     if not isinstance(model, str):
         raise BodyError("model", "a Code Assist request names its model here, as a string")
+    if "/" in model or model != model.strip():  # rules for a model would not know it by this name
+        raise BodyError("model", "a model is named by its bare name, such as gemini-2.5-flash")
     if not isinstance(inner, dict):
         raise BodyError(
             "request", "a Code Assist request holds its GenerateContentRequest here, as an object"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
+from hookgate.hooks import AfterModel
 from hookgate.hooks.policies.redact import Scanner
 from hookgate.hooks.policies.redact.options import RedactOptions
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
@@ -18,6 +19,8 @@ from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
 Mode = Literal["off", "redacted", "full"]
+
+_LEFT_OUT: JsonObject = {"left_out": "a policy took something out of it, and gave it back to the client"}
 
 log = logging.getLogger("hookgate.audit")
 
@@ -83,16 +86,22 @@ class Contents:
 class Concealed:
     """What a policy that redacts has made of a call, so that nothing is stored that it took out."""
 
-    def __init__(self, *, restored: bool) -> None:
+    def __init__(self, *, restored: bool, found: bool) -> None:
         self.restored = restored
         """Whether the client was given back what was taken out: its answer is not to be stored."""
+        self.found = found
+        """Whether something was found in the upstream's answer: that is not to be stored either."""
 
     @classmethod
     def of(cls, record: CallRecord) -> "Concealed | None":
         """None for a call that no such policy has seen."""
-        if not any(tally.type == "builtin:redact" for tally in record.hooks.values()):
+        tallies = [tally for tally in record.hooks.values() if tally.type == "builtin:redact"]
+        if not tallies:
             return None
-        return cls(restored=any(call.exits for call in record.calls))
+        return cls(
+            restored=any(call.exits for call in record.calls),
+            found=any(tally.event == AfterModel.name and tally.findings for tally in tallies),
+        )
 
 
 Make = Callable[[Content, Concealed | None], JsonObject]
@@ -105,7 +114,7 @@ def _start(content: Content, concealed: Concealed | None) -> JsonObject:
 def _end(content: Content, concealed: Concealed | None) -> JsonObject:
     answer, given = _joined(content.answer, content.route), _joined(content.given, content.route)
     if concealed:
-        stored = answer if concealed.restored else given
+        stored = given if not concealed.restored else _LEFT_OUT if concealed.found else answer
         return {"sent": None, "answer": stored, "given": None, "edits": []}
     return {
         "sent": None if content.sent == content.request else content.sent,

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from json import JSONDecodeError, JSONDecoder
+from json import JSONDecoder
 from typing import Any
 
 from hookgate.translator.fields import JsonObject
@@ -10,6 +10,8 @@ from hookgate.translator.fields import JsonObject
 _KEY = re.compile(rb'"usageMetadata"\s*:\s*(?=\{)')
 _LONGEST = 16 * 1024
 """Bytes in which one usageMetadata is expected to fit: it lists a few counts for each modality."""
+_MOST = 2**31 - 1
+"""The largest count that the API's own type takes; sums of it fit wherever they are kept."""
 _OVERLAP = 64
 """Bytes that are looked at again with what follows: the key may be cut in two."""
 
@@ -58,7 +60,7 @@ class UsageMeter:
         """What the answer has told of so far; nothing when it told nothing."""
         try:
             told, _ = _decoder.raw_decode(self._found.decode(errors="replace"))
-        except JSONDecodeError:
+        except (ValueError, RecursionError):  # cut short; a number or a depth that nobody means
             return Usage()
         return usage_of(told)
 
@@ -74,4 +76,5 @@ def usage_of(metadata: JsonObject) -> Usage:
 
 def _count(metadata: JsonObject, key: str) -> int:
     value: Any = metadata.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    counts = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return min(value, _MOST) if counts else 0

@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from hookgate.proxy.records import CallRecord
 from hookgate.proxy.records.receipts import receipt_of
 from hookgate.proxy.replay.recorded import Recorded
-from hookgate.translator.fields import JsonObject
+from hookgate.translator.fields import JsonObject, read_object
 
 SAMPLES = 5
 """Receipts that are named for each change."""
@@ -95,11 +94,11 @@ def _said(hooks: Iterable[JsonObject]) -> dict[Rule, str]:
 
 
 def _words(hook: JsonObject) -> str:
-    decisions: dict[str, Any] = hook.get("decisions") or {}
+    decisions = read_object(hook, "decisions")
     said = next((each for each in ("stop", "deny", "answer", "ask") if decisions.get(each)), "allow")
     if hook.get("failures"):
         said = f"{said}, failed"
-    findings = ", ".join(f"{kind} {count}" for kind, count in sorted((hook.get("findings") or {}).items()))
+    findings = ", ".join(f"{kind} {count}" for kind, count in sorted(read_object(hook, "findings").items()))
     edits = "edit" if hook.get("edits") else ""
     told = " ".join(filter(None, (edits, f"({findings})" if findings else "")))
     return told if told and said == "allow" else f"{said}, {told}" if told else said

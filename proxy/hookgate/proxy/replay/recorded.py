@@ -11,6 +11,8 @@ from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject, read_object
 from hookgate.translator.strictjson import loads
 
+_CODE_ASSIST = "/v1internal"
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
@@ -79,11 +81,20 @@ def _call(name: str, start: JsonObject, end: JsonObject) -> Recorded:
         session=_session(told),
         model=str(told.get("model") or ""),
         event="",
-        request=read_object(start, "content").get("request"),
+        request=_request(start),
         answer=answer if isinstance(answer, dict) else None,
         outcome=str(told.get("outcome") or ""),
         hooks=_hooks(body),
     )
+
+
+def _request(start: JsonObject) -> JsonObject | None:
+    """The GenerateContentRequest of a call; Code Assist has it in an envelope."""
+    request = read_object(start, "content").get("request")
+    path = str(read_object(read_object(start, "body"), "route").get("path") or "")
+    inner = request.get("request") if isinstance(request, dict) and path.startswith(_CODE_ASSIST) else None
+    found = inner if isinstance(inner, dict) else request
+    return found if isinstance(found, dict) else None
 
 
 def _event(name: str, record: JsonObject) -> Recorded:
@@ -101,7 +112,7 @@ def _event(name: str, record: JsonObject) -> Recorded:
 
 
 def _session(told: Mapping[str, Any]) -> Session:
-    who = told.get("session") or {}
+    who = read_object(told, "session")
     return Session(
         session_id=str(who.get("id") or ""),
         client=str(who.get("client") or ""),

@@ -1,5 +1,6 @@
 """Opening the database: a file of this machine's, or PostgreSQL by its URL; with its tables up to date."""
 
+import contextlib
 import fcntl
 import os
 import sqlite3
@@ -91,7 +92,7 @@ def _server(url: str) -> Engine:
 def _file(path: Path, set_up: Callable[[Any, Any], None], begin: str) -> Engine:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite's other files take its mode
+        _make(path)
     except OSError as error:
         remedy = "name another folder with --state"
         raise StoreError(f"the store {path} cannot be opened: {error.strerror}; {remedy}") from None
@@ -99,6 +100,16 @@ def _file(path: Path, set_up: Callable[[Any, Any], None], begin: str) -> Engine:
     event.listen(engine, "connect", set_up)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
+
+
+def _make(path: Path) -> None:
+    """Make the file when there is none: SQLite's other files take its mode.
+
+    One that is there must not be opened. To close it would give up every lock that this process has on it, as
+    POSIX has it, those of SQLite too: another process would then take the file for unused, and remove its log.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _set_up(connection: Any, _: Any) -> None:

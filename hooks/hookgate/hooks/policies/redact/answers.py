@@ -4,17 +4,24 @@ from collections.abc import Sequence
 
 from hookgate.hooks.policies.redact.outbox import Leaving, Outbox, Place, Thread
 from hookgate.hooks.policies.redact.redaction import Redaction
-from hookgate.hooks.policies.redact.requests import redacted_part
+from hookgate.hooks.policies.redact.requests import redacted_argument, redacted_part
 from hookgate.hooks.policies.redact.strands import Strand
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, without, write
+from hookgate.translator.fields import JsonObject, indexes, read, read_list, read_object, without, write
 from hookgate.translator.texts import is_text
+
+_REPEATING = ("finishMessage", "citationMetadata", "groundingMetadata", "urlContextMetadata")
+"""Fields of a candidate that may repeat what it says; the message of a malformed call quotes all of it."""
+
+_ARGUMENT = "args "
+"""What the threads of arguments begin with; the path of the argument follows."""
 
 
 class AnswerScreen:
     """One answer before a redaction. A Screen."""
 
-    def __init__(self, redaction: Redaction) -> None:
-        self._redaction = redaction
+    def __init__(self, redaction: Redaction, *, logprobs: bool = False) -> None:
+        """`logprobs`: the probabilities of the answer's tokens may stay."""
+        self._redaction, self._logprobs = redaction, logprobs
         self._strands: dict[Thread, Strand[Place]] = {}
         self._outbox = Outbox(self._waits)
 
@@ -24,7 +31,7 @@ class AnswerScreen:
 
     def judge(self, events: Sequence[JsonObject], *, last: bool) -> list[tuple[int, JsonObject]]:
         for event in events:
-            self._take(event)
+            self._take(event, whole=last)
         if last:
             self._finish(list(self._strands))
         return self._outbox.released()
@@ -35,22 +42,22 @@ class AnswerScreen:
             return {}
         return {"hookSpecificOutput": {"redacted": True, "findings": found, "llm_response": {"raw": {}}}}
 
-    def _take(self, body: JsonObject) -> None:
+    def _take(self, body: JsonObject, *, whole: bool) -> None:
+        """The next event; a `whole` answer stays one, even if nothing is left of what it says."""
         event = self._outbox.begin(body)
         candidates = read_list(body, "candidates")
-        event.complete([self._candidate(event, at, candidate) for at, candidate in enumerate(candidates)])
+        event.plain = not whole
+        numbered = enumerate(zip(indexes(candidates), candidates, strict=True))
+        event.complete([self._candidate(event, at, index, each) for at, (index, each) in numbered])
 
-    def _candidate(self, event: Leaving, at: int, candidate: JsonObject) -> JsonObject:
-        index = read(candidate, "index")
-        index = at if index is None else index
+    def _candidate(self, event: Leaving, at: int, index: int, candidate: JsonObject) -> JsonObject:
         content = read_object(candidate, "content")
         parts = read_list(content, "parts")
         new = [self._part(event, Place(event.number, at, k), index, part) for k, part in enumerate(parts)]
         if any(a is not b for a, b in zip(new, parts, strict=True)):
             candidate = write(candidate, "content", write(content, "parts", new))
         if read(candidate, "finishReason") is not None:
-            event.plain = False
-            self._finish([thread for thread in self._strands if thread[0] == index])
+            event.plain = False  # its texts may go on all the same: some upstreams say so in every event
         return self._besides(candidate)
 
     def _part(self, event: Leaving, place: Place, index: int, part: JsonObject) -> JsonObject:
@@ -58,27 +65,44 @@ class AnswerScreen:
             thinks = bool(part.get("thought"))
             if ("thoughts" if thinks else "answers") in self._redaction.scopes:
                 self._feed(event, place, (index, "thought" if thinks else "text"), part["text"])
-            return part
-        event.plain = False
-        call = read_object(part, "functionCall")
-        if call and "tool_arguments" in self._redaction.scopes:
-            for number, piece in enumerate(read_list(call, "partialArgs")):
-                value = read(piece, "stringValue")
-                if isinstance(value, str):
-                    path = f"args {read(piece, 'jsonPath')}"
-                    self._feed(event, place._replace(piece=number), (index, path), value)
-            if not read(call, "willContinue"):
-                self._finish([each for each in self._strands if each[0] == index and _is_argument(each)])
+            if len(part) == 1:
+                return part
+        else:
+            event.plain = False
+        if isinstance(call := read(part, "functionCall"), dict):
+            event.plain = False
+            part = self._arguments(event, place, index, part, call)
         return redacted_part(self._redaction, part, "answers")
 
+    def _arguments(
+        self, event: Leaving, place: Place, index: int, part: JsonObject, call: JsonObject
+    ) -> JsonObject:
+        """A call whose arguments may come in pieces."""
+        if "tool_arguments" not in self._redaction.scopes:
+            return part
+        pieces = read_list(call, "partialArgs")
+        new = [redacted_argument(self._redaction, piece) for piece in pieces]
+        if any(a is not b for a, b in zip(new, pieces, strict=True)):
+            part = write(part, "functionCall", write(call, "partialArgs", new))
+        for number, (piece, came) in enumerate(zip(new, pieces, strict=True)):
+            value = read(piece, "stringValue") if piece is came and isinstance(piece, dict) else None
+            if isinstance(value, str):
+                path = f"{_ARGUMENT}{read(piece, 'jsonPath')}"
+                self._feed(event, place._replace(piece=number), (index, path), value)
+        if not read(call, "willContinue"):
+            self._finish([each for each in self._strands if each[0] == index and _is_argument(each)])
+        return part
+
     def _besides(self, candidate: JsonObject) -> JsonObject:
-        """What repeats the text beside it: sources are redacted, probabilities of its tokens are left out."""
+        """What repeats the text beside it is redacted; probabilities of its tokens are left out."""
         if "answers" not in self._redaction.scopes:
             return candidate
-        candidate = without(candidate, "logprobsResult")
-        grounding = read(candidate, "groundingMetadata")
-        new = self._redaction.value(grounding)
-        return candidate if new is grounding else write(candidate, "groundingMetadata", new)
+        candidate = candidate if self._logprobs else without(candidate, "logprobsResult")
+        for field in _REPEATING:
+            value = read(candidate, field)
+            new = self._redaction.value(value)
+            candidate = candidate if new is value else write(candidate, field, new)
+        return candidate
 
     def _feed(self, event: Leaving, place: Place, thread: Thread, text: str) -> None:
         if thread not in self._strands:
@@ -95,4 +119,4 @@ class AnswerScreen:
 
 
 def _is_argument(thread: Thread) -> bool:
-    return thread[1].startswith("args ")
+    return thread[1].startswith(_ARGUMENT)

@@ -108,7 +108,9 @@ class Outbox:
         """Put what is left of an event at the head of the next one, if it is text that goes on there."""
         heads = _heads(self._events[0]) if self._events else {}
         lefts = [left for left in event.left if left]
-        if not all(len(left) == 1 and self._threads[left[0][0]] in heads for left in lefts):
+        if not all(len(left) == 1 and _is_bare(left[0][1]) for left in lefts):
+            return False
+        if not all(self._threads[left[0][0]] in heads for left in lefts):
             return False
         for [(place, _)] in lefts:
             target = heads[self._threads[place]]
@@ -132,13 +134,14 @@ class Outbox:
         gone = []
         while left:
             place, part = left.pop(0)
+            part = self._arguments(place, part)
             if place not in self._threads:
-                gone.append(self._arguments(place, part))
+                gone.append(part)
                 continue
             text, waits = self._texts.pop(place, ""), self._waits(place)
             if text == part["text"] and not waits:
                 gone.append(part)
-            elif text or (not waits and len(part) > 1 + ("thought" in part)):
+            elif text or not (waits or _is_bare(part)):
                 gone.append({**part, "text": text})
             if waits:  # what else the part carries went with its first piece
                 bare: JsonObject = {key: part[key] for key in ("text", "thought") if key in part}
@@ -170,10 +173,15 @@ def _parts(candidate: JsonObject) -> list[JsonObject]:
     return read_list(read_object(candidate, "content"), "parts")
 
 
+def _is_bare(part: JsonObject) -> bool:
+    """Whether a part holds nothing but its text, thought or not: no signature, no call."""
+    return len(part) == 1 + ("thought" in part)
+
+
 def _is_empty(body: JsonObject) -> bool:
     """Whether no candidate says anything."""
     return not any(
-        part.get("text") or len(part) > 1 + ("thought" in part)
+        part.get("text") or not _is_bare(part)
         for candidate in read_list(body, "candidates")
         for part in _parts(candidate)
     )

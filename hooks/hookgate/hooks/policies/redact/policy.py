@@ -105,7 +105,8 @@ class _Redact:
         return names
 
     def _restoring(self, names: Mapping[str, str]) -> Screen:
-        return AnswerScreen(Redaction(self._tokens, lambda kind, token: names.get(token, token)))
+        restoring = Redaction(self._tokens, lambda _, token: names.get(token, token))
+        return AnswerScreen(restoring, logprobs=True)
 
 
 def _said(redaction: Redaction, field: str, edit: JsonObject) -> Output | None:

@@ -60,11 +60,8 @@ class Redaction:
 
     def strand(self, put: Callable[[Place, str], None]) -> Strand[Place]:
         """One text that comes in pieces."""
-        search = self._search
-        redactor = Redactor(self._scanner, self._replace, search.cap, search.at_cap)
-        if search.find is None:
-            return Strand(redactor, put)
-        return Strand(WholeRedactor(redactor, search.find, self._replace), put)
+        redactor, find = self._redactor(), self._search.find
+        return Strand(redactor if find is None else WholeRedactor(redactor, find, self._replace), put)
 
     @property
     def slow(self) -> bool:
@@ -84,7 +81,7 @@ class Redaction:
 
     def text(self, text: str, name: str = "") -> str:
         """A whole text; with the name of the field that holds it. Raises Withheld."""
-        named = bool(name) and len(text) <= _LONGEST_NAMED and _TELLING.search(name) is not None
+        named = len(text) <= _LONGEST_NAMED and is_telling(name)
         if self.is_clean(f'"{name}": "{text}"' if named else text):
             return text
         out: list[str] = []
@@ -94,6 +91,19 @@ class Redaction:
         strand.feed(True, text)
         if named:
             strand.feed(False, '"')
+        strand.finish()
+        return "".join(out)
+
+    def piece(self, text: str) -> str:
+        """A piece of a text that was redacted as a whole already. Raises Withheld.
+
+        The further detector is not asked: it has read the whole, and may know no masks.
+        """
+        if self._scanner.is_clean(text):
+            return text
+        out: list[str] = []
+        strand: Strand[None] = Strand(self._redactor(), lambda _, said: out.append(said))
+        strand.feed(None, text)
         strand.finish()
         return "".join(out)
 
@@ -130,10 +140,18 @@ class Redaction:
             new[_free(new, named)] = redacted
         return value if same else new
 
+    def _redactor(self) -> Redactor:
+        return Redactor(self._scanner, self._replace, self._search.cap, self._search.at_cap)
+
     def _replace(self, kind: str, original: str) -> str:
         new = self._replaced(kind, original)
         self.findings[kind] += new != original
         return new
+
+
+def is_telling(name: str) -> bool:
+    """Whether the value of a field with this name is read as an assignment."""
+    return _TELLING.search(name) is not None
 
 
 def _free(taken: Collection[str], name: str) -> str:

@@ -1,20 +1,30 @@
 """A request's contents and system instruction, redacted."""
 
+import re
 from base64 import b64decode, b64encode
 from binascii import Error
 from itertools import groupby
 from typing import Any
 
 from hookgate.hooks.policies.redact.redaction import Redaction, Scope
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
+from hookgate.translator.fields import JsonObject, read, read_list, read_object, without, write
 from hookgate.translator.texts import is_text
 
-_TEXTS = ("text/", "application/json", "application/xml", "application/x-yaml", "application/yaml")
+_TEXTS = re.compile(
+    r"text/|application/(?:[\w.-]+\+)?(?:json|xml|yaml)|application/x-(?:yaml|sh|ndjson)"
+    r"|application/(?:x-)?(?:javascript|typescript|python|toml|sql)",
+    re.IGNORECASE,
+)
 """Media types of inline data that is text."""
+
+_TO_STANDARD = str.maketrans("-_", "+/")
+"""From the alphabet for addresses, which the API takes as well."""
 
 _HOLDERS: tuple[tuple[str, str, Scope], ...] = (
     ("functionCall", "args", "tool_arguments"),
+    ("toolCall", "args", "tool_arguments"),
     ("functionResponse", "response", "tool_results"),
+    ("toolResponse", "response", "tool_results"),
     ("executableCode", "code", "answers"),
     ("codeExecutionResult", "output", "tool_results"),
 )
@@ -71,8 +81,12 @@ def _run(redaction: Redaction, contents: list[JsonObject], scope: Scope) -> list
 
 
 def _redacted(redaction: Redaction, pieces: list[tuple[tuple[int, int], str]]) -> dict[tuple[int, int], str]:
-    """One text that stands in pieces in several places."""
-    if redaction.is_clean("".join(text for _, text in pieces)):
+    """One text that stands in pieces in several places.
+
+    Each is looked through by itself as well: what stands next to it may hide where a secret begins or ends.
+    """
+    whole = "".join(text for _, text in pieces)
+    if redaction.is_clean(whole) and (len(pieces) == 1 or all(redaction.is_clean(t) for _, t in pieces)):
         return dict(pieces)
     texts = {place: "" for place, _ in pieces}
 
@@ -83,7 +97,9 @@ def _redacted(redaction: Redaction, pieces: list[tuple[tuple[int, int], str]]) -
     for place, text in pieces:
         strand.feed(place, text)
     strand.finish()
-    return texts
+    if len(pieces) == 1:
+        return texts
+    return {place: redaction.piece(text) for place, text in texts.items()}
 
 
 def _content(
@@ -93,25 +109,52 @@ def _content(
     new = []
     for number, part in enumerate(parts):
         text = texts.get((at, number))
-        if text is None:
-            new.append(redacted_part(redaction, part, scope))
-        else:
-            new.append(part if text == part["text"] else {**part, "text": text})
+        redacted = _with_partial_arguments(redaction, redacted_part(redaction, part, scope))
+        new.append(redacted if text is None or text == part["text"] else {**redacted, "text": text})
     unchanged = all(a is b for a, b in zip(new, parts, strict=True))
     return content if unchanged else write(content, "parts", new)
 
 
 def redacted_part(redaction: Redaction, part: JsonObject, scope: Scope) -> JsonObject:
-    """A part that is no text of its own: a call, a result, code, a file that holds text. Raises Withheld."""
+    """A part with all that is no text of its own redacted: a call, a result, code, a file that holds text.
+
+    Raises Withheld.
+    """
     for field, inner, inside in _HOLDERS:
-        holder = read_object(part, field)
-        if holder and inside in redaction.scopes:
-            value = read(holder, inner)
-            new = redaction.value(value)
-            redacted = holder if new is value else write(holder, inner, new)
-            redacted = _with_media(redaction, redacted, inside)
-            return part if redacted is holder else write(part, field, redacted)
+        holder = read(part, field)
+        if holder is not None and inside in redaction.scopes:
+            redacted = _holder(redaction, holder, inner, inside)
+            part = part if redacted is holder else write(part, field, redacted)
     return _with_file(redaction, part) if scope in redaction.scopes else part
+
+
+def _holder(redaction: Redaction, holder: Any, inner: str, inside: Scope) -> Any:
+    if not isinstance(holder, dict):  # not what the API documents, but it would go on all the same
+        return redaction.value(holder)
+    value = read(holder, inner)
+    new = redaction.value(value)
+    return _with_media(redaction, holder if new is value else write(holder, inner, new), inside)
+
+
+def _with_partial_arguments(redaction: Redaction, part: JsonObject) -> JsonObject:
+    """A call whose arguments had come in pieces, as some clients keep it."""
+    call = read_object(part, "functionCall")
+    pieces = read_list(call, "partialArgs")
+    if not pieces or "tool_arguments" not in redaction.scopes:
+        return part
+    new = [redacted_argument(redaction, redaction.value(piece)) for piece in pieces]
+    if all(a is b for a, b in zip(new, pieces, strict=True)):
+        return part
+    return write(part, "functionCall", write(call, "partialArgs", new))
+
+
+def redacted_argument(redaction: Redaction, piece: Any) -> Any:
+    """A piece of a call's arguments with its number redacted; what takes the place of one is a text."""
+    if not isinstance(piece, dict):  # not what the API documents, but it would go on all the same
+        return redaction.value(piece)
+    number = read(piece, "numberValue")
+    new = redaction.value(number)
+    return piece if new is number else write(without(piece, "numberValue"), "stringValue", new)
 
 
 def _with_media(redaction: Redaction, holder: JsonObject, scope: Scope) -> JsonObject:
@@ -125,13 +168,15 @@ def _with_media(redaction: Redaction, holder: JsonObject, scope: Scope) -> JsonO
 def _with_file(redaction: Redaction, part: JsonObject) -> JsonObject:
     blob = read_object(part, "inlineData")
     data = blob.get("data")
-    if not isinstance(data, str) or not str(read(blob, "mimeType") or "").startswith(_TEXTS):
+    if not isinstance(data, str) or not _TEXTS.match(str(read(blob, "mimeType") or "")):
         return part
     try:
-        text = b64decode(data, validate=True).decode()
-    except (Error, UnicodeDecodeError):
+        raw = b64decode("".join(data.split()).rstrip("=").translate(_TO_STANDARD) + "==")
+    except Error:
         return part
+    text = raw.decode(errors="surrogateescape")  # in other encodings secrets are ASCII all the same
     new = redaction.text(text)
     if new == text:
         return part
-    return write(part, "inlineData", {**blob, "data": b64encode(new.encode()).decode()})
+    redacted = b64encode(new.encode(errors="surrogateescape")).decode()
+    return write(part, "inlineData", {**blob, "data": redacted})

@@ -7,6 +7,7 @@ searches, and the windows searched are of bounded size (see `held`).
 
 import copy
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,10 @@ _TOO_MANY = (
     "The text holds more that looks like secrets than can be looked into in time; "
     "send less at once, or have the option `limit` of the policy `redact` raised."
 )
+
+_HASH_DIGITS, _LONGEST_HEAD = 12, 26
+_HASH = re.compile(rb"\[[A-Z][A-Z0-9_]{1,23}:[0-9a-f]{12}\]")
+"""What has taken the place of a finding that was hashed."""
 
 _BEFORE = (b"", b"a", b" ", b"\n")
 """What a match may follow, as far as boundaries and anchors can tell."""
@@ -146,10 +151,20 @@ def _accepted(candidate: _Candidate, data: bytes, begin: int, end: int) -> Findi
     start, stop = match.span(match.re.groups)
     if start == stop:  # the part to replace took no part in the match
         return None
+    if _is_hash(data, start, stop):
+        return None
     check = candidate.detector.check
     if check and not check(data[start:stop].decode(errors="surrogatepass")):
         return None
     return Finding(candidate.detector, begin, start, stop)
+
+
+def _is_hash(data: bytes, start: int, stop: int) -> bool:
+    """Whether these are the digits of a mask such as `[AWS_ACCESS_KEY:9c1f04d2ab7e]`, which name a key."""
+    if stop - start != _HASH_DIGITS:
+        return False
+    begin = data.rfind(b"[", max(start - _LONGEST_HEAD, 0), start)
+    return begin >= 0 and _HASH.fullmatch(data, begin, stop + 1) is not None
 
 
 def _before(data: bytes, at: int) -> int:
