@@ -289,3 +289,16 @@ def test_a_candidate_whose_index_0_is_left_out_is_one_text_in_whatever_place(oth
     out = outcome([both, {"candidates": [candidate(f"{KEY[9:]} ok. ")]}])
     assert said(out) == "is [AWS_ACCESS_KEY] ok. "
     assert said(out, index=other) == "so. "
+
+
+def test_a_last_thought_holds_up_the_answer_for_a_few_words_only() -> None:
+    events = [
+        event({"text": "so I say hel", "thought": True}),
+        *(text("All is well here. ") for _ in range(40)),
+    ]
+    steps = released(events)
+    before_the_end = [number for step in steps[:-1] for number, _ in step]
+    assert before_the_end[-1] == 40
+    late = next(at for at, step in enumerate(steps) if any(number == 1 for number, _ in step))
+    assert late <= 1 + 256 // len("All is well here. ") + 1
+    assert said([body for step in steps for _, body in step], thought=True) == "so I say hel"

@@ -1,5 +1,6 @@
 """A model's answer redacted as it streams: texts as threads over many events, all else at once."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from hookgate.hooks.policies.redact.outbox import Leaving, Outbox, Place, Thread
@@ -12,6 +13,12 @@ from hookgate.translator.texts import is_text
 _REPEATING = ("finishMessage", "citationMetadata", "groundingMetadata", "urlContextMetadata")
 """Fields of a candidate that may repeat what it says; the message of a malformed call quotes all of it."""
 
+_SILENCE = 256
+"""Characters of one text, answer or thought, after which the other one is over unless it went on meanwhile.
+
+A model thinks, and then speaks: its last thought must not hold up the answer behind it.
+"""
+
 _ARGUMENT = "args "
 """What the threads of arguments begin with; the path of the argument follows."""
 
@@ -23,6 +30,7 @@ class AnswerScreen:
         """`logprobs`: the probabilities of the answer's tokens may stay."""
         self._redaction, self._logprobs = redaction, logprobs
         self._strands: dict[Thread, Strand[Place]] = {}
+        self._silent: Counter[Thread] = Counter()  # characters that came of another text since
         self._outbox = Outbox(self._waits)
 
     @property
@@ -64,7 +72,9 @@ class AnswerScreen:
         if is_text(part):
             thinks = bool(part.get("thought"))
             if ("thoughts" if thinks else "answers") in self._redaction.scopes:
-                self._feed(event, place, (index, "thought" if thinks else "text"), part["text"])
+                thread = (index, "thought" if thinks else "text")
+                self._feed(event, place, thread, part["text"])
+                self._outlast((index, "text" if thinks else "thought"), thread, len(part["text"]))
             if len(part) == 1:
                 return part
         else:
@@ -109,6 +119,13 @@ class AnswerScreen:
             self._strands[thread] = self._redaction.strand(self._outbox.put)
         self._outbox.note(event, place, thread)
         self._strands[thread].feed(place, text)
+
+    def _outlast(self, silent: Thread, speaking: Thread, size: int) -> None:
+        """So many characters have come of one text of a candidate, and none of its other one."""
+        self._silent[speaking] = 0
+        self._silent[silent] += size
+        if self._silent[silent] >= _SILENCE and silent in self._strands:
+            self._finish([silent])
 
     def _waits(self, place: Place, thread: Thread) -> bool:
         return thread in self._strands and self._strands[thread].waits(place)
