@@ -139,6 +139,46 @@ async def test_a_diff_shows_what_a_hook_changed(tmp_path: Path) -> None:
         await expect(page.locator(".diff").first).to_contain_text('"contents": [')
 
 
+def warmer(_: dict[str, Any]) -> dict[str, Any]:
+    """A hook that changes no text."""
+    return {"hookSpecificOutput": {"llm_request": {"config": {"temperature": 0.1}}}}
+
+
+async def test_what_did_not_go_upstream_is_not_said_to_have_gone(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (_, page):
+        await go(page, "#/calls?outcome=denied")
+        await page.locator("tbody a").first.click()
+        await expect(page.get_by_text("It did not go upstream.")).to_be_visible()
+        await expect(page.get_by_text("As the client got it; the upstream gave none.")).to_be_visible()
+        await expect(page.get_by_text("As the upstream gave it")).to_have_count(0)
+
+
+async def test_a_change_beside_the_text_is_told(tmp_path: Path) -> None:
+    hooks = {"BeforeModel": [runs(warmer, name="warmer")]}
+    async with panel_gateway(tmp_path, hooks, audit=KEPT) as gateway:
+        receipt = (await called(gateway)).headers["x-hookgate-receipt"]
+        async with browsing(gateway.admin) as page:
+            await go(page, f"#/calls/{receipt}")
+            told = page.get_by_text("The text is unchanged; other fields differ: see JSON.")
+            await expect(told).to_be_visible()
+            await expect(page.get_by_text("It went upstream as it came.")).to_have_count(0)
+            await page.get_by_label("JSON").check()
+            await expect(told).to_have_count(0)
+            await expect(page.get_by_text("As the client sent it, and as it went upstream.")).to_be_visible()
+
+
+async def test_a_switched_hook_keeps_its_row(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (_, page):
+        await go(page, "#/hooks")
+        row = page.locator("tbody tr").first
+        await expect(row).to_contain_text("2 / 0 / 0")
+        await page.get_by_role("switch", name="mask-mail on BeforeModel").click()
+        await page.get_by_role("button", name="Disable", exact=True).click()
+        await expect(page.locator(".result")).to_contain_text("'mask-mail' is off")
+        await expect(row).to_contain_text("mask-mail")
+        await expect(row).to_contain_text("2 / 0 / 0")
+
+
 COMPARED = """async () => {
   const {compare} = await import("./panel/diff.js");
   let seed = 7;

@@ -13,6 +13,7 @@ from support.hooks import SESSION, asking, command, one_group, runtime, write_fi
 from support.programs import eventually
 
 from hookgate.hooks import Configuration, Engine, SettingsError
+from hookgate.hooks.changes import Changes
 from hookgate.hooks.health import Health
 from hookgate.hooks.live import LiveEngine
 from hookgate.hooks.settings import Place
@@ -156,6 +157,83 @@ async def test_a_reload_forgets_the_record_of_hooks_that_are_gone_and_keeps_the_
     write_file(tmp_path, one_group(stays))
     await engines.reload()
     assert {name: status.runs for (_, name, _), status in engines.health.hooks.items()} == {"stays": 1}
+    await engines.close()
+
+
+async def test_a_hook_that_is_switched_off_keeps_its_record_and_degrades_nothing(tmp_path: Path) -> None:
+    hook = command("exit 1", name="fails")
+    engines = live(write_file(tmp_path, one_group(hook)))
+    with engines.lease() as engine:
+        await engine.fire(asking("hi"), SESSION)
+        assert engines.health.degraded == ["fails"]
+        write_file(tmp_path, {**one_group(hook), "hooksConfig": {"disabled": ["fails"]}})
+        await engines.reload()
+        await engine.fire(asking("hi"), SESSION)  # a call that began before
+    [off] = engines.current.configuration.off
+    assert engines.health.degraded == []
+    assert engines.health.of(off).runs == 2
+    write_file(tmp_path, one_group(hook))
+    await engines.reload()
+    assert engines.health.degraded == ["fails"]
+    await engines.close()
+
+
+FIRST, SECOND = command("true", name="first"), command("true", name="second")
+OFF = {"hooksConfig": {"disabled": ["second"]}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        pytest.param(
+            one_group(FIRST), one_group(FIRST, SECOND), {"came": ("BeforeModel second",)}, id="came"
+        ),
+        pytest.param(
+            one_group(FIRST, SECOND), one_group(FIRST), {"went": ("BeforeModel second",)}, id="went"
+        ),
+        pytest.param(
+            one_group(FIRST, SECOND),
+            {**one_group(FIRST, SECOND), **OFF},
+            {"switched_off": ("BeforeModel second",)},
+            id="off",
+        ),
+        pytest.param(
+            {**one_group(FIRST, SECOND), **OFF},
+            one_group(FIRST, SECOND),
+            {"switched_on": ("BeforeModel second",)},
+            id="on",
+        ),
+        pytest.param(
+            one_group(FIRST, SECOND),
+            one_group(FIRST, {**SECOND, "mode": "observe"}),
+            {"changed": ("BeforeModel second",)},
+            id="changed",
+        ),
+        pytest.param(one_group(FIRST), {**one_group(FIRST), **OFF}, {}, id="none"),
+    ],
+)
+async def test_a_reload_tells_what_became_of_which_hooks(
+    before: Any, after: Any, told: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "hookgate.hooks")
+    engines = live(write_file(tmp_path, before))
+    revision = engines.current.revision
+    heard: list[Changes] = []
+    engines.watchers.append(heard.append)
+    write_file(tmp_path, after)
+    await engines.reload()
+    assert heard == [Changes(revision, engines.current.revision, **told)]
+    assert f"before {revision}; {heard[0] if told else 'no hook is another'}" in caplog.text
+    await engines.close()
+
+
+async def test_a_script_that_changed_is_told_by_its_hook(tmp_path: Path) -> None:
+    engines = live(denying(tmp_path, "one"))
+    heard: list[Changes] = []
+    engines.watchers.append(heard.append)
+    write_file(tmp_path, COUNTING.format(reason="two"), "act.py")
+    await engines.reload()
+    assert [str(each) for each in heard] == ["changed: BeforeModel guard"]
     await engines.close()
 
 

@@ -135,6 +135,12 @@ def test_a_broken_store_is_told_rather_than_forgotten(tmp_path: Path, content: s
         TrustStore(tmp_path)
 
 
+def test_a_store_that_cannot_be_read_is_not_told_to_be_removed(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+    with pytest.raises(SettingsError, match=r"json: cannot be read: Not a directory; .* with --state$"):
+        TrustStore(tmp_path / "state")
+
+
 def test_the_store_tells_a_reader_what_was_trusted_and_when(project: Path, store: TrustStore) -> None:
     store.trust(hooks_of(project, command("hooks/guard.sh", name="guard")))
     [path] = (project.parent / "state").iterdir()

@@ -1,13 +1,15 @@
 """The operators' listener: alive, ready, and what was counted."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.gateway import running_upstream, says, write_settings
 from support.life import gateway_with
-from support.wire import SSE, UNARY, ask, post
+from support.wire import SSE, UNARY, ask, connected, post
 
 from hookgate.hooks import AfterModel, Engine, Session
 from hookgate.hooks.live import LiveEngine
@@ -15,6 +17,7 @@ from hookgate.hooks.settings import Place
 from hookgate.proxy import admin
 from hookgate.proxy.admin import Admin
 from hookgate.proxy.metrics import Metrics
+from hookgate.proxy.operating import operated
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 DENY = {"decision": "deny", "reason": "Not in this house."}
@@ -54,6 +57,21 @@ async def test_alive_from_the_first_moment_and_ready_until_it_stops(tmp_path: Pa
         stopping = await ask(url, "GET", "/readyz")
         assert (stopping.status, stopping.json["status"]) == (503, "draining")
         assert (await ask(url, "GET", "/healthz")).status == 200
+
+
+async def test_it_is_not_ready_before_clients_are_listened_to(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "hookgate")
+    live = live_engine(tmp_path)
+    async with operated(live, None, Metrics(), "127.0.0.1:0") as here:
+        told = re.search(r"operators look at (http://\S+) \(panel, metrics, health\)", caplog.text)
+        assert told
+        starting = await ask(told[1], "GET", "/readyz")
+        assert (starting.status, starting.json["reason"]) == (503, "clients are not listened to yet")
+        here.live = live
+        assert (await ask(told[1], "GET", "/readyz")).status == 200
+    await live.close()
 
 
 async def test_a_degraded_hook_is_named_and_told_of(tmp_path: Path) -> None:
@@ -122,3 +140,16 @@ async def test_there_is_nothing_else() -> None:
         assert (await ask(url, "GET", "/metrics?x")).error["code"] == 404
         assert (await ask(url, "POST", "/metrics")).error["code"] == 403
         assert "server" not in page.headers
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    ["GET /metrics HTTP/1.1", "GET /nothing HTTP/1.1", "nonsense"],
+    ids=["well", "no path", "no HTTP"],
+)
+async def test_an_operators_question_has_no_receipt(request_line: str) -> None:
+    async with admin.listening(Admin(Metrics()), "127.0.0.1", 0) as url, connected(url) as wire:
+        await wire.write(f"{request_line}\r\nHost: localhost\r\n\r\n".encode())
+        answer = await wire.answer()
+    assert "x-request-id" in answer.headers
+    assert "x-hookgate-receipt" not in answer.headers

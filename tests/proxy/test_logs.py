@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.gateway import running_gateway, says
+from support.gateway import gateway_before, running_gateway, says
 from support.wire import SSE, UNARY, ask, connected, post
 
 from hookgate.proxy import logs
-from hookgate.proxy.config import Logs
+from hookgate.proxy.config import Clients, Config, Logs
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "secret-prompt"}]}]}
 CANARY = "AIza-canary-0815"
@@ -62,9 +62,36 @@ async def test_a_call_is_one_line(stderr: Stderr) -> None:
 async def test_text_tells_the_same(stderr: Stderr) -> None:
     logs.configure(Logs())
     async with running_gateway() as gateway:
-        await post(gateway.url, UNARY, HI, {"X-Request-Id": "r-1"})
+        answer = await post(gateway.url, UNARY, HI, {"X-Request-Id": "r-1"})
     [line] = stderr.text.splitlines()
-    assert f"INFO hookgate.gateway [r-1]: POST {UNARY} session -: " in line
+    assert f"INFO hookgate.gateway [r-1]: POST {UNARY} session -: 403 in " in line
+    assert line.endswith(f" bytes, receipt {answer.headers['x-hookgate-receipt']}")
+
+
+async def test_a_call_that_is_refused_is_told_with_its_cause(stderr: Stderr) -> None:
+    logs.configure(Logs())
+    config = Config(clients=Clients(unknown_keys="refuse"))
+    async with running_gateway({}, config=config) as gateway:
+        await post(gateway.url, UNARY, HI, {"x-goog-api-key": CANARY})
+        await post(gateway.url, "/nowhere", HI, {})
+    unknown, nowhere = stderr.text.splitlines()
+    assert f"POST {UNARY} session -: 403 KEY_UNKNOWN in " in unknown
+    assert "session -: 403 ROUTE_NOT_ALLOWED in " in nowhere
+
+
+@pytest.mark.parametrize("hooks", [{}, SAYS], ids=["copied", "judged"])
+async def test_an_upstream_that_is_down_is_warned_of(stderr: Stderr, hooks: Any) -> None:
+    logs.configure(Logs(format="json"))
+    async with gateway_before("http://127.0.0.1:1", hooks) as url:
+        answer = await post(url, f"{UNARY}?key={CANARY}", HI, {})
+    assert answer.error["message"] == "The upstream cannot be reached (connection refused)."
+    warning, line = stderr.lines
+    assert (warning["level"], warning["message"]) == (
+        "warning",
+        "no answer from http://127.0.0.1:1: connection refused",
+    )
+    assert (line["status"], line["cause"]) == (502, "UPSTREAM_UNREACHABLE")
+    assert CANARY not in stderr.text
 
 
 @pytest.mark.parametrize("given", [None, "", "two words", "x" * 129, "a\xe9", "a;b", "<script>"])

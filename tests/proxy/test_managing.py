@@ -93,8 +93,34 @@ def test_a_hook_of_a_named_file_is_switched_in_that_file(project: Path, hookgate
 
 def test_a_policy_s_hook_says_that_it_stays_on(project: Path, hookgate: Hookgate) -> None:
     policy = str(configure(project, DENY, name="policy.json"))
-    assert "nobody below can switch off" in hookgate("disable", "deny", "--policy", policy)[1]
-    assert json.loads(hookgate("list", "--json", "--policy", policy)[1])[0]["state"] == "on"
+    hooks = configure(project, command("true", name="other"), name="hooks.json")
+    before = hooks.read_text()
+    given = ("--policy", policy, "--hooks", str(hooks))
+    assert hookgate("disable", "deny", *given) == (
+        1,
+        f"hookgate: 'deny' stays on in the policy {policy}, which nobody below can switch off\n",
+    )
+    assert hooks.read_text() == before
+    assert json.loads(hookgate("list", "--json", *given)[1])[0]["state"] == "on"
+
+
+def test_a_hook_that_a_policy_has_as_well_is_off_but_there(project: Path, hookgate: Hookgate) -> None:
+    policy = str(configure(project, DENY, name="policy.json"))
+    hooks = str(configure(project, command("true", name="deny"), name="hooks.json"))
+    given = ("--policy", policy, "--hooks", hooks)
+    code, told = hookgate("disable", "deny", *given)
+    assert (code, told.count("\n")) == (0, 1)
+    assert told.startswith(f"'deny' is off: {hooks}; but 'deny' stays on in the policy {policy}, ")
+    states = [hook["state"] for hook in json.loads(hookgate("list", "--json", *given)[1])]
+    assert sorted(states) == ["off", "on"]
+
+
+def test_a_denied_event_is_not_said_to_go_on(project: Path, hookgate: Hookgate) -> None:
+    path = str(configure(project, DENY, name="hooks.json"))
+    told = hookgate("test", "BeforeModel", "--hooks", path)[1]
+    assert told.endswith("=== together: deny, because: not here\n")
+    path = str(configure(project, command("true"), name="hooks.json"))
+    assert hookgate("test", "BeforeModel", "--hooks", path)[1].endswith("The event goes on as it came.\n")
 
 
 def test_an_unknown_name_is_told_with_those_that_exist(project: Path, hookgate: Hookgate) -> None:
@@ -148,6 +174,7 @@ def test_the_doctor_finds_what_will_not_work(project: Path, hookgate: Hookgate) 
     write_file(project, {"hooks": {"BeforeTool": [{"matcher": "write_", "hooks": [DENY]}]}}, "hooks.json")
     code, told = hookgate("doctor", "--hooks", str(path))
     assert (code, "'write_.*' was probably meant" in told) == (1, True)
+    assert told.endswith("1 hook examined, 1 finding that needs work.\n")
     path.write_text('{"hooks": {"Never": []}}')
     code, told = hookgate("doctor", "--hooks", str(path))
     assert (code, f"FAIL  {path}:1: hooks.Never: there is no such event" in told) == (1, True)

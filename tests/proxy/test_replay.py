@@ -142,10 +142,54 @@ async def test_odd_records_are_replayed_as_far_as_they_tell(odd: Json, tmp_path:
     assert [rule["hook"] for rule in told["rules"]] == ["no-mail"]
 
 
+async def test_a_call_that_was_refused_before_any_hook_is_counted_apart(tmp_path: Path) -> None:
+    start, end = (
+        {key: value for key, value in record.items() if key != "content"}
+        for record in call("1", "hi", outcome="refused")
+    )
+    told = await report(tmp_path, {}, start, end)
+    assert (told["replayed"], told["without_content"], told["refused"]) == (0, 0, 1)
+    policy = write_settings(tmp_path, {})
+    ran = await run("replay", "--policy", str(policy), str(export(tmp_path, start, end)))
+    assert "1 left out: refused before any hook." in ran.out
+    assert "without content" not in ran.out
+
+
+async def test_findings_of_a_denial_are_told_beside_it(tmp_path: Path) -> None:
+    hooks = {"BeforeModel": [builtin("no-mail", "redact", action="block")]}
+    told = await report(tmp_path, hooks, *call("1", f"mail {MAIL}"))
+    assert told["rules"][0]["changes"][0]["change"] == "did not run → deny (EMAIL 1)"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["--policy", "{a}", "{b}", "{audit}"], id="one flag"),
+        pytest.param(["--policy", "{a}", "--policy", "{b}", "{audit}"], id="two flags"),
+        pytest.param(["{audit}", "--policy", "{a}", "{b}"], id="export first"),
+        pytest.param(["--policy", "{a}", "{b}", "--json", "{audit}"], id="another flag between"),
+        pytest.param(["--policy", "{a}", "{b}", "{audit}", "{audit}"], id="two exports"),
+    ],
+)
+async def test_a_policy_may_be_of_several_files(tmp_path: Path, words: list[str]) -> None:
+    files = {"audit": export(tmp_path, *call("1", "hi"))}
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        settings = {"BeforeModel": [builtin(name, "models", deny=["*-pro"])]}
+        files[name] = write_settings(tmp_path / name, settings)
+    ran = await run("replay", "--json", *(word.format_map(files) for word in words))
+    assert [rule["hook"] for rule in json.loads(ran.out)["rules"]] == ["a", "b"]
+
+
+async def test_a_replay_without_an_export_says_so(tmp_path: Path) -> None:
+    ran = await run("replay", "--policy", str(write_settings(tmp_path, {})))
+    assert (ran.code, "an export are missing" in ran.complaint) == (1, True)
+
+
 async def test_people_read_a_table(tmp_path: Path) -> None:
     policy = write_settings(tmp_path, {"BeforeModel": [builtin("models", "models", deny=["*"])]})
     ran = await run("replay", "--policy", str(policy), str(export(tmp_path, *call("abc", "hi"))))
-    assert "1 calls and events replayed, 0 of them unchanged." in ran.out
+    assert "1 call or event replayed, 0 unchanged." in ran.out
     assert "did not run → deny    e.g. abc" in ran.out
     assert ran.err == ""
 

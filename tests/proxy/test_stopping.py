@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.audits import reading
 from support.gateway import running_upstream, says, write_settings
 from support.life import gateway_with
 from support.program import Server, serving
 from support.wire import KEY, SSE, UNARY, Wire, ask, connected, ok, post, request_bytes
 
+from hookgate.proxy.audit.reading import Filter
 from hookgate.proxy.config import Limits
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
@@ -95,6 +97,24 @@ async def test_a_second_signal_drops_what_is_in_flight(number: int) -> None:
     assert "Traceback" not in call.server.log
 
 
+@pytest.mark.parametrize(
+    ("env", "signals"),
+    [
+        pytest.param({}, 2, id="a second signal"),
+        pytest.param({"HOOKGATE_LIMITS__DRAIN_TIMEOUT": "0.2"}, 1, id="the time is over"),
+    ],
+)
+async def test_a_dropped_call_is_on_record_as_such(env: dict[str, str], signals: int, tmp_path: Path) -> None:
+    async with call_in_flight(HOOKGATE_STATE=str(tmp_path), **env) as call:
+        for _ in range(signals):
+            call.server.signal(signal.SIGTERM)
+            await call.server.next_line()
+        await call.server.ended()
+    with reading(tmp_path) as audit:
+        [ended] = audit.calls(Filter())
+    assert (ended.outcome, ended.body["client_gone"]) == ("interrupted", False)
+
+
 @SIGNALS
 @pytest.mark.parametrize("command", ["serve", "upstream"])
 async def test_an_idle_server_ends_at_once(number: int, command: str) -> None:
@@ -121,7 +141,7 @@ async def test_it_is_not_ready_while_it_finishes() -> None:
     async with call_in_flight(HOOKGATE_ADMIN__ADDRESS="127.0.0.1:0") as call:
         operators = re.search(r"operators look at (\S+)", call.server.log)
         assert operators
-        admin = f"http://{operators[1]}"
+        admin = operators[1]
         assert (await ask(admin, "GET", "/readyz")).json["status"] == "ready"
         call.server.signal(signal.SIGTERM)
         await call.server.next_line()

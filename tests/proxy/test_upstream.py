@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import errno
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp.client_reqrep import ConnectionKey
 from support.gateway import upstreams_at
 from support.http import peer as talking
 from support.wire import ok, peer, response
@@ -16,7 +20,7 @@ from hookgate.proxy.config import Upstream
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.origins import parse_origin, parse_proxy
 from hookgate.proxy.routes import Route, match
-from hookgate.proxy.upstream import UpstreamError, Upstreams
+from hookgate.proxy.upstream import UpstreamError, Upstreams, why
 
 ROUTE = match("POST", "/v1/models/m:generateContent?alt=js%6Fn&key=a%2Fb")
 
@@ -248,3 +252,43 @@ def test_a_bundle_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         Upstreams(Upstream(ca_bundle=tmp_path / "empty.pem"))
     with pytest.raises(OSError, match=r"upstream\.ca_bundle: cannot read .*none\.pem: No such file"):
         Upstreams(Upstream(ca_bundle=tmp_path / "none.pem"))
+
+
+# ---- words for what went wrong
+
+
+ADDRESS = ConnectionKey("upstream.invalid", 443, True, True, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        pytest.param(
+            aiohttp.ClientConnectorError(ADDRESS, OSError(errno.ECONNREFUSED, "x")),
+            "connection refused",
+            id="refused",
+        ),
+        pytest.param(
+            aiohttp.ClientConnectorDNSError(ADDRESS, OSError(-2, "x")),
+            "the name upstream.invalid is not known",
+            id="name",
+        ),
+        pytest.param(
+            aiohttp.ClientConnectorCertificateError(ADDRESS, ssl.CertificateError("x")),
+            "its TLS certificate is not trusted",
+            id="certificate",
+        ),
+        pytest.param(
+            aiohttp.ClientConnectorSSLError(ADDRESS, OSError(1, "x")), "TLS with it failed", id="TLS"
+        ),
+        pytest.param(
+            aiohttp.ClientProxyConnectionError(ADDRESS, OSError(errno.ECONNREFUSED, "x")),
+            "the proxy cannot be reached",
+            id="proxy",
+        ),
+        pytest.param(aiohttp.ServerDisconnectedError("x"), "the connection broke off", id="disconnected"),
+        pytest.param(aiohttp.ConnectionTimeoutError("x"), "it took too long", id="time"),
+    ],
+)
+def test_what_went_wrong_is_told_in_words(error: Exception, told: str) -> None:
+    assert why(error) == told

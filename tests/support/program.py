@@ -9,6 +9,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+# Not where operators look, nor the upstream that a gateway names before itself.
+_LISTENS = re.compile(r"(?<!operators look at )http://127\.0\.0\.1:[1-9]\d*(?!.*upstream \(not)")
+
 COMMAND = (sys.executable, "-m", "hookgate.proxy")
 
 
@@ -56,7 +59,7 @@ class Server:
         self.url = ""
 
     async def started(self) -> None:
-        while not (found := re.search(r"http://127\.0\.0\.1:[1-9]\d*(?!.*upstream \(not)", self.log)):
+        while not (found := _LISTENS.search(self.log)):
             assert await self.next_line(), f"it ended instead of starting: {self.log}"
         self.url = found[0]
 

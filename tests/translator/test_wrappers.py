@@ -113,6 +113,8 @@ def test_a_session_is_read_in_either_spelling(inner: Any, session: str) -> None:
         ({"model": 7, "request": {}}, "model"),
         ({"model": MODEL}, "request"),
         ({"model": MODEL, "request": [{}]}, "request"),
+        ({"model": f"models/{MODEL}", "request": {}}, "model"),
+        ({"model": f"{MODEL} ", "request": {}}, "model"),
     ],
 )
 def test_an_envelope_that_holds_no_request_is_refused_with_its_place(body: Json, place: str) -> None:

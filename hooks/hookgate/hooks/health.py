@@ -35,10 +35,13 @@ class Health:
     """The records of all hooks; it outlives reloads of their settings."""
 
     hooks: dict[Key, Status] = field(default_factory=dict)
+    off: dict[Key, Status] = field(default_factory=dict)
+    """Of hooks that are switched off: a failure of theirs degrades nothing."""
 
     def record(self, runs: Iterable[Run]) -> None:
         for run in runs:
-            status = self.hooks.setdefault(key_of(run.hook), Status())
+            key = key_of(run.hook)  # of a call that began before the switch, the hook may be off
+            status = (self.off if key in self.off else self.hooks).setdefault(key, Status())
             output = run.output or {}
             status.runs += 1
             status.failures += bool(run.error)
@@ -47,12 +50,19 @@ class Health:
 
     def of(self, hook: Hook) -> Status:
         """The hook's record; an empty one when it never ran."""
-        return self.hooks.get(key_of(hook), Status())
+        return self.all().get(key_of(hook), Status())
 
-    def keep(self, hooks: Iterable[Hook]) -> None:
-        """Forget the hooks that are no more, so that reloads do not pile up records."""
+    def all(self) -> dict[Key, Status]:
+        """Every record that is kept."""
+        return self.off | self.hooks
+
+    def keep(self, hooks: Iterable[Hook], off: Iterable[Hook] = ()) -> None:
+        """Forget the hooks that are no more, neither on nor `off`, so that reloads do not pile up records."""
+        known = self.all()
         keys = {key_of(hook) for hook in hooks}
-        self.hooks = {key: status for key, status in self.hooks.items() if key in keys}
+        resting = {key_of(hook) for hook in off} - keys
+        self.hooks = {key: status for key, status in known.items() if key in keys}
+        self.off = {key: status for key, status in known.items() if key in resting}
 
     @property
     def degraded(self) -> list[str]:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hookgate.hooks.changes import Changes, Outline, changes, outline
 from hookgate.hooks.engine import Engine
 from hookgate.hooks.errors import SettingsError
 from hookgate.hooks.health import Health
@@ -44,10 +45,12 @@ class LiveEngine:
         self.health = Health()
         self.reloads: Counter[str] = Counter()
         """How often the settings were read again, by what came of it: applied, unchanged or refused."""
+        self.watchers: list[Callable[[Changes], None]] = []
+        """Who is told that other settings are in force; they must be quick."""
         self._leases: Counter[Engine] = Counter()
         self._closing: set[asyncio.Task[None]] = set()
         self._seen = _contents(self._places())
-        self.current = self._load()
+        self.current, self._outline = self._load()
         self._seen |= _contents(self._scripts(self.current))
 
     @property
@@ -72,7 +75,7 @@ class LiveEngine:
         """Read the settings again; whether another revision is in force. Never raises for bad settings."""
         self._seen = await asyncio.to_thread(_contents, self._files())
         try:
-            engine = await asyncio.to_thread(self._load)
+            engine, found = await asyncio.to_thread(self._load)
         except SettingsError as error:
             self.reloads["refused"] += 1
             log.error("the settings cannot be used, revision %s stays: %s", self.current.revision, error)
@@ -85,8 +88,9 @@ class LiveEngine:
         self.reloads["applied"] += 1
         self._seen |= _contents(self._scripts(engine))
         before, self.current = self.current, engine
-        self.health.keep(engine.configuration.hooks())
-        log.info("settings reloaded: revision %s, before %s", engine.revision, before.revision)
+        self.health.keep(engine.configuration.hooks(), engine.configuration.off)
+        self._tell(changes(before.revision, self._outline, engine.revision, found))
+        self._outline = found
         self._retire(before)
         return True
 
@@ -106,9 +110,16 @@ class LiveEngine:
         """End what the hooks keep, those of former revisions included."""
         await asyncio.gather(self.current.close(), *self._closing)
 
-    def _load(self) -> Engine:
+    def _load(self) -> tuple[Engine, Outline]:
         configuration = load_places(self._find_places())
-        return self._make_engine(replace(configuration, revision=_revision(configuration)), self.health)
+        configuration = replace(configuration, revision=_revision(configuration))
+        return self._make_engine(configuration, self.health), outline(configuration)
+
+    def _tell(self, told: Changes) -> None:
+        about = str(told) or "no hook is another"
+        log.info("settings reloaded: revision %s, before %s; %s", told.revision, told.before, about)
+        for watcher in self.watchers:
+            watcher(told)
 
     def _changed(self) -> bool:
         return _contents(self._files()) != self._seen

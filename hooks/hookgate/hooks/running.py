@@ -56,8 +56,13 @@ class Run:
         if not self.error:
             return self.output
         if self.hook.on_error == "deny" and self.hook.event not in ADVISORY:
-            return {"decision": "deny", "reason": f"The hook {self.hook.name!r} failed: {self.error}"}
+            return {"decision": "deny", "reason": failed(self.hook)}
         return None
+
+
+def failed(hook: Hook) -> str:
+    """What clients are told of a failed hook: how it failed may tell of the gateway's machine."""
+    return f"The hook {hook.name!r} failed; its log tells why."
 
 
 ADVISORY = frozenset({"SessionEnd", "PreCompress", "Notification"})

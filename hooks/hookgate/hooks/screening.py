@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from hookgate.hooks.output import Output
-from hookgate.hooks.running import Run
+from hookgate.hooks.running import Run, failed
 from hookgate.hooks.session import Screen, Withheld
 from hookgate.hooks.settings import Hook
 from hookgate.translator.fields import JsonObject
@@ -51,7 +51,7 @@ class HookScreen:
             return verdict
         except Exception as error:  # whatever it is, nothing may pass unjudged
             self._error = f"raised {error!r}"
-            return Withheld(f"The hook {self._hook.name!r} failed: {self._error}")
+            return Withheld(failed(self._hook))
         finally:
             self._seconds += time.monotonic() - began
 

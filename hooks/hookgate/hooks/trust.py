@@ -65,7 +65,10 @@ def _load(path: Path) -> dict[str, dict[str, Any]]:
         projects = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        remedy = "check its permissions, or name another folder with --state"
+        raise SettingsError([Problem(path, f"cannot be read: {error.strerror}; {remedy}")]) from None
+    except ValueError as error:
         raise SettingsError([Problem(path, f"cannot be read: {error}; repair or remove it")]) from None
     if not isinstance(projects, dict) or not all(isinstance(each, dict) for each in projects.values()):
         raise SettingsError([Problem(path, "has to hold an object of projects; repair or remove it")])

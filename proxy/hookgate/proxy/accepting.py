@@ -28,9 +28,9 @@ _ABORTED_WITHIN = 5.0  # seconds that handlers of aborted connections have to cl
 class Connections(Server):
     """The connections that are there. `limits.connections` of them at most: others wait to be accepted."""
 
-    def __init__(self, handler: Any, limits: Limits) -> None:
+    def __init__(self, handler: Any, limits: Limits, *, calls: bool) -> None:
         super().__init__(handler, request_factory=self._request, handler_cancellation=True)
-        self._limits = limits
+        self._limits, self._calls = limits, calls
         self._free = asyncio.Semaphore(limits.connections)
         self._ended = asyncio.Event()
         self._adopting: set[asyncio.Task[None]] = set()
@@ -108,22 +108,27 @@ class Connections(Server):
 
     def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
         limit = self._limits.body
-        return Request(message, payload, protocol, writer, task, self._loop, client_max_size=limit)
+        request = Request(message, payload, protocol, writer, task, self._loop, client_max_size=limit)
+        request.is_call = self._calls
+        return request
 
 
 @asynccontextmanager
-async def accepting(
-    handler: Any, host: str, port: int, limits: Limits, context: Context
+async def accepting(  # noqa: PLR0913  # what a listener is made of
+    handler: Any, host: str, port: int, limits: Limits, context: Context, *, calls: bool = True
 ) -> AsyncIterator[tuple[Any, ...]]:
-    """Serve `handler` on an address; gives the one that was bound. Raises OSError when it cannot be had."""
+    """Serve `handler` on an address; gives the one that was bound. Raises OSError when it cannot be had.
+
+    `calls`: what comes there are clients' calls, each with a receipt.
+    """
     listeners = await _bind(host, port)
-    server = Connections(handler, limits)
+    server = Connections(handler, limits, calls=calls)
     tasks = [asyncio.create_task(server.accept(listener, context)) for listener in listeners]
     try:
         yield listeners[0].getsockname()
     finally:
-        await _stop_accepting(tasks, listeners)
-        try:
+        try:  # a second interrupt may come at any of these
+            await _stop_accepting(tasks, listeners)
             await server.drain()
         finally:
             await server.abort()
@@ -132,9 +137,11 @@ async def accepting(
 async def _stop_accepting(tasks: list[asyncio.Task[None]], listeners: list[socket.socket]) -> None:
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    for listener in listeners:
-        listener.close()
+    try:
+        await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        for listener in listeners:
+            listener.close()
     await asyncio.sleep(0)  # what was accepted last gets its connection made
 
 

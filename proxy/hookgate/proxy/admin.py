@@ -26,8 +26,8 @@ _LIMITS = Limits(body=4096, connections=100, drain_timeout=1)
 class Admin:
     """Answers operators, about the gateway whose engine, receipts and state it is given.
 
-    `live` is its engine once there is one, `audit` where its calls are put on record, `panel` what else is
-    shown of it; `draining` is set when it stops.
+    `live` is its engine once it listens to clients, `audit` where its calls are put on record, `panel` what
+    else is shown of it; `draining` is set when it stops.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -75,7 +75,7 @@ class Admin:
         if self.draining:
             return _json(503, {"status": "draining", "reason": "the gateway is stopping"})
         if self.live is None:
-            return _json(503, {"status": "starting", "reason": "the hooks' settings are not loaded yet"})
+            return _json(503, {"status": "starting", "reason": "clients are not listened to yet"})
         if self.audit is not None and (trouble := self.audit.trouble):
             return _json(503, {"status": "unready", "reason": f"audit records cannot be written: {trouble}"})
         told = {"revision": self.live.current.revision, "degraded": sorted(set(self.live.health.degraded))}
@@ -89,5 +89,5 @@ def _json(status: int, body: dict[str, Any]) -> web.Response:
 @asynccontextmanager
 async def listening(admin: Admin, host: str, port: int) -> AsyncIterator[str]:
     """Serve operators on an address, gives its URL. Raises OSError when the address cannot be had."""
-    async with accepting(admin.handle, host, port, _LIMITS, lambda: None) as address:
+    async with accepting(admin.handle, host, port, _LIMITS, lambda: None, calls=False) as address:
         yield url_of("http", address)

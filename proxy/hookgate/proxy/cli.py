@@ -6,15 +6,18 @@ Each command imports what it needs when it runs, so that none pays for the other
 import argparse
 import asyncio
 import logging
+import os
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 from hookgate.proxy import __version__
-from hookgate.proxy.flags import add_gateway_flags, add_state_flags
+from hookgate.proxy.flags import add_config_flag, add_gateway_flags, add_state_flags
 from hookgate.proxy.managing.arguments import add_commands
 from hookgate.proxy.managing.audit_arguments import add_audit
+from hookgate.proxy.wording import why
 from hookgate.shim.command.arguments import add_event, add_run, add_shim
 
 _EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests": "otel"}
@@ -27,16 +30,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=arguments.log_level)
     run: Callable[[argparse.Namespace], Coroutine[Any, Any, int]] = arguments.run
     try:
-        return asyncio.run(run(arguments))
+        code = asyncio.run(run(arguments))
+        sys.stdout.flush()  # at the interpreter's end it would be too late to say what is wrong
+    except BrokenPipeError:
+        return _unheard()
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0], "proxy")
         print(f"hookgate: {error}; install it with: pip install 'hookgate[{extra}]'", file=sys.stderr)
         return 1
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         print(f"hookgate: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"hookgate: {_told(error)}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 130  # interrupted twice
+    return code
+
+
+def _unheard() -> int:
+    """The exit code when who read the output has gone, such as `head`; what is left to say goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
+
+
+def _told(error: OSError) -> str:
+    if error.filename is None:
+        return why(error)
+    return f"{error.filename}: {why(error)}; check the path and its permissions"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,6 +105,7 @@ def _add_receipt(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--admin", metavar="HOST:PORT", help="the gateway's admin listener; the configured one if left out"
     )
+    add_config_flag(parser)
     parser.set_defaults(run=_receipt, log_level=logging.WARNING)
 
 
@@ -153,9 +176,10 @@ async def _key_hash(_: argparse.Namespace) -> int:
 
 
 async def _receipt(given: argparse.Namespace) -> int:
+    from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.managing.receipts import show  # noqa: PLC0415  # see the module's docstring
 
-    return await show(given.receipt, given.admin)
+    return await show(given.receipt, given.admin, read_config(vars(given)).config.admin)
 
 
 async def _replay(given: argparse.Namespace) -> int:

@@ -63,12 +63,13 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
         admin.audit = audit
         if audit is not None:
             metrics.watch_audit(audit.writer)
+            live.watchers.append(audit.tell_policy)
         address = host_and_port(config.listen.address)
         async with (
             paneled(effective, sources, live, gateway.receipts, store_url) as admin.panel,
             listening(gateway.handle, *address, config.limits, certificate) as url,
         ):
-            admin.receipts = gateway.receipts
+            admin.receipts, admin.live = gateway.receipts, live
             _tell(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")
             await interrupted.wait()
             admin.draining = True

@@ -21,6 +21,13 @@ DOMAIN = "hookgate"
 """The `domain` of the ErrorInfo in a refusal: how a client tells the gateway's own answers apart."""
 
 
+POLICY_DENIED = "POLICY_DENIED"
+"""The reason of a hook's denial."""
+
+_QUOTING = (400, 415)
+"""Of malformed requests: their messages may quote what the client sent."""
+
+
 class ApiError(Exception):
     """An answer that is an error. `reason` is the ErrorInfo's machine-readable reason."""
 
@@ -30,6 +37,16 @@ class ApiError(Exception):
         self.message = message
         self.reason = reason
         self.metadata = metadata
+
+    @property
+    def cause(self) -> str:
+        """What went wrong, in one word."""
+        return self.reason or _STATUS[self.code]
+
+    @property
+    def on_record(self) -> str:
+        """The same with the message, unless that may hold what was said."""
+        return self.cause if not self.reason or self.code in _QUOTING else f"{self.cause}: {self.message}"
 
     def body(self) -> bytes:
         """The JSON of the error."""
@@ -48,7 +65,7 @@ class ApiError(Exception):
 
 def policy_denied(reason: str, event: str) -> ApiError:
     """A hook's denial. Clients show the message of this one, once, and do not try again."""
-    return ApiError(403, reason, "POLICY_DENIED", event=event)
+    return ApiError(403, reason, POLICY_DENIED, event=event)
 
 
 def not_a_route(message: str) -> ApiError:

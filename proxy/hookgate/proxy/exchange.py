@@ -53,6 +53,7 @@ class Exchange:
             except Answered as answered:
                 await reply.answer(self._as_the_client_said(answered.answer))
             except ApiError as error:
+                self._house.note_error(self._record, error)
                 await reply.refuse(error)
         return await reply.finish()
 
@@ -156,6 +157,7 @@ class Exchange:
             self._record.outcome = "failed"
             if not reply.started:
                 raise error.as_api_error() from None
+            self._house.note_error(self._record, error.as_api_error())
             reply.cut()
         finally:
             self._record.usage += self._meter.usage()

@@ -6,13 +6,18 @@ Apart from the configuration's own modules, so that a command line is parsed wit
 import argparse
 
 
-def add_state_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of a command that looks at what the gateway remembers."""
+def add_config_flag(parser: argparse.ArgumentParser) -> None:
+    """The flag of every command that reads the configuration."""
     parser.add_argument(
         "--config",
         metavar="FILE",
         help="the hookgate.toml to read (HOOKGATE_CONFIG, ~/.config/hookgate, /etc/hookgate)",
     )
+
+
+def add_state_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of a command that looks at what the gateway remembers."""
+    add_config_flag(parser)
     parser.add_argument(
         "--state",
         dest="hooks.state",

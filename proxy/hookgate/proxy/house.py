@@ -1,5 +1,6 @@
 """What all calls of one gateway share."""
 
+import logging
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -8,16 +9,21 @@ from hookgate.hooks import CallEnd
 from hookgate.proxy.bypass import Bypasses
 from hookgate.proxy.caller import Callers
 from hookgate.proxy.config import Config
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.keys import named_keys
+from hookgate.proxy.logs import note_cause
 from hookgate.proxy.prices import Prices, read_prices
 from hookgate.proxy.records import CallRecord, Receipts
 from hookgate.proxy.sessions import Sessions
 from hookgate.proxy.sources import sources_of
 from hookgate.proxy.transcripts import Transcripts
-from hookgate.proxy.upstream import Upstreams
+from hookgate.proxy.upstream import NoAnswerError, Upstreams
 
 if TYPE_CHECKING:  # its libraries are for a gateway that has one
     from hookgate.proxy.audit import Audit
+
+
+log = logging.getLogger("hookgate.gateway")
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,13 @@ class House:
         self.receipts.add(record)
         if self.audit is not None:
             self.audit.settle(record)
+
+    def note_error(self, record: CallRecord, error: ApiError) -> None:
+        """The client is told of an error: put on record and in the log what went wrong."""
+        record.note_error(error)
+        note_cause(error.cause)
+        if isinstance(error, NoAnswerError):
+            log.warning("no answer from %s: %s", error.origin, error.why)
 
     async def begin(self, record: CallRecord) -> None:
         """A call is about to go upstream: its start has to be on record. Raises ApiError."""

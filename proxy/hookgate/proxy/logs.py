@@ -33,7 +33,9 @@ class Call:
     kind: str = "none"
     session: str = "-"
     status: int = 0
-    """0 for a client that left before its answer was complete."""
+    """0 for a call that ended before its answer was complete."""
+    cause: str = ""
+    """What went wrong, in one word, for a call that was refused or has failed."""
     duration_ms: float = 0.0
     bytes: int = 0
 
@@ -60,16 +62,25 @@ def note_session(session: str) -> None:
         call.session = session
 
 
+def note_cause(cause: str) -> None:
+    """Tell what went wrong with the call that is under way."""
+    call = _current.get()
+    if call is not None:
+        call.cause = cause
+
+
 def tell(call: Call) -> None:
     """The one line of a call that has ended."""
     log_gateway.info(
-        "%s %s session %s: %s in %.1f ms, %d bytes",
+        "%s %s session %s: %s%s in %.1f ms, %d bytes, receipt %s",
         call.method,
         call.route,
         call.session,
         call.status,
+        f" {call.cause}" if call.cause else "",
         call.duration_ms,
         call.bytes,
+        call.receipt,
         extra={"call": call},
     )
 

@@ -19,9 +19,11 @@ log = logging.getLogger("hookgate")
 async def operated(
     live: LiveEngine, certificate: Certificate | None, metrics: Metrics, address: str | None
 ) -> AsyncIterator[Admin]:
-    """Operate a gateway for as long as the block runs. Raises OSError when `address` cannot be had."""
+    """Operate a gateway for as long as the block runs. Raises OSError when `address` cannot be had.
+
+    It is ready once `live` of what is given is set: when clients are listened to.
+    """
     admin = Admin(metrics)
-    admin.live = live
     metrics.watch_engine(live)
     async with AsyncExitStack() as stack:
         stack.enter_context(reloading(live, certificate))
@@ -29,7 +31,7 @@ async def operated(
             await stack.enter_async_context(_watched(certificate))
         if address is not None:
             url = await stack.enter_async_context(listening(admin, *host_and_port(address)))
-            log.info("operators look at %s", url.removeprefix("http://"))
+            log.info("operators look at %s (panel, metrics, health)", url)
         yield admin
 
 

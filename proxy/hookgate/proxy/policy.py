@@ -94,11 +94,11 @@ def _write(path: Path, live: LiveEngine, before: str | None) -> str | None:
         "revision": live.current.revision,
         "hooks": [
             {"event": event, "name": name, "command": what, **vars(record)}
-            for (event, name, what), record in live.health.hooks.items()
+            for (event, name, what), record in live.health.all().items()
         ],
     }
     text = json.dumps(status, indent=2, ensure_ascii=False) + "\n"
-    if text == before or (before is None and not live.health.hooks):
+    if text == before or (before is None and not live.health.all()):
         return before
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

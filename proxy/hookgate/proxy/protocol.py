@@ -21,12 +21,14 @@ REQUEST_ID = "X-Request-Id"
 class Request(web.BaseRequest):
     """A request with an id of its own, the client's if that is sane; it goes upstream and back."""
 
-    ATTRS = web.BaseRequest.ATTRS | frozenset({"answering", "id", "is_http1", "record"})
+    ATTRS = web.BaseRequest.ATTRS | frozenset({"answering", "id", "is_call", "is_http1", "record"})
 
     def __init__(self, message: Any, payload: Any, protocol: Any, *rest: Any, **limits: Any) -> None:
         headers = CIMultiDict(message.headers)
         self.id = headers[REQUEST_ID] = request_id(headers.getall(REQUEST_ID, ()))
         self.record = CallRecord(request_id=self.id)
+        self.is_call = True
+        """Whether a receipt is kept of it: of what operators ask there is none."""
         self.answering: Callable[[int], Awaitable[None]] | None = None
         """What is to be done before an answer with such a status begins."""
         self.is_http1 = message.version in (HttpVersion10, HttpVersion11)
@@ -42,11 +44,18 @@ class Request(web.BaseRequest):
         connection: Connection = self._protocol  # type: ignore[assignment]  # ours are
         return not (self._message.should_close or self.content.exception() or connection.stopping)
 
+    @property
+    def dropped(self) -> bool:
+        """Whether the gateway has ended its connection, and no client that left."""
+        connection: Connection = self._protocol  # type: ignore[assignment]  # ours are
+        return connection.dropped
+
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         if self.answering is not None:
             await self.answering(response.status)
         response.headers[REQUEST_ID] = self.id
-        response.headers[RECEIPT_HEADER] = self.record.id
+        if self.is_call:
+            response.headers[RECEIPT_HEADER] = self.record.id
         self.record.first_seconds = self.record.elapsed()
         response.headers.pop(hdrs.SERVER, None)  # it would tell versions
 
@@ -61,11 +70,12 @@ class Server(web.Server):
 class Connection(Timed):
     """One connection. What is not HTTP, or does not come in time, is told in Google's error shape."""
 
-    __slots__ = ("_server",)
+    __slots__ = ("_server", "dropped")
 
     def __init__(self, server: Server, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server, limits, loop)
         self._server = server
+        self.dropped = False  # whether it was ended with its client still there
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -107,6 +117,7 @@ class Connection(Timed):
     def abort(self) -> None:
         """End now; what the client has not taken is lost."""
         if self._wire is not None:
+            self.dropped = True
             self._wire.abort()
 
     def _close_if_done(self) -> None:

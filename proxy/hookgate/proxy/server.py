@@ -82,7 +82,7 @@ class Gateway:
             call.status = response.status
             return response
         finally:
-            record.end(call.status, request.writer.output_size)
+            record.end(call.status, request.writer.output_size, dropped=request.dropped)
             self._house.settle(record)
             self._metrics.settled(record)
             if self._traces is not None:
@@ -96,6 +96,7 @@ class Gateway:
             check_head(request)
             return await self._dispatch(request)
         except ApiError as error:
+            self._house.note_error(request.record, error)
             return error_response(error)
         except ConnectionError:
             raise  # the client left; aiohttp closes what is left of its connection
@@ -103,7 +104,9 @@ class Gateway:
             log.exception("a call failed inside hookgate; please report this")
             if request.writer.output_size:
                 raise  # too late for an answer of our own: aiohttp closes the connection
-            return error_response(ApiError(500, "hookgate failed inside; its log says how."))
+            failure = ApiError(500, "hookgate failed inside; its log says how.")
+            self._house.note_error(request.record, failure)
+            return error_response(failure)
 
     async def _dispatch(self, request: Request) -> web.StreamResponse:
         route = match(request.method, request.raw_path, self._unhooked.groups)

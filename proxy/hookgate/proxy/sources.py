@@ -29,7 +29,15 @@ def sources_of(configured: HookSources, default_project: Path | None = None) -> 
     project = configured.project or (None if policy or files else default_project)
     if project is not None and not project.is_dir():
         raise NotADirectoryError(f"hooks.project: {project}: there is no such folder; check the path")
-    return Sources(policy, files, project and project.resolve(), configured.state or _state())
+    return Sources(policy, files, project and project.resolve(), state_of(configured))
+
+
+def state_of(configured: HookSources) -> Path:
+    """The folder of what hookgate remembers, which may be missing. Raises NotADirectoryError."""
+    state = configured.state or _state()
+    if os.path.exists(state) and not os.path.isdir(state):
+        raise NotADirectoryError(f"hooks.state: {state}: is no folder; name one with --state")
+    return state
 
 
 def _state() -> Path:

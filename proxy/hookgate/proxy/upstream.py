@@ -1,10 +1,11 @@
 """The one connection pool to the three fixed upstreams; their failures become answers here alone."""
 
+import os
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -21,6 +22,18 @@ class UpstreamError(Exception):
     def as_api_error(self) -> ApiError:
         """What a client is told that has received nothing of it."""
         return ApiError(502, f"The upstream's answer broke off ({self}).", "UPSTREAM_BROKE")
+
+
+class NoAnswerError(ApiError):
+    """No answer came from `origin`, and `why` in words. The client is told neither origin nor url."""
+
+    def __init__(self, origin: str, error: Exception) -> None:
+        self.origin, self.why = origin, why(error)
+        if isinstance(error, TimeoutError):
+            super().__init__(504, "The upstream did not answer in time.", "UPSTREAM_TIMEOUT")
+        else:
+            message = f"The upstream cannot be reached ({self.why})."
+            super().__init__(502, message, "UPSTREAM_UNREACHABLE")
 
 
 class Upstreams:
@@ -86,14 +99,14 @@ class Upstreams:
                 auto_decompress=decompress,
             )
         except (aiohttp.ClientError, OSError) as error:
-            _no_answer(error)
+            raise NoAnswerError(self.origins[route.api], error) from None
         try:
             self._expect_body(response)
             yield response
         except aiohttp.ClientConnectionResetError:
             raise  # of a write, so of the client's connection: the upstream is only read by now
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise UpstreamError(type(error).__name__) from None
+            raise UpstreamError(why(error)) from None
         finally:
             response.close()
 
@@ -114,7 +127,7 @@ class Upstreams:
         except aiohttp.WSServerHandshakeError as error:
             raise ApiError(502, f"The upstream refused the WebSocket ({error.status}).") from None
         except (aiohttp.ClientError, OSError) as error:
-            _no_answer(error)
+            raise NoAnswerError(self.origins[route.api], error) from None
         try:
             yield socket
         finally:
@@ -133,12 +146,30 @@ class Upstreams:
         return URL(f"{self.origins[route.api]}{route.path}{query}", encoded=True)
 
 
-def _no_answer(error: Exception) -> NoReturn:
-    # The error's own text is not shown: it holds URLs, and one may be the proxy's with its password.
-    if isinstance(error, TimeoutError):
-        raise ApiError(504, "The upstream did not answer in time.", "UPSTREAM_TIMEOUT") from None
-    what = type(error).__name__
-    raise ApiError(502, f"The upstream cannot be reached ({what}).", "UPSTREAM_UNREACHABLE") from None
+def why(error: Exception) -> str:
+    """What went wrong with a connection, in words. Not in the error's own: they hold URLs, and one of these
+    may be the proxy's with its password.
+    """
+    for kind, told in _WHY:
+        if isinstance(error, kind):
+            return told
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"the name {error.host} is not known"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status}"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()
+    return "the connection broke off"
+
+
+_WHY: tuple[tuple[type[Exception], str], ...] = (
+    (TimeoutError, "it took too long"),
+    (aiohttp.ClientProxyConnectionError, "the proxy cannot be reached"),
+    (aiohttp.ClientConnectorCertificateError, "its TLS certificate is not trusted"),
+    (aiohttp.ClientSSLError, "TLS with it failed"),
+    (aiohttp.ClientPayloadError, "its body is incomplete"),
+)
+"""Failures that need no more words, the special ones first."""
 
 
 def _no_redirects() -> aiohttp.TraceConfig:

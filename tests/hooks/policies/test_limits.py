@@ -138,6 +138,7 @@ async def test_a_rule_of_another_name_counts_on_its_own() -> None:
         ),
         pytest.param({"tokens": 1000}, {"output_tokens": 1000}, "1,000 of 1,000 tokens", id="just so"),
         pytest.param({"cost": 0.5}, {"cost": 1.25}, "1.25 of 0.50 USD", id="cost"),
+        pytest.param({"cost": 0.001}, {"cost": 0.00213}, "0.0021 of 0.0010 USD", id="small cost"),
     ],
 )
 async def test_what_a_call_used_counts_at_its_end(rule: Json, used: Json, told: str) -> None:

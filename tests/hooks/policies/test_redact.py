@@ -181,7 +181,11 @@ def test_own_patterns_and_words_are_found_and_kinds_are_skipped() -> None:
     ("options", "told"),
     [
         pytest.param(
-            {"detect": ["EMIAL"]}, "there is no detector 'EMIAL'; kinds and groups are", id="unknown"
+            {"detect": ["EMIAL"]}, "detect: there is no detector 'EMIAL'; did you mean EMAIL?", id="unknown"
+        ),
+        pytest.param({"skip": ["zzz"]}, "groups are BR, DE, ", id="nothing near"),
+        pytest.param(
+            {"patterns": {"A_B": "[a-"}}, "of A_B is no RE2 pattern: missing ]: [a-", id="RE2's words"
         ),
         pytest.param({"patterns": {"A_B": "(?=x)"}}, "A_B", id="no RE2"),
         pytest.param({"skip": ["*"]}, "nothing is looked for", id="nothing"),

@@ -1,13 +1,15 @@
 """`hookgate audit`, as an operator uses it: in a pipe, where nothing but its answer is printed."""
 
+import asyncio
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from support.audits import entries_of, ledger_in, opened, record_of
-from support.program import COMMAND, run
+from support.program import COMMAND, environment, run
 from support.terminal import in_terminal
 
 from hookgate.proxy.audit.entries import now
@@ -74,7 +76,7 @@ async def test_an_export_can_be_verified(state: Path, tmp_path: Path) -> None:
     file.write_text(exported.out)
     verified = await run("audit", "verify", str(file))
     assert (verified.code, verified.err) == (0, "")
-    assert verified.out == f"{2 * CALLS + 1} records of 1 writers: nothing is missing or changed.\n"
+    assert verified.out == f"{2 * CALLS + 1} records of 1 writer: nothing is missing or changed.\n"
     file.write_text(exported.out.replace('"outcome":"denied"', '"outcome":"refused"'))
     verified = await run("audit", "verify", str(file))
     assert (verified.code, "it was changed" in verified.out) == (1, True)
@@ -116,7 +118,22 @@ async def test_progress_is_for_terminals(state: Path) -> None:
     [
         pytest.param(["list", "--since", "soon"], "'soon' is no time", id="no time"),
         pytest.param(["show", "0" * 32], "there is no record of", id="no such call"),
-        pytest.param(["show", "nonsense"], "non-hexadecimal", id="no id"),
+        pytest.param(["show", "nonsense"], "'nonsense' is no receipt: it has 32 hexadecimal", id="no id"),
+        pytest.param(
+            ["list", "--outcome", "denid"],
+            "--outcome: no call ends 'denid'; use one of answered, denied, stopped, ",
+            id="no outcome",
+        ),
+        pytest.param(
+            ["verify", "/no/such.jsonl"],
+            "/no/such.jsonl: cannot be read: No such file or directory; check the path",
+            id="no file",
+        ),
+        pytest.param(
+            ["verify", __file__],
+            "holds no record; make an export with: hookgate audit export",
+            id="no export",
+        ),
         pytest.param(["list", "--state", "/nowhere"], "there is no audit in /nowhere", id="no audit"),
     ],
 )
@@ -125,6 +142,52 @@ async def test_mistakes_are_told_in_one_line(words: list[str], told: str, state:
     ended = await run("audit", *words, *where)
     assert ended.code == 1
     assert told in ended.complaint
+
+
+async def test_a_line_that_is_no_record_is_told_among_those_that_are(state: Path, tmp_path: Path) -> None:
+    exported = await run("audit", "export", "--state", str(state))
+    file = tmp_path / "export.jsonl"
+    file.write_text(exported.out + "{}\n")
+    verified = await run("audit", "verify", str(file))
+    assert (verified.code, "it is no record: it has no 'type'" in verified.out) == (1, True)
+
+
+@pytest.mark.parametrize("words", [["list", "--json"], ["export"]], ids=["text", "bytes"])
+async def test_a_reader_who_has_enough_ends_a_command_in_silence(words: list[str], state: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [*COMMAND, "audit", *words, "--state", str(state)]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=writing, stderr=asyncio.subprocess.PIPE, env=environment()
+    )
+    os.close(writing)
+    _, complaint = await process.communicate()
+    assert (process.returncode, complaint) == (141, b"")
+
+
+async def test_a_damaged_database_is_told_with_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "audit.db").write_text("no database " * 99)
+    ended = await run("audit", "list", "--state", str(tmp_path))
+    assert ended.code == 1
+    assert "audit.db cannot be opened: file is not a database; move that file away, or " in ended.complaint
+
+
+@pytest.mark.parametrize(
+    "words", [["tools", "list"], ["audit", "list"], ["hooks", "list"], ["config", "check"]], ids=" ".join
+)
+async def test_a_state_that_is_no_folder_is_told(words: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    file.write_text("")
+    ended = await run(*words, env={"HOOKGATE_STATE": str(file)})
+    assert ended.code == 1
+    assert ended.complaint.endswith(f"hooks.state: {file}: is no folder; name one with --state")
+
+
+async def test_lines_that_cannot_be_written_are_told_with_their_setting(tmp_path: Path) -> None:
+    env = {"HOOKGATE_AUDIT__JSONL": "/no/such/a.jsonl", "HOOKGATE_ADMIN__ADDRESS": "off"}
+    ended = await run("serve", "--listen", "127.0.0.1:0", env=env)
+    told = "audit.jsonl: /no/such/a.jsonl: cannot be written: No such file or directory; check the path"
+    assert (ended.code, told in ended.err) == (1, True)
 
 
 def test_times_are_absolute_or_ago() -> None:

@@ -5,6 +5,7 @@ import json
 import re
 import sqlite3
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from support.program import run, serving
 from support.wire import KEY, SSE, UNARY, Answer, ask, peer, post
 
 from hookgate.proxy.audit.reading import Ended, Filter
-from hookgate.proxy.config import Config, Routes
+from hookgate.proxy.config import Clients, Config, Routes
+from hookgate.proxy.config.models import NamedKey
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 EVENT = "/s/s1/hookgate/v1/events/BeforeTool"
@@ -133,6 +135,35 @@ async def test_an_upstream_that_breaks_off_is_on_record(tmp_path: Path) -> None:
     assert (call.outcome, call.body["status"]) == ("refused", 502)
 
 
+@pytest.mark.parametrize(
+    ("headers", "body", "reasons"),
+    [
+        pytest.param(
+            {"x-goog-api-key": CANARY},
+            HI,
+            {"gateway": "KEY_UNKNOWN: hookgate takes calls with a key that it knows by name;"},
+            id="unknown key",
+        ),
+        pytest.param(KEY, b'{"canary": 1, "canary": 2}', {"gateway": "BODY_REFUSED"}, id="body"),
+        pytest.param(
+            KEY, HI, {"gateway": "UPSTREAM_UNREACHABLE: The upstream cannot be reached (conn"}, id="upstream"
+        ),
+    ],
+)
+async def test_why_hookgate_itself_gave_an_error_is_on_record(
+    headers: dict[str, str], body: Any, reasons: dict[str, str], tmp_path: Path
+) -> None:
+    key = NamedKey(sha256=sha256(KEY["x-goog-api-key"].encode()).hexdigest())
+    config = Config(clients=Clients(unknown_keys="refuse"), keys={"alice": key})
+    hooks = {"BeforeModel": [says()]}
+    async with audited_gateway("http://127.0.0.1:1", tmp_path, hooks, config=config) as gateway:
+        assert (await post(gateway.url, UNARY, body, headers)).status >= 400
+    [call] = calls_in(tmp_path)
+    assert call.body["reasons"].keys() == reasons.keys()
+    assert call.body["reasons"]["gateway"].startswith(reasons["gateway"])
+    assert "canary" not in str(call)
+
+
 async def test_no_key_is_anywhere(tmp_path: Path) -> None:
     """Whichever way it comes, and whatever becomes of the call, with all content stored."""
     files = {"HOOKGATE_AUDIT__CONTENT": "full", "HOOKGATE_AUDIT__JSONL": str(tmp_path / "audit.jsonl")}
@@ -167,7 +198,7 @@ async def test_readiness_tells_of_the_audit(tmp_path: Path) -> None:
             await server.next_line()
         operators = re.search(r"operators look at (\S+)", server.log)
         assert operators
-        url = f"http://{operators[1]}"
+        url = operators[1]
         assert (await ask(url, "GET", "/readyz")).json["status"] == "ready"
         with closing(sqlite3.connect(tmp_path / "audit.db", isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")

@@ -18,7 +18,7 @@ HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 async def page(server: Server) -> Counted:
     """What the process tells Prometheus now."""
     [address] = re.findall(r"operators look at (\S+)", server.log)
-    return Counted((await ask(f"http://{address}", "GET", "/metrics")).body)
+    return Counted((await ask(address, "GET", "/metrics")).body)
 
 
 async def reload(server: Server) -> None:

@@ -2,7 +2,9 @@
 
 import json
 import re
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import program
@@ -40,11 +42,42 @@ async def test_a_gateway_serves_its_panel_and_a_switch_holds(tmp_path: Path) -> 
                 "receipt", receipt, "--admin", address, env={"HOOKGATE_ADMIN__TOKEN": TOKEN}
             )
             assert json.loads(shown.out)["outcome"] == "denied"
+            file = tmp_path / "hookgate.toml"
+            file.write_text(f"[admin]\ntoken = '{TOKEN}'\n")
+            by_file = await program.run("receipt", receipt, "--admin", admin, "--config", str(file))
+            assert by_file.out == shown.out
             refused = await program.run("receipt", receipt, "--admin", address)
             assert (refused.code, "admin token" in refused.complaint) == (1, True)
             policy = await ask(admin, "GET", "/api/policy", bearer)
             assert TOKEN.encode() not in policy.body
             assert TOKEN not in server.log
+
+
+async def test_a_switch_leaves_its_traces_in_log_and_audit(tmp_path: Path) -> None:
+    settings = write_settings(tmp_path, {"BeforeModel": [deny(tmp_path)]})
+    state = str(tmp_path / "state")
+    env = {"HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0", "HOOKGATE_STATE": state}
+    arguments = ("serve", "--listen", "127.0.0.1:0", "--hooks", str(settings))
+    async with program.serving(*arguments, env=env) as server:
+        admin = await addresses(server)
+        change = {"name": "guard", "on": False}
+        answer = await post(admin, "/api/hooks/switch", change, {"X-Hookgate-Panel": "1"})
+        while "settings reloaded" not in server.log:
+            await server.next_line()
+        assert "127.0.0.1 asks to switch the hook 'guard' off" in server.log
+        assert "switched off: BeforeModel guard" in server.log
+        server.signal(signal.SIGTERM)
+        assert await server.ended() == 0
+    exported = (await program.run("audit", "export", "--state", state)).out
+    [told] = [body for body in map(body_of, exported.splitlines()) if body.get("event") == "policy"]
+    assert told["switched_off"] == ["BeforeModel guard"]
+    assert told["revision"] == answer.json["revision"] != told["before"]
+    assert (await program.run("audit", "verify", "--state", state)).code == 0
+
+
+def body_of(line: str) -> Any:
+    """The body of an exported record; of a registration there is none."""
+    return json.loads(line).get("body") or {}
 
 
 def deny(folder: Path) -> dict[str, str]:
@@ -63,7 +96,7 @@ async def addresses(server: program.Server) -> str:
     listening = re.search(r"listening on (http://[^,\s]+)", server.log)
     assert listening
     server.url = listening[1]
-    return f"http://{found[1]}"
+    return found[1]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from support.hooks import command, one_group, write_file
+from support.hooks import SESSION, asking, command, one_group, write_file
 
 from hookgate.proxy import policy
 from hookgate.proxy.errors import ApiError
@@ -51,6 +51,16 @@ async def test_a_project_s_hook_is_switched_in_the_user_s_settings(project: Path
         assert await states(panel) == {"deny": "off", "allow": "on"}
         await panel.switch("deny", on=True)
         assert await states(panel) == {"deny": "on", "allow": "on"}
+
+
+async def test_a_hook_that_is_switched_off_keeps_its_place_and_its_record(project: Path) -> None:
+    async with paneled(project) as panel:
+        with panel.live.lease() as engine:
+            await engine.fire(asking("hi"), SESSION)
+        await panel.switch("deny", on=False)
+        first, _ = (await panel.rows())["hooks"]
+    assert (first["name"], first["state"]) == ("deny", "off")
+    assert (first["count"], first["denials"], first["last_status"]) == (1, 1, "well")
 
 
 async def test_a_hook_that_nobody_has_trusted_is_told(project: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_database_of_a_newer_hookgate_is_left_alone(tmp_path: Path) -> None:
         ),
         pytest.param(
             lambda path: (path.parent.mkdir(), path.write_text("no database " * 99)),
-            "file is not a database",
+            "file is not a database; move that file away, or name another folder with --state",
             id="another file",
         ),
     ],

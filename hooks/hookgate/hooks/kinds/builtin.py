@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from hookgate.hooks.document import Document
-from hookgate.hooks.errors import SettingsError
+from hookgate.hooks.errors import Problem, SettingsError
 from hookgate.hooks.kinds.runtime import run_action
 from hookgate.hooks.output import Output
 from hookgate.hooks.session import Screen, Session
@@ -83,7 +83,7 @@ class BuiltinRunner:
         screens = isinstance(self._policy, Screening)
         if screens is not (config.stream == "held"):
             only = "only" if screens else "no"
-            raise SettingsError(f'{_place(hook)}: this policy knows {only} "stream": "held"; leave it out')
+            raise _wrong(hook, f'this policy knows {only} "stream": "held"; leave it out')
 
     async def run(self, event: str, session: Session, document: Document) -> Output | None:
         async def act(value: dict[str, Any]) -> Any:
@@ -102,16 +102,16 @@ class BuiltinRunner:
 
 
 def _made(hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: Surroundings) -> Policy:
-    where = _place(hook)
     factory = builtins.get(config.builtin)
     if factory is None:
         known = ", ".join(sorted(builtins)) or "none"
-        raise SettingsError(f"{where}: there is no policy {config.builtin!r}; those that exist: {known}")
+        raise _wrong(hook, f"there is no policy {config.builtin!r}; those that exist: {known}")
     try:
         return factory(config.options, surroundings)
     except ValueError as error:
-        raise SettingsError(f"{where}: options: {error}") from None
+        raise _wrong(hook, f"options: {error}") from None
 
 
-def _place(hook: Hook) -> str:
-    return f"{hook.source}: the builtin hook {hook.name!r}"
+def _wrong(hook: Hook, told: str) -> SettingsError:
+    about = f"the {hook.event or 'builtin'} hook {hook.name!r}"
+    return SettingsError([Problem(hook.source, f"{about}: {told}", hook.line)])

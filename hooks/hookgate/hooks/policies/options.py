@@ -8,6 +8,8 @@ import re2  # type: ignore[import-untyped]  # it has no stubs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
+from hookgate.hooks.policies.mistakes import told_mistakes
+
 
 class Options(BaseModel):
     """Options of a policy. Unknown names are errors: a rule that is misspelt would not be one."""
@@ -23,11 +25,7 @@ def read_options(model: type[T], options: Mapping[str, Any]) -> T:
     try:
         return model.model_validate(dict(options))
     except ValidationError as error:
-        told = (
-            f"{'.'.join(map(str, each['loc'])) or 'options'}: {each['msg']}"
-            for each in error.errors(include_url=False)
-        )
-        raise ValueError("; ".join(told)) from None
+        raise ValueError("; ".join(told_mistakes(model, error))) from None
 
 
 def _listed(value: Any) -> Any:
@@ -49,7 +47,19 @@ def compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, quiet)
     except re2.error as error:
-        raise PydanticCustomError("pattern", "is no RE2 pattern: {why}", {"why": str(error)}) from None
+        raise PydanticCustomError("pattern", "is no RE2 pattern: {why}", {"why": said_of(error)}) from None
+
+
+def said_of(error: Exception) -> str:
+    """What RE2 says is wrong with a pattern; it speaks in bytes."""
+    [said] = error.args or ("",)
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+
+
+def _pointer(value: str) -> str:
+    if not value.startswith("/"):
+        raise PydanticCustomError("pointer", "has to be a JSON Pointer, which begins with /")
+    return value
 
 
 Globs = Annotated[tuple[str, ...], BeforeValidator(_listed)]
@@ -57,6 +67,9 @@ Globs = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 Pattern = Annotated[str, AfterValidator(_pattern)]
 """A regular expression in RE2's syntax."""
+
+Pointer = Annotated[str, AfterValidator(_pointer)]
+"""A place below the whole of a JSON value (RFC 6901)."""
 
 
 def named(globs: Globs, name: str) -> bool:

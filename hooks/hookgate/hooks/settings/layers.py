@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError
+from hookgate.hooks.settings import jsonc
 from hookgate.hooks.settings.configs import (
     AnyConfig,
     BuiltinConfig,
@@ -42,8 +43,11 @@ class Loaded:
 
     configuration: Configuration
     problems: tuple[Problem, ...] = ()
-    off: tuple[Hook, ...] = ()
-    """Hooks that are switched off, or that a higher layer has as well."""
+
+    @property
+    def off(self) -> tuple[Hook, ...]:
+        """Hooks that are switched off, or that a higher layer has as well."""
+        return self.configuration.off
 
 
 def load_settings(files: Iterable[Path]) -> Configuration:
@@ -87,13 +91,15 @@ def merged(files: Sequence[tuple[Place, SettingsFile]], problems: Sequence[Probl
     on = all(_switched_on(file) for _, file, _ in sections)
     disabled = {name for _, file, _ in sections for name in _disabled(file)}
     groups: dict[str, list[Group]] = {}
-    off: list[Hook] = []
+    declared: list[Hook] = []
     known: set[Any] = set()
     for group in (group for section in sections for group in _groups(*section)):
         kept: list[Hook] = []
+        declared += group.hooks
         for hook in group.hooks:
             may_run = hook.layer == "policy" or (on and hook.name not in disabled)
-            (kept if may_run and _first(known, hook, group.matcher) else off).append(hook)
+            if may_run and _first(known, hook, group.matcher):
+                kept.append(hook)
         if kept:
             groups.setdefault(kept[0].event, []).append(Group(tuple(kept), group.sequential, group.matcher))
     configuration = Configuration(
@@ -101,9 +107,10 @@ def merged(files: Sequence[tuple[Place, SettingsFile]], problems: Sequence[Probl
         _limits([config for _, _, config in sections]),
         _revision(files),
         tuple(target for place, _, config in sections for target in _targets(place, config)),
+        tuple(declared),
     )
     found = [*problems, *(problem for _, file, _ in sections for problem in file.problems)]
-    return Loaded(configuration, tuple(found), tuple(off))
+    return Loaded(configuration, tuple(found))
 
 
 def _targets(place: Place, config: FileConfig) -> list[str]:
@@ -207,7 +214,8 @@ def _group(
         read = _hydrated(read, place, root)
         on_error = read.on_error or defaults.on_error or _by_default(read)
         name = read.name or shown_target(read)
-        hooks.append(Hook(name, read, root, place.path, event, place.layer, on_error))
+        line = jsonc.line_of(file.text, [*where, "hooks", number])
+        hooks.append(Hook(name, read, root, place.path, event, place.layer, on_error, line))
     return Group(tuple(hooks), config.sequential, _matcher(file, where, event, config.matcher))
 
 

@@ -37,7 +37,10 @@ LAYERS: tuple[Layer, ...] = ("policy", "runtime", "explicit", "project", "user",
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hook:
-    """One configured hook. `root` is the project folder it runs in, `source` the file it came from."""
+    """One configured hook.
+
+    `root` is the project folder it runs in, `source` the file it came from and `line` where it begins there.
+    """
 
     name: str
     config: AnyConfig
@@ -46,6 +49,7 @@ class Hook:
     event: str = ""
     layer: Layer = "explicit"
     on_error: OnError = "allow"
+    line: int | None = None
 
     @property
     def timeout(self) -> float:
@@ -98,6 +102,8 @@ class Configuration:
     limits: Limits = Limits()
     revision: str = field(default="", compare=False)
     http_targets: tuple[str, ...] = ()
+    declared: tuple[Hook, ...] = field(default=(), compare=False)
+    """Every hook of the files in its order, those included that are off."""
 
     def for_event(self, event: str) -> tuple[Group, ...]:
         """Every group that is configured for the event, whatever it is about."""
@@ -126,6 +132,12 @@ class Configuration:
             if hooks:
                 found.append(Group(tuple(hooks), group.sequential))
         return tuple(found)
+
+    @property
+    def off(self) -> tuple[Hook, ...]:
+        """Hooks that are switched off, or that a higher layer has as well."""
+        on = set(self.hooks())
+        return tuple(hook for hook in self.declared if hook not in on)
 
     def hooks(self) -> list[Hook]:
         """Every configured hook, event by event, in order."""

@@ -60,7 +60,7 @@ def event_of(record: CallRecord, content: JsonObject | None = None) -> Entry:
 
 
 def own_event(name: str, **about: object) -> Entry:
-    """Something that a writer tells of the records themselves."""
+    """Something that is told of no call: of the records themselves, or of the policy."""
     return Entry("event", uuid4().hex, now(), {"event": name, **about})
 
 
@@ -93,6 +93,6 @@ def _end(record: CallRecord, receipt: JsonObject) -> JsonObject:
     return {
         **kept,
         "answer_bytes": receipt["bytes"]["answer"],
-        "client_gone": not record.status,
+        "client_gone": not (record.status or record.dropped),
         "reasons": reasons,
     }

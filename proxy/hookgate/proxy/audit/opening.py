@@ -19,6 +19,7 @@ from hookgate.proxy.audit.writer import Writer
 from hookgate.proxy.config.models import Audit as Settings
 from hookgate.proxy.store.database import FAILURES, Database, open_audit, reason
 from hookgate.proxy.store.errors import StoreError
+from hookgate.proxy.wording import counted, why
 
 _LOOK_SECONDS = 10.0
 """Between two looks for writers that have died."""
@@ -40,7 +41,7 @@ async def audited(settings: Settings, url: str | None, state: Path) -> AsyncIter
         stack.push_async_callback(asyncio.to_thread, database.close)
         locks = locks_of(database, state)
         stack.callback(locks.close)
-        lines = Lines(str(settings.jsonl)) if settings.jsonl else None
+        lines = _lines(settings.jsonl) if settings.jsonl else None
         if lines is not None:
             stack.push_async_callback(asyncio.to_thread, lines.close, settings.deadline)
         ledger = Ledger(database, locks, lines.add if lines else None)
@@ -54,6 +55,14 @@ async def audited(settings: Settings, url: str | None, state: Path) -> AsyncIter
         stack.push_async_callback(asyncio.to_thread, contents.close)
         await stack.enter_async_context(_recovering(database, state, writer, ledger.number))
         yield Audit(writer, contents)
+
+
+def _lines(path: Path) -> Lines:
+    try:
+        return Lines(str(path))
+    except OSError as error:
+        remedy = "check the path and its permissions"
+        raise StoreError(f"audit.jsonl: {path}: cannot be written: {why(error)}; {remedy}") from None
 
 
 def _registered(ledger: Ledger, database: Database) -> dict[str, object]:
@@ -78,7 +87,8 @@ async def _recovering(database: Database, state: Path, writer: Writer, own: int)
     async def look() -> None:
         try:
             if found := await recover(recovery, locks, writer, own):
-                log.warning("%d gateways had ended without a word: their calls are marked as such", found)
+                ended = counted(found, "gateway")
+                log.warning("%s had ended without a word: the calls are marked as such", ended)
         except (AuditError, *FAILURES) as error:
             log.warning("calls of gateways that have died cannot be marked yet: %s", error)
 

@@ -57,10 +57,20 @@ def verify_lines(lines: Iterable[bytes], progress: Progress) -> Report:
             document = loads(line)
             _feed(checker, registered, document)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            checker.report.tell(f"line {number}: it is no record ({error or type(error).__name__})")
+            checker.report.tell(f"line {number}: it is no record: {_why(error)}")
         progress(len(line))
     by_number = sorted(registered.values(), key=lambda each: int(each[0].get("number", 0)))
     return checker.finish(by_number, {})
+
+
+def _why(error: Exception) -> str:
+    match error:
+        case KeyError():
+            return f"it has no {error}"
+        case ValueError():
+            return str(error)
+        case _:
+            return "a field of it holds something else"
 
 
 def _feed(checker: Checker, registered: dict[str, tuple[JsonObject, str]], line: JsonObject) -> None:

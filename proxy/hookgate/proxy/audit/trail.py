@@ -2,8 +2,9 @@
 
 import asyncio
 
+from hookgate.hooks.changes import Changes
 from hookgate.proxy.audit.content import Contents
-from hookgate.proxy.audit.entries import end_of, event_of, start_of
+from hookgate.proxy.audit.entries import end_of, event_of, own_event, start_of
 from hookgate.proxy.audit.errors import AuditError
 from hookgate.proxy.audit.writer import Writer
 from hookgate.proxy.errors import ApiError
@@ -67,6 +68,12 @@ class Audit:
                 await self._start(record)
         except (AuditError, ApiError):
             record.audited = "late"
+
+    def tell_policy(self, told: Changes) -> None:
+        """Other hooks' settings are in force. Does not wait."""
+        self.writer.append_soon(
+            own_event("policy", before=told.before, revision=told.revision, **told.hooks())
+        )
 
     def settle(self, record: CallRecord) -> None:
         """A call has ended. Does not wait: what is left to write is written before the gateway ends."""

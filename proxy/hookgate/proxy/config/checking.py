@@ -25,7 +25,8 @@ async def examine(effective: Effective) -> str:
     except (SettingsError, StoreError, ConfigError) as error:
         problems += str(error).splitlines()
     except NotADirectoryError as error:
-        problems.append(f"{effective.places['hooks.project']}: {error}")
+        place = effective.places.get(str(error).partition(":")[0])  # the state folder has a default
+        problems.append(f"{place}: {error}" if place else str(error))
     if problems:
         raise ConfigError(problems)
     return told

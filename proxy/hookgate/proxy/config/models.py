@@ -167,16 +167,19 @@ class Streams(Section):
 
 
 class ToolCalls(Section):
-    """What happens to a call of a tool that BeforeToolSelection did not allow."""
+    """What happens to a call of a tool that is not allowed. The model is always told of one that a BeforeTool
+    hook denies, and asked again; each time costs the tokens of a whole request."""
 
     refused: Literal["tell", "ask_again"] = "tell"
-    """`tell`: a text takes its place. `ask_again`: the model is told, and answers anew unseen."""
+    """What BeforeToolSelection did not allow. `tell`: a text takes its place. `ask_again`: the model is told,
+    and answers anew unseen."""
 
     bypass: Literal["flag", "deny"] = "flag"
     """A tool that ran although the agent's shim never told of it: counted and logged, or denied as well."""
 
     ask_again_at_most: Annotated[int, Field(ge=1, le=10)] = 2
-    """How often a call is asked again; then the text takes the place."""
+    """How often the model is asked again in one call, whichever hook refused something; then a text takes the
+    place."""
 
 
 class Routes(Section):

@@ -5,11 +5,13 @@ from typing import Any
 from hookgate.proxy.config.catalogue import NAMED, SETTINGS
 from hookgate.proxy.config.reading import Effective
 from hookgate.proxy.config.values import masked
+from hookgate.proxy.sources import state_of
 
 
 def shown_settings(effective: Effective) -> dict[str, tuple[Any, str]]:
     """Every setting's value and its source, by its dotted name."""
     document = effective.config.model_dump(mode="json")  # which masks secrets by itself
+    document["hooks"]["state"] = str(state_of(effective.config.hooks))
     found = {}
     for name, setting in SETTINGS.items():
         value = document[setting.section][setting.key]

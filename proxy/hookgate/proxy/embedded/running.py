@@ -10,6 +10,7 @@ from aiohttp import web
 from hookgate.proxy.embedded.script import Script
 from hookgate.proxy.embedded.server import make_app
 from hookgate.proxy.embedded.wire import RECORDED, Recorded
+from hookgate.proxy.wording import why
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,13 @@ class EmbeddedUpstream:
 
     url: str
     recorded: deque[Recorded]
+
+
+async def _listen(site: web.TCPSite, address: str) -> None:
+    try:
+        await site.start()
+    except OSError as error:
+        raise OSError(f"cannot listen on {address}: {why(error)}; name another address") from None
 
 
 @asynccontextmanager
@@ -29,7 +37,7 @@ async def running(
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await _listen(web.TCPSite(runner, host, port), f"{host}:{port}")
         bound_host, bound_port = runner.addresses[0][:2]
         yield EmbeddedUpstream(f"http://{bound_host}:{bound_port}", app[RECORDED])
     finally:

@@ -5,7 +5,7 @@ import asyncio
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, get_args
 
 from hookgate.proxy.audit.jsonl import exported, registration_line
 from hookgate.proxy.audit.places import around
@@ -16,9 +16,12 @@ from hookgate.proxy.audit.stored import registrations, walk
 from hookgate.proxy.config import read_config
 from hookgate.proxy.managing.audit_tables import print_call, print_calls
 from hookgate.proxy.managing.progress import progress
+from hookgate.proxy.managing.receipts import checked
+from hookgate.proxy.records.record import Outcome
 from hookgate.proxy.sources import sources_of
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import AUDIT_FILE, FAILURES, Database, open_audit, reason
+from hookgate.proxy.wording import counted, why
 
 _TAIL = 10
 _LOOK_SECONDS = 0.5
@@ -68,13 +71,16 @@ def moment(text: str | None) -> int | None:
 
 
 def _list(database: Database, given: argparse.Namespace) -> int:
+    outcomes = get_args(Outcome)
+    if given.outcome and given.outcome not in outcomes:
+        raise ValueError(f"--outcome: no call ends {given.outcome!r}; use one of {', '.join(outcomes)}")
     wanted = Filter(given.session, given.key, given.model, given.outcome, moment(given.since))
     print_calls(Reading(database).calls(wanted, given.limit), as_json=given.json)
     return 0
 
 
 def _show(database: Database, given: argparse.Namespace) -> int:
-    detail = Reading(database).call(given.id)
+    detail = Reading(database).call(checked(given.id))
     if detail is None:
         print(f"hookgate: there is no record of {given.id}", file=sys.stderr)
         return 1
@@ -122,8 +128,15 @@ def _verify(database: Database) -> int:
 
 
 def _verified_file(file: Path) -> Report:
-    with file.open("rb") as lines, progress("verifying", file.stat().st_size) as more:
-        return verify_lines(lines, more)
+    """Raises ValueError for a file that cannot be read, and for one of something else."""
+    try:
+        with file.open("rb") as lines, progress("verifying", file.stat().st_size) as more:
+            report = verify_lines(lines, more)
+    except OSError as error:
+        raise ValueError(f"{file}: cannot be read: {why(error)}; check the path") from None
+    if not report.records and not report.writers:
+        raise ValueError(f"{file}: holds no record; make an export with: hookgate audit export > FILE")
+    return report
 
 
 def _told(report: Report) -> int:
@@ -133,9 +146,10 @@ def _told(report: Report) -> int:
     if report.more:
         print(f"and {report.more} more")
     if report.removed:
-        print(f"Of {report.removed} writers, retention has removed the first records; the rest joins on.")
+        of = counted(report.removed, "writer")
+        print(f"Of {of}, retention has removed the first records; the rest joins on.")
     if report.running:
-        print(f"{report.running} calls have not ended yet.")
+        print(f"{counted(report.running, 'call has', 'calls have')} not ended yet.")
     what = "nothing is missing or changed" if report.sound else "records are missing or changed"
-    print(f"{report.records} records of {report.writers} writers: {what}.")
+    print(f"{counted(report.records, 'record')} of {counted(report.writers, 'writer')}: {what}.")
     return 0 if report.sound else 1

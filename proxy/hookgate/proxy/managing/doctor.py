@@ -11,6 +11,7 @@ from hookgate.hooks.running import Running
 from hookgate.hooks.settings import KNOWN_TOOLS, Group, Hook, HttpConfig, Subject
 from hookgate.proxy.managing.loading import Hooks, read_hooks
 from hookgate.proxy.sources import Sources
+from hookgate.proxy.wording import counted
 
 SLOW = 0.2
 """Seconds beyond which a hook is felt in a conversation; a Python script takes about 0.05."""
@@ -40,7 +41,8 @@ async def examine(sources: Sources, prices: PriceTable | None) -> int:
         print(f"{'FAIL' if finding.bad else 'note'}  {finding.message}")
     bad = sum(finding.bad for finding in findings)
     examined = len(configuration.hooks())
-    print(f"{examined} hooks examined, {bad} {'finding' if bad == 1 else 'findings'} that need work.")
+    found = counted(bad, "finding that needs", "findings that need")
+    print(f"{counted(examined, 'hook')} examined, {found} work.")
     return 1 if bad else 0
 
 

@@ -6,25 +6,22 @@ import re
 import sys
 from http.client import HTTPConnection
 
-from hookgate.proxy.config import read_config
+from hookgate.proxy.config import Admin
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.panel.tokens import token_of
+from hookgate.proxy.wording import why
 
 _SECONDS = 10.0
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
-async def show(receipt: str, admin: str | None) -> int:
-    """Print the receipt as JSON. Raises ValueError or OSError, which tell what to do."""
-    if not _ID.fullmatch(receipt):
-        raise ValueError(
-            f"{receipt!r} is no receipt: it has 32 hexadecimal digits; the header is x-hookgate-receipt"
-        )
-    configured = read_config({}).config.admin
-    address, token = admin or configured.address, token_of(configured)
-    if address is None:
-        raise ValueError("the admin listener is off; name another gateway's with --admin HOST:PORT")
-    status, body = await asyncio.to_thread(_get, address, f"/receipts/{receipt}", token)
+async def show(receipt: str, admin: str | None, configured: Admin) -> int:
+    """Print the receipt as JSON. `admin` is where to ask instead of the configured address.
+
+    Raises ValueError, which tells what to do.
+    """
+    path, address = f"/receipts/{checked(receipt)}", _address(admin, configured)
+    status, body = await asyncio.to_thread(_get, address, path, token_of(configured))
     if status != 200:
         print(f"hookgate: {body['error']['message']}", file=sys.stderr)
         return 1
@@ -32,15 +29,36 @@ async def show(receipt: str, admin: str | None) -> int:
     return 0
 
 
-def _get(address: str, path: str, token: str | None) -> tuple[int, dict[str, dict[str, str]]]:
-    connection = HTTPConnection(*host_and_port(address), timeout=_SECONDS)
+def checked(receipt: str) -> str:
+    """A receipt's id as it was typed. Raises ValueError for what is none."""
+    if not _ID.fullmatch(receipt):
+        raise ValueError(
+            f"{receipt!r} is no receipt: it has 32 hexadecimal digits; the header is x-hookgate-receipt"
+        )
+    return receipt
+
+
+def _address(given: str | None, configured: Admin) -> tuple[str, int]:
+    """Where the admin listener is; a URL will do as well, as the gateway's log names one."""
+    address = configured.address if given is None else given.removeprefix("http://").rstrip("/")
+    if address is None:
+        raise ValueError("the admin listener is off; name another gateway's with --admin HOST:PORT")
+    try:
+        return host_and_port(address)
+    except ValueError:
+        raise ValueError(f"--admin: {given!r} has to be HOST:PORT, such as 127.0.0.1:9787") from None
+
+
+def _get(address: tuple[str, int], path: str, token: str | None) -> tuple[int, dict[str, dict[str, str]]]:
+    connection = HTTPConnection(*address, timeout=_SECONDS)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
     except (OSError, ValueError) as error:
+        told, where = why(error) if isinstance(error, OSError) else str(error), ":".join(map(str, address))
         raise ValueError(
-            f"no gateway answers at {address}: {error}; start it, or name its admin listener with --admin"
+            f"no gateway answers at {where}: {told}; start it, or name its admin listener with --admin"
         ) from None
     finally:
         connection.close()

@@ -8,34 +8,49 @@ from pathlib import Path
 
 from hookgate.hooks.managing.edits import rewrite, with_disabled, with_switch
 from hookgate.hooks.settings import read_places
-from hookgate.proxy.managing.loading import read_hooks
+from hookgate.proxy.managing.loading import Hooks, read_hooks
 from hookgate.proxy.sources import Sources
 
 
 def switch(sources: Sources, names: Sequence[str], on: bool) -> int:
-    """Switch hooks on or off by name. Raises ValueError for a name that no hook has."""
+    """Switch hooks on or off by name. Raises ValueError for a name that cannot be switched."""
     print(*switched(sources, names, on), sep="\n")
     return 0
 
 
 def switched(sources: Sources, names: Sequence[str], on: bool) -> list[str]:
-    """Switch hooks on or off by name, and say what came of it. Raises ValueError for an unknown name."""
-    hooks = read_hooks(sources)
-    told = []
-    for name in names:
-        above = [hook for hook in hooks.named(name) if hook.layer == "policy"]
-        if above and not on:
-            told.append(
-                f"{name!r} also stands in the policy {above[0].source}, which nobody below can switch off."
-            )
+    """Switch hooks on or off by name, and say what came of it.
+
+    Raises ValueError for an unknown name, and for one to switch off that a policy alone has.
+    """
+    above = _above(read_hooks(sources), names, on)
     path = _switches(sources)
     rewrite(path, lambda text: with_disabled(text, names, disabled=not on))
     still = {hook.name for hook in read_places(sources.places()).off} & set(names)
+    told = []
     for name in names:
-        told.append(f"{name!r} is {'on' if on else 'off'}: {path}")
+        also = f"; but {_stays_on(name, above[name])}" if name in above else ""
+        told.append(f"{name!r} is {'on' if on else 'off'}: {path}{also}")
         if on and name in still:
             told.append(f"{name!r} stays off all the same: another settings file disables it, too.")
     return told
+
+
+def _above(hooks: Hooks, names: Sequence[str], on: bool) -> dict[str, Path]:
+    """The policy file that has a hook of the name too, by the names that shall be off."""
+    found: dict[str, Path] = {}
+    for name in names:
+        named = hooks.named(name)
+        files = [hook.source for hook in named if hook.layer == "policy"]
+        if files and not on:
+            if len(files) == len(named):
+                raise ValueError(_stays_on(name, files[0]))
+            found[name] = files[0]
+    return found
+
+
+def _stays_on(name: str, policy: Path) -> str:
+    return f"{name!r} stays on in the policy {policy}, which nobody below can switch off"
 
 
 def switch_all(sources: Sources, on: bool) -> int:

@@ -43,8 +43,11 @@ async def try_hooks(
         return 1
     for run in outcome.runs:
         _print_run(run, event)
-    _print_outcome(outcome.verdict.decision, outcome.verdict.stop, outcome.verdict.reason)
-    print(_difference(event, outcome.event) or "The event goes on as it came.")
+    verdict = outcome.verdict
+    _print_outcome(verdict.decision, verdict.stop, verdict.reason)
+    ends = verdict.stop or verdict.denied or verdict.synthetic
+    if told := _difference(event, outcome.event) or ("" if ends else "The event goes on as it came."):
+        print(told)
     return 1 if any(run.error for run in outcome.runs) else 0
 
 

@@ -44,7 +44,8 @@ class Metrics:
         """A call has ended, and its record is complete."""
         self._open.pop(record.id, None)
         route, model = (record.kind or NONE,), (self._models.label(record.model),)
-        self._calls.add((*route, status_class(record.status, "left"), record.outcome or NONE))
+        unanswered = "interrupted" if record.dropped else "left"
+        self._calls.add((*route, status_class(record.status, unanswered), record.outcome or NONE))
         self._duration.observe(route, record.seconds)
         if record.first_seconds is not None:
             self._overhead.observe(route, max(0.0, record.first_seconds - record.waited_before_first))

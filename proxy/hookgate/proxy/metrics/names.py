@@ -117,8 +117,8 @@ AUDIT_LAG = Name("hookgate_audit_lag_seconds", "gauge", "How long the oldest of 
 AUDIT_FAILURES = Name(
     "hookgate_audit_failures_total", "counter", "Attempts to write to the audit that failed."
 )
-SPANS = Name("hookgate_spans_total", "counter", "Spans for the collector.", ("result",))
-SPANS_QUEUED = Name("hookgate_spans_queued", "gauge", "Spans that wait for the collector.")
+SPANS = Name("hookgate_spans_total", "counter", "Spans for the collector; with tracing only.", ("result",))
+SPANS_QUEUED = Name("hookgate_spans_queued", "gauge", "Spans that wait for the collector; with tracing only.")
 
 METRICS = (
     CALLS,
@@ -150,10 +150,11 @@ METRICS = (
 
 LABELS = {
     "route": "`judged`, `forwarded`, `tunnel`, `event`, `receipt`, or `none` for a refused path",
-    "status_class": "`2xx` … `5xx`, or `left` for a client that left first; of a request to the upstream "
+    "status_class": "`2xx` … `5xx`, `left` for a client that left first, or `interrupted` "
+    "for a gateway that stopped; of a request to the upstream "
     "`1xx` … `5xx`, or `none` where no answer came",
     "outcome": "of a call `answered`, `denied`, `stopped`, `synthetic` (a hook answered), "
-    "`refused` (by hookgate), `failed` (the upstream) or `left`; "
+    "`refused` (by hookgate), `failed` (the upstream), `left` or `interrupted`; "
     "of a hook's run `allowed`, `denied` or `failed`",
     "event": "one of the eleven events",
     "hook": "a hook's name in the settings",

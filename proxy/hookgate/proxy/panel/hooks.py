@@ -6,7 +6,7 @@ from typing import Any
 from hookgate.hooks import SettingsError
 from hookgate.hooks.health import key_of
 from hookgate.hooks.live import LiveEngine
-from hookgate.hooks.settings import EVENTS, Hook, read_places
+from hookgate.hooks.settings import EVENTS, Hook
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.managing.switching import switched
 from hookgate.proxy.sources import Sources
@@ -21,7 +21,6 @@ class HookPanel:
 
     def __init__(self, live: LiveEngine, sources: Sources) -> None:
         self.live, self.sources = live, sources
-        self._off: tuple[str, tuple[Hook, ...]] = ("", ())
         self._switching = asyncio.Lock()  # each switch reads a file and writes it again
 
     async def rows(self) -> JsonObject:
@@ -60,20 +59,16 @@ class HookPanel:
         engine = self.live.current
         refused = {key_of(hook): reason for hook, reason in engine.refused()}
         running = engine.configuration.hooks()
-        known = {key_of(hook) for hook in running}
-        rows = [self._row(hook, refused.get(key_of(hook))) for hook in running]
-        rows += [
-            {**self._row(hook, None), "state": "shadowed" if key_of(hook) in known else "off"}
-            for hook in self._switched_off(engine.revision)
+        on, known = set(running), {key_of(hook) for hook in running}
+        # In the order of the files: a hook that is switched off keeps its place.
+        listed = sorted(engine.configuration.declared, key=lambda hook: EVENTS.index(hook.event))
+        rows = [
+            self._row(hook, refused.get(key_of(hook)))
+            if hook in on
+            else {**self._row(hook, None), "state": "shadowed" if key_of(hook) in known else "off"}
+            for hook in listed
         ]
-        rows.sort(key=lambda row: EVENTS.index(row["event"]))
         return {"revision": engine.revision, "hooks": rows}
-
-    def _switched_off(self, revision: str) -> tuple[Hook, ...]:
-        # Reading settings may warn of what is in them: once for each revision is enough.
-        if self._off[0] != revision:
-            self._off = revision, read_places(self.sources.places()).off
-        return self._off[1]
 
     def _row(self, hook: Hook, refusal: str | None) -> JsonObject:
         status, config = self.live.health.of(hook), hook.config

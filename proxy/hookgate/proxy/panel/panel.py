@@ -90,6 +90,7 @@ class Panel:
                 name, on = body.get("name"), body.get("on")
                 if not isinstance(name, str) or not isinstance(on, bool):
                     raise ApiError(400, "hooks/switch takes a name, and on: true or false")
+                log.info("%s asks to switch the hook %r %s", request.remote, name, "on" if on else "off")
                 return _json(await self.api.hooks.switch(name, on))
         raise ApiError(404, _NOTHING)
 

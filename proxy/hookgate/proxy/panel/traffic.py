@@ -14,7 +14,7 @@ Span = Literal["hour", "day"]
 _MINUTE = 60_000
 _STEPS: dict[Span, int] = {"hour": 1, "day": 15}
 _MINUTES: dict[Span, int] = {"hour": 60, "day": 24 * 60}
-_OUTCOMES = ("answered", "denied", "stopped", "synthetic", "refused", "failed", "left")
+_OUTCOMES = ("answered", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted")
 
 # Each bound is a fourth above the one before: a told time is right to about an eighth. The last is minutes.
 _BOUNDS = tuple(0.5 * 1.25**step for step in range(60))

@@ -10,15 +10,17 @@ from uuid import uuid4
 from hookgate.hooks import CallState, Run, Session, Verdict
 from hookgate.hooks.running import ADVISORY
 from hookgate.hooks.settings import Hook
+from hookgate.proxy.errors import POLICY_DENIED, ApiError
 from hookgate.proxy.records.asked import Asked
 from hookgate.proxy.records.content import Content
 from hookgate.proxy.records.tally import HookTally, type_of
 from hookgate.proxy.records.usage import Usage
 from hookgate.proxy.tracing.context import Trace
 
-Outcome = Literal["answered", "denied", "stopped", "synthetic", "refused", "failed", "left"]
+Outcome = Literal["answered", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"]
 """How a call ended: as the model answered; by hooks, which denied it, stopped the agent or answered
-themselves; refused by hookgate; with an error of the upstream; or with a client that had left."""
+themselves; refused by hookgate; with an error of the upstream; with a client that had left; or dropped by a
+gateway that stopped."""
 
 Audited = Literal["", "due", "began", "late", "ended"]
 """How far the audit of a call is: it takes no part; nothing is written; its start is; its start could not be
@@ -59,6 +61,8 @@ class CallRecord:
     """How many bytes of its answer hooks hold back just now."""
     trace: Trace | None = None
     status: int = 0
+    dropped: bool = False
+    """Whether the gateway ended its connection when it stopped."""
     outcome: Outcome | None = None
     request_bytes: int = 0
     """Of the request's body."""
@@ -79,7 +83,7 @@ class CallRecord:
     """Hooks whose last run had failed when the call ended."""
     hooks: dict[tuple[str, Hook], HookTally] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why hooks denied or stopped something, by event."""
+    """Why hooks denied or stopped something, by event; why hookgate itself gave an error, under `gateway`."""
     audited: Audited = ""
     content: Content | None = None
     """What was said, where the audit wants it."""
@@ -147,8 +151,18 @@ class CallRecord:
         elif verdict.denied and event in _ENDING:
             self.outcome = "denied"
 
-    def end(self, status: int, sent: int) -> None:
-        """The call has ended: with this status, 0 for a client that left, and so many bytes."""
+    def note_error(self, error: ApiError) -> None:
+        """The client is told of an error. What a policy says has its reason already, under its event."""
+        if error.reason != POLICY_DENIED:
+            self.reasons["gateway"] = error.on_record
+
+    def end(self, status: int, sent: int, *, dropped: bool = False) -> None:
+        """The call has ended: with this status, 0 without a whole answer, and so many bytes.
+
+        `dropped`: its connection was ended by the gateway.
+        """
         self.status, self.answer_bytes, self.seconds = status, sent, self.elapsed()
+        self.dropped = dropped and not status
         if self.outcome is None:
-            self.outcome = "left" if not status else "answered" if status < 400 else "refused"
+            unanswered: Outcome = "interrupted" if dropped else "left"
+            self.outcome = unanswered if not status else "answered" if status < 400 else "refused"

@@ -10,21 +10,22 @@ from hookgate.hooks import Engine, load_settings
 from hookgate.hooks.kinds.making import make_runners
 from hookgate.proxy.managing.progress import progress
 from hookgate.proxy.prices import read_prices
+from hookgate.proxy.replay.arguments import files_of
 from hookgate.proxy.replay.comparing import Change, Report
 from hookgate.proxy.replay.recorded import Recorded, read_export
 from hookgate.proxy.replay.replaying import replayed
+from hookgate.proxy.wording import counted
 
 
 async def run(given: argparse.Namespace) -> int:
     """Replay all and print the report. Raises ValueError for files that cannot be used."""
-    configuration = load_settings(given.policy)
+    policies, exports = files_of(given)
+    configuration = load_settings(policies)
     prices = read_prices(given.prices)
     engine = Engine(configuration, make_runners(configuration.hooks(), prices=prices))
     try:
-        with progress("replaying", sum(map(_size, given.export))) as read:
-            report = await _replay(
-                engine, chain.from_iterable(read_export(path, read) for path in given.export)
-            )
+        with progress("replaying", sum(map(_size, exports))) as read:
+            report = await _replay(engine, chain.from_iterable(read_export(path, read) for path in exports))
     finally:
         await engine.close()
     print(json.dumps(report.as_json(), indent=2, ensure_ascii=False) if given.json else _shown(report))
@@ -38,7 +39,9 @@ def _size(path: Path) -> int:
 async def _replay(engine: Engine, calls: Iterator[Recorded]) -> Report:
     report = Report()
     for recorded in calls:
-        if recorded.request is None:
+        if recorded.request is None and recorded.outcome == "refused" and not recorded.hooks:
+            report.refused += 1
+        elif recorded.request is None:
             report.without_content += 1
         else:
             report.add(recorded, await replayed(engine, recorded))
@@ -47,9 +50,12 @@ async def _replay(engine: Engine, calls: Iterator[Recorded]) -> Report:
 
 def _shown(report: Report) -> str:
     """The report for people."""
-    lines = [f"{report.replayed} calls and events replayed, {report.unchanged} of them unchanged."]
+    replayed = counted(report.replayed, "call or event", "calls and events")
+    lines = [f"{replayed} replayed, {report.unchanged} unchanged."]
     if report.without_content:
         lines.append(f'{report.without_content} left out: recorded without content (audit.content = "off").')
+    if report.refused:
+        lines.append(f"{report.refused} left out: refused before any hook.")
     lines += [
         f"The hook {hook!r} failed in {count} of them." for hook, count in report.failed.items() if count
     ]

@@ -37,6 +37,8 @@ class Report:
     unchanged: int = 0
     without_content: int = 0
     """Calls that cannot be replayed, since the audit kept nothing of what was said."""
+    refused: int = 0
+    """Calls that hookgate refused before any hook: there is nothing to decide otherwise."""
     failed: Counter[str] = field(default_factory=Counter)
     """Runs of hooks that failed, by hook."""
     rules: dict[Rule, dict[str, Change]] = field(default_factory=dict)
@@ -68,6 +70,7 @@ class Report:
             "replayed": self.replayed,
             "unchanged": self.unchanged,
             "without_content": self.without_content,
+            "refused": self.refused,
             "failed": {hook: count for hook, count in self.failed.items() if count},
             "outcomes": _listed(self.outcomes),
             "rules": [
@@ -99,6 +102,6 @@ def _words(hook: JsonObject) -> str:
     if hook.get("failures"):
         said = f"{said}, failed"
     findings = ", ".join(f"{kind} {count}" for kind, count in sorted(read_object(hook, "findings").items()))
-    edits = "edit" if hook.get("edits") else ""
-    told = " ".join(filter(None, (edits, f"({findings})" if findings else "")))
-    return told if told and said == "allow" else f"{said}, {told}" if told else said
+    if hook.get("edits"):
+        said = "edit" if said == "allow" else f"{said}, edit"
+    return f"{said} ({findings})" if findings else said

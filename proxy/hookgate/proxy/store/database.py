@@ -26,6 +26,8 @@ _MIGRATING = 0x686F6F6B67617465
 """The number of the lock under which gateways bring a server's tables up to date: `hookgate` in ASCII."""
 
 
+_NO_DATABASE = "move that file away, or name another folder with --state"
+
 FAILURES = (SQLAlchemyError, sqlite3.Error)
 """What a database may raise. Set-up runs beside SQLAlchemy, which does not wrap what goes wrong there."""
 
@@ -69,8 +71,15 @@ def _opened(engine: Engine, state: Path) -> Database:
             upgrade(connection)
     except (*FAILURES, MigrationError, OSError) as error:
         database.close()
-        raise StoreError(f"the store {database.name} cannot be opened: {reason(error)}") from None
+        told = f"the store {database.name} cannot be opened: {reason(error)}"
+        raise StoreError(f"{told}; {_NO_DATABASE}" if _is_unusable(error) else told) from None
     return database
+
+
+def _is_unusable(error: Exception) -> bool:
+    """Whether a file is no database of SQLite's, or one that is broken or cannot be opened."""
+    code = getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", None)
+    return code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN)
 
 
 def reason(error: Exception) -> str:

@@ -19,7 +19,7 @@ _TOLD = {
 }
 _FINISHED = re.compile(rb'"finishReason"\s*:\s*"([A-Z_]{1,64})"')
 
-_FAILED = frozenset({"failed", "left"})
+_FAILED = frozenset({"failed", "left", "interrupted"})
 
 
 @dataclass(frozen=True, slots=True)

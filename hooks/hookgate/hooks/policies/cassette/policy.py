@@ -10,7 +10,7 @@ records the answer as the client gets it.
 import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -19,7 +19,7 @@ from hookgate.hooks.policies.canonical import digest
 from hookgate.hooks.policies.cassette.keys import counted, summary, with_texts, without
 from hookgate.hooks.policies.cassette.masking import masking
 from hookgate.hooks.policies.cassette.tape import Tape
-from hookgate.hooks.policies.options import Options, Pattern, compiled, read_options
+from hookgate.hooks.policies.options import Options, Pattern, Pointer, compiled, read_options
 from hookgate.hooks.session import Session
 from hookgate.translator.fields import JsonObject, read, read_list
 
@@ -43,7 +43,7 @@ class CassetteOptions(Options):
     folder: str = Field(default="cassettes", min_length=1)
     """The folder of the recordings, from the project folder."""
 
-    ignore: tuple[Annotated[str, Field(pattern=r"^/")], ...] = Field(default=(), strict=False)
+    ignore: tuple[Pointer, ...] = Field(default=(), strict=False)
     """What of a request does not count, by JSON Pointer: `/generationConfig/seed`, `/contents/0`."""
 
     blank: tuple[Pattern, ...] = Field(default=(), strict=False)

@@ -9,6 +9,7 @@ For BeforeModel hooks.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from math import floor, log10
 from typing import Any
 
 from hookgate.hooks.kinds.builtin import Counters, Policy, PriceTable, Surroundings
@@ -86,7 +87,10 @@ def _called(rule: Rule) -> str:
 
 
 def _number(measure: Measure, amount: float) -> str:
-    return f"{amount:,.2f}" if measure == "cost" else f"{amount:,.0f}"
+    if measure != "cost":
+        return f"{amount:,.0f}"
+    small = 0 < amount < 1  # then two digits that are no zeros, or a few calls would have cost nothing
+    return f"{amount:,.{1 - floor(log10(amount)) if small else 2}f}"
 
 
 def _denied(rule: Rule, told: str) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """What the policy `redact` wants to know."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from hookgate.hooks.policies.mistakes import meant
 from hookgate.hooks.policies.options import Globs, Options
 from hookgate.hooks.policies.redact.detectors import DETECTORS
 from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector, words_detector
@@ -63,12 +64,15 @@ class RedactOptions(Options):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        known = {name for each in self.own() + DETECTORS for name in (each.kind, each.group)}
-        known |= {"presidio", *(self.presidio.entities if self.presidio else ())}
-        for glob in (*(self.detect or ()), *self.skip, *self.actions):
-            if not any(fnmatchcase(name, glob) for name in known):
-                listed = ", ".join(sorted(known))
-                raise ValueError(f"there is no detector {glob!r}; kinds and groups are: {listed}")
+        groups = {each.group for each in self.own() + DETECTORS} | {"presidio"}
+        known = groups | {each.kind for each in self.own() + DETECTORS}
+        known |= {*(self.presidio.entities if self.presidio else ())}
+        for option, globs in (("detect", self.detect or ()), ("skip", self.skip), ("actions", self.actions)):
+            for glob in globs:
+                if not any(fnmatchcase(name, glob) for name in known):
+                    raise ValueError(
+                        f"{option}: there is no detector {glob!r}; {_remedy(glob, known, groups)}"
+                    )
         if "{kind}" not in self.mask.replace("{{", "").replace("}}", "") and "{" in self.mask:
             raise ValueError("mask: {kind} is all that may stand in braces")
         return self
@@ -103,6 +107,12 @@ class RedactOptions(Options):
             act for glob, act in self.actions.items() if fnmatchcase(kind, glob) or fnmatchcase(group, glob)
         )
         return next(found, self.action)
+
+
+def _remedy(glob: str, known: Collection[str], groups: Collection[str]) -> str:
+    if near := meant(glob, known):
+        return f"did you mean {near}?"
+    return f"groups are {', '.join(sorted(groups))}; their kinds are listed in docs/redaction.md"
 
 
 def _named(detector: Detector, globs: Globs) -> bool:

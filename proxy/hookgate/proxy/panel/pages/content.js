@@ -7,11 +7,11 @@ import { fieldText, written } from "./readable.js";
 
 const NARROW = "(max-width: 48rem)";
 
-/** The parts of a view for `content` of the API. */
-export function content(told) {
+/** The parts of a view for `content` of the API; `asked` is how many requests went upstream, undefined for a call under way. */
+export function content(told, asked) {
   const choice = { as: "text", beside: !matchMedia(NARROW).matches };
   const shown = el("div", { class: "content" });
-  const draw = () => fill(shown, bodies(told, choice), changes(told.changes, choice));
+  const draw = () => fill(shown, bodies(told, asked, choice), changes(told.changes, choice));
   draw();
   return section("Content",
     el("div", { class: "switches" },
@@ -32,20 +32,31 @@ function choices(title, name, values, choice, draw) {
   }));
 }
 
-function bodies({ request, sent, answer, given }, choice) {
+const OTHER_FIELDS = "The text is unchanged; other fields differ: see JSON.";
+
+function bodies({ request, sent, answer, given }, asked, choice) {
   return [
-    body("Request", request, sent, ["As the client sent it, and as it went upstream", "It went upstream as it came."], choice),
-    body("Answer", answer, given, ["As the upstream gave it, and as the client got it", "The client got it as it came."], choice),
+    part("Request", request, sent, asked === 0 ? NOT_SENT : asked ? SENT : BEGUN, choice),
+    part("Answer", answer, given, answer === null ? OWN : ANSWERED, choice),
   ];
 }
 
-function body(title, before, after, [changed, same], choice) {
-  if (before === null && after === null) return [el("h3", {}, title), note("Nothing of it is kept.")];
+// What is said of two bodies that differ, and of one that stayed as it was.
+const NOT_SENT = { differs: "As the client sent it, and as hooks made it. It did not go upstream.", same: "It did not go upstream." };
+const SENT = { differs: "As the client sent it, and as it went upstream.", same: "It went upstream as it came." };
+const BEGUN = { differs: "As the client sent it, and as hooks made it.", same: "As the client sent it." };
+const ANSWERED = { differs: "As the upstream gave it, and as the client got it.", same: "The client got it as it came." };
+const OWN = { differs: "As the client got it; the upstream gave none.", same: "" };
+
+function part(title, before, after, told, choice) {
+  const head = el("h3", {}, title);
+  if (before === null && after === null) return [head, note("Nothing of it is kept.")];
+  if (after === null) return [head, note(told.same), plainText(written(before, choice.as))];
+  const now = written(after, choice.as);
+  if (before === null) return [head, note(told.differs), plainText(now)];
   const old = written(before, choice.as);
-  // An answer that was only given by hooks has nothing before it.
-  const now = after === null ? old : written(after, choice.as);
-  if (old === now) return [el("h3", {}, title), note(after === null ? same : `${same} What differs is not shown as text: see JSON.`), plainText(old)];
-  return [el("h3", {}, title), note(`${changed}.`), difference(old, now, choice.beside)];
+  if (old !== now) return [head, note(told.differs), difference(old, now, choice.beside)];
+  return [head, note(told === NOT_SENT ? `${NOT_SENT.same} ${OTHER_FIELDS}` : OTHER_FIELDS), plainText(old)];
 }
 
 function changes(found, choice) {

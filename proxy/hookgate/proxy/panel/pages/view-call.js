@@ -32,7 +32,7 @@ export async function showCall({ parts: [id] }) {
       heading(`Call ${id.slice(0, 8)}`, badge(call.outcome)),
       el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons)), section("Time", timeline(call.timings))),
       section("Hooks", call.hooks?.length ? table("What each hook did", HOOKS, call.hooks) : note("No hook ran for this call.")),
-      told.content ? content(told.content) : section("Content", note(
+      told.content ? content(told.content, call.upstream_requests) : section("Content", note(
         "What was said is not kept. The audit keeps it with audit.content set to redacted or full; it is off by default.")),
     ],
   };
@@ -51,7 +51,7 @@ function receipt(call) {
     ["key", session?.key],
     ["team", session?.team],
     ["client", session?.client],
-    ["status", call.status ?? "none: the client had left"],
+    ["status", call.status ?? (call.outcome === "interrupted" ? "none: the gateway stopped" : "none: the client had left")],
     ["policy revision", call.revision && el("code", {}, call.revision)],
     ["bytes in, out", `${bytes(call.bytes?.request)}, ${bytes(call.bytes?.answer)}`],
     ["requests upstream", call.upstream_requests === undefined ? "" : count(call.upstream_requests)],

@@ -79,7 +79,7 @@ function drawn({ steps, total, span }) {
       kinds: [
         { name: "good", title: "answered", shape: "bars", of: of("answered", "synthetic") },
         { name: "bad", title: "denied", shape: "bars", of: of("denied", "stopped") },
-        { name: "warn", title: "other", shape: "bars", of: of("refused", "failed", "left") },
+        { name: "warn", title: "other", shape: "bars", of: of("refused", "failed", "left", "interrupted") },
       ],
     }),
     chart({

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
+from hookgate.hooks.policies.options import said_of
 from hookgate.hooks.policies.redact.closure import language
 
 _KIND = re.compile(r"[A-Z][A-Z0-9_]{1,23}")
@@ -72,7 +73,7 @@ def _checked_pattern(kind: str, pattern: str) -> str:
     try:
         compiled = re2.compile(pattern, quiet)
     except re2.error as error:
-        raise ValueError(f"the pattern of {kind} is no RE2 pattern: {error}") from None
+        raise ValueError(f"the pattern of {kind} is no RE2 pattern: {said_of(error)}") from None
     if compiled.groups > 1:
         raise ValueError(f"the pattern of {kind} has {compiled.groups} groups: write (?:…) for all but one")
     try:

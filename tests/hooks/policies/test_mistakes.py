@@ -1,0 +1,99 @@
+"""What is told of options that are wrong: the place, and what to write instead."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.hooks import write_file
+
+from hookgate.hooks import SettingsError, load_settings
+from hookgate.hooks.kinds.builtin import Surroundings
+from hookgate.hooks.kinds.making import make_runners
+from hookgate.hooks.policies import BUILTINS
+
+Json = dict[str, Any]
+RULE = {"per": "key", "window": "day"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "told"),
+    [
+        pytest.param(
+            "redact", {"acton": "mask"}, "acton: is not known here; did you mean action?", id="misspelt"
+        ),
+        pytest.param(
+            "models",
+            {"route": [{"to": "x", "when": {"qq": 1}}]},
+            "route.0.when.qq: is not known here; known are "
+            "characters_above, characters_below, clients, keys, models, teams, tools",
+            id="nothing near",
+        ),
+        pytest.param(
+            "tools",
+            {"deny": [{"when": {"/x": {"equal": 1}}}]},
+            "deny.0.when./x.equal: is not known here; did you mean equals?",
+            id="within a mapping",
+        ),
+        pytest.param(
+            "tools",
+            {"deny": [{"when": {"/x": {"runs": {"programm": "rm"}}}}]},
+            "deny.0.when./x.runs.programm: is not known here; did you mean program?",
+            id="misspelt and missing",
+        ),
+        pytest.param(
+            "tools",
+            {"deny": [{"when": {"/x": {"runs": "rm"}}}]},
+            "deny.0.when./x.runs: has to be an object",
+            id="no object",
+        ),
+        pytest.param(
+            "tools",
+            {"deny": [{"pattern": "[a-"}]},
+            "deny.0.pattern: is no RE2 pattern: missing ]: [a-",
+            id="RE2",
+        ),
+        pytest.param(
+            "tools",
+            {"deny": [{"pattern": "{0}("}]},
+            "deny.0.pattern: is no RE2 pattern: no argument for repetition operator: {0}",
+            id="braces",
+        ),
+        pytest.param(
+            "cassette",
+            {"ignore": ["contents"]},
+            "ignore.0: has to be a JSON Pointer, which begins with /",
+            id="pointer",
+        ),
+        pytest.param(
+            "limits",
+            {"rules": [RULE]},
+            "rules.0: limits nothing; give it requests, tokens or cost",
+            id="no follow-up",
+        ),
+        pytest.param("limits", {"rules": []}, "rules: is empty", id="empty"),
+        pytest.param("redact", {"cap": 1}, "cap: has to be at least 256", id="too small"),
+        pytest.param(
+            "redact",
+            {"detect": ["emial"]},
+            "detect: there is no detector 'emial'; did you mean EMAIL?",
+            id="detector",
+        ),
+    ],
+)
+def test_a_mistake_is_told_with_its_place_and_what_was_meant(policy: str, options: Json, told: str) -> None:
+    with pytest.raises(ValueError, match=r".*") as error:
+        BUILTINS[policy](options, Surroundings(Path("/")))
+    assert str(error.value) == told
+
+
+def test_file_line_event_and_hook_are_named(tmp_path: Path) -> None:
+    text = """{"hooks": {"BeforeModel": [{"hooks": [
+      // not this one
+      {"type": "builtin", "builtin": "models"},
+      {"name": "no-secrets", "type": "builtin", "builtin": "redact", "options": {"acton": "mask"}}]}]}}
+    """
+    path = write_file(tmp_path, text)
+    with pytest.raises(SettingsError) as error:
+        make_runners(load_settings([path]).hooks())
+    told = "the BeforeModel hook 'no-secrets': options: acton: is not known here; did you mean action?"
+    assert str(error.value) == f"{path}:4: {told}"

@@ -1,0 +1,29 @@
+"""Words for people."""
+
+import errno
+import socket
+
+import pytest
+
+from hookgate.proxy.wording import counted, why
+
+
+def test_one_is_no_plural() -> None:
+    assert [counted(count, "call") for count in (0, 1, 2)] == ["0 calls", "1 call", "2 calls"]
+    assert [counted(count, "call has", "calls have") for count in (1, 2)] == ["1 call has", "2 calls have"]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        pytest.param(FileNotFoundError(errno.ENOENT, "x", "/p"), "No such file or directory", id="file"),
+        pytest.param(OSError(errno.EADDRINUSE, "error while binding"), "Address already in use", id="bind"),
+        pytest.param(OSError("a sentence"), "a sentence", id="ours"),
+        pytest.param(TimeoutError("timed out"), "timed out", id="timeout"),
+        pytest.param(
+            socket.gaierror(-2, "Name or service not known"), "Name or service not known", id="name"
+        ),
+    ],
+)
+def test_what_the_system_says_has_no_number(error: OSError, told: str) -> None:
+    assert why(error) == told
