@@ -114,8 +114,8 @@ def _file(path: Path, set_up: Callable[[Any, Any], None], begin: str) -> Engine:
 def _make(path: Path) -> None:
     """Make the file when there is none: SQLite's other files take its mode.
 
-    One that is there must not be opened. To close it would give up every lock that this process has on it, as
-    POSIX has it, those of SQLite too: another process would then take the file for unused, and remove its log.
+    One that is there must not be opened. To close it would give up every lock that this process has on it, by
+    the rules of POSIX, those of SQLite too: another process would take the file for unused, and remove its log.
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
