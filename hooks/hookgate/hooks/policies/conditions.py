@@ -3,11 +3,11 @@
 import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from hookgate.hooks.policies.options import Globs, Options, Pattern, compiled, named
+from hookgate.hooks.policies.options import Globs, Options, Pattern, compiled, named, pointer
 
 _OPERATORS = frozenset("();<>|&\n")
 
@@ -76,7 +76,10 @@ class Condition(Options):
         return all(checks[name]() for name in self.model_fields_set)
 
 
-Conditions = Mapping[str, Condition]
+PlaceOrAll = Annotated[str, AfterValidator(lambda value: value and pointer(value))]
+"""A JSON Pointer, or an empty text for all arguments."""
+
+Conditions = Mapping[PlaceOrAll, Condition]
 """Conditions by JSON Pointer (RFC 6901): `/command`, `/files/0/path`; an empty one is all arguments."""
 
 

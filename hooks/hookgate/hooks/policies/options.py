@@ -56,7 +56,8 @@ def said_of(error: Exception) -> str:
     return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
 
 
-def _pointer(value: str) -> str:
+def pointer(value: str) -> str:
+    """The value, if it is a JSON Pointer to something in a document. Raises PydanticCustomError."""
     if not value.startswith("/"):
         raise PydanticCustomError("pointer", "has to be a JSON Pointer, which begins with /")
     return value
@@ -68,7 +69,7 @@ Globs = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 """A regular expression in RE2's syntax."""
 
-Pointer = Annotated[str, AfterValidator(_pointer)]
+Pointer = Annotated[str, AfterValidator(pointer)]
 """A place below the whole of a JSON value (RFC 6901)."""
 
 

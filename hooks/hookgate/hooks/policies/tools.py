@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from hookgate.hooks.kinds.builtin import Policy, Surroundings
-from hookgate.hooks.policies.conditions import Condition, all_hold
+from hookgate.hooks.policies.conditions import Condition, PlaceOrAll, all_hold
 from hookgate.hooks.policies.options import Globs, Options, Pattern, compiled, named, read_options
 from hookgate.hooks.policies.pinning import pinned
 from hookgate.hooks.session import Session
@@ -34,7 +34,7 @@ class Rule(Options):
     pattern: Pattern | None = None
     """A pattern for the whole name."""
 
-    when: Mapping[str, Condition] = Field(default={}, strict=False)
+    when: Mapping[PlaceOrAll, Condition] = Field(default={}, strict=False)
     """Conditions on the arguments, by JSON Pointer; with none the tool may not be called at all."""
 
     reason: str = ""

@@ -1,6 +1,7 @@
 """Opening the database: a file of this machine's, or PostgreSQL by its URL; with its tables up to date."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import sqlite3
@@ -114,9 +115,11 @@ def _file(path: Path, set_up: Callable[[Any, Any], None], begin: str) -> Engine:
 def _make(path: Path) -> None:
     """Make the file when there is none: SQLite's other files take its mode.
 
-    One that is there must not be opened. To close it would give up every lock that this process has on it, by
-    the rules of POSIX, those of SQLite too: another process would take the file for unused, and remove its log.
+    One that is there must not be opened: to close it would give up every lock that this process has on it, by
+    the rules of POSIX, those of SQLite too. Another process would take it for unused, and remove its log.
     """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
