@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def speed(scanner: Scanner) -> None:
-    rnd = random.Random(1)  # noqa: S311
+    rnd = random.Random(1)  # noqa: S311  # texts of a benchmark
     secrets = "".join(planted(seed, rnd.choice(list(PLANTED)))[0] + WORDS * 6 for seed in range(200))
     texts = {"clean words": WORDS, "clean code": Path(__file__).read_text(), "with secrets": secrets}
     texts["base64"] = base64.b64encode(rnd.randbytes(MEGABYTE)).decode()
@@ -93,7 +93,7 @@ def _texts(event: dict[str, Any]) -> Iterator[str]:
 
 
 def _generated(seed: int) -> list[str]:
-    rnd = random.Random(seed)  # noqa: S311
+    rnd = random.Random(seed)  # noqa: S311  # texts of a benchmark
     text = WORDS * 30
     return [text[at : at + rnd.randrange(5, EVENT)] for at in range(0, len(text), EVENT)]
 
@@ -149,7 +149,7 @@ def quality(scanner: Scanner) -> None:
 def _false_alarms(scanner: Scanner, name: str) -> dict[str, int]:
     kinds: dict[str, int] = defaultdict(int)
     for seed in range(SAMPLES):
-        rnd = random.Random(seed)  # noqa: S311
+        rnd = random.Random(seed)  # noqa: S311  # texts of a benchmark
         text = f"see {LOOKALIKES[name](rnd)} there"
         found = [piece.kind for piece in pieces(scanner, [text]) if isinstance(piece, Replaced)]
         if found:

@@ -108,7 +108,7 @@ def played(traffic: Traffic) -> None:
     chance, now = random.Random(7), traffic.now()  # noqa: S311  # a picture needs no secrets
     told = traffic.now
     for ago in range(59, 0, -1):
-        traffic.now = lambda ago=ago: now - ago * MINUTE  # type: ignore[misc]
+        traffic.now = lambda ago=ago: now - ago * MINUTE  # type: ignore[misc]  # the clock of a picture
         for _ in range(chance.randint(18, 46)):
             denied = chance.random() < 0.07
             outcome = "denied" if denied else "failed" if chance.random() < 0.02 else "answered"

@@ -18,7 +18,7 @@ from hookgate.proxy.audit.proving import verify_database
 from hookgate.proxy.audit.reading import Reading
 from hookgate.proxy.audit.report import Report
 from hookgate.proxy.config import Config
-from hookgate.proxy.config.models import Audit as Settings
+from hookgate.proxy.config.recording import Audit as Settings
 from hookgate.proxy.records import CallRecord, HookTally, Usage
 from hookgate.proxy.server import Gateway, listening
 from hookgate.proxy.store.database import Database, open_audit

@@ -48,7 +48,7 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
     interrupted: asyncio.Event,
 ) -> None:
     # Its libraries say what they do as they are loaded: not before the log is set up.
-    from hookgate.proxy.audit.opening import audited  # noqa: PLC0415
+    from hookgate.proxy.audit.opening import audited  # noqa: PLC0415  # see above
 
     config = effective.config
     certificate = _certificate(config.listen)

@@ -11,8 +11,8 @@ from support.program import run, serving
 
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.catalogue import SETTINGS, sections
-from hookgate.proxy.config.models import Section
 from hookgate.proxy.config.reference import reference
+from hookgate.proxy.config.section import Section
 
 PROJECT = Path(__file__).parents[3]
 PAGE = PROJECT / "docs" / "configuration.md"

@@ -11,9 +11,9 @@ from support.program import run
 
 from hookgate.proxy.config import Config, ConfigError, NamedKey, read_config
 from hookgate.proxy.config.catalogue import NAMED
-from hookgate.proxy.config.models import Section
 from hookgate.proxy.config.reference import reference
 from hookgate.proxy.config.schema import config_schema
+from hookgate.proxy.config.section import Section
 from hookgate.proxy.keys import KeysError, Named, named_keys
 
 KEY = "AIza-canary-0815-canary-0815-canary-0815"

@@ -16,7 +16,7 @@ from hookgate.proxy.audit.recovery import Recovery, recover
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.trail import Audit
 from hookgate.proxy.audit.writer import Writer
-from hookgate.proxy.config.models import Audit as Settings
+from hookgate.proxy.config.recording import Audit as Settings
 from hookgate.proxy.store.database import FAILURES, Database, open_audit, reason
 from hookgate.proxy.store.errors import StoreError
 from hookgate.proxy.wording import counted, why

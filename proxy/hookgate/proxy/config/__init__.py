@@ -8,20 +8,15 @@ from hookgate.proxy.config.models import (
     HookSources,
     Limits,
     Listen,
-    Logs,
-    MetricLabels,
     NamedKey,
-    Prices,
     Routes,
     Shims,
-    Store,
     Streams,
     ToolCalls,
-    Tracing,
-    Transcripts,
     Upstream,
 )
 from hookgate.proxy.config.reading import Effective, read_config
+from hookgate.proxy.config.recording import Logs, MetricLabels, Prices, Store, Tracing, Transcripts
 
 __all__ = [
     "Admin",

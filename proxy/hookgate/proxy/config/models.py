@@ -3,46 +3,28 @@
 Every setting has a default that is sensible for a team on one machine: an empty configuration runs.
 """
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from hookgate.proxy import GEMINI_API
+from hookgate.proxy.config.recording import Audit, Logs, MetricLabels, Prices, Store, Tracing, Transcripts
+from hookgate.proxy.config.section import Section
 from hookgate.proxy.config.values import (
     Address,
     AddressOrOff,
     Count,
     File,
     KeyName,
-    ModelPattern,
     Origin,
     ProxyUrl,
     Seconds,
     Sha256,
-    StoreUrl,
     Token,
-    masked,
 )
 
 Unhooked = Literal["interactions", "openai", "live", "caches", "predict", "agents"]
 """Routes whose answers are generated and that no hook can judge yet."""
-
-
-class Section(BaseModel):
-    """One table of hookgate.toml. Unknown names are errors: a limit that is misspelt would not be one."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        use_attribute_docstrings=True,
-        hide_input_in_errors=True,  # what is wrong may hold a password, or a key
-    )
-
-    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """What `repr` and `str` show: no password."""
-        for name, value in super().__repr_args__():
-            yield name, masked(value) if isinstance(value, str) else value
 
 
 class Listen(Section):
@@ -197,19 +179,6 @@ class Shims(Section):
     of nothing: `false` is for clients that are not trusted, and has hooks run for their calls in any case."""
 
 
-class Transcripts(Section):
-    """One file per session, whose path hooks are given as `transcript_path`. It holds what was said."""
-
-    enabled: bool = False
-    """Whether transcripts are kept."""
-
-    folder: File | None = None
-    """Where; the folder `transcripts` in the state folder if left out."""
-
-    max_bytes: Count = 10 * 1024 * 1024
-    """Bytes of a file; a new one begins then, and the old one is kept as `.jsonl.1`, one of a session."""
-
-
 class Clients(Section):
     """Who may call."""
 
@@ -237,87 +206,6 @@ class NamedKey(Section):
         return self
 
 
-class Store(Section):
-    """The database of what limits count and of the audit. None is opened where neither needs one."""
-
-    url: StoreUrl | None = None
-    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that count together; if left out,
-    files in the state folder: `hookgate.db` for what limits count, `audit.db` for the audit."""
-
-    url_file: File | None = None
-    """A file with that URL and nothing else, which is read when the database is opened."""
-
-    @model_validator(mode="after")
-    def _has_one_url(self) -> Self:
-        if self.url and self.url_file:
-            raise ValueError("store.url and store.url_file are both given; remove one")
-        return self
-
-
-class Audit(Section):
-    """The record of every call, in the database of `[store]`; without a URL in the file `audit.db` in the
-    state folder. A call that cannot be put on record is refused."""
-
-    enabled: bool = True
-    """Whether calls are put on record."""
-
-    content: Literal["off", "redacted", "full"] = "off"
-    """Whether what was said is stored too; `redacted` masks what looks like a secret or a person's data."""
-
-    jsonl: File | None = None
-    """A file that gets each record as a line of JSON too, `-` for stdout."""
-
-    retention_days: Seconds | None = None
-    """Days after which records are removed; kept for good if left out."""
-
-    retention_bytes: Count | None = None
-    """Bytes that records may take in the database; the oldest go first."""
-
-    deadline: Seconds = 5
-    """Seconds that a call waits for its record to be on disk before it is refused."""
-
-
-class Prices(Section):
-    """What models cost."""
-
-    file: File | None = None
-    """The price table, a TOML file, which is read at the start; limits on cost need one."""
-
-
-class MetricLabels(Section):
-    """How finely `/metrics` counts."""
-
-    models: tuple[ModelPattern, ...] = ()
-    """Models, with wildcards, that are told apart beside those of the price table; the rest is `other`."""
-
-
-class Tracing(Section):
-    """Traces for OpenTelemetry. They need the extra `otel`: `pip install 'hookgate[otel]'`."""
-
-    endpoint: Origin | None = None
-    """The base URL of a collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`; without it
-    there are no traces."""
-
-    service_name: Annotated[str, Field(min_length=1)] = "hookgate"
-    """What the gateway is called in them."""
-
-    sample: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """The share of calls to trace; a call with a `traceparent` is traced when its caller is."""
-
-    content: bool = False
-    """Whether spans hold what was said, as hooks let it pass."""
-
-
-class Logs(Section):
-    """What goes to stderr."""
-
-    format: Literal["text", "json"] = "text"
-    """`json`: one object per line, with the request's id."""
-
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least severe lines that are written."""
-
-
 class Config(Section):
     """All settings of `hookgate serve`."""
 
@@ -331,7 +219,7 @@ class Config(Section):
     routes: Routes = Routes()
     shims: Shims = Shims()
     clients: Clients = Clients()
-    keys: Annotated[dict[KeyName, NamedKey], Field(json_schema_extra={"additionalProperties": False})] = {}
+    keys: Annotated[dict[KeyName, NamedKey], Field(json_schema_extra={"additionalProperties": False})] = {}  # noqa: RUF012  # pydantic gives each its own
     transcripts: Transcripts = Transcripts()
     store: Store = Store()
     audit: Audit = Audit()

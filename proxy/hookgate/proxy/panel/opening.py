@@ -51,8 +51,8 @@ async def paneled(
 
 async def _audited(stack: AsyncExitStack, receipts: Receipts, url: str | None, state: Path) -> Calls:
     # Its libraries are loaded where there is an audit, and not otherwise.
-    from hookgate.proxy.audit.reading import Reading  # noqa: PLC0415
-    from hookgate.proxy.panel.audited import AuditedCalls  # noqa: PLC0415
+    from hookgate.proxy.audit.reading import Reading  # noqa: PLC0415  # see above
+    from hookgate.proxy.panel.audited import AuditedCalls  # noqa: PLC0415  # see above
     from hookgate.proxy.store.database import open_audit  # noqa: PLC0415
 
     database = await asyncio.to_thread(open_audit, url, state, writes=False)

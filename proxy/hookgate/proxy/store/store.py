@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from hookgate.hooks.kinds.builtin import Counters
-from hookgate.proxy.config.models import Store as StoreSettings
+from hookgate.proxy.config.recording import Store as StoreSettings
 from hookgate.proxy.config.values import store_url
 from hookgate.proxy.store.errors import StoreError
 
