@@ -13,7 +13,7 @@ from support.panel import Paneled, panel_gateway
 from support.wire import UNARY, Answer, post
 
 KEPT = {"content": "full"}
-TOKEN = "a-token-of-some-length"  # noqa: S105
+TOKEN = "a-token-of-some-length"  # noqa: S105  # of a gateway that ends with its test
 
 CRAFTED = (
     "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"

@@ -53,7 +53,7 @@ async def _audited(stack: AsyncExitStack, receipts: Receipts, url: str | None, s
     # Its libraries are loaded where there is an audit, and not otherwise.
     from hookgate.proxy.audit.reading import Reading  # noqa: PLC0415  # see above
     from hookgate.proxy.panel.audited import AuditedCalls  # noqa: PLC0415  # see above
-    from hookgate.proxy.store.database import open_audit  # noqa: PLC0415
+    from hookgate.proxy.store.database import open_audit  # noqa: PLC0415  # see above
 
     database = await asyncio.to_thread(open_audit, url, state, writes=False)
     stack.push_async_callback(asyncio.to_thread, database.close)

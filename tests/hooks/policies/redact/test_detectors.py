@@ -44,7 +44,7 @@ BY_CHANCE = {"sixteen digits": 6.0, "eleven digits": 2.0}
 
 @pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in LOOKALIKES])
 def test_what_only_looks_like_a_secret_stays(scanner: Scanner, name: str) -> None:
-    rnd = random.Random(name)  # noqa: S311
+    rnd = random.Random(name)  # noqa: S311  # it makes texts
     texts = [f"see {LOOKALIKES[name](rnd)} there" for _ in range(200)]
     changed = [text for text in texts if redacted(scanner, text) != text]
     assert len(changed) <= 2 * BY_CHANCE.get(name, 0), changed[:3]
@@ -153,7 +153,7 @@ def test_masks_and_tokens_are_taken_for_nothing(scanner: Scanner, kind: str) -> 
 def test_tokens_are_found_to_be_put_back() -> None:
     tokens = Scanner([token_detector()])
     token = make_token("EMAIL", "0123456789abcdef")
-    assert token == "HG_EMAIL_0123456789abcdef"  # noqa: S105
+    assert token == "HG_EMAIL_0123456789abcdef"  # noqa: S105  # a pseudonym
     assert redacted(tokens, "to ", token[:9], token[9:], ", x", token, "0") == "to [TOKEN], x[TOKEN]0"
 
 
