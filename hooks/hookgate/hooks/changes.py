@@ -47,7 +47,13 @@ def outline(configuration: Configuration) -> Outline:
     for event, groups in configuration.groups.items():
         for group in groups:
             for hook in group.hooks:
-                told = fingerprint(hook), hook.config.model_dump_json(), hook.on_error, hook.layer
+                told = (
+                    fingerprint(hook),
+                    hook.config.model_dump_json(),
+                    hook.on_error,
+                    hook.on_exit_code,
+                    hook.layer,
+                )
                 on[event, hook.name].add(f"{group.sequential} {group.matcher.pattern} {told}")
     off = frozenset((hook.event, hook.name) for hook in configuration.off)
     return Outline({label: frozenset(told) for label, told in on.items()}, off - on.keys())

@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
+from hookgate.hooks.clock import Deadline, StallClock
+from hookgate.hooks.errors import HookError
 from hookgate.hooks.events import AfterModel, Event
 from hookgate.hooks.health import Health
 from hookgate.hooks.kinds import Runner
@@ -20,7 +22,7 @@ from hookgate.hooks.kinds.builtin import BuiltinRunner
 from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.merge import Verdict, merge
 from hookgate.hooks.queueing import FairQueue
-from hookgate.hooks.running import Refusal, Run, Running
+from hookgate.hooks.running import Refusal, Run, Running, internal_failure
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.session import Session
 from hookgate.hooks.settings import STREAM_MODES, Configuration, Group, Hook, StreamMode
@@ -69,6 +71,7 @@ class Engine:
         self._runners = make_runners(configuration.hooks()) if runners is None else runners
         self._refusal = refusal
         self._targeted = {event for event in configuration.groups if configuration.targeted(event)}
+        self._clock = StallClock()
         queue = FairQueue(configuration.limits.concurrency)
         self._running = Running(self._runners, queue, refusal)
 
@@ -91,9 +94,19 @@ class Engine:
         groups = self._planned(event, session)
         if not groups:
             return Outcome(event, Verdict(), revision=self.revision)
-        deadline = asyncio.get_running_loop().time() + self.configuration.limits.deadline
-        chain = _Chain(self._running, session, deadline)
-        event, runs = await chain.run(event, groups)
+        try:
+            return await self._fired(event, groups, session)
+        except Exception:  # nobody knows what the hooks wanted
+            log.exception("the %s hooks could not be run", event.name)
+            verdict = Verdict("deny", reason=f"hookgate failed to run the {event.name} hooks.")
+            return Outcome(event, verdict, revision=self.revision)
+
+    async def _fired(self, event: E, groups: Sequence[Group], session: Session) -> Outcome[E]:
+        deadline = Deadline(self._clock, self.configuration.limits.deadline)
+        try:
+            event, runs = await _Chain(self._running, session, deadline).run(event, groups)
+        finally:
+            deadline.close()
         self.record(event.name, runs, session)
         said = [(run, output) for run in runs if not run.observed and (output := run.said()) is not None]
         narrowing = [at for at, (run, _) in enumerate(said) if run.hook.config.merge == "intersect"]
@@ -163,7 +176,7 @@ class Engine:
 class _Chain:
     """The runs of one event."""
 
-    def __init__(self, running: Running, session: Session, deadline: float) -> None:
+    def __init__(self, running: Running, session: Session, deadline: Deadline) -> None:
         self._running, self._session, self._deadline = running, session, deadline
 
     async def run(self, event: E, groups: Sequence[Group]) -> tuple[E, list[Run]]:
@@ -210,7 +223,10 @@ def _applied(run: Run, event: E) -> tuple[Run, E]:
     try:
         edited = event.edited(run.edit, run.hook.config.view)
     except TranslatorError as error:
-        return replace(run, output=None, edit={}, error=f"hookSpecificOutput.{error}"), event
+        failure = HookError(f"hookSpecificOutput.{error}")
+        return replace(run, output=None, edit={}, failure=failure), event
+    except Exception as error:
+        return replace(run, output=None, edit={}, failure=internal_failure(error)), event
     return run, event if run.observed else edited
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,37 @@ class SettingsError(ValueError):
 
 
 class HookError(Exception):
-    """A hook failed: the hook contract's "any other code, a signal, a missing program, a timeout".
+    """A hook failed: the hook contract's "a signal, a missing program, a timeout".
 
     What happens to the call next is the hook's `on_error`, never this exception's business.
     """
+
+
+class ExitCodeError(HookError):
+    """A hook's program ended with a code other than 0 and 2, which the contract's documents call a warning.
+
+    The hook's `on_exit_code` decides what happens to the call.
+    """
+
+
+Cause = Literal["no resources", "overload", "deadline", "long output", "closed", "internal error"]
+"""Why a hook could not run or answer, where the reason lies outside of the hook:
+
+no resources    no descriptor, process, thread, port or memory was left
+overload        too many other calls were waiting for hooks
+deadline        the whole time of the event was over
+long output     the output was too long, and so was the input that it was made of
+closed          the gateway was closing the hook
+internal error  hookgate itself failed
+"""
+
+
+class HookUnavailableError(HookError):
+    """A hook could not run or answer for a reason outside of it.
+
+    A client can cause such a failure, so the call is denied whatever the hook's `on_error` says.
+    """
+
+    def __init__(self, cause: Cause, message: str) -> None:
+        super().__init__(message)
+        self.cause: Cause = cause

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hookgate.hooks.contract import OUTPUTS, AdvisoryOutput, HookOutput
-from hookgate.hooks.errors import HookError
+from hookgate.hooks.errors import ExitCodeError, HookError
 from hookgate.translator.strictjson import dumps
 
 Output = dict[str, Any]
@@ -26,6 +26,12 @@ class Ended:
     stdout: bytes
     stderr: bytes
 
+
+DENIES = 2
+"""The exit code that denies, whatever was printed."""
+
+_NOT_ITS_OWN = frozenset({126, 127, *range(129, 193)})
+"""The exit codes by which a shell reports a program that it cannot run, or that died of a signal."""
 
 _TOOL_NAMES = re.compile(r"[\w.:-]+(?:\s*,\s*[\w.:-]+)*")
 
@@ -52,19 +58,19 @@ def read_process(event: str, name: str, ended: Ended) -> Output | None:
     """The output of a program that ended by itself.
 
     0: stdout is the output, JSON or else a message. 2: a denial, whatever was printed; the reason is
-    stderr, else what stdout says. Anything else raises HookError.
+    stderr, else what stdout says. A signal raises HookError, as does a code by which a shell reports one or
+    a missing program; any other code raises ExitCodeError.
     """
     printed = ended.stdout.decode("utf-8-sig", errors="replace").strip()
     complaint = ended.stderr.decode("utf-8", errors="replace").strip()
-    if ended.exit_code == 2:
+    if ended.exit_code == DENIES:
         return read_output(_denial(event, name, printed, complaint), event)
     if ended.exit_code != 0:
-        how = (
-            f"exited with code {ended.exit_code}"
-            if ended.exit_code > 0
-            else f"died of signal {-ended.exit_code}"
-        )
-        raise HookError(f"{how}: {complaint[:200]}" if complaint else how)
+        told = f": {complaint[:200]}" if complaint else ""
+        if ended.exit_code < 0:
+            raise HookError(f"died of signal {-ended.exit_code}{told}")
+        message = f"exited with code {ended.exit_code}{told}"
+        raise HookError(message) if ended.exit_code in _NOT_ITS_OWN else ExitCodeError(message)
     return read_output(_printed(event, printed), event) if printed else None
 
 

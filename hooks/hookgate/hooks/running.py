@@ -1,19 +1,21 @@
 """One run of one hook: its time, its turn, its output cut down to what it changes."""
 
-import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from hookgate.hooks.clock import Deadline, TimeLimit
 from hookgate.hooks.document import Document
-from hookgate.hooks.errors import HookError
+from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.events import Event
+from hookgate.hooks.exhaustion import is_exhaustion
 from hookgate.hooks.kinds import Runner
 from hookgate.hooks.output import Output
 from hookgate.hooks.queueing import FairQueue
 from hookgate.hooks.session import Session
-from hookgate.hooks.settings import Hook
+from hookgate.hooks.settings import ADVISORY, Hook
 from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 
@@ -32,9 +34,14 @@ class Run:
     seen: tuple["Run", ...]
     output: Output | None = None
     edit: JsonObject = field(default_factory=dict)
-    error: str = ""
+    failure: HookError | None = None
     seconds: float = 0.0
     began: float = 0.0
+
+    @property
+    def error(self) -> str:
+        """What went wrong; empty when nothing did."""
+        return "" if self.failure is None else str(self.failure) or type(self.failure).__name__
 
     @property
     def observed(self) -> bool:
@@ -52,12 +59,32 @@ class Run:
         return not self.observed and (self.said() or {}).get("decision") == "deny"
 
     def said(self) -> Output | None:
-        """What the hook would have done: its output; when it failed, what its `on_error` says."""
-        if not self.error:
+        """What the hook would have done: its output, or a denial if it failed and its failure denies."""
+        if self.failure is None:
             return self.output
-        if self.hook.on_error == "deny" and self.hook.event not in ADVISORY:
-            return {"decision": "deny", "reason": failed(self.hook)}
-        return None
+        return {"decision": "deny", "reason": self.client_reason()} if self.fails_closed else None
+
+    @property
+    def fails_closed(self) -> bool:
+        """Whether the run failed, and for that the call is denied."""
+        if self.failure is None or self.hook.event in ADVISORY:
+            return False
+        match self.failure:
+            case HookUnavailableError():
+                return True
+            case ExitCodeError():
+                return self.hook.on_exit_code == "deny"
+            case _:
+                return self.hook.on_error == "deny"
+
+    def client_reason(self) -> str:
+        """Return what clients are told of a failed run.
+
+        How a hook failed may tell of the gateway's machine: it is for the log alone.
+        """
+        if isinstance(self.failure, HookUnavailableError):
+            return f"The hook {self.hook.name!r} could not judge this call ({self.failure.cause})."
+        return failed(self.hook)
 
 
 def failed(hook: Hook) -> str:
@@ -65,10 +92,10 @@ def failed(hook: Hook) -> str:
     return f"The hook {hook.name!r} failed; its log tells why."
 
 
-ADVISORY = frozenset({"SessionEnd", "PreCompress", "Notification"})
-"""Events that hooks hear of and cannot stop."""
-
 _OVER = "the whole time of the event's hooks was over"
+_OVERLOAD = f"{_OVER} before its turn came: too many other hooks were running"
+
+log = logging.getLogger("hookgate.hooks")
 
 
 class Running:
@@ -83,9 +110,9 @@ class Running:
         return self._queue.waiting
 
     async def run(
-        self, hook: Hook, event: Event, seen: tuple[Run, ...], session: Session, deadline: float
+        self, hook: Hook, event: Event, seen: tuple[Run, ...], session: Session, deadline: Deadline
     ) -> Run:
-        """One run; whatever goes wrong with it stands in its `error`. `deadline` is in the loop's time."""
+        """One run; whatever goes wrong with it stands in its `failure`."""
         begin = time.monotonic()
         run = Run(hook, seen, began=begin)
         try:
@@ -93,30 +120,46 @@ class Running:
             specific = (output or {}).get("hookSpecificOutput") or {}
             run = replace(run, output=output, edit=event.changed(specific, hook.config.view))
         except HookError as error:
-            run = replace(run, error=str(error))
+            run = replace(run, failure=error)
         except TranslatorError as error:
-            run = replace(run, error=f"hookSpecificOutput.{error}")
+            run = replace(run, failure=HookError(f"hookSpecificOutput.{error}"))
+        except Exception as error:  # whatever it is, it must not lose the other hooks' verdicts
+            run = replace(run, failure=internal_failure(error))
         return replace(run, seconds=time.monotonic() - begin)
 
-    async def _in_time(self, hook: Hook, event: Event, session: Session, deadline: float) -> Output | None:
+    async def _in_time(self, hook: Hook, event: Event, session: Session, deadline: Deadline) -> Output | None:
         if (reason := self._refusal(hook)) is not None:
             raise HookError(reason)
-        now = asyncio.get_running_loop().time()
-        if now >= deadline:
-            raise HookError(_OVER)
-        if self._queue.open and now + hook.timeout <= deadline:
-            return await self._in_turn(hook, event, session)  # its own timeout is the tighter one
-        limit = asyncio.timeout_at(deadline)
+        remaining = deadline.remaining()
+        if remaining <= 0:
+            raise HookUnavailableError("deadline", _OVER)
+        if self._queue.open and hook.timeout <= remaining:  # its own timeout is the tighter one
+            async with self._queue.turn(session.session_id):
+                return await self._answer(hook, event, session)
+        began = False
+        limit = TimeLimit(deadline)
         try:
-            async with limit:
-                return await self._in_turn(hook, event, session)
+            async with limit, self._queue.turn(session.session_id):
+                began = True
+                return await self._answer(hook, event, session)
         except TimeoutError:
-            raise HookError(_OVER) from None
+            if not limit.expired():
+                raise
+            if began:
+                raise HookUnavailableError("deadline", _OVER) from None
+            raise HookUnavailableError("overload", _OVERLOAD) from None
 
-    async def _in_turn(self, hook: Hook, event: Event, session: Session) -> Output | None:
-        async with self._queue.turn(session.session_id):
-            document = Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)})
-            return await self._runners[hook].run(event.name, session, document)
+    async def _answer(self, hook: Hook, event: Event, session: Session) -> Output | None:
+        document = Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)})
+        return await self._runners[hook].run(event.name, session, document)
+
+
+def internal_failure(error: Exception) -> HookUnavailableError:
+    """Return the failure of a run that ended with an exception which no hook is answerable for."""
+    if is_exhaustion(error):
+        return HookUnavailableError("no resources", f"could not run: {error!r}")
+    log.error("a hook could not run because hookgate failed", exc_info=error)
+    return HookUnavailableError("internal error", f"could not run because hookgate failed: {error!r}")
 
 
 def base_fields(hook: Hook, event: str, session: Session) -> JsonObject:

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+from hookgate.hooks.errors import HookError
 from hookgate.hooks.output import Output
 from hookgate.hooks.running import Run, failed
 from hookgate.hooks.session import Screen, Withheld
@@ -17,7 +18,7 @@ class HookScreen:
     def __init__(self, hook: Hook, screen: Screen) -> None:
         self._hook, self._screen = hook, screen
         self._began, self._seconds = 0.0, 0.0
-        self._error = ""
+        self._failure: HookError | None = None
         self._withheld: Output = {}
         self._events = 0
 
@@ -32,7 +33,7 @@ class HookScreen:
         """
         first, self._events = self._events, self._events + len(events)
         as_they_came = list(enumerate(events, first))
-        if self._hook.config.mode == "observe" and (self._error or self._withheld):
+        if self._hook.config.mode == "observe" and (self._failure or self._withheld):
             return as_they_came
         judged = self._judged(events, last)
         if self._hook.config.mode == "observe":
@@ -50,7 +51,7 @@ class HookScreen:
             self._withheld = verdict.output()
             return verdict
         except Exception as error:  # whatever it is, nothing may pass unjudged
-            self._error = f"raised {error!r}"
+            self._failure = HookError(f"raised {error!r}")
             return Withheld(failed(self._hook))
         finally:
             self._seconds += time.monotonic() - began
@@ -65,7 +66,7 @@ class HookScreen:
         """All that came of the answer so far, as one run of the hook."""
         output = self.told()
         edit = (output.get("hookSpecificOutput") or {}).get("llm_response") or {}
-        return Run(self._hook, (), output, edit, self._error, self._seconds, self._began)
+        return Run(self._hook, (), output, edit, self._failure, self._seconds, self._began)
 
 
 def _findings(output: Output) -> dict[str, int]:

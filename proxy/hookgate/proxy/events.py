@@ -14,7 +14,7 @@ from hookgate.hooks import BeforeAgent, BeforeTool, Event, Outcome, Session
 from hookgate.hooks.answering import output_of
 from hookgate.hooks.contract import INPUTS
 from hookgate.hooks.events.reading import event_of
-from hookgate.hooks.running import ADVISORY
+from hookgate.hooks.settings import ADVISORY
 from hookgate.proxy.bodies import read_request
 from hookgate.proxy.call import STOPPED
 from hookgate.proxy.caller import Caller, named_session

@@ -10,6 +10,7 @@ from support.persistent import ECHO, SLOW_ONCE, Starting, alive, reason
 from support.programs import eventually
 
 from hookgate.hooks import HookError
+from hookgate.hooks.errors import HookUnavailableError
 from hookgate.hooks.kinds.process import MAX_STDERR, MAX_STDOUT
 
 pytestmark = pytest.mark.usefixtures("tidy")
@@ -44,7 +45,9 @@ async def test_the_wait_for_a_process_counts_against_the_hook_s_time(
 ) -> None:
     async with program(SLOW_ONCE, workers=1, timeout=400) as runner:
         ends = await asyncio.gather(*(ask(runner, n=n) for n in "abcd"), return_exceptions=True)
-        assert {str(end) for end in ends} == {"timed out after 400 ms"}
+        late = "timed out after 400 ms"
+        assert [str(end) for end in ends] == [late, *[f"{late}: all its workers were busy"] * 3]
+        assert [isinstance(end, HookUnavailableError) for end in ends] == [False, True, True, True]
         (tmp_path / "late").touch()
         assert await reason(ask(runner, n="e")) == "e"
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from hookgate.hooks.clock import StallClock
 from hookgate.hooks.document import Document
 from hookgate.hooks.errors import Problem, SettingsError
 from hookgate.hooks.kinds.runtime import run_action
@@ -78,7 +79,7 @@ class BuiltinRunner:
         self, hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: Surroundings
     ) -> None:
         """Make the policy. Raises SettingsError for an unknown name and for bad options."""
-        self._hook = hook
+        self._hook, self._clock = hook, StallClock()
         self._policy: Any = _made(hook, config, builtins, surroundings)
         screens = isinstance(self._policy, Screening)
         if screens is not (config.stream == "held"):
@@ -90,7 +91,7 @@ class BuiltinRunner:
             result = self._policy(value, session)
             return await result if inspect.isawaitable(result) else result
 
-        return await run_action(self._hook, act, event, document)
+        return await run_action(self._hook, act, event, document, self._clock)
 
     def screen(self, session: Session) -> Screen:
         """The policy's screen for one answer."""

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 
+from hookgate.hooks.clock import StallClock
 from hookgate.hooks.document import Document
 from hookgate.hooks.kinds.process import Program, run_process
 from hookgate.hooks.output import Output, read_process
@@ -51,9 +52,11 @@ class CommandRunner:
 
     def __init__(self, hook: Hook, config: CommandConfig) -> None:
         self._name, self._program = hook.name, command_program(hook, config)
+        self._clock = StallClock()
 
     async def run(self, event: str, session: Session, document: Document) -> Output | None:
-        ended = await run_process(in_session(self._program, session.session_id), document.json)
+        program = in_session(self._program, session.session_id)
+        ended = await run_process(program, document.json, self._clock)
         return read_process(event, self._name, ended)
 
     async def close(self) -> None:

@@ -5,7 +5,6 @@ Nothing that a header holds, nor a url's query, is part of an error: both may be
 This module needs aiohttp, which the base install lacks: it is imported once an http hook is configured.
 """
 
-import asyncio
 import errno
 import json
 from collections.abc import Iterable
@@ -15,15 +14,18 @@ from typing import Any
 
 import aiohttp
 
+from hookgate.hooks.clock import OwnLimit, StallClock
 from hookgate.hooks.document import Document
-from hookgate.hooks.errors import HookError
+from hookgate.hooks.errors import HookError, HookUnavailableError
+from hookgate.hooks.exhaustion import is_exhaustion
+from hookgate.hooks.kinds.sizes import BASE, output_limit, too_long
 from hookgate.hooks.kinds.targets import header, service
 from hookgate.hooks.output import Output, read_output
 from hookgate.hooks.session import Session
 from hookgate.hooks.settings import Hook, HttpConfig
 
-MAX_ANSWER = 1024 * 1024
-"""Bytes, after decompression."""
+MAX_ANSWER = BASE
+"""Bytes, after decompression, unless the input is large."""
 
 _CLOSED_BY_PEER = frozenset({errno.ECONNRESET, errno.EPIPE})
 
@@ -38,14 +40,20 @@ class HttpRunner:
         self._headers = {name: header(hook, name, value) for name, value in config.headers.items()}
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
+        self._clock = StallClock()
 
     async def run(self, event: str, session: Session, document: Document) -> Output | None:
         try:
-            async with asyncio.timeout(self._hook.timeout):
+            async with OwnLimit(self._clock, self._hook.timeout):
                 return _output(event, await self._answer(document.json))
         except TimeoutError:
             raise HookError(f"timed out after {self._hook.timeout * 1000:g} ms") from None
-        except aiohttp.ClientError as error:
+        except (aiohttp.ClientError, OSError) as error:
+            if is_exhaustion(error):
+                message = f"cannot be asked: {getattr(error, 'strerror', None) or error}"
+                raise HookUnavailableError("no resources", message) from None
+            if not isinstance(error, aiohttp.ClientError):
+                raise
             raise HookError(_told(error)) from None
 
     async def close(self) -> None:
@@ -71,14 +79,20 @@ class HttpRunner:
         async with call as response:
             if not 200 <= response.status < 300:
                 raise HookError(f"answered with the status {response.status}")
-            return await _body(response)
+            return await _body(response, len(body))
 
     def _kept_session(self) -> aiohttp.ClientSession:
         if self._closed:
-            raise HookError("is closed")
+            raise HookUnavailableError("closed", "is closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.UnixConnector(self._socket) if self._socket else aiohttp.TCPConnector(),
+                connector=(
+                    aiohttp.UnixConnector(
+                        self._socket, limit=0
+                    )  # the engine bounds how many hooks run at once
+                    if self._socket
+                    else aiohttp.TCPConnector(limit=0)
+                ),
                 headers={"Content-Type": "application/json", **self._headers},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # the hook's own rules
@@ -91,12 +105,12 @@ class HttpRunner:
 # ---- the answer
 
 
-async def _body(response: aiohttp.ClientResponse) -> bytes:
-    body = bytearray()
+async def _body(response: aiohttp.ClientResponse, input_bytes: int) -> bytes:
+    body, limit = bytearray(), output_limit(input_bytes)
     async for chunk in response.content.iter_any():
         body += chunk
-        if len(body) > MAX_ANSWER:
-            raise HookError(f"answered with more than {MAX_ANSWER} bytes")
+        if len(body) > limit:
+            raise too_long("answered with", limit, input_bytes)
     return bytes(body)
 
 

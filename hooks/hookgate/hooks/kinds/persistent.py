@@ -7,10 +7,11 @@ import asyncio
 import contextlib
 import os
 
+from hookgate.hooks.clock import OwnLimit, StallClock
 from hookgate.hooks.document import Document
-from hookgate.hooks.errors import HookError
+from hookgate.hooks.errors import HookError, HookUnavailableError
 from hookgate.hooks.kinds.command import command_program
-from hookgate.hooks.kinds.process import Program, end_process, spawn
+from hookgate.hooks.kinds.process import Program, end_process, spawn, start_error
 from hookgate.hooks.kinds.worker import UnreadError, Worker
 from hookgate.hooks.output import Ended, Output, read_process
 from hookgate.hooks.session import Session
@@ -20,21 +21,27 @@ from hookgate.hooks.settings import CommandConfig, Hook
 class PersistentRunner:
     """A command hook with up to `workers` kept processes, started when they are needed.
 
-    Callers beyond that wait in order, and the wait counts against the hook's time.
+    Callers beyond that wait in order, and the wait counts against the hook's time. Who has waited and runs
+    out of time was not failed by the hook but by the number of the others.
     """
 
     def __init__(self, hook: Hook, config: CommandConfig) -> None:
         self._hook, self._program = hook, command_program(hook, config)
         self._turns = asyncio.Semaphore(config.workers)
+        self._clock = StallClock()
         self._workers: list[Worker] = []
         self._closed = False
 
     async def run(self, event: str, session: Session, document: Document) -> Output | None:
+        waits = self._turns.locked()
         try:
-            async with asyncio.timeout(self._hook.timeout), self._turns:
+            async with OwnLimit(self._clock, self._hook.timeout), self._turns:
                 ended = await self._ask(document.json)
         except TimeoutError:
-            raise HookError(f"timed out after {self._hook.timeout * 1000:g} ms") from None
+            message = f"timed out after {self._hook.timeout * 1000:g} ms"
+            if waits:
+                raise HookUnavailableError("overload", f"{message}: all its workers were busy") from None
+            raise HookError(message) from None
         return read_process(event, self._hook.name, ended)
 
     async def close(self) -> None:
@@ -44,7 +51,7 @@ class PersistentRunner:
 
     async def _ask(self, document: bytes) -> Ended:
         if self._closed:
-            raise HookError("is closed")
+            raise HookUnavailableError("closed", "is closed")
         kept = next((worker for worker in self._workers if worker.is_ready()), None)
         if kept is not None:
             with contextlib.suppress(UnreadError):
@@ -53,7 +60,7 @@ class PersistentRunner:
 
     async def _start(self) -> Worker:
         if self._closed:
-            raise HookError("is closed")
+            raise HookUnavailableError("closed", "is closed")
         worker = await _started(self._program)
         self._workers = [worker, *(each for each in self._workers if not each.is_over())]
         return worker
@@ -66,4 +73,4 @@ async def _started(program: Program) -> Worker:
         return Worker(process, os.pidfd_open(process.pid))
     except OSError as error:
         await end_process(process)
-        raise HookError(f"cannot be watched: {error.strerror}") from None
+        raise start_error("cannot be watched", error) from None

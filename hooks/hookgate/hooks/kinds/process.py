@@ -13,19 +13,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hookgate.hooks.errors import HookError
+from hookgate.hooks.clock import OwnLimit, StallClock
+from hookgate.hooks.errors import HookError, HookUnavailableError
+from hookgate.hooks.exhaustion import is_exhaustion
 from hookgate.hooks.kinds.escapees import end_with_kin, kill_group, started
 from hookgate.hooks.kinds.marks import MARK, Kin
+from hookgate.hooks.kinds.sizes import BASE, output_limit, too_long
 from hookgate.hooks.output import Ended
 
-MAX_STDOUT = 1024 * 1024
+MAX_STDOUT = BASE
 MAX_STDERR = 64 * 1024
 _READ_SIZE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run: `timeout` in seconds, `max_stdout` in bytes."""
+    """What to run: `timeout` in seconds, `max_stdout` in bytes, which a large input raises."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -34,18 +37,21 @@ class Program:
     max_stdout: int = MAX_STDOUT
 
 
-async def run_process(program: Program, stdin: bytes) -> Ended:
+async def run_process(program: Program, stdin: bytes, clock: StallClock | None = None) -> Ended:
     """Run a program to its end, within its time.
 
-    Raises HookError when it cannot start, exceeds its time, or prints more than it may. stderr beyond
-    64 KiB is dropped.
+    Its time is measured by `clock`. Raises HookError when it cannot start, exceeds its time, or prints more
+    than it may. stderr beyond 64 KiB is dropped.
     """
     process = spawn(program)
+    limit = output_limit(len(stdin), program.max_stdout)
     try:
-        async with _Run(process, program.max_stdout) as run:
+        async with _Run(process, limit) as run:
             run.write(stdin)
-            async with asyncio.timeout(program.timeout):
+            async with OwnLimit(clock or StallClock(), program.timeout):
                 await run.over.wait()
+            if run.exceeded:
+                raise too_long("printed", limit, len(stdin))
             return run.ended()
     except TimeoutError:
         raise HookError(f"timed out after {program.timeout * 1000:g} ms") from None
@@ -71,7 +77,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
             bufsize=0,
         )
     except OSError as error:
-        raise HookError(f"cannot be started: {error.strerror} ({error.filename})") from None
+        raise start_error("cannot be started", error) from None
     except ValueError as error:  # a null character in the command, or a "=" in a variable's name
         raise HookError(f"cannot be started: {error}") from None
     started(process, kin)
@@ -107,12 +113,12 @@ class _Run:
     async def __aenter__(self) -> "_Run":
         try:
             self._pidfd = os.pidfd_open(self._process.pid)
+            self._loop.add_reader(_fd(self._process.stdout), self._read_stdout)
+            self._loop.add_reader(_fd(self._process.stderr), self._read_stderr)
+            self._loop.add_reader(self._pidfd, self._on_exit)
         except OSError as error:
-            await end_process(self._process)
-            raise HookError(f"cannot be watched: {error.strerror}") from None
-        self._loop.add_reader(_fd(self._process.stdout), self._read_stdout)
-        self._loop.add_reader(_fd(self._process.stderr), self._read_stderr)
-        self._loop.add_reader(self._pidfd, self._on_exit)
+            await self.__aexit__()
+            raise start_error("cannot be watched", error) from None
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -151,8 +157,13 @@ class _Run:
 
     def _read_stdout(self) -> None:
         self._read(self._process.stdout, self._stdout, self._max_stdout)
-        if len(self._stdout) > self._max_stdout:
+        if self.exceeded:
             self.over.set()
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether it has printed more than it may."""
+        return len(self._stdout) > self._max_stdout
 
     def _read_stderr(self) -> None:
         self._read(self._process.stderr, self._stderr, MAX_STDERR)
@@ -194,9 +205,14 @@ class _Run:
                 pass
 
     def ended(self) -> Ended:
-        if len(self._stdout) > self._max_stdout:
-            raise HookError(f"printed more than {self._max_stdout} bytes")
         return Ended(self._process.returncode, bytes(self._stdout), bytes(self._stderr[:MAX_STDERR]))
+
+
+def start_error(what: str, error: OSError) -> HookError:
+    """Return the failure of a program that the system did `what` to: not start it, or not let us watch it."""
+    where = f" ({error.filename})" if error.filename else ""
+    message = f"{what}: {error.strerror}{where}"
+    return HookUnavailableError("no resources", message) if is_exhaustion(error) else HookError(message)
 
 
 def _fd(pipe: object) -> int:

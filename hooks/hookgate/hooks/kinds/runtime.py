@@ -11,8 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hookgate.hooks.clock import OwnLimit, StallClock
 from hookgate.hooks.document import Document
-from hookgate.hooks.errors import HookError, SettingsError
+from hookgate.hooks.errors import HookError, HookUnavailableError, SettingsError
+from hookgate.hooks.exhaustion import is_exhaustion
 from hookgate.hooks.output import Output, read_output
 from hookgate.hooks.session import Session
 from hookgate.hooks.settings import Hook, RuntimeConfig
@@ -64,27 +66,42 @@ class RuntimeRunner:
 
     def __init__(self, hook: Hook, action: Action) -> None:
         self._hook, self._action = hook, action
+        self._clock = StallClock()
 
     async def run(self, event: str, session: Session, document: Document) -> Output | None:
-        return await run_action(self._hook, self._action, event, document)
+        return await run_action(self._hook, self._action, event, document, self._clock)
 
     async def close(self) -> None:
         """A callable keeps nothing."""
 
 
-async def run_action(hook: Hook, action: Action, event: str, document: Document) -> Output | None:
-    """The output of one run. Raises HookError."""
-    limit = asyncio.timeout(hook.timeout)
+async def run_action(
+    hook: Hook, action: Action, event: str, document: Document, clock: StallClock
+) -> Output | None:
+    """The output of one run, whose time `clock` measures. Raises HookError."""
+    value = document.value()
+    limit = OwnLimit(clock, hook.timeout)
     try:
         async with limit:
-            value = await _result(action, document.value())
+            value = await _result(action, value)
     except HookError:
         raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise _raised(error) from None  # the hook's own, which must not look as if the call was cancelled
     except (Exception, SystemExit) as error:  # a hook may raise anything; the rest is its on_error's to say
         if limit.expired():
             raise HookError(f"timed out after {hook.timeout * 1000:g} ms") from None
-        raise HookError(f"raised {error!r}") from None
+        raise _raised(error) from None
     return read_output(value, event)
+
+
+def _raised(error: BaseException) -> HookError:
+    """Return the failure of a callable, which shares descriptors, threads and memory with the gateway."""
+    message = f"raised {error!r}"
+    return HookUnavailableError("no resources", message) if is_exhaustion(error) else HookError(message)
 
 
 async def _result(action: Action, value: dict[str, Any]) -> Any:
@@ -115,7 +132,7 @@ async def _in_thread(action: Action, value: dict[str, Any]) -> Any:
     threading.Thread(target=run, name="hookgate-hook", daemon=True).start()
     result, raised = await ended
     if raised is not None:  # told, not raised again: StopIteration or SystemExit would upset the loop
-        raise HookError(f"raised {raised!r}")
+        raise _raised(raised)
     return result
 
 

@@ -13,10 +13,11 @@ import subprocess
 import sys
 import termios
 
-from hookgate.hooks.errors import HookError
+from hookgate.hooks.errors import HookError, HookUnavailableError
 from hookgate.hooks.kinds.escapees import kill_group
-from hookgate.hooks.kinds.process import MAX_STDERR, MAX_STDOUT, end_process
-from hookgate.hooks.output import Ended
+from hookgate.hooks.kinds.process import MAX_STDERR, end_process
+from hookgate.hooks.kinds.sizes import output_limit, too_long
+from hookgate.hooks.output import DENIES, Ended
 
 GRACE = 1.0
 """Seconds that a process has to end by itself once its stdin is closed."""
@@ -37,6 +38,7 @@ class Worker:
         self._process, self._pidfd = process, pidfd
         self._stdin, self._stdout, self._stderr = _descriptors(process)
         self._printed, self._complaint = bytearray(), bytearray()
+        self._limit = 0  # of the call's answer, in bytes
         self._unwritten, self._written = memoryview(b""), 0
         self._served = False
         self._unread = False
@@ -70,11 +72,14 @@ class Worker:
         self._decided.clear()
         self.idle = False
         self._unwritten, self._written = memoryview(document + b"\n"), 0
+        self._limit = output_limit(len(document))
         try:
             self._write()
             await self._decided.wait()
             if self._served and self._unread:
                 raise UnreadError
+            if len(self._printed.partition(b"\n")[0]) > self._limit and self._process.returncode != DENIES:
+                raise too_long("printed", self._limit, len(document))
             ended = _ended(bytes(self._printed), self._process.returncode, bytes(self._complaint))
             self._printed.clear()
             self.idle = self._served = not self._unwritten and self._process.returncode is None
@@ -137,7 +142,7 @@ class Worker:
             self._loop.remove_reader(self._stdout)
         else:
             self._printed += chunk
-            if b"\n" in chunk or len(self._printed) > MAX_STDOUT:
+            if b"\n" in chunk or len(self._printed) > self._limit:
                 self._decided.set()
 
     def _on_stderr(self, size: int = _READ_SIZE) -> None:
@@ -164,16 +169,14 @@ def _ended(printed: bytes, exit_code: int | None, complaint: bytes) -> Ended:
     Without a line and without an exit code the runner was closed meanwhile.
     """
     line, newline, more = printed.partition(b"\n")
-    if exit_code == 2:
+    if exit_code == DENIES:
         return Ended(exit_code, printed, complaint)
     if more:
         raise HookError("printed more than one line for one event; let it answer each with one line of JSON")
-    if len(line) > MAX_STDOUT:
-        raise HookError(f"printed more than {MAX_STDOUT} bytes")
     if newline:
         return Ended(0, line, b"")
     if exit_code is None:
-        raise HookError("is closed")
+        raise HookUnavailableError("closed", "is closed")
     if exit_code == 0:
         raise HookError("ended without an answer; let it answer each line it reads with one line of JSON")
     return Ended(exit_code, printed, complaint)

@@ -15,11 +15,24 @@ from hookgate.hooks.settings.configs import (
 from hookgate.hooks.settings.layers import Loaded, load_places, load_settings, read_places
 from hookgate.hooks.settings.matching import KNOWN_TOOLS, Matcher, Subject
 from hookgate.hooks.settings.places import Place, project_places
-from hookgate.hooks.settings.plan import EVENTS, LAYERS, Configuration, Group, Hook, Layer, Limits
+from hookgate.hooks.settings.plan import (
+    ADVISORY,
+    EVENTS,
+    GEMINI_LAYERS,
+    LAYERS,
+    Configuration,
+    FailsOpen,
+    Group,
+    Hook,
+    Layer,
+    Limits,
+)
 
 __all__ = [
+    "ADVISORY",
     "DEFAULT_TIMEOUT_MS",
     "EVENTS",
+    "GEMINI_LAYERS",
     "KNOWN_TOOLS",
     "LAYERS",
     "STREAM_MODES",
@@ -27,6 +40,7 @@ __all__ = [
     "BuiltinConfig",
     "CommandConfig",
     "Configuration",
+    "FailsOpen",
     "Group",
     "Hook",
     "HookConfig",

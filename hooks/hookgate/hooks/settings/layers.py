@@ -27,7 +27,17 @@ from hookgate.hooks.settings.configs import (
 )
 from hookgate.hooks.settings.matching import Literally, Matcher
 from hookgate.hooks.settings.places import Place, project_of
-from hookgate.hooks.settings.plan import EVENTS, LAYERS, Configuration, Group, Hook, Limits, shown_target
+from hookgate.hooks.settings.plan import (
+    EVENTS,
+    GEMINI_LAYERS,
+    LAYERS,
+    Configuration,
+    Group,
+    Hook,
+    Layer,
+    Limits,
+    shown_target,
+)
 from hookgate.hooks.settings.reading import SettingsFile, read_settings
 
 _NOT_EVENTS = ("enabled", "disabled", "notifications")  # switches that share the `hooks` object
@@ -212,16 +222,22 @@ def _group(
         _warn_of_unknown_keys(file.path, event, read)
         root = _root(place)
         read = _hydrated(read, place, root)
-        on_error = read.on_error or defaults.on_error or _by_default(read)
+        written = read.on_error or defaults.on_error
+        on_error = written or _on_error_of(place.layer, read)
+        on_exit_code = written or ("deny" if place.layer == "policy" else "allow")
         name = read.name or shown_target(read)
         line = jsonc.line_of(file.text, [*where, "hooks", number])
-        hooks.append(Hook(name, read, root, place.path, event, place.layer, on_error, line))
+        hooks.append(Hook(name, read, root, place.path, event, place.layer, on_error, line, on_exit_code))
     return Group(tuple(hooks), config.sequential, _matcher(file, where, event, config.matcher))
 
 
-def _by_default(config: AnyConfig) -> OnError:
-    """What a failure means where nobody says so: a policy that cannot judge lets nothing pass."""
-    return "deny" if isinstance(config, BuiltinConfig) else "allow"
+def _on_error_of(layer: Layer, config: AnyConfig) -> OnError:
+    """Return what a failure means where the file does not say.
+
+    Files that an operator names fail closed, and so do policies; in Gemini CLI's own layers its documents
+    decide, for which a failed hook is a warning.
+    """
+    return "allow" if layer in GEMINI_LAYERS and not isinstance(config, BuiltinConfig) else "deny"
 
 
 def _typed(error: ValidationError) -> bool:

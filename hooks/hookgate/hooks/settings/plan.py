@@ -7,6 +7,7 @@ from typing import Literal
 
 from hookgate.hooks.settings.configs import (
     AnyConfig,
+    CommandConfig,
     HttpConfig,
     OnError,
     When,
@@ -29,10 +30,19 @@ EVENTS = (
 )
 """The eleven events of the hook contract."""
 
+ADVISORY = frozenset({"SessionEnd", "PreCompress", "Notification"})
+"""Events that hooks hear of and cannot stop."""
+
+FailsOpen = Literal["always", "on exit codes", "never"]
+"""Which failures of a hook let a call go on: any of its own, only exit codes other than 0 and 2, or none."""
+
 Layer = Literal["policy", "runtime", "explicit", "project", "user", "system", "extensions"]
 """Where hooks come from, highest precedence first. `explicit` are files named on the command line."""
 
 LAYERS: tuple[Layer, ...] = ("policy", "runtime", "explicit", "project", "user", "system", "extensions")
+
+GEMINI_LAYERS = frozenset[Layer]({"project", "user", "system", "extensions"})
+"""The layers of Gemini CLI's own settings. The others are files that an operator names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +50,8 @@ class Hook:
     """One configured hook.
 
     `root` is the project folder it runs in, `source` the file it came from and `line` where it begins there.
+    `on_error` says what becomes of a call when the hook fails, `on_exit_code` when its program ends with a
+    code other than 0 and 2.
     """
 
     name: str
@@ -50,11 +62,25 @@ class Hook:
     layer: Layer = "explicit"
     on_error: OnError = "allow"
     line: int | None = None
+    on_exit_code: OnError = "allow"
 
     @property
     def timeout(self) -> float:
         """Seconds."""
         return self.config.timeout / 1000
+
+    @property
+    def fails_open(self) -> FailsOpen:
+        """Which failures of the hook let a call go on that it should have judged.
+
+        A hook that is only observed, and one of an event that cannot be stopped, guards nothing: `never`.
+        """
+        if self.config.mode == "observe" or self.event in ADVISORY:
+            return "never"
+        if self.on_error == "allow":
+            return "always"
+        exits = isinstance(self.config, CommandConfig) and self.on_exit_code == "allow"
+        return "on exit codes" if exits else "never"
 
     @property
     def target(self) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from hookgate.hooks import AfterTool, BeforeTool, Event, Run, Session, SettingsError
+from hookgate.hooks.clock import Deadline, StallClock
 from hookgate.hooks.events.reading import SAMPLES
 from hookgate.hooks.kinds.builtin import PriceTable
 from hookgate.hooks.kinds.making import make_runners
@@ -78,7 +79,7 @@ async def _examined(hook: Hook, event: Event, hooks: Hooks, prices: PriceTable |
         return [Finding(str(error))]
     try:
         running = Running(runners, FairQueue(1), lambda _: None)
-        run = await running.run(hook, event, (), _SESSION, float("inf"))
+        run = await running.run(hook, event, (), _SESSION, Deadline(StallClock(), float("inf")))
     finally:
         await runners[hook].close()
     return _told(about, run)

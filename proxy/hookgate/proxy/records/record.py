@@ -8,8 +8,7 @@ from typing import Literal
 from uuid import uuid4
 
 from hookgate.hooks import CallState, Run, Session, Verdict
-from hookgate.hooks.running import ADVISORY
-from hookgate.hooks.settings import Hook
+from hookgate.hooks.settings import ADVISORY, Hook
 from hookgate.proxy.errors import POLICY_DENIED, ApiError
 from hookgate.proxy.records.asked import Asked
 from hookgate.proxy.records.content import Content

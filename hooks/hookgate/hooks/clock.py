@@ -1,0 +1,140 @@
+"""Time limits that do not run while the event loop stalls, and that a result which is there beats.
+
+The timers of asyncio measure wall time. When something blocks the loop for longer than a hook's timeout, its
+timer fires although the hook may have answered long ago, and asyncio cancels a task even if what it waits for
+is done. Both would let whoever can stall the loop decide that a hook failed.
+"""
+
+import asyncio
+from types import TracebackType
+
+_BEAT = 0.02
+"""Seconds between two looks at the loop's lateness, while anything is being timed."""
+
+_LATE = 0.005
+"""Seconds that a timer may be late without the loop having stalled: rounding, and other callbacks."""
+
+_LAST_TURNS = 4
+"""Turns of the loop between a timer and its effect: one reads what is ready, the others deliver it."""
+
+
+class StallClock:
+    """Measures how long the running event loop has stalled, while limits of this clock are in use."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._deadlines = 0
+        self._beating = False
+        self._due = 0.0
+        self._stalled = 0.0
+
+    def stalled(self) -> float:
+        """Return the seconds that the loop has stalled so far; only differences mean anything."""
+        assert self._loop is not None  # noqa: S101  # for the types: deadlines enter the clock first
+        now = self._loop.time()
+        if self._beating and now - self._due > _LATE:
+            self._stalled += now - self._due
+            self._due = now
+        return self._stalled
+
+    def enter(self) -> asyncio.AbstractEventLoop:
+        """Begin to measure for one more deadline. Returns the running loop."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop, self._beating, self._deadlines = loop, False, 0
+        self._deadlines += 1
+        if not self._beating:
+            self._beating = True
+            self._schedule(loop)
+        return loop
+
+    def leave(self) -> None:
+        """Stop to measure for one deadline. The next beat is the last one when none is left."""
+        self._deadlines -= 1
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due = loop.time() + _BEAT
+        loop.call_at(self._due, self._beat)
+
+    def _beat(self) -> None:
+        self.stalled()
+        if self._deadlines > 0 and self._loop is not None:
+            self._schedule(self._loop)
+        else:
+            self._beating = False
+
+
+class Deadline:
+    """A moment that moves on by as much as the loop stalls. Close it when nothing is timed by it any more."""
+
+    def __init__(self, clock: StallClock, seconds: float) -> None:
+        self._clock, self._loop = clock, clock.enter()
+        self._before = clock.stalled()
+        self._at = self._loop.time() + seconds
+
+    def remaining(self) -> float:
+        """Return the seconds that are left, less than 0 when it is over."""
+        return self._at + self._clock.stalled() - self._before - self._loop.time()
+
+    def close(self) -> None:
+        """Stop to measure stalls for it."""
+        self._clock.leave()
+
+
+class TimeLimit:
+    """A context that is cancelled at a deadline, and then raises TimeoutError.
+
+    Before it cancels, it lets the loop deliver what is ready by then, so that a result that is there counts.
+    """
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+        self._timeout = asyncio.timeout(None)
+        self._loop = asyncio.get_running_loop()
+        self._handle: asyncio.Handle | None = None
+
+    async def __aenter__(self) -> "TimeLimit":
+        await self._timeout.__aenter__()
+        self._wait()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        await self._timeout.__aexit__(kind, error, trace)
+
+    def expired(self) -> bool:
+        """Return whether the deadline has ended the context."""
+        return self._timeout.expired()
+
+    def _wait(self) -> None:
+        remaining = max(self._deadline.remaining(), 0)
+        if remaining < float("inf"):
+            self._handle = self._loop.call_later(remaining, self._fire)
+
+    def _fire(self) -> None:
+        if self._deadline.remaining() > 0:  # the loop has stalled meanwhile
+            self._wait()
+        else:
+            self._handle = self._loop.call_soon(self._last_turn, _LAST_TURNS)
+
+    def _last_turn(self, left: int) -> None:
+        if left:
+            self._handle = self._loop.call_soon(self._last_turn, left - 1)
+        else:
+            self._timeout.reschedule(self._loop.time())
+
+
+class OwnLimit(TimeLimit):
+    """A time limit with a deadline of its own."""
+
+    def __init__(self, clock: StallClock, seconds: float) -> None:
+        super().__init__(Deadline(clock, seconds))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._deadline.close()
+        await super().__aexit__(kind, error, trace)
