@@ -32,7 +32,8 @@ async def test_an_event_s_whole_time_ends_hooks_whose_own_time_is_longer(on_erro
     outcome = await limited(parallel(hang, on_error=on_error), deadline=0.05).fire(asking("hi"), SESSION)
     assert time.monotonic() - begin < 2
     assert [run.error for run in outcome.runs] == ["the whole time of the event's hooks was over"]
-    assert outcome.verdict.denied == (on_error == "deny")
+    assert outcome.verdict.denied
+    assert outcome.verdict.reason == "The hook 'hang' could not judge this call (deadline)."
 
 
 async def test_a_hook_that_never_gets_its_turn_fails_when_the_time_is_over() -> None:

@@ -43,6 +43,11 @@ class Outcome(Generic[E]):
     runs: tuple[Run, ...] = ()
     revision: str = ""
 
+    @property
+    def failed_closed(self) -> bool:
+        """Whether a hook failed and the event is denied for that, whatever the others say."""
+        return any(run.fails_closed and not run.observed for run in self.runs)
+
 
 class Engines(Protocol):
     """Where a call gets the engine that it runs under, from its first hook to its last."""
@@ -239,7 +244,8 @@ def _report(event: str, run: Run, session: Session) -> None:
     """Tell the log what an operator should know; never what was said in the call."""
     would = "would have " if run.observed else ""
     if run.error:
-        log.warning("%s hook %r failed: %s", event, run.hook.name, run.error)
+        then = "; the call is denied" if run.fails_closed and not run.observed else ""
+        log.warning("%s hook %r failed: %s%s", event, run.hook.name, run.error, then)
     output = run.output or {}
     if output.get("decision") == "deny" or output.get("continue") is False:
         log.info("%s hook %r %sdenied a call of session %s", event, run.hook.name, would, session.session_id)

@@ -78,7 +78,13 @@ class Admin:
             return _json(503, {"status": "starting", "reason": "clients are not listened to yet"})
         if self.audit is not None and (trouble := self.audit.trouble):
             return _json(503, {"status": "unready", "reason": f"audit records cannot be written: {trouble}"})
-        told = {"revision": self.live.current.revision, "degraded": sorted(set(self.live.health.degraded))}
+        engine = self.live.current
+        told = {
+            "revision": engine.revision,
+            "degraded": sorted(set(self.live.health.degraded)),
+            "fail_open": engine.configuration.failing_open("always"),
+            "fail_open_on_exit_codes": engine.configuration.failing_open("on exit codes"),
+        }
         return _json(200, {"status": "ready", **told})
 
 

@@ -84,6 +84,8 @@ def _tell(engine: Engine, sources: Sources, where: str) -> None:
     log.log(level, "%s, %s", where, described(engine.configuration))
     for hook, reason in engine.refused():
         log.warning("%s hook %r %s", hook.event, hook.name, reason)
+    for warning in fail_open_warnings(engine.configuration):
+        log.warning("%s", warning)
 
 
 async def serve_embedded(address: str, script: Path | None) -> None:
@@ -103,6 +105,18 @@ def described(configuration: Configuration) -> str:
     listed = ", ".join(f"{event} {counts[event]}" for event in EVENTS if event in counts)
     told = f"hooks: {listed}" if listed else "no hooks: calls are copied through"
     return f"{told}; revision {configuration.revision}"
+
+
+def fail_open_warnings(configuration: Configuration) -> list[str]:
+    """Return a line on the hooks whose failures let calls pass, and one on those whose exit codes do."""
+    remedy = 'to refuse such calls, write "on_error": "deny"'
+    told = {
+        "these hooks fail open, a call passes when they fail": configuration.failing_open("always"),
+        "these hooks fail open when they exit with a code other than 0 and 2": configuration.failing_open(
+            "on exit codes"
+        ),
+    }
+    return [f"{what}: {', '.join(names)}; {remedy}" for what, names in told.items() if names]
 
 
 def _certificate(listen: Listen) -> Certificate | None:

@@ -20,9 +20,10 @@ import pytest
 from support.hooks import SESSION, asking, command, texts_of, write_file
 from support.programs import MARK, children, descriptors, eventually, marked
 
-from hookgate.hooks import BeforeModel, BeforeToolSelection, Engine, Outcome, load_settings
+from hookgate.hooks import BeforeModel, BeforeToolSelection, Engine, Outcome
 from hookgate.hooks.kinds import escapees, orphans
 from hookgate.hooks.kinds.orphans import adopting_orphans
+from hookgate.hooks.settings import Place, load_places
 
 DONE = """echo '{"systemMessage": "done"}'"""
 DENY = """echo '{"decision": "deny", "reason": "no"}'"""
@@ -178,7 +179,8 @@ def load(folder: Path, line: str | list[str], timeout: int = BOUND) -> Engine:
     """An engine with the hook, and a good one on another event."""
     hook = {"type": "command", "name": "ill", "command": line, "timeout": timeout}
     events = {"BeforeModel": [{"hooks": [hook]}], "BeforeToolSelection": [{"hooks": [command(DENY)]}]}
-    return Engine(load_settings([write_file(folder, {"hooks": events}, ".gemini/settings.json")]))
+    file = write_file(folder, {"hooks": events}, ".gemini/settings.json")
+    return Engine(load_places([Place(file, "user")]))  # where a failed hook is a warning
 
 
 async def fire(engine: Engine, asked: str = "hi") -> Outcome[BeforeModel]:

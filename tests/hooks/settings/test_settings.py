@@ -44,9 +44,9 @@ def test_a_hook_carries_what_its_file_says(tmp_path: Path) -> None:
     assert (hook.config.env, hook.config.on_error, hook.source) == ({"A": "b"}, "deny", tmp_path / "0.json")
 
 
-def test_a_hook_that_says_nothing_more_has_a_minute_and_may_fail(tmp_path: Path) -> None:
+def test_a_hook_that_says_nothing_more_has_a_minute_and_must_not_fail(tmp_path: Path) -> None:
     [group] = load(tmp_path, one_group(command("x"))).for_event("BeforeModel")
-    assert (group.hooks[0].timeout, group.hooks[0].on_error) == (60, "allow")
+    assert (group.hooks[0].timeout, group.hooks[0].on_error) == (60, "deny")
 
 
 def test_keys_that_are_not_for_hooks_are_no_concern_here(tmp_path: Path) -> None:
@@ -230,5 +230,6 @@ def test_a_file_of_another_encoding_is_told(tmp_path: Path) -> None:
 
 def test_a_key_that_does_nothing_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     load(tmp_path, one_group(command(onError="deny", source="user")))
-    assert "hooks.BeforeModel: 'onError' is not known here and does nothing" in caplog.text
+    told = "0.json:1: hooks.BeforeModel: the hook 'true': 'onError' is not known here and does nothing; "
+    assert f"{told}did you mean on_error?" in caplog.text
     assert len(caplog.records) == 1

@@ -20,9 +20,9 @@ from hookgate.hooks.settings import jsonc
 from hookgate.hooks.settings.configs import (
     AnyConfig,
     BuiltinConfig,
+    CommandConfig,
     FileConfig,
     GroupConfig,
-    HookConfig,
     OnError,
 )
 from hookgate.hooks.settings.matching import Literally, Matcher
@@ -38,9 +38,11 @@ from hookgate.hooks.settings.plan import (
     Limits,
     shown_target,
 )
-from hookgate.hooks.settings.reading import SettingsFile, read_settings
+from hookgate.hooks.settings.programs import program_problem
+from hookgate.hooks.settings.reading import SettingsFile, nearest, read_settings
 
 _NOT_EVENTS = ("enabled", "disabled", "notifications")  # switches that share the `hooks` object
+_SECTIONS = ("hooks", "hooksConfig")
 _IGNORED = frozenset({"source", "matcher"})  # Gemini CLI's own bookkeeping
 _HOOK: TypeAdapter[AnyConfig] = TypeAdapter(Annotated[AnyConfig, Field(discriminator="type")])
 
@@ -53,6 +55,8 @@ class Loaded:
 
     configuration: Configuration
     problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    """What is suspicious and keeps nothing from running, such as keys that are not known."""
 
     @property
     def off(self) -> tuple[Hook, ...]:
@@ -73,6 +77,8 @@ def load_places(places: Iterable[Place]) -> Configuration:
     None of that touches the policy layer.
     """
     loaded = read_places(places)
+    for warning in loaded.warnings:
+        log.warning("%s", warning)
     if loaded.problems:
         raise SettingsError(loaded.problems)
     return loaded.configuration
@@ -84,7 +90,7 @@ def read_places(places: Iterable[Place]) -> Loaded:
     problems: list[Problem] = []
     for place in sorted(places, key=lambda place: LAYERS.index(place.layer)):
         try:
-            files.append((place, read_settings(place.path)))
+            files.append((place, read_settings(place.path, strict=place.layer == "policy")))
         except FileNotFoundError:
             if place.required:
                 problems.append(
@@ -120,7 +126,8 @@ def merged(files: Sequence[tuple[Place, SettingsFile]], problems: Sequence[Probl
         tuple(declared),
     )
     found = [*problems, *(problem for _, file, _ in sections for problem in file.problems)]
-    return Loaded(configuration, tuple(found))
+    warnings = [warning for _, file, _ in sections for warning in file.warnings]
+    return Loaded(configuration, tuple(found), tuple(warnings))
 
 
 def _targets(place: Place, config: FileConfig) -> list[str]:
@@ -147,11 +154,23 @@ def _revision(files: Sequence[tuple[Place, SettingsFile]]) -> str:
 
 
 def _file_config(file: SettingsFile) -> FileConfig:
+    _check_top_level(file)
+    section = file.section("hooksConfig")
+    file.check_keys(["hooksConfig"], section, {*FileConfig.model_fields, *_NOT_EVENTS}, "hooksConfig")
     try:
-        return FileConfig.model_validate(file.section("hooksConfig"))
+        return FileConfig.model_validate(section)
     except ValidationError as error:
         file.wrong_model(["hooksConfig"], error)
         return FileConfig()
+
+
+def _check_top_level(file: SettingsFile) -> None:
+    """Note keys that were probably meant to be about hooks; the others are Gemini CLI's business."""
+    for key in file.settings:
+        if key in EVENTS:
+            file.warn([key], f"{key!r} does nothing here; did you mean hooks.{key}?")
+        elif key not in _SECTIONS and (near := nearest(key, _SECTIONS)):
+            file.warn([key], f"{key!r} is not known here and does nothing; did you mean {near}?")
 
 
 def _limits(configs: Sequence[FileConfig]) -> Limits:
@@ -211,6 +230,7 @@ def _group(
         file.wrong_model(where, error)
         return None
     event = str(where[1])
+    file.check_keys(where, group, GroupConfig.model_fields, f"hooks.{event}")
     hooks = []
     for number, each in enumerate(config.hooks):
         try:
@@ -219,13 +239,13 @@ def _group(
             # The hook's type comes first in pydantic's path, and within a command its form.
             file.wrong_model([*where, "hooks", number], error, skip=0 if _typed(error) else None)
             continue
-        _warn_of_unknown_keys(file.path, event, read)
         root = _root(place)
         read = _hydrated(read, place, root)
         written = read.on_error or defaults.on_error
         on_error = written or _on_error_of(place.layer, read)
         on_exit_code = written or ("deny" if place.layer == "policy" else "allow")
         name = read.name or shown_target(read)
+        _check_hook(file, [*where, "hooks", number], f"hooks.{event}: the hook {name!r}", read, root)
         line = jsonc.line_of(file.text, [*where, "hooks", number])
         hooks.append(Hook(name, read, root, place.path, event, place.layer, on_error, line, on_exit_code))
     return Group(tuple(hooks), config.sequential, _matcher(file, where, event, config.matcher))
@@ -253,14 +273,9 @@ def _matcher(file: SettingsFile, where: list[str | int], event: str, pattern: st
         file.wrong([*where, "matcher"], remedy)
         return Literally(str(pattern))
     if hint := matcher.hint():
-        log.warning(
-            "%s: hooks.%s: the matcher %r is only a part of tool names, and matches none of Gemini CLI's; "
-            "%r was probably meant",
-            file.path,
-            event,
-            pattern,
-            hint,
-        )
+        told = "is only a part of tool names, and matches none of Gemini CLI's"
+        message = f"hooks.{event}: the matcher {pattern!r} {told}; {hint!r} was probably meant"
+        file.warnings.append(Problem(file.path, message, jsonc.line_of(file.text, [*where, "matcher"])))
     return matcher
 
 
@@ -286,13 +301,12 @@ def _hydrated(config: AnyConfig, place: Place, root: Path) -> AnyConfig:
     return _HOOK.validate_json(text)
 
 
-def _warn_of_unknown_keys(path: Path, event: str, config: HookConfig) -> None:
-    for key in sorted((config.model_extra or {}).keys() - _IGNORED):
-        # Gemini CLI may know it, so it is no error; but an "onError" for on_error must not pass unseen.
-        known = ", ".join(type(config).model_fields)
-        log.warning(
-            "%s: hooks.%s: %r is not known here and does nothing; known are %s", path, event, key, known
-        )
+def _check_hook(file: SettingsFile, place: jsonc.Path, where: str, config: AnyConfig, root: Path) -> None:
+    """Note what a hook says in vain, and a program of it that cannot be started."""
+    known = {*type(config).model_fields, *_IGNORED}
+    file.check_keys(place, config.model_extra or {}, known, where)
+    if isinstance(config, CommandConfig) and (wrong := program_problem(config, root)):
+        file.warn([*place, "command"], f"{where}: {wrong}")
 
 
 def _first(known: set[Any], hook: Hook, matcher: Matcher) -> bool:

@@ -165,6 +165,10 @@ class Configuration:
         on = set(self.hooks())
         return tuple(hook for hook in self.declared if hook not in on)
 
+    def failing_open(self, how: FailsOpen) -> list[str]:
+        """Return the names of the hooks that fail open in this way, each once, in alphabetical order."""
+        return sorted({hook.name for hook in self.hooks() if hook.fails_open == how})
+
     def hooks(self) -> list[Hook]:
         """Every configured hook, event by event, in order."""
         return [hook for groups in self.groups.values() for group in groups for hook in group.hooks]

@@ -1,7 +1,9 @@
 """One settings file: its text, its value, and everything that is wrong with it."""
 
+import difflib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,31 @@ class SettingsFile:
     text: str
     settings: Mapping[str, Any]
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    """What is not as it seems, and keeps nothing from running."""
+    strict: bool = False
+    """Whether keys that do nothing are problems: a policy has to mean what it says."""
 
     def wrong(self, place: jsonc.Path, message: str) -> None:
         """Note a problem with what stands at `place`; `message` follows the place's name."""
         line = jsonc.line_of(self.text, place)
         self.problems.append(Problem(self.path, f"{_named(place)}{message}", line))
+
+    def warn(self, place: jsonc.Path, message: str) -> None:
+        """Note something suspicious at `place`: a problem of a strict file, else a warning."""
+        problem = Problem(self.path, message, jsonc.line_of(self.text, place))
+        (self.problems if self.strict else self.warnings).append(problem)
+
+    def check_keys(
+        self, place: jsonc.Path, value: Mapping[str, Any], known: Iterable[str], where: str
+    ) -> None:
+        """Note the keys of the object at `place` that are not known; `where` says whose they are."""
+        names = sorted(known)
+        for key in value:
+            if key not in names:
+                near = nearest(key, names)
+                remedy = f"did you mean {near}?" if near else f"known are {', '.join(names)}"
+                self.warn([*place, key], f"{where}: {key!r} is not known here and does nothing; {remedy}")
 
     def wrong_model(self, place: jsonc.Path, error: ValidationError, skip: int | None = None) -> None:
         """Note every problem that pydantic found with what stands at `place`.
@@ -43,8 +65,11 @@ class SettingsFile:
         return section if isinstance(section, dict) else {}
 
 
-def read_settings(path: Path) -> SettingsFile:
-    """Read one file. Raises SettingsError, and FileNotFoundError for a file that is not there."""
+def read_settings(path: Path, *, strict: bool = False) -> SettingsFile:
+    """Read one file, which may be `strict` about unknown keys.
+
+    Raises SettingsError, and FileNotFoundError for a file that is not there.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")  # Windows editors write a byte order mark
     except FileNotFoundError:
@@ -64,7 +89,18 @@ def read_settings(path: Path) -> SettingsFile:
         raise SettingsError([Problem(path, f"cannot be read as JSON: {error}")]) from None
     if not isinstance(settings, dict):
         raise SettingsError([Problem(path, 'has to hold an object such as {"hooks": {…}}')])
-    return SettingsFile(path, text, settings)
+    return SettingsFile(path, text, settings, strict=strict)
+
+
+def nearest(key: str, known: Iterable[str]) -> str | None:
+    """Return the known name that `key` is most likely a slip of; None if it resembles none."""
+    by_letters = {_letters(name): name for name in known}
+    found = difflib.get_close_matches(_letters(key), by_letters, n=1, cutoff=0.75)
+    return by_letters[found[0]] if found else None
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _named(place: jsonc.Path) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from hookgate.hooks import SettingsError
 from hookgate.proxy import policy
-from hookgate.proxy.commands import described
+from hookgate.proxy.commands import described, fail_open_warnings
 from hookgate.proxy.config.given import ConfigError
 from hookgate.proxy.config.models import Config
 from hookgate.proxy.config.reading import Effective
@@ -38,7 +38,8 @@ async def _hooks(config: Config) -> str:
     prices = read_prices(config.prices.file)
     live = policy.load(sources, config.hooks.trust_project, prices=prices)
     await live.close()
-    return described(live.current.configuration)
+    configuration = live.current.configuration
+    return "\n".join([described(configuration), *fail_open_warnings(configuration)])
 
 
 def _unusable(config: Config) -> Iterator[tuple[str, str]]:

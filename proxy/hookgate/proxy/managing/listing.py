@@ -11,7 +11,7 @@ from hookgate.proxy.managing.loading import Hooks, read_hooks
 from hookgate.proxy.policy import read_status
 from hookgate.proxy.sources import Sources
 
-_COLUMNS = ("event", "name", "source", "kind", "state", "last run", "last output")
+_COLUMNS = ("event", "name", "source", "kind", "state", "fails open", "last run", "last output")
 
 
 def list_hooks(sources: Sources, as_json: bool) -> int:
@@ -56,6 +56,7 @@ def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str
         "source": hook.layer,
         "kind": kind,
         "state": state,
+        "fails open": hook.fails_open,
         "last run": last,
         "last output": status.get("said", ""),
     }
@@ -66,7 +67,8 @@ def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str
             "file": hook.source,
             "scripts": ", ".join(map(str, scripts_of(hook))) or "none",
             "timeout": f"{hook.config.timeout:g} ms",
-            "when it fails": hook.on_error,
+            "on_error": hook.on_error,
+            "on exit codes": hook.on_exit_code,
             "description": hook.config.description or "",
             "counts": f"{status.get('runs', 0)} runs, {status.get('failures', 0)} failed, "
             f"{status.get('denials', 0)} denied",

@@ -76,7 +76,7 @@ def _print_run(run: Run, event: Event) -> None:
     fields = {**base_fields(run.hook, event.name, _SESSION), **event.fields(run.hook.config.view)}
     print("--- input", json.dumps(Document(fields).value(), indent=2, ensure_ascii=False), sep="\n")
     if run.error:
-        print(f"--- failed: {run.error}; on_error is {run.hook.on_error!r}")
+        print(f"--- failed: {run.error}; the call {'is denied' if run.fails_closed else 'goes on'}")
     else:
         print("--- output", json.dumps(run.output, indent=2, ensure_ascii=False), sep="\n")
     if run.observed:

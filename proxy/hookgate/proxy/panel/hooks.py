@@ -86,6 +86,7 @@ class HookPanel:
             "state": "untrusted" if refusal else on,
             "refusal": refusal or "",
             "on_error": hook.on_error,
+            "fails_open": hook.fails_open,
             "timeout_ms": config.timeout,
             "switchable": hook.layer != "policy",
             "count": status.runs,

@@ -100,6 +100,7 @@ def _hook(tally: HookTally) -> JsonObject:
         "edits": sorted(tally.edits),
         "findings": dict(tally.findings),
         "failures": tally.failures,
+        **({"causes": dict(tally.causes)} if tally.causes else {}),
     }
 
 

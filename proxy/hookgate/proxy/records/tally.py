@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from hookgate.hooks import Run
+from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.settings import BuiltinConfig, Hook
 
 
@@ -21,6 +22,8 @@ class HookTally:
     """Of the bodies that it was shown, as they came."""
     seconds: float = 0.0
     failures: int = 0
+    causes: Counter[str] = field(default_factory=Counter)
+    """Why runs failed: `error`, `exit code`, or the cause that lies outside of the hook."""
     denials: int = 0
     """Runs that said so themselves; what `on_error` made of a failure is among the decisions alone."""
     began: float = 0.0
@@ -40,7 +43,9 @@ class HookTally:
         self.runs += 1
         self.bytes += size
         self.seconds += run.seconds
-        self.failures += bool(run.error)
+        if run.failure is not None:
+            self.failures += 1
+            self.causes[_cause(run.failure)] += 1
         self.edits |= run.edit.keys()
         decision = _decision(run)
         self.decisions[decision] += 1
@@ -50,6 +55,16 @@ class HookTally:
         self.findings.update(
             {str(kind): int(count) for kind, count in (specific.get("findings") or {}).items()}
         )
+
+
+def _cause(failure: HookError) -> str:
+    match failure:
+        case HookUnavailableError():
+            return failure.cause
+        case ExitCodeError():
+            return "exit code"
+        case _:
+            return "error"
 
 
 def _decision(run: Run) -> str:

@@ -51,7 +51,10 @@ class WireAnswers:
     async def ended(self, text: str) -> None:
         """The turn's last words. Raises AskAgain when a hook refuses them, with its reason for the model."""
         event = AfterAgent(self.prompt, text, self.again)
-        verdict = (await self.firing.fire(event, self.call.session)).verdict
+        outcome = await self.firing.fire(event, self.call.session)
+        verdict = outcome.verdict
+        if outcome.failed_closed:  # to ask the model again would not make the hook judge this answer
+            end_with(told(verdict, AfterAgent.name, self.call))
         if verdict.denied and self.asks:
             reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
             said = [{"role": "model", "parts": [{"text": text}]}] if text else []

@@ -55,6 +55,7 @@ function listed(hooks, ask) {
 
 function state(hook) {
   return [badge(hook.state), hook.state === "degraded" && hook.mode === "observe" && badge("observe"),
+    hook.fails_open !== "never" && el("p", { class: "muted" }, hook.fails_open === "always" ? "fails open" : "fails open on exit codes"),
     hook.refusal && el("p", { class: "muted" }, hook.refusal)];
 }
 
