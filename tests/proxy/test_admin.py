@@ -51,7 +51,13 @@ async def test_alive_from_the_first_moment_and_ready_until_it_stops(tmp_path: Pa
         revision = here.live.current.revision
         assert (ready.status, ready.json) == (
             200,
-            {"status": "ready", "revision": revision, "degraded": []},
+            {
+                "status": "ready",
+                "revision": revision,
+                "degraded": [],
+                "fail_open": [],
+                "fail_open_on_exit_codes": [],
+            },
         )
         here.draining = True
         stopping = await ask(url, "GET", "/readyz")

@@ -65,7 +65,11 @@ def fail(_: Json) -> None:
 
 
 async def test_runs_of_hooks_are_counted_by_hook_event_and_what_came_of_them() -> None:
-    before = [runs(quiet, name="quiet"), runs(fail, name="broken"), runs(no_rockets, name="guard")]
+    before = [
+        runs(quiet, name="quiet"),
+        runs(fail, name="broken", on_error="allow"),
+        runs(no_rockets, name="guard"),
+    ]
     after = [runs(lambda _: {"decision": "deny"}, name="watcher", mode="observe")]
     hooks = {"BeforeModel": before, "AfterModel": after}
     found = await counted(hooks, (UNARY, "hi"), (UNARY, "a rocket"))
