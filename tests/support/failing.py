@@ -177,7 +177,9 @@ FAILURES = {
     "prints too much": Failure(LONG, command("head -c 1100000 /dev/zero")),
     "prints too much of much": Failure(LONG_INPUT, command("head -c 1100000 /dev/zero"), input_bytes=LARGE),
     "worker ends": Failure(WORKER, command("read line; exit 0", persistent=True)),
-    "worker prints two lines": Failure(WORKER, command("read line; echo; echo; sleep 9", persistent=True)),
+    "worker prints two lines": Failure(
+        WORKER, command(r"read line; printf '\n\n'; sleep 9", persistent=True)
+    ),
     "service refuses": Failure(HTTP, refused),
     "no descriptor for a program": Failure(NO_RESOURCES, command("exit 2"), spawning(errno.EMFILE)),
     "no process": Failure(NO_RESOURCES, command("exit 2"), spawning(errno.EAGAIN)),

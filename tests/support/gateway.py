@@ -69,7 +69,10 @@ async def gateway_before(
             upstreams_at(upstream_url, config.upstream) as upstream,
             listening(Gateway(engine, upstream, config).handle, "127.0.0.1", 0, config.limits) as url,
         ):
-            yield url
+            try:
+                yield url
+            finally:
+                await engine.close()
 
 
 def upstreams_at(url: str, settings: Upstream | None = None) -> Upstreams:
