@@ -177,6 +177,7 @@ FAILURES = {
     "prints too much": Failure(LONG, command("head -c 1100000 /dev/zero")),
     "prints too much of much": Failure(LONG_INPUT, command("head -c 1100000 /dev/zero"), input_bytes=LARGE),
     "worker ends": Failure(WORKER, command("read line; exit 0", persistent=True)),
+    "worker exits with 1": Failure(WORKER, command("read line; exit 1", persistent=True)),
     "worker prints two lines": Failure(
         WORKER, command(r"read line; printf '\n\n'; sleep 9", persistent=True)
     ),

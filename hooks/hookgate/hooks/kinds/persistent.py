@@ -9,7 +9,7 @@ import os
 
 from hookgate.hooks.clock import OwnLimit, StallClock
 from hookgate.hooks.document import Document
-from hookgate.hooks.errors import HookError, HookUnavailableError
+from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.kinds.command import command_program
 from hookgate.hooks.kinds.process import Program, end_process, spawn, start_error
 from hookgate.hooks.kinds.worker import UnreadError, Worker
@@ -42,7 +42,10 @@ class PersistentRunner:
             if waits:
                 raise HookUnavailableError("overload", f"{message}: all its workers were busy") from None
             raise HookError(message) from None
-        return read_process(event, self._hook.name, ended)
+        try:
+            return read_process(event, self._hook.name, ended)
+        except ExitCodeError as error:  # a kept program answers with lines: that it ended is no warning of it
+            raise HookError(str(error)) from None
 
     async def close(self) -> None:
         """End every process; none of them, and no descriptor, is left afterwards."""

@@ -79,8 +79,8 @@ class Hook:
             return "never"
         if self.on_error == "allow":
             return "always"
-        exits = isinstance(self.config, CommandConfig) and self.on_exit_code == "allow"
-        return "on exit codes" if exits else "never"
+        exits = isinstance(self.config, CommandConfig) and not self.config.persistent
+        return "on exit codes" if exits and self.on_exit_code == "allow" else "never"
 
     @property
     def target(self) -> str:
