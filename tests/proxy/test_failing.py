@@ -73,12 +73,12 @@ def test_nothing_forbidden_passes_where_the_table_says_that_it_is_denied(
 
 async def test_a_denial_that_came_while_the_gateway_stalled_is_a_denial(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
-    guard = {**GUARD, "command": f"touch {begun}; echo not here >&2; exit 2", "timeout": 300}
+    guard = {**GUARD, "command": f"touch {begun}; sleep 0.2; echo not here >&2; exit 2", "timeout": 1000}
     async with running_gateway({"BeforeModel": [guard]}) as gateway:
         call = asyncio.create_task(post(gateway.url, UNARY, HI))
         while not begun.exists():  # noqa: ASYNC110  # a file, it signals nothing
             await asyncio.sleep(0)
-        time.sleep(1)  # noqa: ASYNC251  # the gateway runs in this very loop
+        time.sleep(1.5)  # noqa: ASYNC251  # the gateway runs in this very loop
         answer = await call
         assert (answer.status, answer.error["message"]) == (403, "not here")
         assert not gateway.generated
