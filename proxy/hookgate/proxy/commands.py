@@ -59,6 +59,7 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
         tracing(config.tracing, metrics, upstreams.origins) as traces,
         audited(config.audit, store_url, sources.state) as audit,
     ):
+        live.watchers.append(lambda _: _warn_of_open_hooks(live.current.configuration))
         gateway = Gateway(live, upstreams, config, metrics, traces, audit=audit)
         admin.audit = audit
         if audit is not None:
@@ -78,13 +79,17 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
 
 def _tell(engine: Engine, sources: Sources, where: str) -> None:
     """Say that the gateway runs, and with which hooks."""
+    _warn_of_open_hooks(engine.configuration)
     # Files that configure nothing for the gateway are more likely a mistake than a wish.
     judges = bool(engine.configuration.groups)
     level = logging.WARNING if sources.places() and not judges else logging.INFO
     log.log(level, "%s, %s", where, described(engine.configuration))
     for hook, reason in engine.refused():
         log.warning("%s hook %r %s", hook.event, hook.name, reason)
-    for warning in fail_open_warnings(engine.configuration):
+
+
+def _warn_of_open_hooks(configuration: Configuration) -> None:
+    for warning in fail_open_warnings(configuration):
         log.warning("%s", warning)
 
 

@@ -1,0 +1,79 @@
+"""Which hooks fail open, wherever an operator looks: start, check, list, readiness, panel."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.hooks import command, one_group, write_file
+from support.program import run, serving
+from support.wire import ask
+
+from hookgate.proxy import admin, policy
+from hookgate.proxy.admin import Admin
+from hookgate.proxy.metrics import Metrics
+from hookgate.proxy.panel.hooks import HookPanel
+from hookgate.proxy.sources import Sources
+
+OPEN = "these hooks fail open, a call passes when they fail: open; "
+OPEN_ON_EXITS = "these hooks fail open when they exit with a code other than 0 and 2: exits; "
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    hooks = (
+        command(name="open", on_error="allow"),
+        command(name="exits"),
+        command(name="closed", on_error="deny"),
+        command(name="observed", on_error="allow", mode="observe"),
+    )
+    return write_file(tmp_path, one_group(*hooks), "hooks.json")
+
+
+async def test_a_start_names_them(file: Path, tmp_path: Path) -> None:
+    named = ("--hooks", str(file), "--state", str(tmp_path / "state"))
+    async with serving("serve", "--listen", "127.0.0.1:0", *named) as gateway:
+        assert OPEN in gateway.log
+        assert OPEN_ON_EXITS in gateway.log
+
+
+@pytest.fixture
+def slip(file: Path) -> Path:
+    """The same hooks, with a key and a program that are none."""
+    settings = json.loads(file.read_text())
+    settings["hooks"]["BeforeModel"][0]["hooks"][0]["on-error"] = "deny"
+    settings["hooks"]["BeforeModel"][0]["hooks"][1]["command"] = "./none.sh"
+    return write_file(file.parent, settings, "slip.json")
+
+
+async def test_a_check_names_them_and_the_slips(slip: Path) -> None:
+    ended = await run("config", "check", "--hooks", str(slip))
+    assert ended.code == 0
+    assert OPEN in ended.out
+    assert OPEN_ON_EXITS in ended.out
+    assert f"{slip}:1: hooks.BeforeModel: the hook 'open': 'on-error' is not known here" in ended.err
+    assert f"{slip}:1: hooks.BeforeModel: the hook 'exits': ./none.sh does not exist in " in ended.err
+    ended = await run("config", "check", "--policy", str(slip))
+    assert ended.code == 1
+    assert "did you mean on_error?" in ended.err
+
+
+async def test_the_list_has_a_column_for_it(file: Path) -> None:
+    listed = await run("hooks", "list", "--json", "--hooks", str(file))
+    assert {row["name"]: row["fails open"] for row in json.loads(listed.out)} == {
+        "open": "always",
+        "exits": "on exit codes",
+        "closed": "never",
+        "observed": "never",
+    }
+
+
+async def test_readiness_and_the_panel_name_them(file: Path, tmp_path: Path) -> None:
+    sources = Sources(hooks=(file,), state=tmp_path / "state")
+    here = Admin(Metrics())
+    here.live = policy.load(sources, trust_project=False)
+    async with admin.listening(here, "127.0.0.1", 0) as url:
+        ready = (await ask(url, "GET", "/readyz")).json
+    assert (ready["fail_open"], ready["fail_open_on_exit_codes"]) == (["open"], ["exits"])
+    rows = (await HookPanel(here.live, sources).rows())["hooks"]
+    assert [row["fails_open"] for row in rows] == ["always", "on exit codes", "never", "never"]
+    await here.live.close()
