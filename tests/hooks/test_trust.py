@@ -1,8 +1,11 @@
 """Trust: what comes with a project runs once its user has seen it, and only as it was then."""
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from support.hooks import SESSION, asking, command, one_group, write_file
@@ -114,6 +117,20 @@ async def test_an_untrusted_hook_does_not_run_and_its_on_error_decides(
     assert "is not trusted" in outcome.runs[0].error
     assert outcome.verdict.denied == denied
     assert not (project / "ran").exists()
+
+
+async def test_a_trusted_hook_whose_script_cannot_be_read_for_want_of_a_descriptor_denies(
+    project: Path, store: TrustStore
+) -> None:
+    store.trust(hooks_of(project, command("hooks/guard.sh")))
+    path = project / ".gemini/settings.json"
+    engine = Engine(load_places([Place(path, "project")]), refusal=store.refusal)
+    error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    with mock.patch.object(Path, "open", side_effect=error):
+        outcome = await engine.fire(asking("hi"), SESSION)
+    assert "could not judge this call (no resources)" in outcome.verdict.reason
+    outcome = await engine.fire(asking("hi"), SESSION)  # it was not forgotten that the hook is trusted
+    assert outcome.verdict.reason == "no"
 
 
 async def test_a_script_that_changes_while_hooks_run_is_not_run(project: Path, store: TrustStore) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks.errors import Problem, SettingsError
+from hookgate.hooks.exhaustion import is_exhaustion
 from hookgate.hooks.managing.edits import write_atomically
 from hookgate.hooks.scripts import fingerprint, scripts_of
 from hookgate.hooks.settings import Hook
@@ -29,13 +30,19 @@ class TrustStore:
         self._checked: dict[Hook, tuple[Any, bool]] = {}
 
     def trusts(self, hook: Hook) -> bool:
-        """Whether the hook may run. Files are read again only when they have changed."""
+        """Whether the hook may run. Files are read again only when they have changed.
+
+        Raises OSError when there is no descriptor left to read them with.
+        """
         if hook.layer != "project":
             return True
         stamp = tuple(_stamp(path) for path in scripts_of(hook))
         if hook not in self._checked or self._checked[hook][0] != stamp:
             known = self._projects.get(str(hook.root), {})
-            self._checked[hook] = (stamp, fingerprint(hook) in known)
+            trusted = fingerprint(hook) in known
+            if not trusted:
+                _check_descriptors(hook)
+            self._checked[hook] = (stamp, trusted)
         return self._checked[hook][1]
 
     def refusal(self, hook: Hook) -> str | None:
@@ -58,6 +65,16 @@ class TrustStore:
             write_atomically(self._path, json.dumps(self._projects, indent=2, ensure_ascii=False) + "\n")
             self._checked.clear()
         return new
+
+
+def _check_descriptors(hook: Hook) -> None:
+    """Raise OSError if the hook's scripts could not be read for want of a descriptor: they may be trusted."""
+    for path in scripts_of(hook):
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            if is_exhaustion(error):
+                raise
 
 
 def _load(path: Path) -> dict[str, dict[str, Any]]:
