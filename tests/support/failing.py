@@ -179,7 +179,7 @@ FAILURES = {
     "worker ends": Failure(WORKER, command("read line; exit 0", persistent=True)),
     "worker exits with 1": Failure(WORKER, command("read line; exit 1", persistent=True)),
     "worker prints two lines": Failure(
-        WORKER, command(r"read line; printf '\n\n'; sleep 9", persistent=True)
+        WORKER, command(r"read line; env printf '\n\n'; sleep 9", persistent=True)
     ),
     "service refuses": Failure(HTTP, refused),
     "no descriptor for a program": Failure(NO_RESOURCES, command("exit 2"), spawning(errno.EMFILE)),
