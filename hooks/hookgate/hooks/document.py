@@ -27,6 +27,7 @@ class Document:
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self._fields = fields
+        self._made: dict[str, Any] | None = None
 
     @cached_property
     def json(self) -> bytes:
@@ -37,12 +38,24 @@ class Document:
         )
         return b"{" + b",".join(fields) + b"}"
 
+    def make(self, *, value: bool) -> None:
+        """Make the value, or else the JSON, before somebody asks for it: for the next one who does."""
+        if value:
+            self._made = self.value()
+        else:
+            _ = self.json
+
     def value(self) -> dict[str, Any]:
         """The document as a value of the caller's own: a hook may write into it."""
-        return {
-            key: value.value if isinstance(value, Encoded) else _copied(value)
-            for key, value in self._fields.items()
-        }
+        made, self._made = self._made, None
+        return (
+            made
+            if made is not None
+            else {
+                key: value.value if isinstance(value, Encoded) else _copied(value)
+                for key, value in self._fields.items()
+            }
+        )
 
 
 def _copied(value: Any) -> Any:

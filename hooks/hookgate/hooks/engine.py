@@ -194,7 +194,7 @@ class _Chain:
         runs: list[Run] = []
         edits: tuple[Run, ...] = ()
         for hook in group.hooks:
-            run, event = _applied(await self._run(hook, event, edits), event)
+            run, event = await self._applied(await self._run(hook, event, edits), event)
             event = _with_sequel(run, event)
             runs.append(run)
             edits = (*edits, run) if run.edits else edits
@@ -207,7 +207,7 @@ class _Chain:
         for first in first_runs:
             up_to_date = set(first.seen) == set(edits)
             run = first if up_to_date else await self._run(first.hook, event, edits)
-            run, event = _applied(run, event)
+            run, event = await self._applied(run, event)
             runs.append(run)
             edits = (*edits, run) if run.edits else edits
         return event, runs
@@ -215,24 +215,23 @@ class _Chain:
     async def _run(self, hook: Hook, event: Event, seen: tuple[Run, ...]) -> Run:
         return await self._running.run(hook, event, seen, self._session, self._deadline)
 
+    async def _applied(self, run: Run, event: E) -> tuple[Run, E]:
+        """The event after the run's edit; an edit that does not fit makes it a failed run."""
+        if not run.edit:
+            return run, event
+        try:
+            edited: E = await self._session.call.take(event.edited, run.edit, run.hook.config.view)
+        except TranslatorError as error:
+            failure = HookError(f"hookSpecificOutput.{error}")
+            return replace(run, output=None, edit={}, failure=failure), event
+        except Exception as error:
+            return replace(run, output=None, edit={}, failure=internal_failure(error)), event
+        return run, event if run.observed else edited
+
 
 async def _together(calls: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
     """All results, in order. One call alone needs no task: that is most events of most streams."""
     return [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
-
-
-def _applied(run: Run, event: E) -> tuple[Run, E]:
-    """The event after the run's edit; an edit that does not fit makes it a failed run."""
-    if not run.edit:
-        return run, event
-    try:
-        edited = event.edited(run.edit, run.hook.config.view)
-    except TranslatorError as error:
-        failure = HookError(f"hookSpecificOutput.{error}")
-        return replace(run, output=None, edit={}, failure=failure), event
-    except Exception as error:
-        return replace(run, output=None, edit={}, failure=internal_failure(error)), event
-    return run, event if run.observed else edited
 
 
 def _with_sequel(run: Run, event: E) -> E:

@@ -15,7 +15,7 @@ from hookgate.hooks.kinds import Runner
 from hookgate.hooks.output import Output
 from hookgate.hooks.queueing import FairQueue
 from hookgate.hooks.session import Session
-from hookgate.hooks.settings import ADVISORY, Hook
+from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook, RuntimeConfig
 from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 
@@ -118,7 +118,8 @@ class Running:
         try:
             output = await self._in_time(hook, event, session, deadline)
             specific = (output or {}).get("hookSpecificOutput") or {}
-            run = replace(run, output=output, edit=event.changed(specific, hook.config.view))
+            edit = await session.call.take(event.changed, specific, hook.config.view)
+            run = replace(run, output=output, edit=edit)
         except HookError as error:
             run = replace(run, failure=error)
         except TranslatorError as error:
@@ -150,7 +151,7 @@ class Running:
             raise HookUnavailableError("overload", _OVERLOAD) from None
 
     async def _answer(self, hook: Hook, event: Event, session: Session) -> Output | None:
-        document = Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)})
+        document = await session.call.take(_document, hook, event, session)
         return await self._runners[hook].run(event.name, session, document)
 
 
@@ -160,6 +161,14 @@ def internal_failure(error: Exception) -> HookUnavailableError:
         return HookUnavailableError("no resources", f"could not run: {error!r}")
     log.error("a hook could not run because hookgate failed", exc_info=error)
     return HookUnavailableError("internal error", f"could not run because hookgate failed: {error!r}")
+
+
+def _document(hook: Hook, event: Event, session: Session) -> Document:
+    """What a hook is shown. For a large body in the form that it takes, so that nothing is left to be made."""
+    document = Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)})
+    if session.call.aside is not None:
+        document.make(value=isinstance(hook.config, BuiltinConfig | RuntimeConfig))
+    return document
 
 
 def base_fields(hook: Hook, event: str, session: Session) -> JsonObject:

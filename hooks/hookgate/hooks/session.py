@@ -52,6 +52,13 @@ class CallEnd:
     """In the currency of the price table; None when that knows no price for the model."""
 
 
+class Aside(Protocol):
+    """Where steps of a call are taken that would keep others waiting."""
+
+    async def __call__(self, step: Callable[..., Any], /, *args: Any) -> Any:
+        """The result of a pure function."""
+
+
 @dataclass(slots=True)
 class CallState:
     """What policies keep of one call, from its first event to its end; nobody else's call can see it."""
@@ -62,6 +69,12 @@ class CallState:
     """What an answer passes last, behind all hooks: how something is turned back for the client alone."""
     at_end: list[Callable[[CallEnd], None]] = field(default_factory=list)
     """Whom to tell how the call ended. They have to be quick, and must not raise."""
+    aside: Aside | None = None
+    """Where what is proportional to the bodies is done, when these are large; None when they are small."""
+
+    async def take(self, step: Callable[..., Any], *args: Any) -> Any:
+        """The result of a pure step that is proportional to the call's bodies."""
+        return step(*args) if self.aside is None else await self.aside(step, *args)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from hookgate.proxy.config import Limits
 from hookgate.proxy.protocol import Connection, Request, Server
+from hookgate.proxy.workshop import Workshop
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -31,6 +32,7 @@ class Connections(Server):
     def __init__(self, handler: Any, limits: Limits, *, calls: bool) -> None:
         super().__init__(handler, request_factory=self._request, handler_cancellation=True)
         self._limits, self._calls = limits, calls
+        self._workshop = Workshop(limits)
         self._free = asyncio.Semaphore(limits.connections)
         self._ended = asyncio.Event()
         self._adopting: set[asyncio.Task[None]] = set()
@@ -107,8 +109,7 @@ class Connections(Server):
         self._ended.set()
 
     def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-        limit = self._limits.body
-        request = Request(message, payload, protocol, writer, task, self._loop, client_max_size=limit)
+        request = Request(message, payload, protocol, writer, task, self._loop, workshop=self._workshop)
         request.is_call = self._calls
         return request
 

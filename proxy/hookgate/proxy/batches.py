@@ -20,10 +20,12 @@ from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.headers import to_client, to_upstream
 from hookgate.proxy.house import House
 from hookgate.proxy.logs import note_session
+from hookgate.proxy.protocol import Request
 from hookgate.proxy.records import Firing
 from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
 from hookgate.proxy.upstream import UpstreamError
+from hookgate.proxy.workshop import SMALL, Workshop
 from hookgate.translator import BodyError, check_request, check_spellings, show_request, text_response
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
 from hookgate.translator.strictjson import dumps
@@ -45,9 +47,10 @@ class Batches:
         self._firing, self._house, self._upstream = firing, house, house.upstreams
         self._sessions, self._config, self._callers = house.sessions, house.config, house.callers
 
-    async def run(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
+    async def run(self, request: Request, route: Route) -> web.StreamResponse:
         """Answer the request. Raises ApiError."""
         call = self._call(request, route, {})
+        self._firing.record.note_call(call.session)
         note_session(call.session.session_id)
         stopped = self._sessions.of(call.session).stopped
         if stopped is not None:
@@ -63,25 +66,23 @@ class Batches:
                 sent = asked.headers(headers)
                 async with self._upstream.open(request.method, route, sent, data, decompress=True) as answer:
                     asked.begun(answer.status)
-                    return await self._answer(answer, call)
+                    return await self._answer(answer, call, request.workshop)
         except UpstreamError as error:
             raise error.as_api_error() from None
 
-    async def _answer(self, answer: aiohttp.ClientResponse, call: Call) -> web.Response:
+    async def _answer(self, answer: aiohttp.ClientResponse, call: Call, workshop: Workshop) -> web.Response:
         body = await read_whole(answer.content.iter_any())
         if 200 <= answer.status < 300 and body and self._firing.listens_to(AfterModel.name):
-            body = await self._after(body, call)
+            body = await self._after(body, call, workshop)
         return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
 
-    def _call(self, request: web.BaseRequest, route: Route, body: JsonObject) -> Call:
+    def _call(self, request: Request, route: Route, body: JsonObject) -> Call:
         caller = self._callers.of(route, request.headers)
-        call = call_of(caller, route, body, Bare(), named_session(route, request.headers, ""))
-        self._firing.record.note_call(call.session)
-        return call
+        return call_of(caller, route, body, Bare(), named_session(route, request.headers, ""))
 
     # ---- the requests
 
-    async def _before(self, request: web.BaseRequest, route: Route) -> tuple[Route, bytes]:
+    async def _before(self, request: Request, route: Route) -> tuple[Route, bytes]:
         body = await read_request(request)
         batch = read_object(body, "batch")
         source = read_object(batch, "inputConfig")
@@ -103,16 +104,21 @@ class Batches:
             raise ApiError(403, f"Hooks send this batch to several models: {', '.join(sorted(models))}.")
         inlined = write(inlined, "requests", items)
         batch = write(batch, "inputConfig", write(source, "requests", inlined))
-        return route.for_model(next(iter(models), route.model)), dumps(write(body, "batch", batch))
+        data = await request.workshop.do(request.record.request_bytes, dumps, write(body, "batch", batch))
+        return route.for_model(next(iter(models), route.model)), data
 
-    async def _one(self, request: web.BaseRequest, route: Route, item: Any) -> tuple[str, JsonObject]:
+    async def _one(self, request: Request, route: Route, item: Any) -> tuple[str, JsonObject]:
         """One request of the batch after its hooks."""
         if not isinstance(item, dict):
             raise ApiError(400, "it has to be an object", "BODY_REFUSED")
         body = read_object(item, "request")
-        _check(check_request, body)
+        do, size = request.workshop.do, request.record.request_bytes
+        await do(size, _check, check_request, body)
         check_cache(body, self._config.routes.unhooked)
-        call = self._call(request, route, body)
+        call = await do(size, self._call, request, route, body)
+        self._firing.record.note_call(call.session)
+        if size > SMALL:
+            call.session.call.aside = request.workshop.aside
         try:
             model, body = await before_model(self._firing, call, route.model, body)
             body, _ = await before_tool_selection(self._firing, call, model, body)
@@ -123,8 +129,8 @@ class Batches:
 
     # ---- the answers
 
-    async def _after(self, data: bytes, call: Call) -> bytes:
-        body = read_answer(data)
+    async def _after(self, data: bytes, call: Call, workshop: Workshop) -> bytes:
+        body = await workshop.do(len(data), read_answer, data, workshop.bounds)
 
         async def judged(response: JsonObject) -> JsonObject:
             event = AfterModel(Encoded(show_request(call.route.model, {})), response, call.route.model)
@@ -135,7 +141,7 @@ class Batches:
             return text_response(what.message) if isinstance(what, ApiError) else what
 
         new = await _with_responses(body, judged)
-        return data if new is body else dumps(new)
+        return data if new is body else await workshop.do(len(data), dumps, new)
 
 
 async def _with_responses(value: Any, change: Change) -> Any:

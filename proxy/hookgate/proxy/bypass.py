@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hookgate.hooks import Session, Verdict
 from hookgate.proxy.sessions import SessionState
-from hookgate.proxy.wire.memory import Treatment, results_of
-from hookgate.translator.fields import JsonObject, read_list, read_object
+from hookgate.proxy.wire.memory import Result, Treatment
+from hookgate.translator.fields import JsonObject, read_object
 
 log = logging.getLogger("hookgate.bypass")
 
@@ -26,13 +26,13 @@ class Bypasses:
             log.warning("session %s ran tools past its shim: %s", session.session_id, ", ".join(tools))
 
 
-def unannounced(body: JsonObject, state: SessionState, *, forgives: bool) -> list[str]:
+def unannounced(results: Sequence[Result], state: SessionState, *, forgives: bool) -> list[str]:
     """The tools whose results the agent sends for the first time without a BeforeTool event before.
 
     Each is noticed once when the gateway `forgives` it, else whenever it is sent again.
     """
     found = []
-    for result in results_of(read_list(body, "contents")):
+    for result in results:
         if not result.trailing or state.memory.of(result.identity) is not None:
             continue
         name = str(result.response.get("name") or "")

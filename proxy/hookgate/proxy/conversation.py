@@ -1,6 +1,6 @@
 """A call's place in its session: what hooks of the session's events make of it, and what is kept of it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from hookgate.hooks import BeforeModel, Verdict
 from hookgate.proxy.bypass import denial_of, unannounced
@@ -11,7 +11,7 @@ from hookgate.proxy.records import Firing
 from hookgate.proxy.sessions import SessionState
 from hookgate.proxy.transcripts import new_contents
 from hookgate.proxy.wire import WireRequests
-from hookgate.proxy.wire.memory import turn_of
+from hookgate.proxy.wire.memory import Result, results_of, turn_of
 from hookgate.translator.fields import JsonObject, read_list
 
 
@@ -27,21 +27,22 @@ class Conversation:
     async def joined(self, body: JsonObject) -> JsonObject:
         """The request as the hooks of its session's events have it. Raises Answered and ApiError."""
         call, state = self._call, self._state
+        take = call.session.call.take
         if not ("turns" in self._believed or call.tool_turn or call.wants_json):
-            state.take_turn(turn_of(read_list(body, "contents"))[0])
+            state.take_turn((await take(turn_of, read_list(body, "contents")))[0])
         if state.stopped is not None:
             self._end(Verdict(stop=True, reason=state.stopped))
         if "tools" in self._believed:
-            self._check_bypass(body)
+            self._check_bypass(await take(results_of, read_list(body, "contents")))
         if any(map(self._firing.listens_to, WireRequests.EVENTS)):
             body = await WireRequests(self._firing, call, state.memory, self._believed).judged(body)
         context = "" if call.wants_json else state.take_context()  # JSON is for an agent's own questions
         return with_context(body, context) if context else body
 
-    def _check_bypass(self, body: JsonObject) -> None:
+    def _check_bypass(self, results: Sequence[Result]) -> None:
         """Notice tools that ran past the shim. Raises Answered or ApiError where that is denied."""
         denies = self._house.config.tools.bypass == "deny"
-        passed_by = unannounced(body, self._state, forgives=not denies)
+        passed_by = unannounced(results, self._state, forgives=not denies)
         self._house.bypasses.note(passed_by, self._call.session)
         self._firing.record.bypasses += len(passed_by)
         if passed_by and denies:

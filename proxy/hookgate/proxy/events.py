@@ -21,9 +21,11 @@ from hookgate.proxy.caller import Caller, named_session
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.house import House
 from hookgate.proxy.logs import note_session
+from hookgate.proxy.protocol import Request
 from hookgate.proxy.records import Firing
 from hookgate.proxy.routes import Route
 from hookgate.proxy.sessions import Rates
+from hookgate.proxy.workshop import SMALL
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 
@@ -48,17 +50,20 @@ class EventService:
         self._per_second = house.config.limits.events
         self._rates = Rates(self._per_second)
 
-    async def run(self, request: web.BaseRequest, route: Route, firing: Firing) -> web.Response:
+    async def run(self, request: Request, route: Route, firing: Firing) -> web.Response:
         """Judge one event. Raises ApiError."""
         caller = self._callers.of(route, request.headers)
         if not self._rates.take(caller.key):
             raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
         body = await read_request(request)
-        event = _event(route.verb, body)
+        size = firing.record.request_bytes
+        event = await request.workshop.do(size, _event, route.verb, body)
         session = self._transcripts.located(_session(caller, route, request.headers, body))
         note_session(session.session_id)
+        if size > SMALL:
+            session.call.aside = request.workshop.aside
         firing.record.note_call(session)
-        firing.record.event, firing.record.request_bytes = event.name, len(await request.read())
+        firing.record.event = event.name
         outcome: Outcome[Event] = await firing.fire(event, session)
         output = output_of(event, outcome)
         await self._transcripts.append(session, type="event", event=event.name, input=body, output=output)

@@ -20,15 +20,18 @@ from hookgate.proxy.judging import Judge
 from hookgate.proxy.logs import note_session
 from hookgate.proxy.outgoing import Outgoing
 from hookgate.proxy.pieces import restored
+from hookgate.proxy.protocol import Request
 from hookgate.proxy.records import Firing, UsageMeter, no_bytes
 from hookgate.proxy.records.content import Kept
 from hookgate.proxy.reply import Reply
 from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
+from hookgate.proxy.sessions import fingerprint
 from hookgate.proxy.toolgate import Allowed, AskAgain, CallJudge, ToolGate
 from hookgate.proxy.upstream import UpstreamError
 from hookgate.proxy.wire import WireAnswers, WireCalls
 from hookgate.proxy.wire.memory import prompt_of
+from hookgate.proxy.workshop import SMALL, Workshop
 from hookgate.translator import Framing, JsonArray, ServerSentEvents, show_request
 from hookgate.translator.fields import JsonObject, read_list
 from hookgate.translator.strictjson import dumps
@@ -43,7 +46,7 @@ class Exchange:
         self._config = house.config
         self._meter = UsageMeter()
 
-    async def run(self, request: web.BaseRequest, route: Route) -> web.StreamResponse:
+    async def run(self, request: Request, route: Route) -> web.StreamResponse:
         """Answer the request, whatever happens on the way."""
         reply = Reply(request, _framing(route), envelope_of(route), self._record.content)
         async with reply.kept_alive(self._config.streams):
@@ -59,15 +62,15 @@ class Exchange:
 
     # ---- read, BeforeModel, BeforeToolSelection
 
-    async def _before(self, request: web.BaseRequest, route: Route) -> Outgoing:
+    async def _before(self, request: Request, route: Route) -> Outgoing:
         envelope = envelope_of(route)
         outer = await read_request(request)
-        self._record.request_bytes = len(await request.read())
+        do, size = request.workshop.do, self._record.request_bytes
         if self._record.content is not None:
             self._record.content.request = outer
-        model, body = opened(envelope, route, outer)
+        model, body = await do(size, opened, envelope, route, outer)
         check_cache(body, self._config.routes.unhooked)
-        call = self._call(request, route, outer, body)
+        call = await self._call(request, route, outer, body)
         contents = read_list(body, "contents")
         state = self._house.sessions.of(call.session)
         told = believed(self._house, state, request.headers.get(SHIM_HEADER, ""))
@@ -77,52 +80,60 @@ class Exchange:
         body, allowed = await before_tool_selection(self._firing, call, model, body)
         await conversation.keep(model, body)
         inspected = self._firing.listens_to(AfterModel.name)
-        shown = Encoded(show_request(model, body)) if inspected else None
+        shown = await do(size, _shown, model, body) if inspected else None
         closed = envelope.close_request(outer, model, body)
-        payload = dumps(closed)
+        payload = await do(size, dumps, closed)
         if self._record.content is not None:
             self._record.content.sent = closed
         if self._trace is not None:
-            self._trace.asks(body)
+            await do(size, self._trace.asks, body)
         prompt = prompt_of(contents) if self._firing.listens_to(AfterAgent.name) else ""
         self._record.model = model
+        if self._record.content is None:  # else the parsed request is kept
+            request.room.resize(len(payload) + (len(shown.json) if shown else 0))
         return Outgoing(call, route.for_model(model), model, payload, shown, allowed, told, prompt)
 
-    def _call(self, request: web.BaseRequest, route: Route, outer: JsonObject, body: JsonObject) -> Call:
+    async def _call(self, request: Request, route: Route, outer: JsonObject, body: JsonObject) -> Call:
         """Who makes the call, in which session."""
         envelope = envelope_of(route)
+        do, size = request.workshop.do, self._record.request_bytes
         caller = self._house.callers.of(route, request.headers)
         named = named_session(route, request.headers, envelope.session(outer))
-        call = call_of(caller, route, body, envelope, named)
+        call = await do(size, call_of, caller, route, body, envelope, named)
         session = call.session
         if not call.named:
-            session = self._house.sessions.linked(session, last_texts(body))
+            said = await do(size, _fingerprints, body)
+            session = self._house.sessions.linked(session, said)
         call = replace(call, session=self._house.transcripts.located(session))
+        if size > SMALL:
+            call.session.call.aside = request.workshop.aside
         self._record.note_call(call.session)
         note_session(call.session.session_id)
         return call
 
     # ---- forward
 
-    async def _ask(self, request: web.BaseRequest, outgoing: Outgoing, reply: Reply) -> None:
+    async def _ask(self, request: Request, outgoing: Outgoing, reply: Reply) -> None:
         """Ask the model, and again where it called a tool that it must not, as often as that is wanted."""
         times = self._config.tools.ask_again_at_most
         again = False
         await self._house.begin(self._record)
         self._record.before_seconds = self._record.elapsed()
         for time in range(times + 1):
-            judge = self._judge(outgoing, again=again, asks=time < times)
+            judge = self._judge(outgoing, request.workshop, again=again, asks=time < times)
             try:
                 await self._forward(request, outgoing, reply, judge)
                 break
             except AskAgain as asked:
-                outgoing, again = outgoing.with_turns(asked.turns), again or asked.final
+                size = len(outgoing.payload)
+                outgoing = await request.workshop.do(size, outgoing.with_turns, asked.turns)
+                again = again or asked.final
                 if reply.framing is not None:
                     reply.framing.begin_anew()
             finally:
                 judge.close()
 
-    def _judge(self, outgoing: Outgoing, *, again: bool, asks: bool) -> Judge:
+    def _judge(self, outgoing: Outgoing, workshop: Workshop, *, again: bool, asks: bool) -> Judge:
         """Who judges the answer: AfterAgent may have asked for it `again`, and may do so once more."""
         call, told, firing = outgoing.call, outgoing.believed, self._firing
         judges: list[CallJudge] = []
@@ -135,11 +146,9 @@ class Exchange:
             end = WireAnswers(firing, call, outgoing.prompt, again, asks)
         gate = ToolGate(judges, asks=asks) if judges or end else None
         keeps = self._house.transcripts.kept or bool(self._trace and self._trace.keeps_content)
-        return Judge(firing, outgoing, gate, end, keeps=keeps)
+        return Judge(firing, outgoing, workshop, gate, end, keeps=keeps)
 
-    async def _forward(
-        self, request: web.BaseRequest, outgoing: Outgoing, reply: Reply, judge: Judge
-    ) -> None:
+    async def _forward(self, request: Request, outgoing: Outgoing, reply: Reply, judge: Judge) -> None:
         headers = {**to_upstream(request.headers, "identity"), hdrs.CONTENT_TYPE: "application/json"}
         self._meter = UsageMeter()
         if self._record.content is not None:
@@ -226,6 +235,16 @@ class Exchange:
         """An answer that hooks gave, with what they had been shown instead of the client's own words."""
         session = self._record.session
         return restored(answer, session.call) if session else answer
+
+
+def _fingerprints(body: JsonObject) -> list[str]:
+    """Of the texts of a request's last turn."""
+    return [fingerprint(text) for text in last_texts(body)]
+
+
+def _shown(model: str, body: JsonObject) -> Encoded:
+    """What AfterModel hooks are shown of a request."""
+    return Encoded(show_request(model, body))
 
 
 def _framing(route: Route) -> Framing | None:

@@ -4,6 +4,7 @@ A stream passes one stage for each mode of hooks that run for it, the finest fir
 thinks waits in the connection, and is judged together: a slow hook is asked less often, not later and later.
 """
 
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
@@ -15,12 +16,15 @@ from hookgate.proxy.bodies import MAX_ANSWER, checked_answer, read_answer, too_l
 from hookgate.proxy.call import end_with, told
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.outgoing import Outgoing
-from hookgate.proxy.pieces import Batches, Piece, Screened, held_bytes, spoken
+from hookgate.proxy.pieces import Batches, Piece, Screened, held_bytes, spoken, weight_of
 from hookgate.proxy.records import Firing
 from hookgate.proxy.toolgate import AskAgain, ToolGate
+from hookgate.proxy.workshop import SMALL, Workshop
 from hookgate.translator import Frame, cut_events, join_events
 from hookgate.translator.fields import JsonObject, read, read_list, without, write
 from hookgate.translator.joining import Strand, join_texts
+
+log = logging.getLogger("hookgate.gateway")
 
 
 class TurnEnd(Protocol):
@@ -33,15 +37,24 @@ class TurnEnd(Protocol):
 class Judge:
     """Judges one answer under one engine."""
 
-    def __init__(
-        self, firing: Firing, outgoing: Outgoing, gate: ToolGate | None, end: TurnEnd | None, *, keeps: bool
+    def __init__(  # noqa: PLR0913  # what takes part in judging
+        self,
+        firing: Firing,
+        outgoing: Outgoing,
+        workshop: Workshop,
+        gate: ToolGate | None,
+        end: TurnEnd | None,
+        *,
+        keeps: bool,
     ) -> None:
         """`gate` judges the answer's calls, `end` hears of its text when it ends a turn.
 
-        `keeps`: the answer is wanted afterwards (`answer`).
+        Large answers are read in the `workshop`. `keeps`: the answer is wanted afterwards (`answer`).
         """
         self.call = outgoing.call
         self._kept: list[JsonObject] | None = [] if keeps else None
+        self._kept_weight = 0
+        self._workshop = workshop
         self._read_bytes = 0
         self._screens: list[HookScreen] = []
         self._screened: list[Screened] = []
@@ -67,13 +80,13 @@ class Judge:
 
     async def whole(self, data: bytes) -> bytes:
         """An answer that is no stream."""
-        pieces = await self._gated(await self._fire([self._piece(Frame(data, data))], None))
+        pieces = await self._gated(await self._fire([await self._piece(Frame(data, data))], None))
         if self._end is not None and not self._calls:
             await self._end.ended(spoken(pieces))
         self._keep(pieces)
         for screen in self._exits():
             pieces = await screen.whole(pieces)
-        return pieces[0].data()
+        return await self._workshop.do(len(data), pieces[0].data)
 
     def stream(self, frames: AsyncIterator[list[Frame]]) -> Batches:
         """The pieces of a stream, as far as they may go on."""
@@ -118,7 +131,7 @@ class Judge:
             pieces: list[Piece] = []
             try:
                 for frame in batch:
-                    pieces.append(self._piece(frame))  # noqa: PERF401  # those before an error count
+                    pieces.append(await self._piece(frame))  # noqa: PERF401  # those before an error count
             except ApiError:
                 yield pieces  # what came before it can be judged
                 raise
@@ -146,6 +159,7 @@ class Judge:
                 yield held[:ready]
                 held = held[ready:]
             self._holds["window"] = held
+            _check_weight(held)
         yield held
 
     async def _complete(self, batches: Batches, mode: StreamMode | None) -> Batches:
@@ -153,7 +167,7 @@ class Judge:
         size = 0
         async for batch in batches:
             held += batch
-            size += sum(len(piece.frame.raw) for piece in batch)
+            size += sum(map(weight_of, batch))
             if size > MAX_ANSWER:
                 raise too_large()
         yield await self._fire(held, mode)
@@ -174,6 +188,7 @@ class Judge:
                 yield held[:ready]
                 held = held[ready:]
             self._holds["end"] = held
+            _check_weight(held)
         if not self._calls:
             try:
                 await end.ended(said)
@@ -188,8 +203,13 @@ class Judge:
             yield batch
 
     def _keep(self, pieces: Sequence[Piece]) -> None:
-        if self._kept is not None:
-            self._kept += [piece.response for piece in pieces if piece.body is not None]
+        if self._kept is None:
+            return
+        self._kept += [piece.response for piece in pieces if piece.body is not None]
+        self._kept_weight += sum(map(weight_of, pieces))
+        if self._kept_weight > MAX_ANSWER:
+            self._kept = None
+            log.warning("an answer is too large for its transcript or span, which goes without it")
 
     @property
     def _calls(self) -> bool:
@@ -202,10 +222,16 @@ class Judge:
         assert self._llm_request is not None  # noqa: S101  # for the types
         return AfterModel(self._llm_request, response, self._model, mode)
 
-    def _piece(self, frame: Frame) -> Piece:
-        self._read_bytes += len(frame.raw)
+    async def _piece(self, frame: Frame) -> Piece:
+        size = len(frame.raw)
+        self._read_bytes += size
+        if size > SMALL:
+            self.call.session.call.aside = self._workshop.aside
+        return await self._workshop.do(size, self._made, frame)
+
+    def _made(self, frame: Frame) -> Piece:
         envelope = self.call.envelope
-        body = read_answer(frame.data) if frame.data else None
+        body = read_answer(frame.data, self._workshop.bounds) if frame.data else None
         if body is None or ("error" in body and read(envelope.open_answer(body), "candidates") is None):
             return Piece(frame, None, {}, envelope)
         return Piece(frame, body, checked_answer(envelope.open_answer(body)), envelope)
@@ -229,6 +255,12 @@ class Judge:
         for piece, response in zip(answers, cut_events(responses, joined, outcome.event.body), strict=True):
             piece.response = response
         return pieces
+
+
+def _check_weight(held: Sequence[Piece]) -> None:
+    """Raises ApiError (502) for more of an answer than can be held."""
+    if sum(map(weight_of, held)) > MAX_ANSWER:
+        raise too_large()
 
 
 def _before_the_end(held: Sequence[Piece]) -> int:

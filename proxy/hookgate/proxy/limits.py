@@ -56,6 +56,7 @@ class Timed(web.RequestHandler):
             manager,
             loop=loop,
             keepalive_timeout=KEPT_ALIVE,
+            auto_decompress=False,  # it would inflate in the event loop, and without a bound of ours
             access_log=None,  # type: ignore[arg-type]  # hookgate tells of calls itself
         )
         self.stopping = False  # whether this request is the connection's last

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 from aiohttp import hdrs, web
 
+from hookgate.proxy.bodies import content_coding
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import to_client, to_upstream
 from hookgate.proxy.protocol import Request
@@ -13,8 +14,6 @@ from hookgate.proxy.reply import cut
 from hookgate.proxy.routes import Route
 from hookgate.proxy.uploads import Way, led_back
 from hookgate.proxy.upstream import UpstreamError, Upstreams
-
-_CODINGS = ("identity", "gzip", "deflate")  # what aiohttp undoes; another one would pass without its name
 
 _PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # of files, up and down; no judged answer is had in parts
 
@@ -65,15 +64,15 @@ class _Body:
 
     def __init__(self, request: web.BaseRequest) -> None:
         self._request = request
-        self._coding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING, ["identity"])).lower()
-        if self._coding not in _CODINGS:
-            raise ApiError(415, f"The Content-Encoding {self._coding!r} is not supported; send gzip or none.")
+        self._coding = content_coding(request)
         self._failure: Exception | None = None
 
     def described(self) -> dict[str, str]:
-        """The header that tells its length, if that is known of the bytes as they go on."""
+        """The headers that tell its length, if that is known, and its coding: its bytes stay compressed."""
         length = self._request.headers.get(hdrs.CONTENT_LENGTH)
-        return {hdrs.CONTENT_LENGTH: length} if length and self._coding == "identity" else {}
+        described: dict[str, str] = {hdrs.CONTENT_LENGTH: length} if length else {}
+        coded: dict[str, str] = {hdrs.CONTENT_ENCODING: self._coding} if self._coding != "identity" else {}
+        return described | coded
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it comes."""

@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 
 from hookgate.hooks import CallState, Screen
 from hookgate.proxy.envelopes import Envelope
+from hookgate.proxy.workshop import VALUE
 from hookgate.translator import Frame
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.joining import Strand, join_texts
 from hookgate.translator.strictjson import dumps
+
+_PIECE = 512  # bytes of a piece beside its text and values
 
 Batches = AsyncIterator[list["Piece"]]
 
@@ -43,6 +46,12 @@ def restored(response: JsonObject, call: CallState) -> JsonObject:
     for make in call.exits.values():
         [(_, response)] = make().judge([response], last=True)
     return response
+
+
+def weight_of(piece: Piece) -> int:
+    """About how many bytes of memory a piece takes: what its values need may be far more than its text."""
+    raw = piece.frame.raw
+    return len(raw) + _PIECE + VALUE * (raw.count(b",") + raw.count(b"[") + raw.count(b"{"))
 
 
 def held_bytes(pieces: Iterable[Piece]) -> int:

@@ -14,6 +14,7 @@ from hookgate.proxy.headers import RECEIPT_HEADER
 from hookgate.proxy.limits import Timed, TooSlow
 from hookgate.proxy.logs import log_gateway, request_id
 from hookgate.proxy.records import CallRecord
+from hookgate.proxy.workshop import Room, Workshop
 
 REQUEST_ID = "X-Request-Id"
 
@@ -21,12 +22,17 @@ REQUEST_ID = "X-Request-Id"
 class Request(web.BaseRequest):
     """A request with an id of its own, the client's if that is sane; it goes upstream and back."""
 
-    ATTRS = web.BaseRequest.ATTRS | frozenset({"answering", "id", "is_call", "is_http1", "record"})
+    ATTRS = web.BaseRequest.ATTRS | frozenset(
+        {"answering", "id", "is_call", "is_http1", "record", "room", "workshop"}
+    )
 
-    def __init__(self, message: Any, payload: Any, protocol: Any, *rest: Any, **limits: Any) -> None:
+    def __init__(
+        self, message: Any, payload: Any, protocol: Any, *rest: Any, workshop: Workshop, **limits: Any
+    ) -> None:
         headers = CIMultiDict(message.headers)
         self.id = headers[REQUEST_ID] = request_id(headers.getall(REQUEST_ID, ()))
         self.record = CallRecord(request_id=self.id)
+        self.workshop, self.room = workshop, Room(workshop)
         self.is_call = True
         """Whether a receipt is kept of it: of what operators ask there is none."""
         self.answering: Callable[[int], Awaitable[None]] | None = None

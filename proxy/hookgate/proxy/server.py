@@ -82,6 +82,7 @@ class Gateway:
             call.status = response.status
             return response
         finally:
+            request.room.leave()
             record.end(call.status, request.writer.output_size, dropped=request.dropped)
             self._house.settle(record)
             self._metrics.settled(record)

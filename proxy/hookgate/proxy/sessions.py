@@ -127,11 +127,11 @@ class Sessions:
     def linked(self, session: Session, said: Iterable[str]) -> Session:
         """The session that a shim has told of, for a nameless call of one of its turns; else the call's own.
 
-        It is known by the turn's prompt, and from then on by its conversation. `said` are the texts of the
-        call's last turn.
+        It is known by the turn's prompt, and from then on by its conversation. `said` are the
+        fingerprints of the texts of the call's last turn.
         """
         here = (session.key, session.session_id)
-        announced = (self._prompts.get((session.key, fingerprint(text))) for text in said)
+        announced = (self._prompts.get((session.key, text)) for text in said)
         found = next((each for each in announced if each), None) or self._links.get(here)
         if found is None:
             return session

@@ -44,10 +44,11 @@ class Transcripts:
         if self._folder is not None:
             path = self._path(self._folder, session)
             now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            line = dumps({"timestamp": now, "session_id": session.session_id, **record}) + b"\n"
+            line = {"timestamp": now, "session_id": session.session_id, **record}
             await asyncio.to_thread(self._append, path, line)
 
-    def _append(self, path: Path, line: bytes) -> None:
+    def _append(self, path: Path, record: dict[str, object]) -> None:
+        line = dumps(record) + b"\n"
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if path.exists() and path.stat().st_size + len(line) > self._max_bytes:

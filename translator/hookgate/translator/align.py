@@ -4,14 +4,15 @@ A hook gives back a list, not a list of edits. Messages are recognised by role a
 position, so that adding, removing or reordering some leaves the others and their hidden parts alone.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
 from hookgate.translator.spreading import common_prefix, common_suffix
 
 _MAX_PAIRINGS = 2_500  # size of a gap in which every pairing is weighed; larger ones are cut up first
+_MAX_REPEATS = 1_000_000  # pairs of equal messages beyond which difflib would take seconds
 _ALIKE = 16  # characters by which an edited message is recognised in a large gap
 
 
@@ -67,11 +68,32 @@ def _match_in_order(
     shown: Sequence[Message], edited: Sequence[Message], matches: list[int | None]
 ) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
+    often = Counter(shown)
+    if sum(often[message] for message in edited) > _MAX_REPEATS:
+        for pair in _first_come(shown, edited):
+            matches[pair[1]] = pair[0]
+            found.append(pair)
+        return found
     for block in SequenceMatcher(None, shown, edited, autojunk=False).get_matching_blocks():
         for k in range(block.size):
             matches[block.b + k] = block.a + k
             found.append((block.a + k, block.b + k))
     return found
+
+
+def _first_come(shown: Sequence[Message], edited: Sequence[Message]) -> Iterator[tuple[int, int]]:
+    """Each message with the next equal one that is still ahead: for messages that say the same many times."""
+    places: defaultdict[Message, deque[int]] = defaultdict(deque)
+    for i, message in enumerate(shown):
+        places[message].append(i)
+    ahead = 0
+    for j, message in enumerate(edited):
+        left = places.get(message)
+        while left and left[0] < ahead:
+            left.popleft()
+        if left:
+            yield left[0], j
+            ahead = left.popleft() + 1
 
 
 def _match_moved(shown: Sequence[Message], edited: Sequence[Message], matches: list[int | None]) -> None:

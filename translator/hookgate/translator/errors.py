@@ -20,6 +20,12 @@ class BodyError(TranslatorError):
     """The HTTP status with which a server refuses such a body."""
 
 
+class TooLargeError(BodyError):
+    """A body that holds more than is parsed."""
+
+    status = 413
+
+
 class EditError(TranslatorError):
     """A hook's edit that cannot be applied. Nothing of it is applied: the body stays as it was."""
 

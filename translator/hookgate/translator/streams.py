@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from hookgate.translator.errors import BodyError
 
+MAX_EVENT = 16 * 1024 * 1024
+"""Bytes of one event, its framing included: inline images in a stream take a few megabytes."""
+
 KEEP_ALIVE = b"\r\n"
 """Bytes that every client skips before, between and after the events of either framing."""
 
@@ -30,7 +33,7 @@ class Framing(ABC):
 
     @abstractmethod
     def feed(self, chunk: bytes) -> list[Frame]:
-        """The frames that `chunk` completes."""
+        """The frames that `chunk` completes. Raises BodyError for an event larger than MAX_EVENT."""
 
     @abstractmethod
     def begin_anew(self) -> None:
@@ -79,6 +82,7 @@ class ServerSentEvents(Framing):
         del self._buffer[:start]
         # A blank line may begin in the last three bytes, and be seen only with the next chunk.
         self._searched = max(len(self._buffer) - 3, 0)
+        _check_size(self._buffer)
         return frames
 
     def begin_anew(self) -> None:
@@ -138,6 +142,7 @@ class JsonArray(Framing):
         while mark := self._next_mark():
             if frame := self._mark(mark, self._at - 1):
                 frames.append(frame)
+        _check_size(self._buffer)
         return frames
 
     def _next_mark(self) -> bytes | None:
@@ -200,3 +205,9 @@ class JsonArray(Framing):
 
     def end(self) -> bytes:
         return b"" if self._closed else (b"]" if self._sent else b"[]")
+
+
+def _check_size(unfinished: bytearray) -> None:
+    """Raises BodyError for an event that is too large to go on waiting for its end."""
+    if len(unfinished) > MAX_EVENT:
+        raise BodyError("", f"an event of it is larger than {MAX_EVENT} bytes")

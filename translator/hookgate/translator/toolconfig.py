@@ -93,7 +93,8 @@ def apply_tool_config(body: JsonObject, patch: Any) -> JsonObject:
     names = selection.get("allowedFunctionNames", shown.get("allowedFunctionNames"))
     if mode == "NONE" or names is None or ("allowedFunctionNames" not in selection and mode == "AUTO"):
         return _with_calling_config(body, mode, None)
-    allowed = [name for name in names if name in declared]
+    known = frozenset(declared)
+    allowed = [name for name in names if name in known]
     if not allowed:
         # The API reads a selection without names as all functions, so an empty one has to be NONE.
         return _with_calling_config(body, "NONE", None)
@@ -159,5 +160,6 @@ def _with_valid_names(body: JsonObject, declared: list[str]) -> JsonObject:
         return write(body, "toolConfig", tool_config) if tool_config else without(body, "toolConfig")
     if not names or set(names) <= set(declared):
         return body
-    left = [name for name in names if name in declared]
+    known = frozenset(declared)
+    left = [name for name in names if name in known]
     return _with_calling_config(body, shown.get("mode", "AUTO") if left else "NONE", left or None)

@@ -171,7 +171,8 @@ def _cut_into_units(contents: list[Any]) -> list[list[int]]:
     answered = False
     for index, content in enumerate(contents):
         if asked is not None and has_part(content, "functionResponse"):
-            units[asked:] = [[*chain(*units[asked:]), index]]
+            units[asked] += [*chain(*units[asked + 1 :]), index]
+            del units[asked + 1 :]
             answered = True
             continue
         if answered or role_of(content) != "model":

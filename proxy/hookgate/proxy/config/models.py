@@ -119,6 +119,18 @@ class Limits(Section):
     body: Count = 64 * 1024 * 1024
     """Bytes of a request that hooks are shown, after decompression: room for inline images."""
 
+    text: Count = 16 * 1024 * 1024
+    """Bytes of such a request, or of an answer, without its long runs of base64 such as inline images. What
+    fills a context of a million tokens takes less than 10 MB."""
+
+    values: Count = 200_000
+    """JSON values in such a request, or in an answer: objects, lists and what stands in them. Text counts as
+    one value, whatever it holds."""
+
+    memory: Count = 512 * 1024 * 1024
+    """Bytes that requests which hooks are shown may hold together. One that does not fit waits for
+    `limits.body_timeout`, then it is refused."""
+
     header_timeout: Seconds = 10
     """Seconds from the first byte of a request to the end of its headers."""
 

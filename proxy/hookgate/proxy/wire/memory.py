@@ -6,7 +6,7 @@ wherever it stands: agents compress their history. What was forgotten is judged 
 """
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -65,7 +65,7 @@ class Memory:
 
 def results_of(contents: list[JsonObject]) -> list[Result]:
     """All results of tools, in order, each with the call that it answers: by id, else by name in order."""
-    open_calls: list[JsonObject] = []
+    open_calls = _OpenCalls()
     seen: Counter[str] = Counter()
     last = last_of_model(contents)
     found = []
@@ -73,9 +73,9 @@ def results_of(contents: list[JsonObject]) -> list[Result]:
         for part in read_list(content, "parts"):
             call, response = read(part, "functionCall"), read(part, "functionResponse")
             if isinstance(call, dict):
-                open_calls.append(call)
+                open_calls.add(call)
             if isinstance(response, dict):
-                answered = _taken(open_calls, response)
+                answered = open_calls.take(response)
                 digest = sha256(dumps([answered, part])).hexdigest()
                 seen[digest] += 1
                 identity = f"{digest}-{seen[digest]}"
@@ -83,14 +83,21 @@ def results_of(contents: list[JsonObject]) -> list[Result]:
     return found
 
 
-def last_of_model(contents: list[JsonObject]) -> int:
-    """The place of the model's last turn before what was sent to it; -1 when it has said nothing."""
-    return next((at for at, each in _backwards(contents) if each.get("role") == "model"), -1)
+def last_of_model(contents: list[JsonObject], end: int | None = None) -> int:
+    """The place of the model's last turn before what was sent to it; -1 when it has said nothing.
+
+    With an `end`, of the turns before that place.
+    """
+    return next((at for at, each in _backwards(contents, end) if each.get("role") == "model"), -1)
 
 
-def turn_of(contents: list[JsonObject]) -> tuple[str, list[str]]:
-    """The user's turn that the model is to answer: a name for it, and its texts beside results of tools."""
-    trailing = contents[last_of_model(contents) + 1 :]
+def turn_of(contents: list[JsonObject], end: int | None = None) -> tuple[str, list[str]]:
+    """The user's turn that the model is to answer: a name for it, and its texts beside results of tools.
+
+    With an `end`, in the conversation as it was before that place.
+    """
+    end = len(contents) if end is None else end
+    trailing = contents[last_of_model(contents, end) + 1 : end]
     texts = [
         text
         for content in trailing
@@ -98,7 +105,7 @@ def turn_of(contents: list[JsonObject]) -> tuple[str, list[str]]:
         for part in read_list(content, "parts")
         if isinstance(text := part.get("text"), str)
     ]
-    return sha256(dumps([len(contents), trailing])).hexdigest(), texts
+    return sha256(dumps([end, trailing])).hexdigest(), texts
 
 
 def history_of(contents: list[JsonObject]) -> list[JsonObject]:
@@ -116,18 +123,35 @@ def prompt_of(contents: list[JsonObject]) -> str:
     return ""
 
 
-def _backwards(contents: list[JsonObject]) -> Iterator[tuple[int, JsonObject]]:
+def _backwards(contents: list[JsonObject], end: int | None) -> Iterator[tuple[int, JsonObject]]:
     """From the last turn that is not the model's: words put into its mouth are no turn of its own."""
-    end = len(contents)
+    end = len(contents) if end is None else end
     while end and contents[end - 1].get("role") == "model":
         end -= 1
     return ((at, contents[at]) for at in reversed(range(end)))
 
 
-def _taken(calls: list[JsonObject], response: JsonObject) -> JsonObject:
-    """The call that a response answers; each is taken once."""
-    for key in ("id", "name"):
-        for at, call in enumerate(calls):
-            if call.get(key) is not None and call.get(key) == response.get(key):
-                return calls.pop(at)
-    return {}
+class _OpenCalls:
+    """Calls that no result has answered yet, found by id or by name without a look at the others."""
+
+    def __init__(self) -> None:
+        self._by: dict[tuple[str, str], deque[int]] = {}
+        self._calls: list[JsonObject | None] = []
+
+    def add(self, call: JsonObject) -> None:
+        for key in ("id", "name"):
+            if isinstance(value := call.get(key), str):
+                self._by.setdefault((key, value), deque()).append(len(self._calls))
+        self._calls.append(call)
+
+    def take(self, response: JsonObject) -> JsonObject:
+        """The call that a response answers; each is taken once."""
+        for key in ("id", "name"):
+            value = response.get(key)
+            waiting = self._by.get((key, value)) if isinstance(value, str) else None
+            while waiting:
+                place = waiting.popleft()
+                call, self._calls[place] = self._calls[place], None
+                if call is not None:
+                    return call
+        return {}

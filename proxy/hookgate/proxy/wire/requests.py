@@ -35,8 +35,9 @@ class WireRequests:
         contents = read_list(body, "contents")
         if not contents:
             return body
-        results = results_of(contents)
-        turn, texts = turn_of(contents)
+        take = self.call.session.call.take
+        results = await take(results_of, contents)
+        turn, texts = await take(turn_of, contents)
         if not self.call.wants_json:  # JSON is for an agent's own questions, such as which model to take
             await self._session(turn)
             await self._turn(turn, texts, contents)
@@ -44,7 +45,7 @@ class WireRequests:
             for result in results:
                 if self.memory.of(result.identity) is None:
                     self.memory.keep(result.identity, await self._result(result))
-        new = self._applied(contents, results, turn)
+        new = await take(self._applied, contents, results, turn)
         unchanged = all(a is b for a, b in zip(new, contents, strict=True))
         return body if unchanged else write(body, "contents", new)
 
@@ -60,7 +61,8 @@ class WireRequests:
     async def _turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> None:
         if not texts or turn == self.memory.turn or "turns" in self.told:
             return
-        event = BeforeAgent("\n".join(texts), history_of(contents))
+        history = await self.call.session.call.take(history_of, contents)
+        event = BeforeAgent("\n".join(texts), history)
         outcome = await self.firing.fire(event, self.call.session)
         self._end_if_refused(outcome, BeforeAgent.name)
         self.memory.turn = turn
@@ -105,7 +107,7 @@ def _turns(contents: list[JsonObject], turn: str, memory: Memory) -> list[tuple[
     for at, content in enumerate(contents):
         ends = at + 1 == len(contents) or contents[at + 1].get("role") == "model"
         if ends and content.get("role") != "model":
-            name = turn_of(contents[: at + 1])[0]
+            name = turn_of(contents, at + 1)[0]
             if name == turn or memory.of(name) is not None:
                 found.append((name, at))
     return found
