@@ -21,7 +21,8 @@ def upstream(waits: bool) -> Handler:
     events = [b"data: " + data + b"\r\n\r\n" for data in answer_stream()]
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        await request.read()
+        async for _ in request.content.iter_any():
+            pass  # of whatever size
         if "stream" not in request.path:
             return web.Response(body=whole, content_type="application/json")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})

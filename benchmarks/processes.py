@@ -22,13 +22,13 @@ class Server:
 
 def peer(kind: str, core: int, *arguments: str) -> contextlib.AbstractContextManager[Server]:
     """One of benchmarks/peers.py."""
-    port = _free_port()
+    port = free_port()
     return _running([sys.executable, "-m", "benchmarks.peers", kind, str(port), *arguments], port, core)
 
 
 def hookgate(core: int, origin: str, *settings: Path) -> contextlib.AbstractContextManager[Server]:
     """The gateway, as somebody starts it."""
-    port = _free_port()
+    port = free_port()
     serve = ["-m", "hookgate.proxy", "serve", "--listen", f"127.0.0.1:{port}", "--upstream", origin]
     hooks = ["--hooks", *map(str, settings)] if settings else []
     return _running([sys.executable, *serve, *hooks], port, core)
@@ -48,7 +48,7 @@ def _running(argv: list[str], port: int, core: int) -> Iterator[Server]:
             process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

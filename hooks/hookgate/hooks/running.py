@@ -164,7 +164,7 @@ def internal_failure(error: Exception) -> HookUnavailableError:
 
 
 def _document(hook: Hook, event: Event, session: Session) -> Document:
-    """What a hook is shown. For a large body in the form that it takes, so that nothing is left to be made."""
+    """What a hook is shown; of a large body in the form that it takes, so that nothing is left to do."""
     document = Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)})
     if session.call.aside is not None:
         document.make(value=isinstance(hook.config, BuiltinConfig | RuntimeConfig))

@@ -75,7 +75,7 @@ async def _read(request: Request, coding: str) -> bytes:
                 raise ApiError(400, "The request body came too slowly while others waited.", "BODY_REFUSED")
     except web.RequestPayloadError as error:
         raise ApiError(400, f"The request body cannot be read: {error}", "BODY_REFUSED") from None
-    return bytes(body)
+    return await workshop.do(len(body), bytes, body)
 
 
 def check_cache(body: JsonObject, unhooked: Collection[str]) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from aiohttp import hdrs
 from yarl import URL
 
 from hookgate.proxy.config import Upstream
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import with_key
 from hookgate.proxy.routes import Route
+
+_SLICE = 256 * 1024
 
 
 class UpstreamError(Exception):
@@ -86,9 +89,14 @@ class Upstreams:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request and give its answer, headers read, body not.
 
+        A large body goes in slices, as far as the upstream takes it: aiohttp would copy it whole.
+
         Leaving the context before the body was read to its end closes the connection, which ends the call
         upstream too. Raises ApiError when no answer came, UpstreamError when reading one fails.
         """
+        if isinstance(data, bytes) and len(data) > _SLICE:
+            headers = {**headers, hdrs.CONTENT_LENGTH: str(len(data))}
+            data = _slices(data)
         try:
             response = await self._session.request(
                 method,
@@ -144,6 +152,12 @@ class Upstreams:
         # Built from the fixed origin and the checked path; a join or a re-encoding could lead elsewhere.
         query = f"?{route.query}" if route.query else ""
         return URL(f"{self.origins[route.api]}{route.path}{query}", encoded=True)
+
+
+async def _slices(data: bytes) -> AsyncIterator[bytes]:
+    view = memoryview(data)
+    for start in range(0, len(data), _SLICE):
+        yield bytes(view[start : start + _SLICE])
 
 
 def why(error: Exception) -> str:

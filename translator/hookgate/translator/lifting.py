@@ -1,7 +1,8 @@
-"""Long base64 strings, taken out of a JSON text before it is parsed and put back into the value.
+"""Images and files in base64, taken out of a JSON text before it is parsed and put back into the value.
 
-Images and files are tens of megabytes in one string. A parser would hold the interpreter for as long as it
-copies them; taken out, each is copied once, and what is left to parse is small.
+They are tens of megabytes in one string. A parser would hold the interpreter for as long as it copies them;
+taken out, each is copied once, and what is left to parse is small. They are known by the name `data` that
+the API has for them (as in inlineData): no hook is shown them as text.
 """
 
 import re
@@ -15,7 +16,8 @@ LONG = 256 * 1024
 
 _BLOCK = LONG // 2
 _BASE64 = (string.ascii_letters + string.digits + "+/=-_").encode()
-_COLON = re.compile(rb"\s*:")
+_NAMED_DATA = re.compile(rb'"data"[ \t\r\n]{0,16}:[ \t\r\n]{0,16}"\Z')
+_NAME = 64  # bytes before a run in which its name stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Lifted:
 
 
 def lift(data: bytes) -> Lifted:
-    """Take the long base64 strings out of a JSON text. What is malformed stays so, and so do keys.
+    """Take the long base64 strings named `data` out of a JSON text. What is malformed stays so.
 
     Each byte is looked at a few times at most, a block at a time.
     """
@@ -64,10 +66,10 @@ def lift(data: bytes) -> Lifted:
 
 
 def _runs(data: bytes) -> list[tuple[int, int]]:
-    """Where long strings of base64 and nothing else begin and end, without their quotes.
+    """Where long `data` of base64 and nothing else begins and ends, without its quotes.
 
-    A run that touches no other quote than the two around it reads the same whatever stands before it: were
-    these not the quotes of one string, the text would be no JSON with it or without it.
+    A run between two quotes reads the same whatever stands before its name: were these not the quotes of one
+    string, the text would be no JSON with it or without it.
     """
     found: list[tuple[int, int]] = []
     at = 0
@@ -87,10 +89,10 @@ def _runs(data: bytes) -> list[tuple[int, int]]:
 
 
 def _stands_alone(data: bytes, begin: int, at: int, end: int, close: int) -> bool:
-    """Whether the run is all of a string that is no key; between `at` and `end` it is known to be base64."""
-    if not begin or close < 0 or data[begin - 2 : begin - 1] == b"\\":
+    """Whether the run is all of a string with that name; from `at` to `end` it is known to be base64."""
+    if close < 0 or not _NAMED_DATA.search(data[max(begin - _NAME, 0) : begin]):
         return False
-    return _is_base64(data[begin:at] + data[end:close]) and not _COLON.match(data, close + 1)
+    return _is_base64(data[begin:at] + data[end:close])
 
 
 def _is_base64(block: bytes) -> bool:

@@ -1,0 +1,171 @@
+"""Hostile bodies: how long `/healthz` waits meanwhile, how much memory they take, and how they are answered.
+
+python -m benchmarks.hostile [WORD OF A NAME]
+"""
+
+import contextlib
+import gzip
+import http.client
+import os
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.gateway import PATH, settings_in
+from benchmarks.processes import Server, free_port, hookgate, peer
+
+MIB = 1024 * 1024
+VALUES = 199_900
+"""Just below the bound on values."""
+
+HEAD = b'{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"x":'
+
+
+def holding(value: bytes) -> bytes:
+    """A request that is one to its end, beside a field that the API does not know."""
+    return HEAD + value + b"}"
+
+
+def filled(unit: bytes, size: int) -> bytes:
+    """The unit, as often as it fits."""
+    return unit * (size // len(unit))
+
+
+def saying(text: bytes) -> bytes:
+    """A request that says something, given as it stands within its quotes."""
+    return b'{"contents":[{"role":"user","parts":[{"text":"' + text + b'"}]}]}'
+
+
+def spaces(size: int) -> bytes:
+    """A gzip stream of blanks that is far larger than the machine would like."""
+    stream = zlib.compressobj(9, wbits=31)
+    pieces = [stream.compress(b" " * MIB) for _ in range(size // MIB)]
+    return b"".join([*pieces, stream.flush()])
+
+
+PLAIN: dict[str, Callable[[], bytes]] = {
+    "63 MB of []": lambda: holding(b"[" + filled(b"[],", 63 * MIB) + b"1]"),
+    '63 MB of {"a":1} and 1e300': lambda: holding(b"[" + filled(b'{"a":1},', 63 * MIB) + b"1e300]"),
+    "64 MB of one letter": lambda: saying(filled(b"a", 63 * MIB)),
+    "15 MB of escaped quotes": lambda: saying(filled(b'\\"', 15 * MIB)),
+    "15 MB of unicode escapes": lambda: saying(filled(b"\\u00e9", 15 * MIB)),
+    "15 MB of letters and one emoji": lambda: saying(filled(b"a", 15 * MIB) + "\U0001f600".encode()),
+    "15 MB of quotes and blanks": lambda: holding(b"[" + filled(b'""' + b" " * 80 + b",", 15 * MIB) + b"1]"),
+    "15 MB of one number": lambda: holding(b"1." + filled(b"1", 15 * MIB)),
+    "15 MB of integers of 300 digits": lambda: holding(b"[" + filled(b"1" * 300 + b",", 15 * MIB) + b"1]"),
+    "63 MB of blanks": lambda: holding(filled(b" ", 63 * MIB) + b"1"),
+    "as many [] as are taken": lambda: holding(b"[" + b"[]," * VALUES + b"1]"),
+    "as many 1e300 as are taken": lambda: holding(b"[" + b"1e300," * VALUES + b"1]"),
+    "as many keys as are taken": lambda: holding(
+        b"{" + b",".join(b'"key%d":1' % number for number in range(VALUES)) + b"}"
+    ),
+    "a key given twice behind 15 MB": lambda: holding(b'{"a":1,"a":"' + filled(b'\\"', 15 * MIB) + b'"}'),
+    "one level too many": lambda: holding(b"[" * 1000 + b"]" * 1000),
+    "15 MB of one level": lambda: holding(b"[" * (15 * MIB)),
+    "60 MB of an image": lambda: (
+        b'{"contents":[{"role":"user","parts":[{"inlineData":{"mimeType":"image/png","data":"'
+        + filled(b"QUJD", 60 * MIB)
+        + b'"}}]}]}'
+    ),
+    "25,000 results of tools without a call": lambda: (
+        b'{"contents":['
+        + b",".join(
+            b'{"role":"user","parts":[{"functionResponse":{"name":"t","response":{"i":%d}}}]}' % number
+            for number in range(25_000)
+        )
+        + b"]}"
+    ),
+    "35,000 short turns": lambda: (
+        b'{"contents":[' + b",".join([b'{"role":"user","parts":[{"text":"a"}]}'] * 35_000) + b"]}"
+    ),
+}
+
+PACKED: dict[str, Callable[[], bytes]] = {
+    "gzip of 4 GiB of blanks": lambda: spaces(4096 * MIB),
+    "gzip of 63 MB of []": lambda: gzip.compress(PLAIN["63 MB of []"](), 1),
+    'gzip of 63 MB of {"a":1}': lambda: gzip.compress(PLAIN['63 MB of {"a":1} and 1e300'](), 1),
+    "gzip of 10 MB of [] in 10 KB": lambda: gzip.compress(holding(b"[" + b"[]," * (3 * MIB) + b"1]"), 9),
+}
+
+
+def main() -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    os.environ["HOOKGATE_ADMIN__ADDRESS"] = address = f"127.0.0.1:{free_port()}"
+    look = {"type": "runtime", "action": "./look.py:look"}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        origin = stack.enter_context(peer("upstream", cores[0])).url
+        server = stack.enter_context(hookgate(cores[-1], origin, settings_in(folder, look)))
+        print(f"hostile bodies: {'':28} answer  seconds  worst /healthz  peak memory")
+        for name, make in {**PLAIN, **PACKED}.items():
+            if not all(word in name for word in sys.argv[1:]):
+                continue
+            body = make()
+            with _peak(server.pid) as peak, _worst(address) as worst:
+                began = time.monotonic()
+                status = _post(server, body, packed=name in PACKED)
+                seconds = time.monotonic() - began
+                time.sleep(0.1)
+            print(f"  {name:42} {status:6} {seconds:8.2f} {worst() * 1000:11.0f} ms {peak() / MIB:8.0f} MiB")
+        print()
+
+
+def _post(server: Server, body: bytes, *, packed: bool) -> int:
+    coding = {"Content-Encoding": "gzip"} if packed else {}
+    headers = {"Content-Type": "application/json", "x-goog-api-key": "benchmark", **coding}
+    request = urllib.request.Request(f"{server.url}{PATH}:generateContent", body, headers)  # noqa: S310  # ours
+    try:
+        with urllib.request.urlopen(request) as answer:  # noqa: S310  # as above
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:  # refused before it was sent to its end
+        return 0
+
+
+@contextlib.contextmanager
+def _worst(address: str) -> Iterator[Callable[[], float]]:
+    """The longest that `/healthz` took, asked all the time."""
+    waits = [0.0]
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            began = time.monotonic()
+            connection = http.client.HTTPConnection(address)
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+            connection.close()
+            waits.append(time.monotonic() - began)
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield lambda: max(waits)
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def _peak(pid: int) -> Iterator[Callable[[], int]]:
+    """The most memory that the process held meanwhile, in bytes."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+    def peak() -> int:
+        status = Path(f"/proc/{pid}/status").read_text()
+        [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
+        return int(line.split()[1]) * 1024
+
+    yield peak
+
+
+if __name__ == "__main__":
+    main()
