@@ -1,6 +1,7 @@
 """Compressed bodies, undone piece by piece: no more is inflated than is taken."""
 
 import zlib
+from collections.abc import Iterator
 
 from hookgate.proxy.errors import ApiError
 
@@ -9,6 +10,8 @@ CODINGS = ("identity", "gzip", "deflate")
 
 PIECE = 1024 * 1024
 """Bytes that are inflated in one go."""
+
+_FED = 64 * 1024  # bytes that zlib is given in one go: it copies what it leaves
 
 _GZIP, _ZLIB, _RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 
@@ -23,20 +26,32 @@ def inflate(data: bytes, coding: str, limit: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
     try:
-        while not stream.eof:
-            piece = stream.decompress(data, PIECE)
-            data = stream.unconsumed_tail
-            if not piece and not data and not stream.eof:
-                raise _broken("it ends too early")
-            size += len(piece)
-            if size > limit:
-                raise body_too_large(limit)
-            pieces.append(piece)
+        for start in range(0, len(data), _FED):
+            if stream.eof:
+                raise _broken("something follows its end")
+            for piece in _inflated(stream, data[start : start + _FED]):
+                size += len(piece)
+                if size > limit:
+                    raise body_too_large(limit)
+                pieces.append(piece)
     except zlib.error:
         raise _broken(f"it is not {coding}") from None
+    if not stream.eof:
+        raise _broken("it ends too early")
     if stream.unused_data:
         raise _broken("something follows its end")
     return b"".join(pieces)
+
+
+def _inflated(stream: "zlib._Decompress", fed: bytes) -> Iterator[bytes]:
+    """What comes out for some more of the data, piece by piece."""
+    while True:
+        piece = stream.decompress(fed, PIECE)
+        fed = stream.unconsumed_tail
+        if piece:
+            yield piece
+        if stream.eof or (not fed and len(piece) < PIECE):
+            return
 
 
 def body_too_large(limit: int) -> ApiError:

@@ -1,0 +1,271 @@
+"""No body costs more than its size: what is refused early, and what is done beside the event loop."""
+
+import asyncio
+import gzip
+import json
+import threading
+import zlib
+from typing import Any
+
+import pytest
+from support.gateway import gateway_before, running_gateway, says
+from support.wire import KEY, SSE, UNARY, peer, post
+
+from hookgate.proxy import bodies, inflating
+from hookgate.proxy.config import Config, Limits
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.inflating import inflate
+from hookgate.proxy.workshop import SMALL, Room, Workshop
+from hookgate.translator import BodyError, JsonArray, ServerSentEvents, streams
+from hookgate.translator.strictjson import parse
+
+HOOKS = {"BeforeModel": [says()]}
+HI = b'{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"x":'
+VALUES = Limits().values
+MIB = 1024 * 1024
+
+
+def filled(unit: bytes, size: int) -> bytes:
+    return unit * (size // len(unit))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("value", "status", "why"),
+    [
+        (b"[" + b"[]," * VALUES + b"1]", 413, "values"),
+        (b"[" + b'{"a":1},' * VALUES + b"1e300]", 413, "values"),
+        (b"[" + b"1e300," * VALUES + b"1]", 413, "values"),
+        (b"[" + b'"",' * VALUES + b"1]", 413, "values"),
+        (b"{" + b",".join(b'"%d":1' % n for n in range(VALUES)) + b"}", 413, "values"),
+        (b'"' + filled(b"a", 17 * MIB) + b'"', 413, "base64"),
+        (filled(b" ", 17 * MIB) + b"1", 413, "base64"),
+        (filled(b"\t\n", 65 * MIB) + b"1", 413, "too large"),
+        (b'{"a":"' + filled(b'\\"', MIB) + b'","b":1,"b":2}', 400, "given twice"),
+        (b"[" * 5000 + b"]" * 5000, 400, "not valid JSON"),
+        (b"1" * MIB, 400, "not valid JSON"),
+        (b'"' + filled(b'\\"', MIB) + b'",1e300', 400, "not valid JSON"),
+    ],
+    ids=[
+        "lists",
+        "objects",
+        "floats",
+        "texts",
+        "keys",
+        "text",
+        "blanks",
+        "bytes",
+        "twice",
+        "deep",
+        "digits",
+        "cut",
+    ],
+)
+async def test_a_hostile_body_is_refused_and_nothing_of_it_goes_upstream(
+    value: bytes, status: int, why: str, packed: bool
+) -> None:
+    body, coding = HI + value + b"}", {}
+    if packed:
+        body, coding = gzip.compress(body, 1), {"Content-Encoding": "gzip"}
+    async with running_gateway(HOOKS) as gateway:
+        answer = await post(gateway.url, UNARY, body, {**KEY, **coding})
+        assert not gateway.recorded
+    assert (answer.status, answer.error["status"]) == (status, "INVALID_ARGUMENT")
+    assert why in answer.error["message"]
+
+
+async def test_a_request_with_a_large_image_passes_as_it_came() -> None:
+    part = {"inlineData": {"mimeType": "image/png", "data": "QUJD" * (5 * MIB)}}
+    body = json.dumps({"contents": [{"role": "user", "parts": [{"text": "what is it?"}, part]}]}).encode()
+    async with running_gateway({**HOOKS, "AfterModel": [says()]}) as gateway:
+        answer = await post(gateway.url, UNARY, body)
+        [request] = gateway.recorded
+    assert answer.status == 200
+    assert request.body == json.loads(body)
+
+
+async def test_large_bodies_are_parsed_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    where = []
+
+    def noted(data: bytes, bounds: Any) -> Any:
+        where.append((len(data) > SMALL, threading.current_thread() is threading.main_thread()))
+        return parse(data, bounds)
+
+    monkeypatch.setattr(bodies, "parse", noted)
+    async with running_gateway(HOOKS) as gateway:
+        for size in (10, SMALL):
+            assert (await post(gateway.url, UNARY, HI + b'"' + b"a" * size + b'"}')).status == 200
+    assert where == [(False, True), (True, False)]
+
+
+# ---- inflating
+
+
+class _Counting:
+    """zlib.decompressobj, with a count of what came out."""
+
+    def __init__(self) -> None:
+        self.given, self._make = 0, zlib.decompressobj
+
+    def __call__(self, window: int) -> Any:
+        stream, counting = self._make(window), self
+
+        class Stream:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(stream, name)
+
+            def decompress(self, data: bytes, most: int) -> bytes:
+                piece = stream.decompress(data, most)
+                counting.given += len(piece)
+                return piece
+
+        return Stream()
+
+
+def test_inflating_stops_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed, counting = gzip.compress(bytes(300 * MIB), 1), _Counting()
+    monkeypatch.setattr(inflating.zlib, "decompressobj", counting)
+    with pytest.raises(ApiError) as refused:
+        inflate(packed, "gzip", 2 * MIB)
+    assert refused.value.code == 413
+    assert counting.given <= 2 * MIB + inflating.PIECE
+
+
+PACKED = gzip.compress(b"abc" * 1000)
+
+
+@pytest.mark.parametrize(
+    ("data", "coding"),
+    [
+        (PACKED[:-1], "gzip"),
+        (PACKED[:5], "gzip"),
+        (PACKED + b"x", "gzip"),
+        (PACKED + PACKED, "gzip"),
+        (PACKED[:-8] + b"\0" * 8, "gzip"),
+        (PACKED, "deflate"),
+        (zlib.compress(b"abc"), "gzip"),
+        (zlib.compress(b"abc")[:-1], "deflate"),
+    ],
+)
+def test_a_compressed_body_that_is_not_one_whole_stream_is_refused(data: bytes, coding: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        inflate(data, coding, MIB)
+    assert refused.value.code == 400
+
+
+def test_deflate_is_taken_with_and_without_its_header() -> None:
+    raw = zlib.compressobj(wbits=-15)
+    bare = raw.compress(b"abc") + raw.flush()
+    assert inflate(zlib.compress(b"abc"), "deflate", MIB) == inflate(bare, "deflate", MIB) == b"abc"
+
+
+# ---- memory
+
+
+async def test_bodies_wait_for_room_in_their_order() -> None:
+    workshop = Workshop(Limits(memory=100))
+    first, order = Room(workshop), []
+
+    async def take(size: int) -> Room:
+        room = Room(workshop)
+        await room.take(size)
+        order.append(size)
+        return room
+
+    await first.take(90)
+    waiting = [asyncio.create_task(take(size)) for size in (60, 30, 20)]
+    await asyncio.sleep(0)
+    assert workshop.contended
+    first.leave()
+    await asyncio.gather(*waiting[:2])
+    assert (order, workshop.held) == ([60, 30], 90)
+    waiting[0].result().leave()
+    await waiting[2]
+    assert workshop.held == 50
+
+
+async def test_a_body_that_finds_no_room_is_refused_and_keeps_none() -> None:
+    workshop = Workshop(Limits(memory=100, body_timeout=0.01))
+    first, second = Room(workshop), Room(workshop)
+    await first.take(100)
+    with pytest.raises(ApiError) as refused:
+        await second.take(10)
+    assert (refused.value.code, refused.value.reason) == (403, "BODIES_BUSY")
+    assert (workshop.held, workshop.contended) == (100, False)
+
+
+async def test_one_body_larger_than_the_memory_for_all_is_taken_alone() -> None:
+    workshop = Workshop(Limits(memory=100))
+    room = Room(workshop)
+    await room.take(1000)
+    assert workshop.held == 1000
+
+
+async def test_a_client_that_leaves_waits_no_longer() -> None:
+    workshop = Workshop(Limits(memory=100))
+    first = Room(workshop)
+    await first.take(100)
+    task = asyncio.create_task(Room(workshop).take(50))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    first.leave()
+    assert (workshop.held, workshop.contended) == (0, False)
+
+
+async def test_calls_give_their_room_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    workshops = []
+
+    class Noted(Workshop):
+        def __init__(self, limits: Limits) -> None:
+            super().__init__(limits)
+            workshops.append(self)
+
+    monkeypatch.setattr("hookgate.proxy.accepting.Workshop", Noted)
+    async with running_gateway(HOOKS) as gateway:
+        for body in (HI + b"1}", HI + b"}", HI + b'"' + b"a" * SMALL + b'"}', gzip.compress(HI)):
+            await post(gateway.url, UNARY, body)
+        await post(gateway.url, UNARY, gzip.compress(HI + b"1}"), {**KEY, "Content-Encoding": "gzip"})
+    assert [workshop.held for workshop in workshops] == [0]
+
+
+# ---- answers
+
+
+@pytest.mark.parametrize("framing", [ServerSentEvents, JsonArray])
+def test_an_event_has_a_bound(framing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MAX_EVENT", 1000)
+    decoder, begin = framing(), {ServerSentEvents: b'data: {"a":"', JsonArray: b'[{"a":"'}[framing]
+    decoder.feed(begin)
+    decoder.feed(b"a" * 900)
+    with pytest.raises(BodyError, match="larger than 1000 bytes"):
+        decoder.feed(b"a" * 200)
+
+
+async def test_a_stream_without_an_end_of_its_event_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MAX_EVENT", 100_000)
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+    async with peer(head + b"data: " + b"a" * 200_000) as upstream, _before(upstream.url) as url:
+        answer = await post(url, SSE, HI + b"1}")
+    assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
+
+
+async def test_an_answer_of_too_many_values_is_no_answer() -> None:
+    body = b'{"candidates":[],"x":[' + b"[]," * 1000 + b"1]}"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    config = Config(limits=Limits(values=100))
+    async with peer(head + body) as upstream, _before(upstream.url, config) as url:
+        answer = await post(url, UNARY, HI + b"1}")
+    assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
+
+
+def _before(url: str, config: Config | None = None) -> Any:
+    return gateway_before(url, {"AfterModel": [says()]}, config)
+
+
+async def test_an_answer_of_tiny_events_is_too_large_to_be_held_before_its_bytes_are() -> None:
+    hooks = {"AfterModel": [{**says(), "stream": "complete"}]}
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+    async with peer(head + b":\n\n" * 150_000) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, SSE, HI + b"1}")
+    assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
