@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,3 +79,12 @@ def test_an_edited_message_is_told_from_a_new_one_by_what_they_have_in_common() 
 def test_a_message_with_another_role_and_other_text_is_a_new_one() -> None:
     assert align([("user", "a")], [("model", "b")]) == [None]
     assert align([("user", "a")], [("model", "a")]) == [0]
+
+
+def test_a_list_that_says_the_same_many_times_is_aligned_without_comparing_all_with_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hookgate.translator.align.SequenceMatcher", pytest.fail)
+    shown = [("user", "first"), *[("user", "a"), ("model", "b")] * 5_000, ("user", "last")]
+    edited = [("user", "FIRST"), *shown[1:-1], ("user", "LAST")]
+    assert align(shown, edited) == list(range(len(shown)))

@@ -1,0 +1,81 @@
+"""Results of tools find their calls, and turns their names, however many there are."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgate.proxy.wire.memory import results_of, turn_of
+
+NAMES = st.sampled_from(["a", "b"])
+IDS = st.sampled_from([None, "1", "2"])
+
+
+def _part(kind: str, name: str, number: str | None) -> dict[str, Any]:
+    return {kind: {"name": name, **({"id": number} if number else {})}}
+
+
+PARTS = st.builds(_part, st.sampled_from(["functionCall", "functionResponse"]), NAMES, IDS)
+CONTENTS = st.lists(
+    st.builds(
+        lambda role, parts: {"role": role, "parts": parts},
+        st.sampled_from(["user", "model"]),
+        st.lists(PARTS, max_size=4),
+    ),
+    max_size=8,
+)
+
+
+def _plainly(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The call that each result answers: the first open one with its id, else with its name."""
+    waiting: list[dict[str, Any]] = []
+    found = []
+    for content in contents:
+        for part in content["parts"]:
+            if "functionCall" in part:
+                waiting.append(part["functionCall"])
+                continue
+            response = part["functionResponse"]
+            alike = [
+                call
+                for key in ("id", "name")
+                for call in waiting
+                if call.get(key) is not None and call.get(key) == response.get(key)
+            ]
+            taken = alike[0] if alike else {}
+            waiting = [call for call in waiting if call is not taken]
+            found.append(taken)
+    return found
+
+
+@given(CONTENTS)
+def test_each_result_is_told_of_with_the_first_call_that_it_can_answer(
+    contents: list[dict[str, Any]],
+) -> None:
+    assert [result.call for result in results_of(contents)] == _plainly(contents)
+
+
+@given(CONTENTS, st.integers(0, 8))
+def test_a_turn_has_the_name_that_it_had_when_it_was_the_last(
+    contents: list[dict[str, Any]], end: int
+) -> None:
+    end = min(end, len(contents))
+    assert turn_of(contents, end) == turn_of(contents[:end])
+
+
+def test_many_results_without_a_call_are_not_compared_with_every_call() -> None:
+    compared = []
+
+    class Name(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            compared.append(other)
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    calls = [{"functionCall": {"name": Name(f"call-{n}")}} for n in range(500)]
+    results = [{"functionResponse": {"name": Name(f"other-{n}")}} for n in range(500)]
+    results_of([{"role": "model", "parts": calls}, {"role": "user", "parts": results}])
+    assert len(compared) < 10_000
