@@ -109,14 +109,16 @@ def _survey(value: Any) -> tuple[int, int, bool]:
 def _shows_as_many(data: bytes, keys: int) -> bool:
     """Whether a quick look proves that the text has so many keys, which is none that was given twice.
 
-    Each key shows as `":` unless white space follows it. Strings may hold the same, with the quote escaped;
-    behind two backslashes it may be a key's own, so then this proves nothing.
+    Each key shows as `":` unless white space follows it. Strings may hold the same with the quote escaped, by
+    the one backslash that is left when those that escape each other are gone.
     """
     if len(data) > _SMALL:
         return False
-    shown = data.count(b'":')
-    if shown != keys and b'\\":' in data and b'\\\\":' not in data:
-        shown -= data.count(b'\\":')
+    if b"\\" in data:
+        bare = data.replace(b"\\\\", b"")
+        shown = bare.count(b'":') - bare.count(b'\\":')
+    else:
+        shown = data.count(b'":')
     return shown == keys and not _SPACED_KEY.search(data)
 
 
