@@ -1,15 +1,26 @@
 """Conditions on the arguments of a tool's call: a place in them, and what has to be there."""
 
 import json
-import shlex
+import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, field_validator
 
 from hookgate.hooks.policies.options import Globs, Options, Pattern, compiled, named, pointer
+from hookgate.hooks.policies.shell import CommandLine, Word, read_arguments, read_line, require_parser
 
-_OPERATORS = frozenset("();<>|&\n")
+_SAME_FLAGS: Mapping[str, Mapping[str, str]] = {
+    "rm": {"R": "r", "recursive": "r", "force": "f"},
+    "cp": {"R": "r", "recursive": "r", "force": "f"},
+    "mv": {"force": "f"},
+    "ln": {"force": "f", "symbolic": "s"},
+    "chmod": {"recursive": "R"},
+    "chown": {"recursive": "R"},
+    "chgrp": {"recursive": "R"},
+}
+"""Flags and long options that mean the same as another flag, by program."""
 
 
 class Runs(Options):
@@ -24,16 +35,90 @@ class Runs(Options):
     words: tuple[str, ...] = Field(default=(), strict=False)
     """Words that have to be among its arguments."""
 
-    def holds(self, line: str) -> bool:
-        return any(self._is(words) for words in commands_in(line))
+    unreadable: Literal["deny", "allow"] = "deny"
+    """What becomes of commands of which it cannot be known whether they run the program."""
 
-    def _is(self, words: list[str]) -> bool:
-        program, *arguments = words
-        if not named(self.program, program.rpartition("/")[2]):
+    @field_validator("program")
+    @classmethod
+    def _check_parser(cls, value: Globs) -> Globs:
+        require_parser()
+        return value
+
+    def check(self, value: Any) -> "Finding":
+        """Look for the program in a command line, in a list of arguments, or in all texts of an object."""
+        findings = [self._check_line(line) for line in _lines_in(value)]
+        return next(
+            (each for each in findings if each.holds and not each.unreadable),
+            next((each for each in findings if each.holds), Finding(False)),
+        )
+
+    def _check_line(self, line: CommandLine) -> "Finding":
+        unreadable = line.unreadable
+        for words in line.commands:
+            match self._runs_in(words):
+                case True:
+                    return Finding(True)
+                case None:
+                    unreadable = unreadable or "an expansion may stand for its arguments; put -- before it"
+        if not unreadable and any(self._is_named_in(code) for code in line.foreign):
+            unreadable = "the program is named in code of another language"
+        return Finding(bool(unreadable) and self.unreadable == "deny", unreadable)
+
+    def _runs_in(self, words: tuple[Word, ...]) -> bool | None:
+        """Whether a command is the one that is looked for; None if that depends on what is not known."""
+        program, arguments = words[0].program, words[1:]
+        if program is None or not named(self.program, program):
             return False
-        short = (word[1:] for word in arguments if word.startswith("-") and not word.startswith("--"))
-        given = set("".join(short))
-        return set(self.flags) <= given and set(self.words) <= set(arguments)
+        operands_only = next((at for at, word in enumerate(arguments) if word.text == "--"), len(arguments))
+        before = arguments[:operands_only]
+        flags = set(self.flags) <= set().union(*(_flags(program, word) for word in before))
+        wanted = [word for word in self.words if not any(_is_word(each, word) for each in arguments)]
+        if flags and not wanted:
+            return True
+        may_have_flags = flags or any(word.text is None and word.may_be_option for word in before)
+        if may_have_flags and all(any(each.may_be(word) for each in arguments) for word in wanted):
+            return None
+        return False
+
+    def _is_named_in(self, code: str) -> bool:
+        return any(named(self.program, token) for token in re.split(r"[^\w.+-]+|[.](?=\W)", code) if token)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Whether a condition holds for a value."""
+
+    holds: bool
+    unreadable: str = ""
+    """Why that is not certain, if it is not."""
+
+
+def _flags(program: str, word: Word) -> set[str]:
+    """The single-letter flags in a word, long and equal ones by the letter that means the same."""
+    same = _SAME_FLAGS.get(program, {})
+    if word.head.startswith("--"):
+        name = word.head[2:].partition("=")[0]
+        # GNU's programs take every beginning of a long option that is not one of another option as well.
+        return {flag for long, flag in same.items() if name and len(long) > 1 and long.startswith(name)}
+    if not word.head.startswith("-"):
+        return set()
+    return {same.get(letter, letter) for letter in word.head[1:]} | set(word.head[1:])
+
+
+def _is_word(word: Word, wanted: str) -> bool:
+    """Whether an argument is this word, or this long option with a value."""
+    return word.text == wanted or (wanted.startswith("--") and word.head.startswith(f"{wanted}="))
+
+
+def _lines_in(value: Any) -> Iterator[CommandLine]:
+    """The command lines in an argument of a tool: a text, a list of words, or whatever holds some."""
+    if isinstance(value, str):
+        yield read_line(value)
+    elif isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        yield read_arguments(value)
+    elif isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _lines_in(each)
 
 
 class Condition(Options):
@@ -60,7 +145,7 @@ class Condition(Options):
     runs: Runs | None = None
     """A shell command that runs this program."""
 
-    def holds(self, value: Any) -> bool:
+    def check(self, value: Any) -> Finding:
         """Whether all keys that are given hold for the value."""
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
@@ -71,9 +156,10 @@ class Condition(Options):
             "matches": lambda: compiled(self.matches or "").search(text) is not None,
             "above": lambda: number is not None and number > (self.above or 0),
             "below": lambda: number is not None and number < (self.below or 0),
-            "runs": lambda: self.runs is not None and self.runs.holds(text),
         }
-        return all(checks[name]() for name in self.model_fields_set)
+        if not all(checks[name]() for name in self.model_fields_set if name != "runs"):
+            return Finding(False)
+        return Finding(True) if self.runs is None else self.runs.check(value)
 
 
 PlaceOrAll = Annotated[str, AfterValidator(lambda value: value and pointer(value))]
@@ -83,12 +169,15 @@ Conditions = Mapping[PlaceOrAll, Condition]
 """Conditions by JSON Pointer (RFC 6901): `/command`, `/files/0/path`; an empty one is all arguments."""
 
 
-def all_hold(conditions: Conditions, arguments: Any) -> bool:
+def check_all(conditions: Conditions, arguments: Any) -> Finding:
     """Whether there is a value at each place, and its condition holds."""
-    return all(
-        any(condition.holds(value) for value in at(arguments, pointer))
-        for pointer, condition in conditions.items()
-    )
+    unreadable = ""
+    for place, condition in conditions.items():
+        finding = next((condition.check(value) for value in at(arguments, place)), Finding(False))
+        if not finding.holds:
+            return Finding(False)
+        unreadable = unreadable or finding.unreadable
+    return Finding(True, unreadable)
 
 
 def at(value: Any, pointer: str) -> Iterator[Any]:
@@ -102,63 +191,3 @@ def at(value: Any, pointer: str) -> Iterator[Any]:
         else:
             return
     yield value
-
-
-def commands_in(line: str) -> Iterator[list[str]]:
-    """The simple commands of a shell line, each as its words, those in substitutions and of `sh -c` too.
-
-    Of a program that runs another one, such as `sudo` or `find -exec`, every word may be that other one. A
-    line that cannot be read is taken word by word, so that nothing hides behind an open quote. What a
-    variable holds is not known.
-    """
-    for found in _split(line):
-        assigned = (at for at, word in enumerate(found) if "=" not in word.partition("/")[0])
-        words = found[next(assigned, len(found)) :]
-        if not words:
-            continue
-        program = words[0].rpartition("/")[2]
-        yield from (words[at:] for at in range(len(words))) if program in _RUNNERS else (words,)
-        if program in _SHELLS:
-            yield from commands_in(" ".join(word for word in words[1:] if not word.startswith("-")))
-
-
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "eval"})
-_RUNNERS = frozenset(
-    {
-        "sudo",
-        "doas",
-        "env",
-        "nohup",
-        "time",
-        "exec",
-        "command",
-        "builtin",
-        "xargs",
-        "nice",
-        "ionice",
-        "timeout",
-    }
-    | {"stdbuf", "find", "busybox", "watch", "parallel", "then", "do", "else", "elif", "if", "while", "until"}
-    | {"{", "!"}
-)
-
-
-def _split(line: str) -> Iterator[list[str]]:
-    lexer = shlex.shlex(
-        line.replace("`", " ; ").replace("$(", " ; "), posix=True, punctuation_chars="();<>|&\n"
-    )
-    lexer.whitespace = " \t\r"
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    words: list[str] = []
-    try:
-        for word in lexer:
-            if set(word) <= _OPERATORS:
-                yield words
-                words = []
-            else:
-                words.append(word)
-    except ValueError:
-        plain = line.translate(dict.fromkeys(map(ord, "\"'`();|&<>"), " ")).split()
-        yield from (plain[at:] for at in range(len(plain)))
-    yield words

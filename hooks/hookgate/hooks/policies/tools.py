@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from hookgate.hooks.kinds.builtin import Policy, Surroundings
-from hookgate.hooks.policies.conditions import Condition, PlaceOrAll, all_hold
+from hookgate.hooks.policies.conditions import Condition, PlaceOrAll, check_all
 from hookgate.hooks.policies.options import Globs, Options, Pattern, compiled, named, read_options
 from hookgate.hooks.policies.pinning import pinned
 from hookgate.hooks.session import Session
@@ -23,6 +23,7 @@ from hookgate.translator import declared_names
 _NOT_LISTED = "The tool {name!r} is not on the list of tools that are allowed here."
 _DENIED = "The tool {name!r} is not allowed here."
 _DENIED_SO = "The tool {name!r} is not allowed here with these arguments."
+_UNREADABLE = " (The command cannot be read in full: {why}.)"
 
 
 class Rule(Options):
@@ -79,8 +80,12 @@ def refusal(options: ToolsOptions, name: str, arguments: Any) -> str | None:
     if options.allow is not None and not named(options.allow, name):
         return _NOT_LISTED.format(name=name)
     for rule in options.deny:
-        if rule.is_about(name) and all_hold(rule.when, arguments):
-            return rule.reason or (_DENIED_SO if rule.when else _DENIED).format(name=name)
+        if not rule.is_about(name):
+            continue
+        finding = check_all(rule.when, arguments)
+        if finding.holds:
+            reason = rule.reason or (_DENIED_SO if rule.when else _DENIED).format(name=name)
+            return reason + (_UNREADABLE.format(why=finding.unreadable) if finding.unreadable else "")
     return None
 
 
