@@ -5,18 +5,20 @@ Each command imports what it needs when it runs, so that none pays for the other
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 from hookgate.proxy import __version__
 from hookgate.proxy.flags import add_config_flag, add_gateway_flags, add_state_flags
 from hookgate.proxy.managing.arguments import add_commands
 from hookgate.proxy.managing.audit_arguments import add_audit
+from hookgate.proxy.printable import EscapingFormatter, EscapingStream, escape_controls
 from hookgate.proxy.wording import why
 from hookgate.shim.command.arguments import add_event, add_run, add_shim
 
@@ -27,10 +29,13 @@ _EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, or 1 with lines on stderr that say what is wrong."""
     arguments = _parser().parse_args(argv)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=arguments.log_level)
+    handler = logging.StreamHandler()
+    handler.setFormatter(EscapingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=arguments.log_level)
     run: Callable[[argparse.Namespace], Coroutine[Any, Any, int]] = arguments.run
     try:
-        code = asyncio.run(run(arguments))
+        with _escaped_output(arguments):
+            code = asyncio.run(run(arguments))
         sys.stdout.flush()  # at the interpreter's end it would be too late to say what is wrong
     except BrokenPipeError:
         return _unheard()
@@ -39,14 +44,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"hookgate: {error}; install it with: pip install 'hookgate[{extra}]'", file=sys.stderr)
         return 1
     except ValueError as error:
-        print(f"hookgate: {error}", file=sys.stderr)
+        print(f"hookgate: {escape_controls(str(error))}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"hookgate: {_told(error)}", file=sys.stderr)
+        print(f"hookgate: {escape_controls(_told(error))}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 130  # interrupted twice
     return code
+
+
+def _escaped_output(arguments: argparse.Namespace) -> "contextlib.AbstractContextManager[object]":
+    """Escape what commands print: much of it was written by clients, upstreams, projects and hooks.
+
+    The demo prints its own texts alone, in colours.
+    """
+    if arguments.run is _demo:
+        return contextlib.nullcontext()
+    return contextlib.redirect_stdout(cast("TextIO", EscapingStream(sys.stdout)))
 
 
 def _unheard() -> int:

@@ -4,6 +4,7 @@ Allow-lists: what is not known to be needed does not pass, so neither hop-by-hop
 meant for the gateway itself can leak to the other side.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
 from hookgate.proxy.errors import ApiError
@@ -44,6 +45,9 @@ _NEITHER_WAY = frozenset(
     }
 )
 
+# Also halves of surrogate pairs: bytes that are not UTF-8, which could not be written again.
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
+
 SESSION_HEADER = "x-hookgate-session"
 KEY_HEADER = "x-goog-api-key"
 RECEIPT_HEADER = "x-hookgate-receipt"
@@ -69,8 +73,17 @@ def check_key(headers: Mapping[str, str], key: str) -> None:
 
 
 def to_client(headers: Mapping[str, str]) -> dict[str, str]:
-    """The upstream's headers for the client; those that describe the body's length are made anew."""
-    return _passing(headers.items(), _TO_CLIENT)
+    """The upstream's headers for the client; those that describe the body's length are made anew.
+
+    Values with control characters are left out: no header may hold them, and no client has to be sent them.
+    """
+    passing = _passing(headers.items(), _TO_CLIENT)
+    return {name: value for name, value in passing.items() if not has_controls(value)}
+
+
+def has_controls(value: str) -> bool:
+    """Whether a header's value, or a reason phrase, has bytes in it that neither may have."""
+    return _CONTROLS.search(value) is not None
 
 
 def _passing(headers: Iterable[tuple[str, str]], allowed: frozenset[str]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What goes to stderr: lines of text or JSON, each with the id of the request it is about."""
 
+import json
 import logging
 import re
 import sys
@@ -13,6 +14,7 @@ from uuid import uuid4
 import orjson
 
 from hookgate.proxy.config import Logs
+from hookgate.proxy.printable import escape_controls
 from hookgate.proxy.routes import Route
 
 log_gateway = logging.getLogger("hookgate.gateway")
@@ -116,17 +118,27 @@ class JsonLines(logging.Formatter):
             line |= asdict(told)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        try:
+            text = orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        except TypeError:  # half of a surrogate pair, which UTF-8 cannot tell
+            text = json.dumps(line, default=str)
+        return escape_controls(text)
 
 
 class TextLines(logging.Formatter):
     """One line for a person, and a traceback's lines after it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        message = record.getMessage().replace("\r", "\\r").replace("\n", "\\n")
+        message = escape_controls(
+            record.getMessage().replace("\r", "\\r").replace("\n", "\\n"), keep_lines=False
+        )
         about = f" [{_request_id()}]" if _request_id() else ""
         line = f"{_when(record)} {record.levelname} {record.name}{about}: {message}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        if not record.exc_info:
+            return line
+        # Indented, so that a line within an exception's message cannot pass for a line of the log.
+        traceback = escape_controls(self.formatException(record.exc_info)).replace("\n", "\n  ")
+        return f"{line}\n  {traceback}"
 
 
 def _when(record: logging.LogRecord) -> str:

@@ -7,7 +7,7 @@ from aiohttp import hdrs, web
 
 from hookgate.proxy.bodies import content_coding
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.headers import to_client, to_upstream
+from hookgate.proxy.headers import has_controls, to_client, to_upstream
 from hookgate.proxy.protocol import Request
 from hookgate.proxy.records import UsageMeter
 from hookgate.proxy.reply import cut
@@ -39,7 +39,8 @@ async def copy_through(request: Request, route: Route, upstreams: Upstreams) -> 
             )
             async with sending as answer:
                 asked.begun(answer.status)
-                response.set_status(answer.status, answer.reason)
+                reason = answer.reason or ""
+                response.set_status(answer.status, None if has_controls(reason) else reason)
                 way = Way.of(request, route, upstreams.origins[route.api])
                 response.headers.update(_as_sent(answer) | led_back(answer.headers, way))
                 await response.prepare(request)

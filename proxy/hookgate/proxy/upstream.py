@@ -13,7 +13,7 @@ from yarl import URL
 
 from hookgate.proxy.config import Upstream
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.headers import with_key
+from hookgate.proxy.headers import has_controls, with_key
 from hookgate.proxy.routes import Route
 
 _SLICE = 256 * 1024
@@ -109,6 +109,7 @@ class Upstreams:
         except (aiohttp.ClientError, OSError) as error:
             raise NoAnswerError(self.origins[route.api], error) from None
         try:
+            _check_head(response)
             self._expect_body(response)
             yield response
         except aiohttp.ClientConnectionResetError:
@@ -158,6 +159,17 @@ async def _slices(data: bytes) -> AsyncIterator[bytes]:
     view = memoryview(data)
     for start in range(0, len(data), _SLICE):
         yield bytes(view[start : start + _SLICE])
+
+
+def _check_head(response: aiohttp.ClientResponse) -> None:
+    """Raises ApiError for a status that ends no call, such as 101, and for a coding that cannot be named."""
+    if not 200 <= response.status <= 599:
+        wrong = f"its status {response.status:03} ends no call"
+    elif has_controls(response.headers.get("Content-Encoding", "")):
+        wrong = "its Content-Encoding has control characters"
+    else:
+        return
+    raise ApiError(502, f"The upstream's answer cannot be read: {wrong}.", "UPSTREAM_UNREADABLE")
 
 
 def why(error: Exception) -> str:

@@ -76,4 +76,5 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
         table.add_column(name, no_wrap=name in ("ended", "id"))
     for row in rows:
         table.add_row(*(cell.replace("[", "\\[") for cell in row))
-    Console().print(table)
+    # Its colours are escape sequences, and its cells hold none.
+    Console(file=getattr(sys.stdout, "unescaped", sys.stdout)).print(table)

@@ -9,6 +9,7 @@ from http.client import HTTPConnection
 from hookgate.proxy.config import Admin
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.panel.tokens import token_of
+from hookgate.proxy.printable import escape_controls
 from hookgate.proxy.wording import why
 
 _SECONDS = 10.0
@@ -23,7 +24,7 @@ async def show(receipt: str, admin: str | None, configured: Admin) -> int:
     path, address = f"/receipts/{checked(receipt)}", _address(admin, configured)
     status, body = await asyncio.to_thread(_get, address, path, token_of(configured))
     if status != 200:
-        print(f"hookgate: {body['error']['message']}", file=sys.stderr)
+        print(f"hookgate: {escape_controls(body['error']['message'])}", file=sys.stderr)
         return 1
     print(json.dumps(body, indent=2, ensure_ascii=False))
     return 0
