@@ -14,7 +14,7 @@ def escape_controls(text: str, *, keep_lines: bool = True) -> str:
     """Write characters that are not printable as JSON does: ESC becomes `\\u001b`.
 
     These are controls, also those of C1 and for bidirectional text, line separators, blanks other than the
-    space, invisible characters, and halves of surrogate pairs. Line ends and tabs stay, unless `keep_lines` is false.
+    space, invisible characters, and halves of surrogate pairs. Line ends and tabs stay, if `keep_lines`.
     JSON stays the JSON that it was.
     """
     if text.isprintable():
