@@ -10,6 +10,7 @@ from sqlalchemy import Connection, insert, select, text, update
 
 from hookgate.proxy.audit.chain import Record, canonical, chained, content_hash, registration
 from hookgate.proxy.audit.entries import Entry, now, own_event
+from hookgate.proxy.audit.heads import Head, HeadsFile
 from hookgate.proxy.audit.living import Locks
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.rows import insert_records, note_ends, note_open, tip_of
@@ -29,13 +30,15 @@ Sink = Callable[[Sequence[Record], Sequence[Entry]], None]
 class Ledger:
     """Writes a chain. One thread at a time may use it; every step raises what a database raises."""
 
-    def __init__(self, database: Database, locks: Locks, sink: Sink | None = None) -> None:
-        """`sink` is given what was written, and must be quick."""
-        self._database, self._locks, self._sink = database, locks, sink
+    def __init__(
+        self, database: Database, locks: Locks, sink: Sink | None = None, heads: HeadsFile | None = None
+    ) -> None:
+        """`sink` is given what was written, and must be quick. `heads` keeps how far the chain has come."""
+        self._database, self._locks, self._sink, self._heads = database, locks, sink, heads
         self._tried: tuple[list[Record], Sequence[Entry]] | None = None
         self.writer = secrets.token_hex(8)
         self.number = 0
-        self._seq, self._tip = 0, _NO_HASH
+        self._seq, self._tip, self._registration = 0, _NO_HASH, _NO_HASH
         self._kept: Connection | None = None
 
     def register(self) -> JsonObject:
@@ -50,7 +53,7 @@ class Ledger:
             document = registration(
                 self.writer, self.number, previous, socket.gethostname(), os.getpid(), now()
             )
-            self._tip = chained(previous, document)
+            self._tip = self._registration = chained(previous, document)
             self._locks.take(self.number)  # before anyone can see it, and take it for dead
             row = {
                 "number": self.number,
@@ -59,7 +62,14 @@ class Ledger:
                 "ended": "",
             }
             connection.execute(insert(AuditWriter), row)
+        self.keep_head()
         return document
+
+    def keep_head(self) -> None:
+        """Note outside of the database how far the chain has come; cheap if that is known already."""
+        if self._heads is not None:
+            first = min(1, self._seq)
+            self._heads.keep(self.writer, Head(self.number, self._registration, first, self._seq, self._tip))
 
     def write(self, entries: Sequence[Entry]) -> list[Record]:
         """Add entries; gives them as records, which are on disk then."""
@@ -106,6 +116,7 @@ class Ledger:
     def close(self) -> None:
         """End the chain in good order."""
         self.write([own_event("closed", writer=self.number, count=self._seq + 1)])
+        self.keep_head()
         self._locks.free(self.number)
         if self._kept is not None:
             self._kept.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hookgate.proxy.audit.content import Contents
 from hookgate.proxy.audit.errors import AuditError
+from hookgate.proxy.audit.heads import HeadsFile
 from hookgate.proxy.audit.jsonl import Lines
 from hookgate.proxy.audit.ledger import Ledger
 from hookgate.proxy.audit.living import locks_of
@@ -44,7 +45,7 @@ async def audited(settings: Settings, url: str | None, state: Path) -> AsyncIter
         lines = _lines(settings.jsonl) if settings.jsonl else None
         if lines is not None:
             stack.push_async_callback(asyncio.to_thread, lines.close, settings.deadline)
-        ledger = Ledger(database, locks, lines.add if lines else None)
+        ledger = Ledger(database, locks, lines.add if lines else None, HeadsFile(state))
         registration = await asyncio.to_thread(_registered, ledger, database)
         if lines is not None:
             lines.begin(registration)

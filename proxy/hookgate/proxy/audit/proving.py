@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from sqlalchemy import Connection, func, select
 
 from hookgate.proxy.audit.entries import columns_of
+from hookgate.proxy.audit.heads import Head, parse_heads
 from hookgate.proxy.audit.report import Report
 from hookgate.proxy.audit.stored import Stored, registrations, walk
 from hookgate.proxy.audit.verifying import Checker, document_of
@@ -17,9 +18,14 @@ Progress = Callable[[int], None]
 """Is told how many more records were looked at."""
 
 
-def verify_database(database: Database, progress: Progress) -> Report:
-    """Follow every chain, also while gateways write. Raises what a database raises."""
-    checker, columns = Checker(whole=True), _Columns()
+def verify_database(
+    database: Database, progress: Progress, expected: Iterable[tuple[str, Head]] = ()
+) -> Report:
+    """Follow every chain, also while gateways write. Raises what a database raises.
+
+    `expected` is how far writers had come, as it was noted outside of the database.
+    """
+    checker, columns = Checker(whole=True, expected=expected), _Columns()
     for page in walk(database):
         for stored in page:
             record = stored.record
@@ -48,9 +54,11 @@ def count_records(database: Database) -> int:
     return last - first + 1 if first is not None else 0
 
 
-def verify_lines(lines: Iterable[bytes], progress: Progress) -> Report:
+def verify_lines(
+    lines: Iterable[bytes], progress: Progress, expected: Iterable[tuple[str, Head]] = ()
+) -> Report:
     """Follow the chains in an exported file, which may hold a part of them."""
-    checker = Checker(whole=False)
+    checker = Checker(whole=False, expected=expected)
     registered: dict[str, tuple[JsonObject, str]] = {}
     for number, line in enumerate(lines, 1):
         try:
@@ -74,7 +82,9 @@ def _why(error: Exception) -> str:
 
 
 def _feed(checker: Checker, registered: dict[str, tuple[JsonObject, str]], line: JsonObject) -> None:
-    if line["type"] == "writer":
+    if line["type"] == "heads":
+        checker.heads(parse_heads(line))
+    elif line["type"] == "writer":
         registered[line["writer"]] = document_of(line), line["hash"]
     else:
         checker.record(document_of(line), line["hash"], line.get("content"))

@@ -16,6 +16,10 @@ class Report:
     """Chains whose first records retention has removed."""
     running: int = 0
     """Calls that have not ended, of writers that may still tell."""
+    chains: list[str] = field(default_factory=list)
+    """Where each chain begins and ends."""
+    partial: bool = False
+    """Whether nothing says what should stand before the first and behind the last record of a chain."""
     problems: list[str] = field(default_factory=list)
     more: int = 0
     """Problems beyond those that are listed."""

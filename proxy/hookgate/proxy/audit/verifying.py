@@ -4,11 +4,12 @@ What cannot be shown is that the last records of a chain are there whose writer 
 recovered: nothing after them names them yet.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hookgate.proxy.audit.chain import chained, content_hash
+from hookgate.proxy.audit.heads import Head
 from hookgate.proxy.audit.report import Report
 from hookgate.translator.fields import JsonObject
 
@@ -28,8 +29,11 @@ class _Chain:
 class Checker:
     """Follows the chains of any number of writers, each in its order."""
 
-    def __init__(self, *, whole: bool) -> None:
-        """`whole`: what is fed begins where chains begin, but for what retention removed."""
+    def __init__(self, *, whole: bool, expected: Iterable[tuple[str, Head]] = ()) -> None:
+        """`whole`: what is fed begins where chains begin, but for what retention removed.
+
+        `expected`: how far writers had come, as it was noted elsewhere.
+        """
         self.report = Report()
         self._whole = whole
         self._chains: dict[str, _Chain] = {}
@@ -38,6 +42,10 @@ class Checker:
         self._tips: dict[int, tuple[int, str]] = {}
         self._gone: set[int] = set()
         self._sealed: dict[int, tuple[int, str | None]] = {}
+        self._expected = set(expected)
+        self._confirmed: set[tuple[str, int, str]] = set()
+        self._awaited = {(writer, head.seq, head.hash) for writer, head in self._expected}
+        self._named: list[dict[str, Head]] = []
 
     def record(self, document: JsonObject, own_hash: str, content: JsonObject | None) -> None:
         """The next record: what is hashed of it, its hash as it is stored, and its content if it has any."""
@@ -62,6 +70,7 @@ class Checker:
 
     def _follow(self, document: JsonObject, own_hash: str, place: str) -> None:
         writer, seq, previous = document["writer"], document["seq"], document["previous"]
+        self._confirmed |= self._awaited & {(writer, seq, own_hash)}
         chain = self._chains.get(writer)
         if chain is None:
             self._chains[writer] = _Chain(seq, previous, seq, own_hash)
@@ -96,6 +105,10 @@ class Checker:
                 self._tips |= {int(number): (tip[0], tip[1]) for number, tip in body["tips"].items()}
                 self._gone |= {each for low, high in body["gone"] for each in range(low, high + 1)}
 
+    def heads(self, heads: dict[str, Head]) -> None:
+        """A line of an export that says which records of each writer it has."""
+        self._named.append(heads)
+
     # ---- the end
 
     def finish(self, registered: list[tuple[JsonObject, str]], ended: Mapping[int, str]) -> Report:
@@ -107,6 +120,9 @@ class Checker:
             self.report.tell(f"writer {writer}: its registration is missing")
         for writer, number in numbers.items():
             self._check_chain(writer, number, hashes[writer], ended.get(number, ""))
+        self._check_expected(numbers, hashes)
+        self._check_named()
+        self._tell_chains(numbers)
         for call, owner in self._open.items():
             number = numbers.get(owner, 0)
             if number in self._sealed or ended.get(number) or self._is_closed(owner):
@@ -117,6 +133,44 @@ class Checker:
             for problem in self._unbegun:
                 self.report.tell(problem)
         return self.report
+
+    def _check_expected(self, numbers: Mapping[str, int], hashes: Mapping[str, str]) -> None:
+        """Compare with what was noted elsewhere; what retention removed since then is on record."""
+        for writer, head in sorted(self._expected, key=lambda each: (each[1].number, each[1].seq)):
+            if hashes.get(writer) != head.registration:
+                self.report.tell(f"writer {writer}: its registration, which was there before, is missing")
+                continue
+            number = numbers[writer]
+            removed = number in self._gone or self._tips.get(number, (0, ""))[0] >= head.seq
+            if head.seq and (writer, head.seq, head.hash) not in self._confirmed and not removed:
+                self.report.tell(
+                    f"writer {writer}: its records up to {head.seq}, which were there before, "
+                    "are missing or changed"
+                )
+
+    def _check_named(self) -> None:
+        for writer, head in ((writer, head) for heads in self._named for writer, head in heads.items()):
+            chain = self._chains.get(writer)
+            if head.seq == 0:
+                continue
+            if chain is None:
+                self.report.tell(f"writer {writer}: all its records are missing")
+                continue
+            if chain.first > head.first:
+                self.report.tell(f"writer {writer}: {_span(head.first, chain.first - 1)} missing")
+            if chain.last < head.seq:
+                self.report.tell(f"writer {writer}: {_span(chain.last + 1, head.seq)} missing")
+            elif chain.last == head.seq and chain.tip != head.hash:
+                self.report.tell(f"writer {writer}: its last record is another one")
+
+    def _tell_chains(self, numbers: Mapping[str, int]) -> None:
+        self.report.partial = not (self._whole and self._expected) and not self._named
+        for writer in sorted(self._chains, key=lambda writer: numbers.get(writer, 0)):
+            chain = self._chains[writer]
+            how = "closed" if chain.closed is not None else "open"
+            if numbers.get(writer) in self._sealed:
+                how = "ended by another writer"
+            self.report.chains.append(f"writer {writer}: records {chain.first} to {chain.last}, {how}")
 
     def _is_closed(self, writer: str) -> bool:
         chain = self._chains.get(writer)

@@ -20,6 +20,9 @@ from hookgate.proxy.store.database import FAILURES, reason
 _AGAIN_SECONDS = 0.25
 """Until what failed is tried again."""
 _IDLE_SECONDS = 5.0
+_KEEP_SECONDS = 5.0
+"""Between two notes of how far the chain has come."""
+
 _RETENTION_SECONDS = 60.0
 
 log = logging.getLogger("hookgate.audit")
@@ -32,6 +35,7 @@ class Writer:
         """`deadline` is in seconds."""
         self._ledger, self._deadline, self._retention = ledger, deadline, retention
         self._queue = Queue()
+        self._keep_at = 0.0
         self._retain_at = 0.0
         self._thread = threading.Thread(target=self._work, name="hookgate-audit", daemon=True)
         self.problem: str | None = None
@@ -149,6 +153,9 @@ class Writer:
 
     def _tend(self) -> None:
         """What is to be done now and then."""
+        if time.monotonic() >= self._keep_at:
+            self._ledger.keep_head()
+            self._keep_at = time.monotonic() + _KEEP_SECONDS
         if self._retention is not None and time.monotonic() >= self._retain_at:
             more = self._ledger.retain(self._retention)
             self._retain_at = time.monotonic() + (0 if more else _RETENTION_SECONDS)

@@ -1,18 +1,21 @@
-"""`hookgate audit list | show | tail | export | verify`: what is on record, and proof of it."""
+"""`hookgate audit list | show | tail | export | heads | verify`: what is on record, and proof of it."""
 
 import argparse
 import asyncio
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, get_args
 
+from hookgate.proxy.audit.chain import canonical
+from hookgate.proxy.audit.heads import HEADS_FILE, Head, heads_document, load_heads, read_heads
 from hookgate.proxy.audit.jsonl import exported, registration_line
 from hookgate.proxy.audit.places import around
 from hookgate.proxy.audit.proving import count_records, verify_database, verify_lines
 from hookgate.proxy.audit.reading import Filter, Reading
 from hookgate.proxy.audit.report import Report
-from hookgate.proxy.audit.stored import registrations, walk
+from hookgate.proxy.audit.stored import Stored, registrations, walk
 from hookgate.proxy.config import read_config
 from hookgate.proxy.managing.audit_tables import print_call, print_calls
 from hookgate.proxy.managing.progress import progress
@@ -24,14 +27,16 @@ from hookgate.proxy.store.database import AUDIT_FILE, FAILURES, Database, open_a
 from hookgate.proxy.wording import counted, why
 
 _TAIL = 10
+_CHAINS = 20
+"""Chains that are told one by one."""
 _LOOK_SECONDS = 0.5
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
-async def run(given: argparse.Namespace) -> int:
+async def run(given: argparse.Namespace) -> int:  # noqa: PLR0911  # one for each command
     """Run one command. Raises ValueError (StoreError among them) or OSError with what is wrong."""
     if given.audit_command == "verify" and given.file is not None:
-        return _told(_verified_file(given.file))
+        return _told(_verified_file(given.file, _expected(given.expect)))
     config = read_config(vars(given)).config
     state = sources_of(config.hooks).state
     url = Store(config.store, state).url()
@@ -48,8 +53,10 @@ async def run(given: argparse.Namespace) -> int:
                 return await _tail(database, given)
             case "export":
                 return export(database, moment(given.since), moment(given.until), sys.stdout.buffer)
+            case "heads":
+                return _heads(database)
             case _:
-                return _verify(database)
+                return _verify(database, _expected(given.expect), state)
     except FAILURES as error:
         raise StoreError(f"the audit {database.name} cannot be read: {reason(error)}") from None
     finally:
@@ -102,12 +109,16 @@ async def _tail(database: Database, given: argparse.Namespace) -> int:
 
 
 def export(database: Database, since: int | None, until: int | None, out: BinaryIO) -> int:
-    """Write all writers and the records of a time, as lines of JSON."""
+    """Write all writers and the records of a time, as lines of JSON; the last says which these are."""
+    heads: dict[str, Head] = {}
     with database.engine.begin() as connection:
         first = around(connection, since) if since is not None else 0
-        for _, document, _, _ in registrations(connection):
+        for number, document, own, _ in registrations(connection):
+            heads[str(document.get("writer"))] = Head(number, own, 0, 0, own)
             out.write(registration_line(document))
     if first is None:
+        out.write(canonical(heads_document(heads)) + b"\n")
+        out.flush()
         return 0
     with progress("exporting", count_records(database)) as more:
         for page in walk(database, first):
@@ -116,22 +127,50 @@ def export(database: Database, since: int | None, until: int | None, out: Binary
                     until is None or stored.record.at < until
                 ):
                     out.write(exported(stored))
+                    _note(heads, stored)
             more(len(page))
+    out.write(canonical(heads_document(heads)) + b"\n")
     out.flush()
     return 0
 
 
-def _verify(database: Database) -> int:
+def _note(heads: dict[str, Head], stored: Stored) -> None:
+    """Note that a record was exported. Writers that came meanwhile have no registration in the export."""
+    known = heads.get(stored.record.writer)
+    if known is not None:
+        first, seq = known.first or stored.record.seq, stored.record.seq
+        heads[stored.record.writer] = replace(known, first=first, seq=seq, hash=stored.hash)
+
+
+def _expected(file: Path | None) -> dict[str, Head]:
+    """The heads that were printed before. Raises ValueError."""
+    if file is None:
+        return {}
+    try:
+        return load_heads(file)
+    except OSError as error:
+        raise ValueError(f"{file}: cannot be read: {why(error)}; check the path") from None
+
+
+def _heads(database: Database) -> int:
+    with database.engine.begin() as connection:
+        print(canonical(heads_document(read_heads(connection))).decode())
+    return 0
+
+
+def _verify(database: Database, expected: dict[str, Head], state: Path) -> int:
+    kept = state / HEADS_FILE
+    own = load_heads(kept) if kept.exists() else {}  # before the records, which go on meanwhile
     with progress("verifying", count_records(database)) as more:
-        report = verify_database(database, more)
+        report = verify_database(database, more, [*own.items(), *expected.items()])
     return _told(report)
 
 
-def _verified_file(file: Path) -> Report:
+def _verified_file(file: Path, expected: dict[str, Head]) -> Report:
     """Raises ValueError for a file that cannot be read, and for one of something else."""
     try:
         with file.open("rb") as lines, progress("verifying", file.stat().st_size) as more:
-            report = verify_lines(lines, more)
+            report = verify_lines(lines, more, expected.items())
     except OSError as error:
         raise ValueError(f"{file}: cannot be read: {why(error)}; check the path") from None
     if not report.records and not report.writers:
@@ -150,6 +189,12 @@ def _told(report: Report) -> int:
         print(f"Of {of}, retention has removed the first records; the rest joins on.")
     if report.running:
         print(f"{counted(report.running, 'call has', 'calls have')} not ended yet.")
+    for chain in report.chains[-_CHAINS:]:
+        print(f"{chain}.")
+    if len(report.chains) > _CHAINS:
+        print(f"{counted(len(report.chains) - _CHAINS, 'earlier writer')} more.")
+    if report.partial:
+        print("Nothing outside of these records says where they have to begin and end; see: audit heads.")
     what = "nothing is missing or changed" if report.sound else "records are missing or changed"
     print(f"{counted(report.records, 'record')} of {counted(report.writers, 'writer')}: {what}.")
     return 0 if report.sound else 1

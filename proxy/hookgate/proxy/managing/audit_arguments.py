@@ -32,7 +32,14 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
     verify.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="an export, instead of the database"
     )
+    verify.add_argument(
+        "--expect",
+        type=Path,
+        metavar="HEADS",
+        help="what `heads` or an export said before: it has to be there",
+    )
+    heads = commands.add_parser("heads", help="the last record of each writer, to keep on another machine")
     for command in (listed, shown, tail):
         command.add_argument("--json", action="store_true", help="as JSON, for programs")
-    for command in (listed, shown, tail, export, verify):
+    for command in (listed, shown, tail, export, verify, heads):
         add_state_flags(command)

@@ -1,0 +1,216 @@
+"""Where chains have to begin and end: cut heads, cut tails, writers that are gone, an emptied database."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.audits import entries_of, opened, record_of
+
+from hookgate.proxy.audit.heads import HEADS_FILE, HeadsFile, load_heads
+from hookgate.proxy.audit.ledger import Ledger
+from hookgate.proxy.audit.living import locks_of
+from hookgate.proxy.audit.retention import Retention
+from hookgate.proxy.cli import main
+
+CALLS = 4
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Three writers: two that have closed their chains, and one that died."""
+    with opened(tmp_path / "state") as database:
+        for number in range(3):
+            locks = locks_of(database, tmp_path / "state")
+            ledger = Ledger(database, locks, heads=HeadsFile(tmp_path / "state"))
+            ledger.register()
+            ledger.write(entries_of(*(record_of(number * 10 + call) for call in range(CALLS))))
+            ledger.keep_head()
+            if number < 2:
+                ledger.close()
+            locks.close()
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def heads(state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """What `hookgate audit heads` said, on another machine."""
+    main(["audit", "heads", "--state", str(state)])
+    file = tmp_path / "heads.json"
+    file.write_text(capsys.readouterr().out)
+    return file
+
+
+@pytest.fixture
+def export(state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    main(["audit", "export", "--state", str(state)])
+    file = tmp_path / "export.jsonl"
+    file.write_text(capsys.readouterr().out)
+    return file
+
+
+def verified(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str]:
+    code = main(["audit", "verify", *map(str, words)])
+    return code, capsys.readouterr().out
+
+
+def run_sql(state: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(state / "audit.db", isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+TAMPERINGS = {
+    "the records of the last writer": ["DELETE FROM audit_records WHERE writer = 3"],
+    "the last writer": [
+        "DELETE FROM audit_records WHERE writer = 3",
+        "DELETE FROM audit_writers WHERE number = 3",
+        "DELETE FROM audit_open",
+    ],
+    "all but the first writer": [
+        "DELETE FROM audit_records WHERE writer > 1",
+        "DELETE FROM audit_writers WHERE number > 1",
+    ],
+    "everything": ["DELETE FROM audit_records", "DELETE FROM audit_writers", "DELETE FROM audit_open"],
+    "the last call of a writer that died": [
+        "DELETE FROM audit_records WHERE writer = 3 AND seq > 6",
+    ],
+    "the end of a writer, as if it were running": [
+        "DELETE FROM audit_records WHERE writer = 2 AND seq > 6",
+        "UPDATE audit_writers SET ended = '' WHERE number = 2",
+    ],
+    "the first records": ["DELETE FROM audit_records WHERE writer = 1 AND seq < 3"],
+    "the first writer": [
+        "DELETE FROM audit_records WHERE writer = 1",
+        "DELETE FROM audit_writers WHERE number = 1",
+    ],
+}
+
+
+@pytest.mark.parametrize("statements", TAMPERINGS.values(), ids=TAMPERINGS)
+def test_what_the_gateway_has_noted_is_missed(
+    statements: list[str], state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verified(capsys, "--state", state)[0] == 0
+    run_sql(state, *statements)
+    code, told = verified(capsys, "--state", state)
+    assert (code, "missing" in told) == (1, True)
+
+
+@pytest.mark.parametrize("statements", TAMPERINGS.values(), ids=TAMPERINGS)
+def test_what_another_machine_has_noted_is_missed(
+    statements: list[str], state: Path, heads: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (state / HEADS_FILE).unlink()
+    assert verified(capsys, "--state", state, "--expect", heads)[0] == 0
+    run_sql(state, *statements)
+    code, told = verified(capsys, "--state", state, "--expect", heads)
+    assert (code, "missing" in told) == (1, True)
+
+
+def test_a_chain_that_was_made_anew_is_not_the_one_that_was_noted(
+    state: Path, tmp_path: Path, heads: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(state)
+    with opened(state) as database:
+        for _ in range(3):
+            ledger = Ledger(database, locks_of(database, state))
+            ledger.register()
+            ledger.write(entries_of(*(record_of(call) for call in range(CALLS))))
+            ledger.close()
+    assert verified(capsys, "--state", state)[0] == 0
+    code, told = verified(capsys, "--state", state, "--expect", heads)
+    assert code == 1
+    assert told.count("its registration, which was there before, is missing") == 3
+
+
+def without(lines: list[bytes], number: int, above: int = 0, below: int = 10**6) -> list[bytes]:
+    """An export without the records of a writer between two places."""
+    writers = {json.loads(line)["number"]: json.loads(line)["writer"] for line in lines[:3]}
+
+    def is_cut(document: Any) -> bool:
+        return document.get("writer") == writers[number] and above < document.get("seq", 0) < below
+
+    return [line for line in lines if not is_cut(json.loads(line))]
+
+
+def test_a_cut_export_is_found_whatever_was_cut(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = export.read_bytes().splitlines(keepends=True)
+    code, told = verified(capsys, export)
+    assert code == 0
+    assert told.count("records 1 to ") == 3
+    cuts = {
+        "the head": lines[:3] + lines[6:],
+        "the head of the last writer": without(lines, 3, below=5),
+        "the tail": without(lines, 3, above=4),
+        "all of a writer": without(lines, 3),
+        "all records": lines[:3] + lines[-1:],
+    }
+    for name, left in cuts.items():
+        export.write_bytes(b"".join(left))
+        code, told = verified(capsys, export)
+        assert (code, "missing" in told) == (1, True), name
+
+
+def test_lines_that_do_not_say_where_they_end_are_not_called_complete(
+    export: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = export.read_bytes().splitlines(keepends=True)
+    export.write_bytes(b"".join(lines[:3] + lines[6:-1]))
+    code, told = verified(capsys, export)
+    assert code == 0
+    assert "records 4 to 9, closed" in told
+    assert "Nothing outside of these records says where they have to begin and end" in told
+
+
+def test_an_export_serves_as_what_is_expected_of_the_database(
+    state: Path, export: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (state / HEADS_FILE).unlink()
+    assert verified(capsys, "--state", state, "--expect", export)[0] == 0
+    run_sql(state, *TAMPERINGS["the last writer"])
+    assert verified(capsys, "--state", state, "--expect", export)[0] == 1
+
+
+def test_a_database_from_before_is_sound_and_says_that_its_end_is_not_shown(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (state / HEADS_FILE).unlink()
+    code, told = verified(capsys, "--state", state)
+    assert code == 0
+    assert "Nothing outside of these records says where they have to begin and end" in told
+
+
+def test_what_retention_removes_is_not_missed(
+    state: Path, heads: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(state) as database:
+        ledger = Ledger(database, locks_of(database, state), heads=HeadsFile(state))
+        ledger.register()
+        assert not ledger.retain(Retention(days=0))
+        ledger.close()
+    code, told = verified(capsys, "--state", state, "--expect", heads)
+    assert (code, told.count("missing or changed")) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", "x", '{"type":"heads"}', '{"type":"heads","writers":{"a":1}}']
+)
+def test_a_file_without_heads_is_told_with_its_remedy(
+    content: str, state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(content)
+    assert main(["audit", "verify", "--state", str(state), "--expect", str(file)]) == 1
+    assert "make such a file with: hookgate audit heads" in capsys.readouterr().err
+
+
+def test_many_gateways_share_the_file_and_the_oldest_go_first(tmp_path: Path) -> None:
+    with opened(tmp_path) as database:
+        for _ in range(3):
+            Ledger(database, locks_of(database, tmp_path), heads=HeadsFile(tmp_path)).register()
+    assert sorted(head.number for head in load_heads(tmp_path / HEADS_FILE).values()) == [1, 2, 3]
+    assert (tmp_path / HEADS_FILE).stat().st_mode & 0o077 == 0
