@@ -1,14 +1,26 @@
-FROM python:3.11-slim AS build
+# One base for both stages. For a build that cannot change under you, name its digest as well, as
+# FROM python:3.11.14-slim-bookworm@sha256:…; `docker buildx imagetools inspect python:3.11.14-slim-bookworm` tells it.
+FROM python:3.11.14-slim-bookworm AS base
+
+FROM base AS build
 WORKDIR /src
+COPY requirements.lock requirements-build.lock ./
+# Each file that is downloaded has a hash in these, also those of what builds the package.
+RUN python3 -m venv /venv \
+ && /venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --requirement requirements.lock \
+ && python3 -m venv /build \
+ && /build/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --requirement requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY translator translator
 COPY hooks hooks
 COPY shim shim
 COPY proxy proxy
 COPY examples examples
-RUN python3 -m venv /venv && /venv/bin/pip install --no-cache-dir --disable-pip-version-check '.[proxy,postgres,otel]'
+RUN /build/bin/pip wheel --no-deps --no-build-isolation --disable-pip-version-check --wheel-dir /wheels . \
+ && /venv/bin/pip install --no-deps --no-index --disable-pip-version-check /wheels/*.whl \
+ && /venv/bin/pip check
 
-FROM python:3.11-slim
+FROM base
 # A fixed number, so that files of hooks can be owned by it; no home, no shell, nothing to write.
 RUN groupadd --system --gid 10001 hookgate \
  && useradd --system --uid 10001 --gid hookgate --no-create-home --shell /usr/sbin/nologin hookgate

@@ -6,19 +6,21 @@ BIN := $(VENV)/bin
 NODE_DIR := tests/e2e/node
 ADK_DIR := tests/e2e/adk
 ADK_VENV := .venv-adk
+LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install node adk browser pictures demo test slow fuzz lint bench image clean
+.PHONY: help install node adk browser pictures demo test slow fuzz lint bench lock image clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 install: $(VENV)/.installed ## make the virtual environment .venv with everything in it
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "hookgate needs Python 3.11 or newer; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "Python lacks its venv module; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@echo "setting up $(VENV), about half a minute"
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
@@ -68,6 +70,12 @@ lint: install ## formatting, style, types, layers
 
 bench: install ## what the gateway costs, as ratios measured side by side
 	$(BIN)/python -m benchmarks
+
+# What the container image installs, and what builds the package in it, with the hash of every file.
+lock: install ## requirements.lock and requirements-build.lock anew, at the newest versions that pyproject.toml allows
+	$(BIN)/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
+	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) --extra proxy --extra postgres --extra otel --output-file requirements.lock pyproject.toml
+	echo 'hatchling>=1.25,<2' | $(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) --output-file requirements-build.lock -
 
 image: ## the container image hookgate:latest
 	docker build -t hookgate:latest .
