@@ -83,6 +83,65 @@ async def test_a_file_that_appears_in_a_folder_that_appears_is_in_force(tmp_path
         await eventually(lambda: engines.current.listens_to("BeforeModel"))
 
 
+INLINE = command(f"python3 -c '{'x = 1; ' * 80}'", name="inline")
+
+
+async def test_a_command_of_any_length_keeps_no_later_change_out_of_force(tmp_path: Path) -> None:
+    engines = live(write_file(tmp_path, one_group(command("true"))))
+    async with watched(engines):
+        write_file(tmp_path, one_group(INLINE))
+        await eventually(lambda: engines.current.configuration.hooks()[0].name == "inline")
+        denying(tmp_path, "two")
+        await eventually(lambda: engines.current.configuration.hooks()[0].name == "guard")
+        assert await reason(engines) == "two"
+
+
+@pytest.mark.parametrize("error", [OSError(36, "File name too long"), RuntimeError("x"), MemoryError()])
+async def test_whatever_goes_wrong_is_logged_and_later_changes_come_into_force(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("hookgate.hooks.live._RETRY_SECONDS", 0.01)
+    path, wrong = denying(tmp_path, "one"), False
+
+    def find() -> list[Place]:
+        if wrong:
+            raise error
+        return [Place(path)]
+
+    engines = LiveEngine(find, make)
+    async with watched(engines):
+        wrong = True
+        denying(tmp_path, "two")
+        await eventually(lambda: "please report this" in caplog.text, within=20)
+        assert not await engines.reload()
+        assert await reason(engines) == "one"
+        wrong = False
+        await eventually(lambda: engines.reloads["applied"] > 0, within=20)
+        assert await reason(engines) == "two"
+
+
+async def test_who_is_told_of_a_reload_and_fails_does_not_end_reloads(tmp_path: Path) -> None:
+    engines = live(denying(tmp_path, "one"))
+    engines.watchers.append(lambda _: 1 / 0)
+    async with watched(engines):
+        for reason_told in ("two", "three"):
+            before = engines.current.revision
+            denying(tmp_path, reason_told)
+            await eventually(lambda before=before: engines.current.revision != before, within=20)  # type: ignore[misc]
+            assert await reason(engines) == reason_told
+
+
+async def test_a_file_that_a_hook_writes_is_no_change(tmp_path: Path) -> None:
+    engines = live(write_file(tmp_path, one_group(command("echo called >> calls.jsonl"))))
+    (tmp_path / "calls.jsonl").touch()
+    await engines.reload()
+    with engines.lease() as engine:
+        await engine.fire(asking("hi"), SESSION)
+    assert not engines._changed()
+    assert not await engines.reload()
+    await engines.close()
+
+
 @pytest.mark.parametrize("broken", ["{", '{"hooks": {"Never": []}}', None], ids=["json", "event", "gone"])
 async def test_settings_that_cannot_be_used_leave_the_last_good_ones_in_force(
     broken: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -10,8 +10,10 @@ from unittest import mock
 import pytest
 from support.hooks import SESSION, asking, command, one_group, write_file
 
-from hookgate.hooks import Engine, SettingsError
+from hookgate.hooks import AfterModel, Engine, SettingsError
+from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.scripts import fingerprint, scripts_of
+from hookgate.hooks.session import Withheld
 from hookgate.hooks.settings import Hook, Layer, Place, load_places
 from hookgate.hooks.trust import TrustStore
 
@@ -105,6 +107,127 @@ def test_a_command_line_with_an_open_quote_has_a_fingerprint_as_well(project: Pa
     [hook] = hooks_of(project, command("echo 'open hooks/guard.sh"))
     assert scripts_of(hook) == (project / "hooks/guard.sh",)
     assert fingerprint(hook) == fingerprint(hook)
+
+
+INLINE = f"python3 -c '{'x = 1; ' * 80}'"
+ODD: dict[str, Any] = {
+    "a word that is longer than a name": command(INLINE),
+    "a path that is longer than paths": command("a/" * 5000),
+    "a null character": command("hooks/guard.sh \0"),
+    "half a surrogate pair": command("hooks/guard.sh \ud800"),
+    "a symlink to itself": command("hooks/guard.sh loop"),
+    "a file that nobody may read": command("hooks/guard.sh hidden/file"),
+    "a pipe": command("hooks/guard.sh pipe"),
+    "a device": command("hooks/guard.sh /dev/zero zero"),
+    "a list": command(["hooks/guard.sh", "a" * 300, "\0"]),
+    "a callable": {"type": "runtime", "action": f"./{'a' * 300}.py:act"},
+}
+
+
+@pytest.mark.parametrize("config", ODD.values(), ids=list(ODD))
+def test_whatever_a_command_line_holds_it_has_a_fingerprint(
+    config: Any, project: Path, store: TrustStore
+) -> None:
+    (project / "loop").symlink_to("loop")
+    (project / "zero").symlink_to("/dev/zero")
+    os.mkfifo(project / "pipe")
+    write_file(project, "", "hidden/file").parent.chmod(0)
+    [hook] = hooks_of(project, config)
+    assert set(scripts_of(hook)) <= {project / "hooks/guard.sh", project / "hidden/file"}
+    assert store.trust([hook]) == [hook]
+    assert store.trusts(hook)
+    (project / "hidden").chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "hooks/guard.sh >> calls.jsonl",
+        "hooks/guard.sh>calls.jsonl",
+        "hooks/guard.sh 2>calls.jsonl",
+        "hooks/guard.sh &> calls.jsonl",
+        "hooks/guard.sh >| calls.jsonl; echo done >> calls.jsonl",
+        "hooks/guard.sh >&calls.jsonl",
+    ],
+)
+def test_a_file_that_the_hook_writes_does_not_end_its_trust(
+    line: str, project: Path, store: TrustStore
+) -> None:
+    write_file(project, "", "calls.jsonl")
+    [hook] = hooks_of(project, command(line))
+    store.trust([hook])
+    write_file(project, "called", "calls.jsonl")
+    assert store.trusts(hook)
+    assert scripts_of(hook) == (project / "hooks/guard.sh",)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat '>' evil.sh | sh",
+        "cat \\> evil.sh | sh",
+        "sh < evil.sh",
+        "sh <> evil.sh",
+        "cat > evil.sh; sh evil.sh",
+        "true #; sh evil.sh",
+        "sh ./evil#1.sh",
+    ],
+)
+def test_a_file_that_only_looks_written_is_part_of_the_hook(line: str, project: Path) -> None:
+    write_file(project, "", "evil.sh")
+    write_file(project, "", "evil#1.sh")
+    [hook] = hooks_of(project, command(line))
+    assert len(scripts_of(hook)) == 1
+
+
+def test_the_code_of_a_hook_that_waits_for_trust_is_not_imported(project: Path, store: TrustStore) -> None:
+    ran = project / "ran"
+    write_file(project, f"open({str(ran)!r}, 'w').close()\ndef act(event): ...", "act.py")
+    hooks = hooks_of(project, {"type": "runtime", "action": "./act.py:act"})
+    make_runners(hooks, refusal=store.refusal)
+    assert not ran.exists()
+    store.trust(hooks)
+    make_runners(hooks, refusal=store.refusal)
+    assert ran.exists()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"type": "runtime", "action": "./none.py:act"},
+        {"type": "http", "url": "https://elsewhere.example/"},
+        {"type": "builtin", "builtin": "none"},
+    ],
+    ids=lambda config: config["type"],
+)
+async def test_a_hook_that_could_never_run_is_in_nobody_s_way_before_it_is_trusted(
+    config: Any, project: Path, store: TrustStore
+) -> None:
+    path = write_file(project, one_group(config), ".gemini/settings.json")
+    own = write_file(project, one_group(command("exit 2")), "own.json")
+    configuration = load_places([Place(path, "project"), Place(own)])
+    runners = make_runners(configuration.hooks(), refusal=store.refusal)
+    outcome = await Engine(configuration, runners, refusal=store.refusal).fire(asking("hi"), SESSION)
+    assert outcome.verdict.denied
+    with pytest.raises(SettingsError):
+        make_runners(configuration.hooks())
+
+
+@pytest.mark.parametrize("on_error", ["allow", "deny"])
+def test_a_policy_that_waits_for_trust_screens_no_answer(
+    on_error: str, project: Path, store: TrustStore
+) -> None:
+    config = {"type": "builtin", "builtin": "redact", "on_error": on_error}
+    path = write_file(project, one_group(config, event="AfterModel"), ".gemini/settings.json")
+    configuration = load_places([Place(path, "project")])
+    runners = make_runners(configuration.hooks(), refusal=store.refusal)
+    screens = Engine(configuration, runners, refusal=store.refusal).screens(AfterModel({}, {}, "m"), SESSION)
+    if on_error == "allow":
+        assert screens == []
+    else:
+        with pytest.raises(Withheld):
+            screens[0].judge([{}], last=True)
+        assert "is not trusted" in screens[0].run().error
 
 
 @pytest.mark.parametrize(("on_error", "denied"), [("allow", False), ("deny", True)])

@@ -43,7 +43,7 @@ async def gateway(
     sources = Sources(policy=(settings,), state=folder / "state")
     config = Config(prices=PriceSettings(file=prices))
     async with Store(StoreSettings(url=url), sources.state) as store, running_upstream() as (there, recorded):
-        live = policy.load(sources, True, store=store, prices=read_prices(prices))
+        live = policy.load(sources, store=store, prices=read_prices(prices))
         async with (
             upstreams_at(there) as upstreams,
             listening(Gateway(live, upstreams, config).handle, "127.0.0.1", 0) as here,

@@ -52,7 +52,7 @@ async def panel_gateway(
         "keys": keys or {},
     }
     config = Config.model_validate(sections)
-    live = policy.load(sources, trust_project=False)
+    live = policy.load(sources)
     metrics = Metrics()
     operated = Admin(metrics)
     operated.live = live

@@ -23,8 +23,8 @@ from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.merge import Verdict, merge
 from hookgate.hooks.queueing import FairQueue
 from hookgate.hooks.running import Refusal, Run, Running, internal_failure
-from hookgate.hooks.screening import HookScreen
-from hookgate.hooks.session import Session
+from hookgate.hooks.screening import HookScreen, Refused
+from hookgate.hooks.session import Screen, Session
 from hookgate.hooks.settings import STREAM_MODES, Configuration, Group, Hook, StreamMode
 from hookgate.translator import TranslatorError
 
@@ -138,11 +138,8 @@ class Engine:
         hooks = (
             hook for group in self._planned(replace(event, stream="held"), session) for hook in group.hooks
         )
-        return [
-            HookScreen(hook, runner.screen(session))
-            for hook in hooks
-            if isinstance(runner := self._runners[hook], BuiltinRunner)
-        ]
+        screens = ((hook, self._screen(hook, session)) for hook in hooks)
+        return [HookScreen(hook, screen) for hook, screen in screens if screen is not None]
 
     def record(self, event: str, runs: Sequence[Run], session: Session) -> None:
         """Note how hooks have fared, and tell the log what an operator should know."""
@@ -163,6 +160,13 @@ class Engine:
     async def close(self) -> None:
         """End what hooks keep."""
         await asyncio.gather(*(runner.close() for runner in self._runners.values()))
+
+    def _screen(self, hook: Hook, session: Session) -> Screen | None:
+        """The hook's screen. If it must not run, its `on_error` says: none, or one that withholds all."""
+        if (reason := self._refusal(hook)) is not None:
+            return Refused(reason) if hook.on_error == "deny" else None
+        runner = self._runners[hook]
+        return runner.screen(session) if isinstance(runner, BuiltinRunner) else None
 
     def _planned(self, event: Event, session: Session) -> tuple[Group, ...]:
         known = event.subject()

@@ -5,9 +5,9 @@ whatever is reloaded meanwhile. Settings that cannot be used are told, and the l
 """
 
 import asyncio
-import contextlib
 import hashlib
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from hookgate.hooks.changes import Changes, Outline, changes, outline
 from hookgate.hooks.engine import Engine
 from hookgate.hooks.errors import SettingsError
 from hookgate.hooks.health import Health
-from hookgate.hooks.scripts import fingerprint, scripts_of
+from hookgate.hooks.scripts import digest_of, fingerprint, scripts_of
 from hookgate.hooks.settings import Configuration, Place, load_places
 
 log = logging.getLogger("hookgate.hooks")
@@ -32,6 +32,8 @@ _WATCHING: Any = {
     "yield_on_timeout": True,
     "ignore_permission_denied": True,
 }
+_RETRY_SECONDS = 5.0
+"""Until settings are looked at again after that has failed in a way that nobody foresaw."""
 
 FindPlaces = Callable[[], Iterable[Place]]
 
@@ -49,6 +51,7 @@ class LiveEngine:
         """Who is told that other settings are in force; they must be quick."""
         self._leases: Counter[Engine] = Counter()
         self._closing: set[asyncio.Task[None]] = set()
+        self._reloading = asyncio.Lock()  # so that the settings in force are those that were read last
         self._seen = _contents(self._places())
         self.current, self._outline = self._load()
         self._seen |= _contents(self._scripts(self.current))
@@ -72,39 +75,71 @@ class LiveEngine:
                 self._retire(engine)
 
     async def reload(self) -> bool:
-        """Read the settings again; whether another revision is in force. Never raises for bad settings."""
-        self._seen = await asyncio.to_thread(_contents, self._files())
+        """Read the settings again; whether another revision is in force. Never raises, but logs."""
         try:
-            engine, found = await asyncio.to_thread(self._load)
-        except SettingsError as error:
-            self.reloads["refused"] += 1
-            log.error("the settings cannot be used, revision %s stays: %s", self.current.revision, error)
+            return await self._reload()
+        except Exception:
+            self._log_surprise()
             return False
-        if engine.revision == self.current.revision:
-            self.reloads["unchanged"] += 1
-            log.info("settings read again: unchanged, revision %s", engine.revision)
-            await engine.close()
-            return False
+
+    async def watch(self) -> None:
+        """Reload whenever a file changes that the settings rest on; runs until it is cancelled.
+
+        Whatever goes wrong is logged, and the files are looked at again a little later.
+        """
+        while True:
+            try:
+                await self._until_changed()
+                await self._reload()
+            except Exception:
+                self._log_surprise()
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _until_changed(self) -> None:
+        from watchfiles import awatch  # noqa: PLC0415  # only a program that watches needs it
+
+        if await asyncio.to_thread(self._changed):
+            return
+        folders = {_existing(path.parent) for path in self._files()}
+        async for _ in awatch(*folders, **_WATCHING):
+            if await asyncio.to_thread(self._changed):
+                return
+
+    async def _reload(self) -> bool:
+        """As `reload`. Raises what nobody foresaw; then the files still count as changed."""
+        async with self._reloading:
+            seen = await asyncio.to_thread(_contents, self._files())
+            try:
+                engine, found = await asyncio.to_thread(self._load)
+            except SettingsError as error:
+                self._seen = seen
+                self.reloads["refused"] += 1
+                log.error("the settings cannot be used, revision %s stays: %s", self.current.revision, error)
+                return False
+            self._seen = seen
+            if engine.revision == self.current.revision:
+                self.reloads["unchanged"] += 1
+                log.info("settings read again: unchanged, revision %s", engine.revision)
+                await engine.close()
+                return False
+            self._put_in_force(engine, found)
+            return True
+
+    def _put_in_force(self, engine: Engine, found: Outline) -> None:
         self.reloads["applied"] += 1
         self._seen |= _contents(self._scripts(engine))
         before, self.current = self.current, engine
         self.health.keep(engine.configuration.hooks(), engine.configuration.off)
-        self._tell(changes(before.revision, self._outline, engine.revision, found))
-        self._outline = found
         self._retire(before)
-        return True
+        told, self._outline = changes(before.revision, self._outline, engine.revision, found), found
+        self._tell(told)
 
-    async def watch(self) -> None:
-        """Reload whenever a file changes that the settings rest on; runs until it is cancelled."""
-        from watchfiles import awatch  # noqa: PLC0415  # only a program that watches needs it
-
-        while True:
-            if not await asyncio.to_thread(self._changed):
-                folders = {_existing(path.parent) for path in self._files()}
-                async for _ in awatch(*folders, **_WATCHING):
-                    if await asyncio.to_thread(self._changed):
-                        break
-            await self.reload()
+    def _log_surprise(self) -> None:
+        self.reloads["refused"] += 1
+        log.exception(
+            "the settings could not be read again, revision %s stays; please report this",
+            self.current.revision,
+        )
 
     async def close(self) -> None:
         """End what the hooks keep, those of former revisions included."""
@@ -152,12 +187,8 @@ def _revision(configuration: Configuration) -> str:
 
 def _existing(folder: Path) -> Path:
     """The folder, or the nearest one above it that is there: its appearance is seen there."""
-    return next(each for each in (folder, *folder.parents) if each.is_dir())
+    return next(each for each in (folder, *folder.parents) if os.path.isdir(each))
 
 
-def _contents(files: Iterable[Path]) -> dict[Path, bytes | None]:
-    contents: dict[Path, bytes | None] = dict.fromkeys(files)
-    for path in contents:
-        with contextlib.suppress(OSError):
-            contents[path] = path.read_bytes()
-    return contents
+def _contents(files: Iterable[Path]) -> dict[Path, str | None]:
+    return {path: digest_of(path) for path in files}

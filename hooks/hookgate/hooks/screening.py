@@ -50,6 +50,9 @@ class HookScreen:
         except Withheld as verdict:
             self._withheld = verdict.output()
             return verdict
+        except HookError as error:
+            self._error = str(error)
+            return Withheld(failed(self._hook))
         except Exception as error:  # whatever it is, nothing may pass unjudged
             self._failure = HookError(f"raised {error!r}")
             return Withheld(failed(self._hook))
@@ -67,6 +70,21 @@ class HookScreen:
         output = self.told()
         edit = (output.get("hookSpecificOutput") or {}).get("llm_response") or {}
         return Run(self._hook, (), output, edit, self._failure, self._seconds, self._began)
+
+
+class Refused:
+    """The screen of a hook that must not run: it fails."""
+
+    slow = False
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def judge(self, events: Sequence[JsonObject], *, last: bool) -> list[tuple[int, JsonObject]]:
+        raise HookError(self._reason)
+
+    def told(self) -> JsonObject:
+        return {}
 
 
 def _findings(output: Output) -> dict[str, int]:

@@ -34,13 +34,13 @@ class TrustStore:
 
         Raises OSError when there is no descriptor left to read them with.
         """
-        if hook.layer != "project":
+        if not hook.needs_trust:
             return True
         stamp = tuple(_stamp(path) for path in scripts_of(hook))
         if hook not in self._checked or self._checked[hook][0] != stamp:
             known = self._projects.get(str(hook.root), {})
-            trusted = fingerprint(hook) in known
-            if not trusted:
+            trusted = bool(known) and fingerprint(hook) in known  # without any, no script is worth a look
+            if known and not trusted:
                 _check_descriptors(hook)
             self._checked[hook] = (stamp, trusted)
         return self._checked[hook][1]
@@ -62,7 +62,7 @@ class TrustStore:
             self._projects.setdefault(str(hook.root), {})[fingerprint(hook)] = entry
         if new:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_atomically(self._path, json.dumps(self._projects, indent=2, ensure_ascii=False) + "\n")
+            write_atomically(self._path, json.dumps(self._projects, indent=2) + "\n")
             self._checked.clear()
         return new
 

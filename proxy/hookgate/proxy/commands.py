@@ -33,7 +33,7 @@ async def serve(effective: Effective) -> None:
     prices = read_prices(config.prices.file)
     metrics = Metrics(config.metrics.models, prices)
     async with Store(config.store, sources.state) as store:
-        live = policy.load(sources, config.hooks.trust_project, store=store, prices=prices)
+        live = policy.load(sources, store=store, prices=prices)
         with adopting_orphans():  # what hooks leave behind becomes this process's to end
             url = store.url() if config.audit.enabled else None
             await _serve(effective, sources, live, metrics, url, interrupted)

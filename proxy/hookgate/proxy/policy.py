@@ -28,25 +28,20 @@ _STATUS_SECONDS = 2.0
 log = logging.getLogger("hookgate")
 
 
-def trusting(hook: object) -> None:
-    """The refusal of a gateway that was told to trust its project: none."""
-
-
-def load(
-    sources: Sources, trust_project: bool, *, store: Store | None = None, prices: PriceTable | None = None
-) -> LiveEngine:
+def load(sources: Sources, *, store: Store | None = None, prices: PriceTable | None = None) -> LiveEngine:
     """The engine for the settings that `sources` name. Raises SettingsError.
 
     Hooks that count do so in `store`, which is opened for the first of them; without one in memory.
     """
-    refusal: Refusal = trusting if trust_project else TrustStore(sources.state).refusal
+    refusal = TrustStore(sources.state).refusal
 
     def make(configuration: Configuration, health: Health) -> Engine:
         runners = make_runners(
             configuration.hooks(),
+            refusal=refusal,
             http_targets=configuration.http_targets,
             state=sources.state,
-            counters=_counters(configuration, store) if store else None,
+            counters=_counters(configuration, refusal, store) if store else None,
             prices=prices,
         )
         return Engine(configuration, runners, refusal=refusal, health=health)
@@ -54,9 +49,9 @@ def load(
     return LiveEngine(sources.places, make)
 
 
-def _counters(configuration: Configuration, store: Store) -> Counters | None:
+def _counters(configuration: Configuration, refusal: Refusal, store: Store) -> Counters | None:
     """The store's counters, if any hook needs them. Raises SettingsError when they cannot be had."""
-    kinds = (hook.config for hook in configuration.hooks())
+    kinds = (hook.config for hook in configuration.hooks() if refusal(hook) is None)
     if not any(isinstance(kind, BuiltinConfig) and kind.builtin in COUNTING for kind in kinds):
         return None
     try:
@@ -83,7 +78,10 @@ async def _record(live: LiveEngine, path: Path) -> None:
     written = None
     try:
         while True:
-            written = await asyncio.to_thread(_write, path, live, written)
+            try:
+                written = await asyncio.to_thread(_write, path, live, written)
+            except Exception:
+                log.exception("the hooks' status could not be kept; please report this")
             await asyncio.sleep(_STATUS_SECONDS)
     finally:
         _write(path, live, written)
@@ -97,7 +95,7 @@ def _write(path: Path, live: LiveEngine, before: str | None) -> str | None:
             for (event, name, what), record in live.health.all().items()
         ],
     }
-    text = json.dumps(status, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(status, indent=2) + "\n"
     if text == before or (before is None and not live.health.all()):
         return before
     try:

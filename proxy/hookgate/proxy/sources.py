@@ -16,11 +16,15 @@ class Sources:
     hooks: tuple[Path, ...] = ()
     project: Path | None = None
     state: Path = Path()
+    trust_project: bool = False
+    """Whether the project counts as its user's own, with its switches and all of its hooks."""
 
     def places(self) -> list[Place]:
         """The files to read, found anew on each call: extensions come and go."""
         named = [Place(path, "policy") for path in self.policy] + [Place(path) for path in self.hooks]
-        return named + (project_places(self.project, Path.home()) if self.project else [])
+        if self.project is None:
+            return named
+        return named + project_places(self.project, Path.home(), trusted=self.trust_project)
 
 
 def sources_of(configured: HookSources, default_project: Path | None = None) -> Sources:
@@ -29,7 +33,9 @@ def sources_of(configured: HookSources, default_project: Path | None = None) -> 
     project = configured.project or (None if policy or files else default_project)
     if project is not None and not project.is_dir():
         raise NotADirectoryError(f"hooks.project: {project}: there is no such folder; check the path")
-    return Sources(policy, files, project and project.resolve(), state_of(configured))
+    return Sources(
+        policy, files, project and project.resolve(), state_of(configured), configured.trust_project
+    )
 
 
 def state_of(configured: HookSources) -> Path:

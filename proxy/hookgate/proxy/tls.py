@@ -11,6 +11,7 @@ log = logging.getLogger("hookgate.tls")
 
 # Some file systems tell of no change, so the files are looked at now and then all the same.
 _WATCHING: Any = {"recursive": False, "rust_timeout": 5_000, "yield_on_timeout": True}
+_RETRY_SECONDS = 5.0
 
 
 class Certificate:
@@ -34,9 +35,19 @@ class Certificate:
         return True
 
     async def watch(self) -> None:
-        """Reload whenever a file changes; runs until it is cancelled."""
+        """Reload whenever a file changes; runs until it is cancelled, whatever goes wrong on the way."""
+        while True:
+            try:
+                await self._watch()
+            except Exception as error:  # such as a folder that is replaced by another one
+                log.warning("the certificate's files cannot be watched: %r; trying again", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _watch(self) -> None:
         from watchfiles import awatch  # noqa: PLC0415  # only a program that watches needs it
 
+        if await asyncio.to_thread(self._contents) != self._seen:
+            self.reload()
         folders = {self._certificate.parent, self._key.parent}
         async for _ in awatch(*folders, **_WATCHING):
             if await asyncio.to_thread(self._contents) != self._seen:

@@ -1,6 +1,7 @@
 """Layers, comments, switches: which hooks run when several files have a say."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +9,31 @@ import pytest
 from support.hooks import command, one_group, write_file
 
 from hookgate.hooks import Configuration, SettingsError
-from hookgate.hooks.settings import LAYERS, Layer, Place, Subject, load_places, project_places, read_places
+from hookgate.hooks.settings import (
+    LAYERS,
+    Hook,
+    Layer,
+    Limits,
+    Place,
+    Subject,
+    load_places,
+    project_places,
+    read_places,
+)
 
 
 def names(configuration: Configuration, event: str = "BeforeModel") -> list[str]:
     return [hook.name for group in configuration.for_event(event) for hook in group.hooks]
 
 
-def place(folder: Path, layer: Layer, settings: Any) -> Place:
-    return Place(write_file(folder, settings, f"{layer}.json"), layer)
+def place(folder: Path, layer: Layer, settings: Any, *, trusted: bool = False) -> Place:
+    return Place(write_file(folder, settings, f"{layer}.json"), layer, trusted=trusted)
+
+
+def layers_of(configuration: Configuration, tool: str, event: str = "BeforeTool") -> list[Layer]:
+    """Whose hooks run for a tool."""
+    groups = configuration.plan(event, Subject(tools=(tool,)))
+    return [hook.layer for group in groups for hook in group.hooks]
 
 
 def test_layers_run_from_the_policy_down_whatever_order_they_are_named_in(tmp_path: Path) -> None:
@@ -50,13 +67,110 @@ def test_a_lower_copy_of_a_policy_s_hook_does_not_run_beside_it(tmp_path: Path) 
     assert (hook.layer, hook.on_error) == ("policy", "deny")
 
 
-def test_of_equal_hooks_the_highest_one_that_matches_runs(tmp_path: Path) -> None:
-    high = place(tmp_path, "project", one_group(command("x", name="n"), event="BeforeTool", matcher="glob"))
+@pytest.mark.parametrize("trusted", [True, False])
+def test_of_equal_hooks_that_overlap_the_highest_runs_unless_it_waits_for_trust(
+    trusted: bool, tmp_path: Path
+) -> None:
+    hooks = one_group(command("x", name="n"), event="BeforeTool", matcher="glob")
+    high = place(tmp_path, "project", hooks, trusted=trusted)
     low = place(tmp_path, "user", one_group(command("x", name="n"), event="BeforeTool"))
     configuration = load_places([high, low])
-    for tool, layer in (("glob", "project"), ("read_file", "user")):
-        [group] = configuration.plan("BeforeTool", Subject(tools=(tool,)))
-        assert [hook.layer for hook in group.hooks] == [layer]
+    assert layers_of(configuration, "glob") == ["project" if trusted else "user"]
+    assert layers_of(configuration, "read_file") == ["user"]
+
+
+# ---- a checkout, and an extension, speak for their own hooks alone
+
+GUARD = command("./guard.sh", name="guard")
+OTHER = command("other", name="other")
+
+
+def user_and(folder: Path, layer: Layer, settings: Any, *, trusted: bool = False) -> list[Hook]:
+    """The hooks that run when the user has a guard, and another layer these settings."""
+    own = place(folder, "user", one_group(GUARD))
+    return load_places([own, place(folder, layer, settings, trusted=trusted)]).hooks()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"when": {"models": "never"}}, {"mode": "observe"}, {"timeout": 1}, {"on_error": "allow"}],
+    ids=json.dumps,
+)
+def test_a_checkout_does_not_take_the_place_of_the_user_s_hook(change: Any, tmp_path: Path) -> None:
+    hooks = user_and(tmp_path, "project", one_group({**GUARD, **change}))
+    assert "user" in [hook.layer for hook in hooks if hook.name == "guard"]
+    assert [hook.layer for hook in user_and(tmp_path, "project", one_group(GUARD))] == ["user"]
+
+
+@pytest.mark.parametrize("off", OFF, ids=json.dumps)
+@pytest.mark.parametrize("layer", ["project", "extensions"])
+def test_neither_a_checkout_nor_an_extension_switches_the_user_s_hooks_off(
+    layer: Layer, off: Any, tmp_path: Path
+) -> None:
+    own = {"hooks": {**one_group(GUARD, OTHER)["hooks"], **off.get("hooks", {})}}
+    hooks = user_and(tmp_path, layer, {**off, **own})
+    assert [hook.layer for hook in hooks if hook.name == "guard"] == ["user"]
+    all_off = "disabled" not in json.dumps(off)
+    assert ("other" in [hook.name for hook in hooks]) is not all_off  # it does so to its own
+
+
+@pytest.mark.parametrize("off", OFF, ids=json.dumps)
+def test_a_project_that_is_trusted_as_a_whole_does(off: Any, tmp_path: Path) -> None:
+    assert "guard" not in [hook.name for hook in user_and(tmp_path, "project", off, trusted=True)]
+
+
+@pytest.mark.parametrize("layer", ["project", "extensions"])
+def test_neither_a_checkout_nor_an_extension_sets_what_all_hooks_share(
+    layer: Layer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"hooksConfig": {"deadline": 1, "concurrency": 1, "on_error": "deny"}, **one_group(OTHER)}
+    configuration = load_places([place(tmp_path, "user", one_group(GUARD)), place(tmp_path, layer, settings)])
+    assert configuration.limits == Limits()
+    assert f"{layer}.json: hooksConfig: deadline and concurrency are left out" in caplog.text
+    assert {hook.name: hook.on_error for hook in configuration.hooks()}["guard"] == "allow"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["{", '{"hooks": {"Never": []}}', '{"hooks": {"BeforeModel": [{"hooks": [{"type": "command"}]}]}}'],
+)
+def test_a_broken_checkout_does_not_keep_the_user_s_settings_out_of_force(
+    broken: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = place(tmp_path, "user", one_group(GUARD))
+    project = Place(write_file(tmp_path, broken, "project.json"), "project")
+    assert [hook.name for hook in load_places([project, own]).hooks()] == ["guard"]
+    assert "project.json" in caplog.text
+    assert "the project is not trusted" in caplog.text
+    trusted = Place(project.path, "project", trusted=True)
+    with pytest.raises(SettingsError, match=r"project\.json"):
+        load_places([trusted, own])
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "huge", "loop", "folder"])
+def test_what_a_checkout_has_in_the_place_of_its_settings_holds_nobody_up(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "project.json"
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "huge":
+            path.touch()
+            os.truncate(path, 2**40)
+        case "loop":
+            path.symlink_to(path)
+        case _:
+            path.mkdir()
+    found = Place(path, "project", required=False)
+    own = place(tmp_path, "user", one_group(GUARD))
+    assert [hook.name for hook in load_places([found, own]).hooks()] == ["guard"]
+
+
+def test_a_project_at_home_is_its_user_s(tmp_path: Path) -> None:
+    settings_at(tmp_path / ".gemini/settings.json", "mine")
+    [hook] = load_places(project_places(tmp_path, tmp_path, tmp_path / "etc")).hooks()
+    assert (hook.layer, hook.needs_trust) == ("user", False)
 
 
 def test_comments_are_allowed_as_in_gemini_cli(tmp_path: Path) -> None:

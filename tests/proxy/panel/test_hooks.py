@@ -32,8 +32,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @asynccontextmanager
 async def paneled(project: Path, *, trusted: bool = True) -> AsyncIterator[HookPanel]:
-    sources = Sources(project=project, state=project.parent / "state")
-    live = policy.load(sources, trusted)
+    sources = Sources(project=project, state=project.parent / "state", trust_project=trusted)
+    live = policy.load(sources)
     yield HookPanel(live, sources)
     await live.close()
 

@@ -23,7 +23,7 @@ async def test_the_last_good_settings_stay_until_the_store_can_be_opened(
     in_the_way = sources.state / "hookgate.db"
     in_the_way.mkdir(parents=True)
     async with Store(StoreSettings(), sources.state) as store:
-        live = policy.load(sources, True, store=store)
+        live = policy.load(sources, store=store)
         before = live.current
         write_settings(tmp_path, {"BeforeModel": [LIMITS]})
         assert await live.reload() is False

@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,6 +37,7 @@ from hookgate.hooks.settings.plan import (
     Layer,
     Limits,
     shown_target,
+    without_copies,
 )
 from hookgate.hooks.settings.programs import program_problem
 from hookgate.hooks.settings.reading import SettingsFile, nearest, read_settings
@@ -57,10 +58,12 @@ class Loaded:
     problems: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     """What is suspicious and keeps nothing from running, such as keys that are not known."""
+    ignored: tuple[Problem, ...] = ()
+    """What is wrong with a project that is not trusted: it must not keep other settings out of force."""
 
     @property
     def off(self) -> tuple[Hook, ...]:
-        """Hooks that are switched off, or that a higher layer has as well."""
+        """Hooks that are switched off, or that another layer has as well."""
         return self.configuration.off
 
 
@@ -74,60 +77,66 @@ def load_places(places: Iterable[Place]) -> Configuration:
 
     Of hooks with equal name and command the first is kept; a hook disabled in any file is off; hooks are off
     altogether when any file says so (`tools.enableHooks`, `hooks.enabled` or `hooksConfig.enabled` false).
-    None of that touches the policy layer.
+    None of that touches the policy layer. Extensions, and projects that are not trusted, speak for their own
+    hooks alone: they shadow and switch nothing else, and what is wrong with such a project is only logged.
     """
     loaded = read_places(places)
     for warning in loaded.warnings:
         log.warning("%s", warning)
     if loaded.problems:
         raise SettingsError(loaded.problems)
+    for problem in loaded.ignored:
+        log.warning("%s (left out; the project is not trusted, so the other settings are in force)", problem)
     return loaded.configuration
 
 
 def read_places(places: Iterable[Place]) -> Loaded:
     """Read as much as can be read: a malformed hook or group is left out and told among the problems."""
     files: list[tuple[Place, SettingsFile]] = []
-    problems: list[Problem] = []
+    problems: dict[bool, list[Problem]] = {True: [], False: []}
     for place in sorted(places, key=lambda place: LAYERS.index(place.layer)):
         try:
-            files.append((place, read_settings(place.path, strict=place.layer == "policy")))
+            file = read_settings(place.path, strict=place.layer == "policy", any_kind=place.required)
+            files.append((place, file))
         except FileNotFoundError:
             if place.required:
-                problems.append(
-                    Problem(place.path, "cannot be read: No such file or directory; check the path")
-                )
+                message = "cannot be read: No such file or directory; check the path"
+                problems[place.needs_trust].append(Problem(place.path, message))
         except SettingsError as error:
-            problems += error.problems
-    return merged(files, problems)
+            problems[place.needs_trust] += error.problems
+    configuration = _merged([(place, file, _file_config(file)) for place, file in files])
+    for place, file in files:
+        problems[place.needs_trust] += file.problems
+    warnings = tuple(warning for _, file in files for warning in file.warnings)
+    return Loaded(configuration, tuple(problems[False]), warnings, tuple(problems[True]))
 
 
-def merged(files: Sequence[tuple[Place, SettingsFile]], problems: Sequence[Problem] = ()) -> Loaded:
+Section = tuple[Place, SettingsFile, FileConfig]
+
+
+def _merged(sections: Sequence[Section]) -> Configuration:
     """One configuration out of files that were read, highest precedence first."""
-    sections = [(place, file, _file_config(file)) for place, file in files]
-    on = all(_switched_on(file) for _, file, _ in sections)
-    disabled = {name for _, file, _ in sections for name in _disabled(file)}
-    groups: dict[str, list[Group]] = {}
-    declared: list[Hook] = []
-    known: set[Any] = set()
-    for group in (group for section in sections for group in _groups(*section)):
-        kept: list[Hook] = []
-        declared += group.hooks
-        for hook in group.hooks:
-            may_run = hook.layer == "policy" or (on and hook.name not in disabled)
-            if may_run and _first(known, hook, group.matcher):
-                kept.append(hook)
-        if kept:
-            groups.setdefault(kept[0].event, []).append(Group(tuple(kept), group.sequential, group.matcher))
-    configuration = Configuration(
-        {event: tuple(each) for event, each in groups.items()},
-        _limits([config for _, _, config in sections]),
-        _revision(files),
-        tuple(target for place, _, config in sections for target in _targets(place, config)),
-        tuple(declared),
+    read = [group for section in sections for group in _groups(*section)]
+    leaves_on = _switches(sections)
+    on = [(group, hook) for group in read for hook in group.hooks if leaves_on(hook)]
+    # A copy that runs whenever this one would; copies that only overlap are the plan's to tell.
+    matchers = {hook: group.matcher.pattern for group, hook in on}
+    kept = without_copies(
+        matchers,
+        lambda hook: (hook.event, hook.name, hook.target, matchers[hook], repr(hook.config.when)),
     )
-    found = [*problems, *(problem for _, file, _ in sections for problem in file.problems)]
-    warnings = [warning for _, file, _ in sections for warning in file.warnings]
-    return Loaded(configuration, tuple(found), tuple(warnings))
+    groups: dict[str, list[Group]] = {}
+    for group in read:
+        hooks = tuple(hook for hook in group.hooks if hook in kept)
+        if hooks:
+            groups.setdefault(hooks[0].event, []).append(Group(hooks, group.sequential, group.matcher))
+    return Configuration(
+        {event: tuple(each) for event, each in groups.items()},
+        _limits(sections),
+        _revision(sections),
+        tuple(target for place, _, config in sections for target in _targets(place, config)),
+        tuple(hook for group in read for hook in group.hooks),
+    )
 
 
 def _targets(place: Place, config: FileConfig) -> list[str]:
@@ -141,10 +150,10 @@ def _targets(place: Place, config: FileConfig) -> list[str]:
     return config.http_targets
 
 
-def _revision(files: Sequence[tuple[Place, SettingsFile]]) -> str:
+def _revision(sections: Sequence[Section]) -> str:
     """Twelve hexadecimal digits that stand for these settings, whichever process read them."""
     digest = hashlib.sha256()
-    for place, file in files:
+    for place, file, _ in sections:
         for text in (place.layer, str(place.path), file.text):
             digest.update(f"{len(text)}:{text}".encode())
     return digest.hexdigest()[:12]
@@ -173,14 +182,46 @@ def _check_top_level(file: SettingsFile) -> None:
             file.warn([key], f"{key!r} is not known here and does nothing; did you mean {near}?")
 
 
-def _limits(configs: Sequence[FileConfig]) -> Limits:
-    """Each limit from the highest layer that sets it."""
+def _limits(sections: Sequence[Section]) -> Limits:
+    """Each limit from the highest layer that sets it, and that has a say in what all hooks share."""
+    for place, _, config in sections:
+        if not place.binds_all and (config.deadline, config.concurrency) != (None, None):
+            log.warning(
+                "%s: hooksConfig: deadline and concurrency are left out: %s", place.path, _no_say(place)
+            )
+    configs = [config for place, _, config in sections if place.binds_all]
     deadline = next((config.deadline for config in configs if config.deadline is not None), None)
     concurrency = next((config.concurrency for config in configs if config.concurrency is not None), None)
     return Limits(
         Limits().deadline if deadline is None else deadline / 1000,
         Limits().concurrency if concurrency is None else concurrency,
     )
+
+
+def _no_say(place: Place) -> str:
+    if place.layer == "extensions":
+        return "an extension speaks for its own hooks alone"
+    return "a project that is not trusted as a whole (--trust-project) speaks for its own hooks alone"
+
+
+def _switches(sections: Sequence[Section]) -> Callable[[Hook], bool]:
+    """Whether the files leave a hook on. Nobody switches a policy's; some files switch their own alone."""
+    common = _leaving_on([file for place, file, _ in sections if place.binds_all])
+    own = {place.path: _leaving_on([file]) for place, file, _ in sections if not place.binds_all}
+
+    def leaves_on(hook: Hook) -> bool:
+        if hook.layer == "policy":
+            return True
+        return common(hook.name) and (hook.source not in own or own[hook.source](hook.name))
+
+    return leaves_on
+
+
+def _leaving_on(files: Sequence[SettingsFile]) -> Callable[[str], bool]:
+    """Whether these files leave hooks of a name on."""
+    on = all(_switched_on(file) for file in files)
+    disabled = {name for file in files for name in _disabled(file)}
+    return lambda name: on and name not in disabled
 
 
 def _switched_on(file: SettingsFile) -> bool:
@@ -247,7 +288,20 @@ def _group(
         name = read.name or shown_target(read)
         _check_hook(file, [*where, "hooks", number], f"hooks.{event}: the hook {name!r}", read, root)
         line = jsonc.line_of(file.text, [*where, "hooks", number])
-        hooks.append(Hook(name, read, root, place.path, event, place.layer, on_error, line, on_exit_code))
+        hooks.append(
+            Hook(
+                name,
+                read,
+                root,
+                place.path,
+                event,
+                place.layer,
+                on_error,
+                line,
+                on_exit_code,
+                place.needs_trust,
+            )
+        )
     return Group(tuple(hooks), config.sequential, _matcher(file, where, event, config.matcher))
 
 
@@ -307,11 +361,3 @@ def _check_hook(file: SettingsFile, place: jsonc.Path, where: str, config: AnyCo
     file.check_keys(place, config.model_extra or {}, known, where)
     if isinstance(config, CommandConfig) and (wrong := program_problem(config, root)):
         file.warn([*place, "command"], f"{where}: {wrong}")
-
-
-def _first(known: set[Any], hook: Hook, matcher: Matcher) -> bool:
-    """Whether no higher copy runs whenever this one would; copies that overlap are the plan's to tell."""
-    key = (hook.event, hook.name, hook.target, matcher.pattern, repr(hook.config.when))
-    fresh = key not in known
-    known.add(key)
-    return fresh

@@ -1,6 +1,6 @@
 """The hooks to run: what settings files come down to once they are read, ordered and checked."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -63,6 +63,8 @@ class Hook:
     on_error: OnError = "allow"
     line: int | None = None
     on_exit_code: OnError = "allow"
+    needs_trust: bool = False
+    """Whether it came with a checkout, and runs once somebody has looked at it."""
 
     @property
     def timeout(self) -> float:
@@ -93,10 +95,17 @@ class Hook:
         return shown_target(self.config)
 
 
-def _first(known: set[tuple[str, str]], key: tuple[str, str]) -> bool:
-    fresh = key not in known
-    known.add(key)
-    return fresh
+def without_copies(hooks: Iterable[Hook], key: Callable[[Hook], object]) -> set[Hook]:
+    """One hook for each key: the first, except that one that needs trust gives way to one that needs none.
+
+    Else a checkout could name a hook as its user's is named, and neither of them would run.
+    """
+    kept: dict[object, Hook] = {}
+    for hook in hooks:
+        before = kept.get(key(hook))
+        if before is None or (before.needs_trust and not hook.needs_trust):
+            kept[key(hook)] = hook
+    return set(kept.values())
 
 
 def shown_target(config: AnyConfig) -> str:
@@ -110,6 +119,12 @@ class Group:
     hooks: tuple[Hook, ...]
     sequential: bool = False
     matcher: Matcher = field(default_factory=lambda: Matcher("", None), compare=False)
+
+
+def _concerned(group: Group, subject: Subject) -> list[Hook]:
+    """The group's hooks that are for the subject."""
+    hooks = (hook for hook in group.hooks if subject.stream in ("", hook.config.stream))
+    return [hook for hook in hooks if holds(hook.config.when, subject)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,23 +160,24 @@ class Configuration:
     def plan(self, event: str, subject: Subject) -> tuple[Group, ...]:
         """The groups that run for this subject, each with the hooks that do.
 
-        Of hooks with equal name and target that run for it, the first stays.
+        Of hooks with equal name and target that run for it, one stays (see `without_copies`).
         """
-        found: list[Group] = []
-        known: set[tuple[str, str]] = set()
-        for group in self.for_event(event):
-            if not group.matcher.matches(subject):
-                continue
-            hooks = [hook for hook in group.hooks if subject.stream in ("", hook.config.stream)]
-            hooks = [hook for hook in hooks if holds(hook.config.when, subject)]
-            hooks = [hook for hook in hooks if _first(known, (hook.name, hook.target))]
-            if hooks:
-                found.append(Group(tuple(hooks), group.sequential))
-        return tuple(found)
+        running = [
+            (group, _concerned(group, subject))
+            for group in self.for_event(event)
+            if group.matcher.matches(subject)
+        ]
+        hooks = (hook for _, concerned in running for hook in concerned)
+        kept = without_copies(hooks, lambda hook: (hook.name, hook.target))
+        found = (
+            Group(tuple(hook for hook in concerned if hook in kept), group.sequential)
+            for group, concerned in running
+        )
+        return tuple(group for group in found if group.hooks)
 
     @property
     def off(self) -> tuple[Hook, ...]:
-        """Hooks that are switched off, or that a higher layer has as well."""
+        """Hooks that are switched off, or that another layer has as well."""
         on = set(self.hooks())
         return tuple(hook for hook in self.declared if hook not in on)
 

@@ -2,10 +2,12 @@
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from pydantic import ValidationError
@@ -65,13 +67,18 @@ class SettingsFile:
         return section if isinstance(section, dict) else {}
 
 
-def read_settings(path: Path, *, strict: bool = False) -> SettingsFile:
+_LARGEST = 16 * 1024 * 1024  # bytes of a settings file; one of thousands of hooks has a tenth of it
+
+
+def read_settings(path: Path, *, strict: bool = False, any_kind: bool = True) -> SettingsFile:
     """Read one file, which may be `strict` about unknown keys.
 
-    Raises SettingsError, and FileNotFoundError for a file that is not there.
+    Raises SettingsError, and FileNotFoundError for a file that is not there. Unless it may be of `any_kind`, as
+    one that an operator has named, it has to be a regular file: reading a pipe or a device that a project has
+    in its place may never end.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")  # Windows editors write a byte order mark
+        text = _bytes_of(path, any_kind).decode("utf-8-sig")  # Windows editors write a byte order mark
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -101,6 +108,21 @@ def nearest(key: str, known: Iterable[str]) -> str | None:
 
 def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _bytes_of(path: Path, any_kind: bool) -> bytes:
+    with open(path, "rb", opener=None if any_kind else open_at_once) as file:
+        if not any_kind and not S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise SettingsError([Problem(path, "is no regular file; remove it, or put a file in its place")])
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise SettingsError([Problem(path, f"is larger than {_LARGEST} bytes; split it")])
+    return data
+
+
+def open_at_once(path: str, flags: int) -> int:
+    """Open a file, as an opener of `open`, without waiting for the writer of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _named(place: jsonc.Path) -> str:

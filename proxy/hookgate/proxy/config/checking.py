@@ -36,7 +36,7 @@ async def _hooks(config: Config) -> str:
     sources = sources_of(config.hooks)
     Store(config.store, sources.state).url()  # the database itself is the gateway's to make
     prices = read_prices(config.prices.file)
-    live = policy.load(sources, config.hooks.trust_project, prices=prices)
+    live = policy.load(sources, prices=prices)
     await live.close()
     configuration = live.current.configuration
     return "\n".join([described(configuration), *fail_open_warnings(configuration)])

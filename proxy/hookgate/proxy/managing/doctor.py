@@ -31,7 +31,7 @@ class Finding:
 async def examine(sources: Sources, prices: PriceTable | None) -> int:
     """Print a line for every hook and finding; 1 when anything will not work."""
     hooks = read_hooks(sources, partly=True)
-    findings = [Finding(str(problem)) for problem in hooks.loaded.problems]
+    findings = [Finding(str(problem)) for problem in (*hooks.loaded.problems, *hooks.loaded.ignored)]
     findings += [Finding(str(warning), bad=False) for warning in hooks.loaded.warnings]
     configuration = hooks.loaded.configuration
     for groups in configuration.groups.values():

@@ -31,7 +31,12 @@ async def try_hooks(
     event = SAMPLES[name] if given is None else event_of(name, _document(given))
     engine = Engine(
         configuration,
-        make_runners(configuration.hooks(), http_targets=configuration.http_targets, prices=prices),
+        make_runners(
+            configuration.hooks(),
+            refusal=hooks.trust.refusal,
+            http_targets=configuration.http_targets,
+            prices=prices,
+        ),
         refusal=hooks.trust.refusal,
     )
     try:

@@ -57,13 +57,13 @@ class HookPanel:
 
     def _rows(self) -> JsonObject:
         engine = self.live.current
-        refused = {key_of(hook): reason for hook, reason in engine.refused()}
+        refused = dict(engine.refused())
         running = engine.configuration.hooks()
         on, known = set(running), {key_of(hook) for hook in running}
         # In the order of the files: a hook that is switched off keeps its place.
         listed = sorted(engine.configuration.declared, key=lambda hook: EVENTS.index(hook.event))
         rows = [
-            self._row(hook, refused.get(key_of(hook)))
+            self._row(hook, refused.get(hook))
             if hook in on
             else {**self._row(hook, None), "state": "shadowed" if key_of(hook) in known else "off"}
             for hook in listed

@@ -68,7 +68,7 @@ function lastRun(hook) {
 
 function toggle(hook, ask) {
   if (!hook.switchable) return el("span", { class: "muted" }, "fixed by policy");
-  if (hook.state === "shadowed") return el("span", { class: "muted" }, "a higher layer has it");
+  if (hook.state === "shadowed") return el("span", { class: "muted" }, "another layer has it");
   return el("button", {
     type: "button", role: "switch", class: "switch", "aria-checked": String(hook.state !== "off"),
     "aria-label": `${hook.name} on ${hook.event}`, data: { hook: hook.name, event: hook.event }, on: { click: () => ask(hook) },
