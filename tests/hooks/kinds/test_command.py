@@ -119,15 +119,38 @@ async def test_the_session_outranks_the_parent_s_and_the_hook_s_own_outranks_bot
     assert await printed(odd, "printf %s $GEMINI_SESSION_ID", own, session="s-1") == "mine"
 
 
-async def test_the_parent_s_variables_are_seen(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MARK", "a  b")
-    assert await printed(odd, 'printf %s "$MARK"') == "a  b"
+INHERITED = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR",
+    "VIRTUAL_ENV", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS",
+)  # fmt: skip
+SECRET = (
+    "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY", "OPENAI_API_KEY",
+    "AWS_SECRET_ACCESS_KEY", "HOOKGATE_ADMIN__TOKEN", "HOOKGATE_STORE__URL", "OTEL_EXPORTER_OTLP_HEADERS",
+    "HTTPS_PROXY", "http_proxy", "DATABASE_URL", "PGPASSWORD", "XPATH", "PATH_TOKEN", "LC_",
+    "XDG_SESSION_COOKIE", "path",
+)  # fmt: skip
 
 
-async def test_no_api_key_reaches_a_hook(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"):
+def test_a_hook_inherits_what_programs_need_and_nothing_that_may_hold_a_secret(tmp_path: Path) -> None:
+    parent = dict.fromkeys((*INHERITED, *SECRET), "canary")
+    found = environment(hook(tmp_path), {}, parent)
+    assert {name for name, value in found.items() if value == "canary"} == set(INHERITED)
+
+
+async def test_a_program_sees_what_it_inherits_as_it_is_and_no_secret(
+    odd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_TIME", "a  b")
+    for name in SECRET:
         monkeypatch.setenv(name, "canary-key")
+    assert await printed(odd, 'printf %s "$LC_TIME"') == "a  b"
     assert "canary-key" not in await printed(odd, "env; cat /proc/self/environ | tr '\\0' '\\n'")
+
+
+def test_a_hook_s_env_names_any_other_variable(tmp_path: Path) -> None:
+    parent = {"HTTPS_PROXY": "http://proxy.example:3128"}
+    found = environment(hook(tmp_path), {"HTTPS_PROXY": "$HTTPS_PROXY"}, parent)
+    assert found["HTTPS_PROXY"] == parent["HTTPS_PROXY"]
 
 
 @pytest.mark.parametrize("form", ["$GEMINI_API_KEY", "${GEMINI_API_KEY}"])

@@ -177,7 +177,7 @@ async def clean(mark: str) -> AsyncIterator[None]:
 
 def load(folder: Path, line: str | list[str], timeout: int = BOUND) -> Engine:
     """An engine with the hook, and a good one on another event."""
-    hook = {"type": "command", "name": "ill", "command": line, "timeout": timeout}
+    hook = {"type": "command", "name": "ill", "command": line, "timeout": timeout, "env": {MARK: f"${MARK}"}}
     events = {"BeforeModel": [{"hooks": [hook]}], "BeforeToolSelection": [{"hooks": [command(DENY)]}]}
     file = write_file(folder, {"hooks": events}, ".gemini/settings.json")
     return Engine(load_places([Place(file, "user")]))  # where a failed hook is a warning

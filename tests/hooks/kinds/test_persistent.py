@@ -134,7 +134,8 @@ async def test_the_environment_is_a_command_s_but_for_the_session(
     program: Starting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GEMINI_SESSION_ID", "of the gateway's own parent")
-    monkeypatch.setenv("GEMINI_API_KEY", "canary")
+    for name in ("GEMINI_API_KEY", "HOOKGATE_ADMIN__TOKEN", "OTEL_EXPORTER_OTLP_HEADERS", "ANY_OTHER"):
+        monkeypatch.setenv(name, "canary")
     body = "for event in events(): answer(reason=json.dumps([dict(os.environ), os.getcwd()]))"
     async with program(body, env={"MINE": "yes"}) as runner:
         told = await reason(ask(runner))

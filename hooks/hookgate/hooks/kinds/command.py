@@ -16,11 +16,17 @@ from hookgate.hooks.settings import CommandConfig, Hook
 SHELL = shutil.which("bash") or "/bin/sh"
 """Gemini CLI runs its hooks with bash, so `[[ … ]]` in a command line works; /bin/sh where bash is not."""
 
-_KEYS = frozenset({"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"})
-"""API keys of this process: no hook gets them unless its own `env` names them."""
+INHERITED = re.compile(
+    "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|TMPDIR|VIRTUAL_ENV"
+    "|XDG_(CACHE|CONFIG|DATA|STATE)_HOME|XDG_RUNTIME_DIR"
+    "|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS"
+)
+"""The variables of this process that every hook gets: where programs, homes and certificates are, and how
+people write. None of them holds a secret, as API keys, `HOOKGATE_ADMIN__TOKEN`, `OTEL_EXPORTER_OTLP_HEADERS`
+and the URLs of proxies and databases may. A list of those would never be complete: what is not here is left
+out."""
 
 _SESSION = "GEMINI_SESSION_ID"
-_NOT_INHERITED = _KEYS | {_SESSION}
 
 _NAMES = "GEMINI_PROJECT_DIR|GEMINI_SESSION_ID|GEMINI_CWD|GEMINI_PLANS_DIR|CLAUDE_PROJECT_DIR"
 _WORDS = re.compile(
@@ -64,10 +70,10 @@ class CommandRunner:
 
 
 def environment(hook: Hook, further: Mapping[str, str], parent: Mapping[str, str]) -> dict[str, str]:
-    """The parent's variables without API keys and session, the contract's own, then the hook's `env`.
+    """Those of the parent's variables that hooks inherit, the contract's own, then the hook's `env`.
 
-    In the hook's `env`, here `further`, `$NAME` stands for the parent's variable: the one way to hand a key
-    to a hook.
+    In the hook's `env`, here `further`, `$NAME` stands for any of the parent's variables: the one way to hand
+    another one, such as a key, to a hook.
     """
     root = str(hook.root)
     own = {
@@ -76,7 +82,7 @@ def environment(hook: Hook, further: Mapping[str, str], parent: Mapping[str, str
         "GEMINI_PLANS_DIR": os.path.join(root, ".gemini", "plans"),
         "CLAUDE_PROJECT_DIR": root,
     }
-    inherited = {name: value for name, value in parent.items() if name not in _NOT_INHERITED}
+    inherited = {name: value for name, value in parent.items() if INHERITED.fullmatch(name)}
     return {**inherited, **own, **{name: _expanded(v, parent) for name, v in further.items()}}
 
 
