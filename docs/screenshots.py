@@ -131,7 +131,7 @@ async def pictures(gateway: Paneled, receipt: str, look: str) -> None:
         "hooks": "#/hooks",
         "policy": "#/policy",
     }
-    async with browsing(gateway.admin, width=width, height=height, scheme=scheme) as page:
+    async with browsing(gateway.link, width=width, height=height, scheme=scheme) as page:
         blank = await page.context.new_page()
         for name, route in views.items():
             await page.bring_to_front()

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 from support.browser import VIEWS, Scheme, browsing, go, violations
-from support.gateway import runs, says
-from support.panel import Paneled, panel_gateway
+from support.gateway import runs, says, write_settings
+from support.panel import TOKEN, Paneled, panel_gateway
 from support.wire import UNARY, Answer, post
 
+from hookgate.proxy.panel.tokens import link_of
+
 KEPT = {"content": "full"}
-TOKEN = "a-token-of-some-length"  # noqa: S105  # of a gateway that ends with its test
 
 CRAFTED = (
     "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
@@ -55,13 +56,13 @@ async def called(gateway: Paneled, text: str = "hi", session: str = "s-1", key: 
 
 @asynccontextmanager
 async def shown(
-    folder: Path, *, width: int = 1280, scheme: Scheme = "light", **gateway: Any
+    folder: Path, *, width: int = 1280, scheme: Scheme = "light", signed_in: bool = True, **gateway: Any
 ) -> AsyncIterator[tuple[Paneled, Page]]:
     """A gateway with calls behind it, and its panel in a browser."""
     async with panel_gateway(folder, HOOKS, **{"audit": KEPT, **gateway}) as running:
         await called(running, "please write to ada@example.org\nand say hello")
         await called(running, "something forbidden", "s-2")
-        async with browsing(running.admin, width=width, scheme=scheme) as page:
+        async with browsing(running.link if signed_in else running.admin, width=width, scheme=scheme) as page:
             yield running, page
 
 
@@ -157,7 +158,7 @@ async def test_a_change_beside_the_text_is_told(tmp_path: Path) -> None:
     hooks = {"BeforeModel": [runs(warmer, name="warmer")]}
     async with panel_gateway(tmp_path, hooks, audit=KEPT) as gateway:
         receipt = (await called(gateway)).headers["x-hookgate-receipt"]
-        async with browsing(gateway.admin) as page:
+        async with browsing(gateway.link) as page:
             await go(page, f"#/calls/{receipt}")
             told = page.get_by_text("The text is unchanged; other fields differ: see JSON.")
             await expect(told).to_be_visible()
@@ -282,7 +283,7 @@ async def test_it_is_walked_by_keyboard_alone(tmp_path: Path) -> None:
 
 async def test_signing_in_with_the_token(tmp_path: Path) -> None:
     admin = {"token": TOKEN, "address": "0.0.0.0:9787"}
-    async with shown(tmp_path, admin=admin) as (_, page):
+    async with shown(tmp_path, signed_in=False, admin=admin) as (_, page):
         await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
         assert await violations(page) == []
         await page.get_by_label("Admin token").fill("wrong-token-of-some-length")
@@ -299,6 +300,42 @@ async def test_signing_in_with_the_token(tmp_path: Path) -> None:
         await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
 
 
+async def test_a_link_signs_in_and_leaves_no_token_in_the_address(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, HOOKS, admin={}) as gateway:
+        token = next((tmp_path / "state").glob("admin-token-*")).read_text()
+        link = link_of(gateway.admin, token)
+        asked: list[str] = []
+        async with browsing(gateway.admin) as page:
+            page.on("request", lambda request: asked.append(f"{request.url} {request.headers}"))
+            await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
+            await page.goto(link)  # the page is open already: the address alone changes
+            await expect(page.locator("h1")).to_have_text("Overview")
+            assert page.url == f"{gateway.admin}/#/"
+            await page.reload()
+            await expect(page.locator("h1")).to_have_text("Overview")
+            await page.go_back()
+            assert token not in page.url
+        assert asked
+        assert not any(token in each for each in asked)
+
+
+async def test_a_link_of_a_former_start_asks_for_the_token(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, HOOKS) as gateway, browsing(f"{gateway.admin}/#token=old") as page:
+        await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
+        assert page.url == f"{gateway.admin}/#/"
+        await expect(page.locator("#connection")).to_have_text("signed out")
+
+
+async def test_a_policy_s_hook_has_no_switch(tmp_path: Path) -> None:
+    (tmp_path / "policy").mkdir()
+    policy = write_settings(tmp_path / "policy", {"BeforeModel": [{**says({}), "name": "company"}]})
+    async with shown(tmp_path, policy_file=policy) as (_, page):
+        await go(page, "#/hooks")
+        await expect(page.locator("tbody tr").first).to_contain_text("fixed by policy")
+        await expect(page.get_by_role("switch", name="company on BeforeModel")).to_have_count(0)
+        await expect(page.get_by_role("switch", name="guard on BeforeModel")).to_have_count(1)
+
+
 async def test_older_calls_are_loaded_where_the_list_ends(tmp_path: Path) -> None:
     async with shown(tmp_path, audit=None) as (gateway, page):
         for _ in range(51):
@@ -313,9 +350,7 @@ async def test_older_calls_are_loaded_where_the_list_ends(tmp_path: Path) -> Non
 
 
 async def test_a_session_that_has_ended_asks_for_the_token_again(tmp_path: Path) -> None:
-    async with shown(tmp_path, admin={"token": TOKEN}) as (gateway, page):
-        await page.get_by_label("Admin token").fill(TOKEN)
-        await page.keyboard.press("Enter")
+    async with shown(tmp_path) as (gateway, page):
         await expect(page.locator("#connection")).to_have_text("live")
         await page.context.clear_cookies()
         gateway.panel.live.close()

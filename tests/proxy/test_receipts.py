@@ -1,10 +1,12 @@
 """Receipts: what became of each call, without a word of what was said."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.gateway import gateway_before, running_gateway, runs
+from support.panel import BEARER, panel_gateway
 from support.policies import answer_itself, no_rockets, redact, stop_at_rockets
 from support.wire import KEY, SSE, UNARY, ask, peer, post, sse
 
@@ -115,16 +117,23 @@ async def test_usage_is_told_of_a_stream_that_broke_off() -> None:
     assert told["outcome"] == "failed"
 
 
-async def test_operators_see_every_receipt() -> None:
+async def test_operators_see_every_receipt(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        answer = await post(gateway.url, UNARY, user("hi"), KEY)
+        name = answer.headers["x-hookgate-receipt"]
+        found = await ask(gateway.admin, "GET", f"/receipts/{name}", BEARER)
+        missing = await ask(gateway.admin, "GET", "/receipts/0123", BEARER)
+    assert (found.status, found.json["receipt"]) == (200, name)
+    assert missing.status == 404
+
+
+async def test_before_there_is_a_token_there_are_no_receipts() -> None:
     admin = Admin(Metrics())
     record = CallRecord()
     record.end(200, 10)
     admin.receipts.add(record)
     async with admin_listening(admin, "127.0.0.1", 0) as url:
-        found = await ask(url, "GET", f"/receipts/{record.id}")
-        missing = await ask(url, "GET", "/receipts/0123")
-    assert (found.status, found.json["receipt"]) == (200, record.id)
-    assert missing.status == 404
+        assert (await ask(url, "GET", f"/receipts/{record.id}")).status == 404
 
 
 def test_the_oldest_receipts_go() -> None:

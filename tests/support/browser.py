@@ -32,10 +32,14 @@ def chromium() -> str:
 
 @asynccontextmanager
 async def browsing(
-    url: str, *, width: int = 1280, height: int = 900, scheme: Scheme = "light"
+    link: str, *, width: int = 1280, height: int = 900, scheme: Scheme = "light"
 ) -> AsyncIterator[Page]:
-    """A page at a panel. At the end fails when it asked another server, or said an error in its console."""
+    """A page at a panel, by its address or its link.
+
+    At the end fails when it asked another server, or said an error in its console.
+    """
     complaints: list[str] = []
+    url = link.partition("/#")[0]
     path = chromium()
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
@@ -54,7 +58,7 @@ async def browsing(
             "request",
             lambda asked: None if asked.url.startswith(url) else complaints.append(f"asked {asked.url}"),
         )
-        await page.goto(f"{url}/")
+        await page.goto(link)
         await page.wait_for_selector("h1")
         yield page
         await browser.close()

@@ -17,8 +17,12 @@ from hookgate.proxy.config import Config, Effective
 from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.panel.opening import paneled
 from hookgate.proxy.panel.panel import Panel
+from hookgate.proxy.panel.tokens import link_of
 from hookgate.proxy.server import Gateway, listening
 from hookgate.proxy.sources import Sources
+
+TOKEN = "a-token-of-some-length"  # noqa: S105  # of gateways that end with their tests
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,11 @@ class Paneled:
     live: LiveEngine
     panel: Panel
 
+    @property
+    def link(self) -> str:
+        """Where a browser is signed in."""
+        return link_of(self.admin, TOKEN)
+
 
 @asynccontextmanager
 async def panel_gateway(
@@ -40,16 +49,21 @@ async def panel_gateway(
     *,
     admin: dict[str, Any] | None = None,
     audit: dict[str, Any] | None = None,
-    policy_file: Path | None = None,
     keys: dict[str, Any] | None = None,
+    logs: dict[str, Any] | None = None,
+    policy_file: Path | None = None,
 ) -> AsyncIterator[Paneled]:
-    """The gateway with hooks per event. `admin`, `audit` and `keys` are sections of its configuration."""
+    """The gateway with hooks per event. `admin` and those after it are sections of its configuration.
+
+    It has an admin token unless `admin` says otherwise.
+    """
     settings = write_settings(folder, hooks or {})
     sources = Sources(policy=(policy_file,) if policy_file else (), hooks=(settings,), state=folder / "state")
     sections = {
-        "admin": admin or {},
+        "admin": {"token": TOKEN} if admin is None else admin,
         "audit": {"enabled": False} if audit is None else audit,
         "keys": keys or {},
+        "logs": logs or {},
     }
     config = Config.model_validate(sections)
     live = policy.load(sources)
@@ -66,7 +80,7 @@ async def panel_gateway(
         operated.receipts = gateway.receipts
         effective = Effective(config, {f"keys.{name}": "hookgate.toml" for name in config.keys}, None)
         async with (
-            paneled(effective, sources, live, gateway.receipts, None) as operated.panel,
+            paneled(effective, sources, live, gateway.receipts, None, admin_url) as operated.panel,
             listening(gateway.handle, "127.0.0.1", 0) as url,
         ):
             assert operated.panel

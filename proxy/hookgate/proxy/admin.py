@@ -1,6 +1,6 @@
 """The operators' listener, apart from the clients': alive, ready, what is counted, and the panel."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from hookgate.proxy.accepting import accepting, url_of
 from hookgate.proxy.config import Limits
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.metrics import CONTENT_TYPE, Metrics
+from hookgate.proxy.panel.hosts import KnownHosts
 from hookgate.proxy.protocol import error_response
 from hookgate.proxy.records import Receipts
 from hookgate.proxy.records.receipts import NO_RECEIPT
@@ -20,6 +21,10 @@ if TYPE_CHECKING:  # its libraries are for a gateway that has one
     from hookgate.proxy.audit import Audit
     from hookgate.proxy.panel.panel import Panel
 
+_UNKNOWN_HOST = (
+    "This name is not known as one of the gateway's, so a page elsewhere may have made a browser ask. Ask by "
+    "address, or list the name in admin.hosts."
+)
 _LIMITS = Limits(body=4096, connections=100, drain_timeout=1)
 
 
@@ -30,8 +35,11 @@ class Admin:
     else is shown of it; `draining` is set when it stops.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, metrics: Metrics, hosts: Iterable[str] = ()) -> None:
+        """`hosts` are further names by which it may be asked without a token (see `panel.hosts`)."""
+        self._metrics, self._hosts = metrics, KnownHosts(hosts)
+        self.url: str | None = None
+        """Where it listens."""
         self.live: LiveEngine | None = None
         self.receipts = Receipts()
         self.audit: Audit | None = None
@@ -54,6 +62,8 @@ class Admin:
         match request.raw_path:
             case "/healthz":
                 return _json(200, {"status": "ok"})
+            case "/readyz" | "/metrics" if not self._hosts.knows(request.headers.get(hdrs.HOST, "")):
+                return error_response(ApiError(403, _UNKNOWN_HOST))
             case "/readyz":
                 return self._ready()
             case "/metrics":
@@ -63,9 +73,10 @@ class Admin:
         return None
 
     def _receipt(self, request: web.BaseRequest, name: str) -> web.Response:
+        if self.panel is None:
+            return error_response(ApiError(404, NO_RECEIPT))
         try:
-            if self.panel is not None:
-                self.panel.access.check(request)
+            self.panel.access.check(request)
         except ApiError as error:
             return error_response(error)
         receipt = self.receipts.of(name)
@@ -96,4 +107,5 @@ def _json(status: int, body: dict[str, Any]) -> web.Response:
 async def listening(admin: Admin, host: str, port: int) -> AsyncIterator[str]:
     """Serve operators on an address, gives its URL. Raises OSError when the address cannot be had."""
     async with accepting(admin.handle, host, port, _LIMITS, lambda: None, calls=False) as address:
-        yield url_of("http", address)
+        admin.url = url_of("http", address)
+        yield admin.url

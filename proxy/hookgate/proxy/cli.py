@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from hookgate.proxy import __version__
-from hookgate.proxy.flags import add_config_flag, add_gateway_flags, add_state_flags
+from hookgate.proxy.flags import add_gateway_flags, add_state_flags
 from hookgate.proxy.managing.arguments import add_commands
 from hookgate.proxy.managing.audit_arguments import add_audit
 from hookgate.proxy.printable import EscapingFormatter, EscapingStream, escape_controls
@@ -120,7 +120,7 @@ def _add_receipt(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--admin", metavar="HOST:PORT", help="the gateway's admin listener; the configured one if left out"
     )
-    add_config_flag(parser)
+    add_state_flags(parser)
     parser.set_defaults(run=_receipt, log_level=logging.WARNING)
 
 
@@ -193,8 +193,10 @@ async def _key_hash(_: argparse.Namespace) -> int:
 async def _receipt(given: argparse.Namespace) -> int:
     from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.managing.receipts import show  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.sources import state_of  # noqa: PLC0415  # see the module's docstring
 
-    return await show(given.receipt, given.admin, read_config(vars(given)).config.admin)
+    config = read_config(vars(given)).config
+    return await show(given.receipt, given.admin, config.admin, state_of(config.hooks))
 
 
 async def _replay(given: argparse.Namespace) -> int:

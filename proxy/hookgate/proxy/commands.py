@@ -54,7 +54,7 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
     certificate = _certificate(config.listen)
     async with (
         policy.kept(live, sources.state),
-        operated(live, certificate, metrics, config.admin.address) as admin,
+        operated(live, certificate, metrics, config.admin.address, config.admin.hosts) as admin,
         Upstreams(config.upstream) as upstreams,
         tracing(config.tracing, metrics, upstreams.origins) as traces,
         audited(config.audit, store_url, sources.state) as audit,
@@ -67,7 +67,7 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
             live.watchers.append(audit.tell_policy)
         address = host_and_port(config.listen.address)
         async with (
-            paneled(effective, sources, live, gateway.receipts, store_url) as admin.panel,
+            paneled(effective, sources, live, gateway.receipts, store_url, admin.url) as admin.panel,
             listening(gateway.handle, *address, config.limits, certificate) as url,
         ):
             admin.receipts, admin.live = gateway.receipts, live

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 from hookgate.hooks.live import LiveEngine
@@ -17,13 +17,17 @@ log = logging.getLogger("hookgate")
 
 @asynccontextmanager
 async def operated(
-    live: LiveEngine, certificate: Certificate | None, metrics: Metrics, address: str | None
+    live: LiveEngine,
+    certificate: Certificate | None,
+    metrics: Metrics,
+    address: str | None,
+    hosts: Iterable[str] = (),
 ) -> AsyncIterator[Admin]:
     """Operate a gateway for as long as the block runs. Raises OSError when `address` cannot be had.
 
     It is ready once `live` of what is given is set: when clients are listened to.
     """
-    admin = Admin(metrics)
+    admin = Admin(metrics, hosts if address is None else (*hosts, host_and_port(address)[0]))
     metrics.watch_engine(live)
     async with AsyncExitStack() as stack:
         stack.enter_context(reloading(live, certificate))

@@ -1,22 +1,23 @@
 """Who may see the panel, as requests over a connection meet it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.gateway import says
-from support.panel import panel_gateway
+from support.panel import BEARER, TOKEN, panel_gateway
 from support.wire import Answer, ask, connected, post, request_bytes
 
 from hookgate.proxy.config import ConfigError
 from hookgate.proxy.config.models import Admin
-from hookgate.proxy.panel.access import MAX_FAILURES, SESSION_SECONDS, Access, is_loopback
-from hookgate.proxy.panel.tokens import token_of
+from hookgate.proxy.panel.access import SESSION_SECONDS, Access, is_loopback
+from hookgate.proxy.panel.hosts import KnownHosts
+from hookgate.proxy.panel.tokens import found_token, link_of, made_token, token_of
 
-TOKEN = "a-token-of-some-length"  # noqa: S105
-ELSEWHERE = {"address": "0.0.0.0:9787"}
-GUARDED = {"token": TOKEN}
 SAME = {"X-Hookgate-Panel": "1", "Content-Type": "application/json"}
+GUARD = {"BeforeModel": [{**says({}), "name": "one"}]}
+SWITCH = {"name": "one", "on": False}
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -31,66 +32,176 @@ async def asked(url: str, path: str, host: str, method: str = "GET", **headers: 
         return await wire.answer()
 
 
-@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:9787", "127.8.9.10:80", "LOCALHOST"])
-async def test_on_loopback_it_is_open_under_the_machine_s_own_names(host: str, tmp_path: Path) -> None:
-    async with panel_gateway(tmp_path) as gateway:
-        assert (await asked(gateway.admin, "/", host)).status == 200
-        assert (await asked(gateway.admin, "/api/hooks", host)).status == 200
+ADDRESSES = [{}, {"address": "0.0.0.0:9787"}, {"token": TOKEN}, {"token": TOKEN, "address": "0.0.0.0:9787"}]
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:9787", "10.0.0.1", ""]
-)
-async def test_another_name_for_loopback_is_refused(host: str, tmp_path: Path) -> None:
-    async with panel_gateway(tmp_path) as gateway:
-        for path in ("/", "/api/calls", "/api/live", "/panel/main.js", f"/receipts/{'0' * 32}"):
-            answer = await asked(gateway.admin, path, host)
-            assert (answer.status, "own" in answer.error["message"]) == (403, True), path
-        assert (await asked(gateway.admin, "/healthz", host)).status == 200
-
-
-async def test_off_loopback_without_a_token_only_programs_are_served(tmp_path: Path) -> None:
-    async with panel_gateway(tmp_path, admin=ELSEWHERE) as gateway:
-        for path in ("/", "/api/overview", "/api/live", "/panel/base.css", f"/receipts/{'0' * 32}"):
-            answer = await ask(gateway.admin, "GET", path)
-            assert (answer.status, "admin.token_file" in answer.error["message"]) == (403, True), path
-        switched = await post(gateway.admin, "/api/hooks/switch", {"name": "x", "on": False}, SAME)
-        assert switched.status == 403
-        for path in ("/healthz", "/readyz", "/metrics"):
-            assert (await ask(gateway.admin, "GET", path)).status == 200
-
-
-@pytest.mark.parametrize("address", ["0.0.0.0:9787", "127.0.0.1:9787"])
-async def test_a_token_is_asked_for_wherever_one_is_set(address: str, tmp_path: Path) -> None:
-    async with panel_gateway(tmp_path, admin={"address": address, **GUARDED}) as gateway:
+@pytest.mark.parametrize("admin", ADDRESSES, ids=str)
+async def test_a_token_is_asked_for_everywhere(admin: dict[str, str], tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, GUARD, admin=admin) as gateway:
         assert (await ask(gateway.admin, "GET", "/")).status == 200
         assert (await ask(gateway.admin, "GET", "/panel/main.js")).status == 200
-        for path in ("/api/hooks", "/api/live", "/api/calls/" + "0" * 32, f"/receipts/{'0' * 32}"):
-            assert (await ask(gateway.admin, "GET", path, {})).status == 401, path
-        assert (await ask(gateway.admin, "GET", "/api/hooks", bearer(TOKEN))).status == 200
-        assert (await ask(gateway.admin, "GET", f"/receipts/{'0' * 32}", bearer(TOKEN))).status == 404
-        assert (await ask(gateway.admin, "GET", "/api/hooks", bearer(TOKEN + "x"))).status == 401
+        for path in ("hooks", "overview", "live", "calls", "calls/" + "0" * 32, "policy", "traffic"):
+            assert (await ask(gateway.admin, "GET", f"/api/{path}", {})).status == 401, path
+        assert (await ask(gateway.admin, "GET", f"/receipts/{'0' * 32}")).status == 401
+        before = gateway.settings.read_text()
+        for headers in (SAME, {**SAME, **bearer("x")}):
+            assert (await post(gateway.admin, "/api/hooks/switch", SWITCH, headers)).status == 401
+        assert gateway.settings.read_text() == before
+        token = (
+            admin.get("token") or (tmp_path / "state" / f"admin-token-{port_of(gateway.admin)}").read_text()
+        )
+        for path in ("/api/hooks", "/api/calls"):
+            assert (await ask(gateway.admin, "GET", path, bearer(token))).status == 200
+            assert (await ask(gateway.admin, "GET", path, bearer(token + "x"))).status == 401
+        assert (await ask(gateway.admin, "GET", f"/receipts/{'0' * 32}", bearer(token))).status == 404
+        answer = await post(gateway.admin, "/api/hooks/switch", SWITCH, {**SAME, **bearer(token)})
+        assert answer.status == 200
+
+
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+# ---- the token that a gateway makes
+
+
+async def test_a_token_is_made_for_its_owner_alone_and_ends_with_the_gateway(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "hookgate")
+    tokens = []
+    for _ in range(2):
+        async with panel_gateway(tmp_path, admin={}) as gateway:
+            file = tmp_path / "state" / f"admin-token-{port_of(gateway.admin)}"
+            tokens.append(file.read_text())
+            assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+            assert f"open the panel: {gateway.admin}/#token={tokens[-1]}" in caplog.text
+        assert not file.exists()
+    assert len(set(tokens)) == 2
+    assert min(map(len, tokens)) >= 43  # 256 bits
+
+
+async def test_a_link_is_not_for_those_who_collect_logs_and_a_set_token_is_in_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "hookgate")
+    async with panel_gateway(tmp_path, admin={}, logs={"format": "json"}) as gateway:
+        file = tmp_path / "state" / f"admin-token-{port_of(gateway.admin)}"
+        assert f"the panel asks for the token in {file}" in caplog.text
+        assert file.read_text() not in caplog.text
+    async with panel_gateway(tmp_path, admin={"token": TOKEN}):
+        assert TOKEN not in caplog.text
+        assert list((tmp_path / "state").glob("admin-token*")) == []
+
+
+@pytest.mark.parametrize("planted", ["readable", "symlink"])
+def test_what_somebody_has_put_in_the_token_s_place_is_replaced(planted: str, tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "admin-token-1", tmp_path / "elsewhere"
+    elsewhere.write_text("kept")
+    if planted == "readable":
+        path.write_text("known")
+        path.chmod(0o666)
+    else:
+        path.symlink_to(elsewhere)
+    with made_token(tmp_path, 1) as (token, file):
+        assert file == path
+        assert (path.read_text(), path.is_symlink()) == (token, False)
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert elsewhere.read_text() == "kept"
+
+
+def test_a_token_that_cannot_be_kept_is_told_and_works(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "state").write_text("no folder")
+    with made_token(tmp_path / "state", 1) as (token, file):
+        assert (bool(token), file) == (True, None)
+    assert "cannot be kept" in caplog.text
+    assert "admin.token_file" in caplog.text
+
+
+def test_a_made_token_is_shown_to_this_machine_alone(tmp_path: Path) -> None:
+    with made_token(tmp_path, 9787) as (token, _):
+        assert found_token(tmp_path, ("127.0.0.1", 9787)) == token
+        assert found_token(tmp_path, ("elsewhere.example", 9787)) is None
+        assert found_token(tmp_path, ("127.0.0.1", 9788)) is None
+
+
+def test_a_link_is_one_that_a_browser_can_open() -> None:
+    assert link_of("http://0.0.0.0:9787", "t") == "http://127.0.0.1:9787/#token=t"
+    assert link_of("http://[::]:9787", "t") == "http://127.0.0.1:9787/#token=t"
+    assert link_of("http://[::1]:9787", "t") == "http://[::1]:9787/#token=t"
+
+
+# ---- what is told without a token
+
+KNOWN = [
+    "localhost:1", "127.0.0.1", "[::1]:9787", "10.0.0.1:80", "LOCALHOST", "", "hookgate:9787",
+    "hookgate.team.svc", "hookgate.team.svc.cluster.local:9787", "host.docker.internal", "panel.example",
+]  # fmt: skip
+UNKNOWN = [
+    "evil.example",
+    "127.0.0.1.evil.example",
+    "localhost.evil.example:9787",
+    "a.svc.evil.example",
+    "[",
+    "@",
+]
+
+
+@pytest.mark.parametrize("host", KNOWN)
+def test_programs_ask_by_addresses_and_names_that_no_page_can_have(host: str) -> None:
+    assert KnownHosts(["panel.example"]).knows(host)
+
+
+@pytest.mark.parametrize("host", UNKNOWN)
+async def test_a_page_s_name_for_this_machine_is_told_nothing(host: str, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        for path in ("/readyz", "/metrics"):
+            answer = await asked(gateway.admin, path, host)
+            assert (answer.status, "admin.hosts" in answer.error["message"]) == (403, True), path
+        assert (await asked(gateway.admin, "/healthz", host)).status == 200  # which tells nothing
+
+
+# ---- a browser's session
 
 
 async def test_signing_in_gives_a_cookie_until_one_signs_out(tmp_path: Path) -> None:
-    async with panel_gateway(tmp_path, admin=GUARDED) as gateway:
+    async with panel_gateway(tmp_path) as gateway:
         answer = await post(gateway.admin, "/api/sign-in", {"token": TOKEN}, SAME)
-        cookie = answer.headers["set-cookie"]
+        cookie, proof = answer.headers["set-cookie"], answer.json["proof"]
         assert answer.status == 200
         assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
         assert TOKEN not in cookie
-        shown = {"Cookie": cookie.partition(";")[0]}
+        assert proof not in cookie
+        shown = {"Cookie": cookie.partition(";")[0], "X-Hookgate-Panel": proof}
         assert (await ask(gateway.admin, "GET", "/api/hooks", shown)).status == 200
-        assert (await post(gateway.admin, "/api/sign-out", {}, {**SAME, **shown})).status == 200
+        assert (await post(gateway.admin, "/api/sign-out", {}, shown)).status == 200
         assert (await ask(gateway.admin, "GET", "/api/hooks", shown)).status == 401
 
 
-async def test_wrong_tokens_are_limited_and_so_is_the_right_one_then(tmp_path: Path) -> None:
-    async with panel_gateway(tmp_path, admin=GUARDED) as gateway:
-        for _ in range(MAX_FAILURES):
+async def test_a_cookie_that_another_port_of_the_machine_was_sent_is_worth_nothing(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, GUARD) as gateway:
+        answer = await post(gateway.admin, "/api/sign-in", {"token": TOKEN}, SAME)
+        stolen = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+        assert (await ask(gateway.admin, "GET", "/api/calls", stolen)).status == 401
+        assert (await ask(gateway.admin, "GET", "/api/live", stolen)).status == 401
+        assert (await ask(gateway.admin, "GET", "/api/live?proof=", stolen)).status == 401
+        answer = await post(gateway.admin, "/api/hooks/switch", SWITCH, {**SAME, **stolen})
+        assert answer.status == 401
+
+
+async def test_no_number_of_wrong_tokens_locks_the_right_one_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        for _ in range(30):
             assert (await post(gateway.admin, "/api/sign-in", {"token": "wrong"}, SAME)).status == 401
-        assert (await post(gateway.admin, "/api/sign-in", {"token": TOKEN}, SAME)).status == 429
-        assert (await ask(gateway.admin, "GET", "/api/hooks", bearer(TOKEN))).status == 429
+            assert (await ask(gateway.admin, "GET", "/api/hooks", bearer("wrong"))).status == 401
+        assert (await post(gateway.admin, "/api/sign-in", {"token": TOKEN}, SAME)).status == 200
+        assert (await ask(gateway.admin, "GET", "/api/hooks", BEARER)).status == 200
+    told = [line for line in caplog.messages if "wrong admin tokens" in line]
+    assert told == ["wrong admin tokens so far: 1, the last from 127.0.0.1"]  # then not for a minute
 
 
 CROSS = {
@@ -109,7 +220,9 @@ async def test_a_change_that_another_page_may_have_sent_is_refused(
 ) -> None:
     async with panel_gateway(tmp_path, {"BeforeModel": [{**says({}), "name": "one"}]}) as gateway:
         before = gateway.settings.read_text()
-        answer = await post(gateway.admin, "/api/hooks/switch", {"name": "one", "on": False}, headers)
+        answer = await post(
+            gateway.admin, "/api/hooks/switch", {"name": "one", "on": False}, {**headers, **BEARER}
+        )
         assert (answer.status, gateway.settings.read_text()) == (403, before)
 
 
@@ -117,23 +230,15 @@ async def test_a_change_that_another_page_may_have_sent_is_refused(
 async def test_another_page_s_browser_is_shown_nothing(site: str, tmp_path: Path) -> None:
     async with panel_gateway(tmp_path) as gateway:
         for path in ("/api/calls", "/api/live", f"/receipts/{'0' * 32}"):
-            assert (await ask(gateway.admin, "GET", path, {"Sec-Fetch-Site": site})).status == 403
+            assert (await ask(gateway.admin, "GET", path, {"Sec-Fetch-Site": site, **BEARER})).status == 403
         assert (await ask(gateway.admin, "GET", "/", {"Sec-Fetch-Site": site})).status == 200
-
-
-async def test_a_change_needs_the_session_too(tmp_path: Path) -> None:
-    async with panel_gateway(
-        tmp_path, {"BeforeModel": [{**says({}), "name": "one"}]}, admin=GUARDED
-    ) as gateway:
-        change = {"name": "one", "on": False}
-        assert (await post(gateway.admin, "/api/hooks/switch", change, SAME)).status == 401
-        answer = await post(gateway.admin, "/api/hooks/switch", change, {**SAME, **bearer(TOKEN)})
-        assert answer.status == 200
 
 
 async def test_a_large_body_is_refused(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path) as gateway:
-        answer = await post(gateway.admin, "/api/hooks/switch", {"name": "x" * 9000, "on": True}, SAME)
+        answer = await post(
+            gateway.admin, "/api/hooks/switch", {"name": "x" * 9000, "on": True}, {**SAME, **BEARER}
+        )
         assert answer.status == 413
 
 
@@ -161,29 +266,17 @@ def clock() -> Clock:
 
 
 def test_a_session_ends_by_itself(clock: Clock) -> None:
-    access = Access("127.0.0.1:1", TOKEN, clock)
+    access = Access(1, TOKEN, clock)
     request: Any = Asked()
-    cookie = access.sign_in(request, TOKEN).cookies
-    signed_in: Any = Asked({name: each.value for name, each in cookie.items()})
+    answer = access.sign_in(request, TOKEN)
+    assert isinstance(answer.body, bytes)
+    signed_in: Any = Asked({name: each.value for name, each in answer.cookies.items()})
+    signed_in.headers["X-Hookgate-Panel"] = json.loads(answer.body)["proof"]
     clock.now += SESSION_SECONDS - 1
     access.check(signed_in)
     clock.now += 1
     with pytest.raises(Exception, match="sign in"):
         access.check(signed_in)
-
-
-def test_who_was_wrong_too_often_may_try_again_after_a_minute(clock: Clock) -> None:
-    access = Access("127.0.0.1:1", TOKEN, clock)
-    here: Any = Asked()
-    there: Any = Asked(remote="10.0.0.2")
-    for _ in range(MAX_FAILURES + 5):
-        with pytest.raises(Exception, match="token"):
-            access.sign_in(here, "wrong")
-    access.sign_in(there, TOKEN)
-    with pytest.raises(Exception, match="wait"):
-        access.sign_in(here, TOKEN)
-    clock.now += 61
-    assert access.sign_in(here, TOKEN).status == 200
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from support.gateway import runs, says
-from support.panel import Paneled, panel_gateway
+from support.panel import BEARER, Paneled, panel_gateway
 from support.wire import SSE, UNARY, Answer, ask, post
 
-CHANGES = {"X-Hookgate-Panel": "1"}
+CHANGES = {"X-Hookgate-Panel": "1", **BEARER}
 AUDITED = {"content": "full"}
 
 
@@ -37,7 +37,7 @@ async def called(gateway: Paneled, text: str = "hi", session: str = "s-1", path:
 
 
 async def told(gateway: Paneled, path: str) -> Any:
-    answer = await ask(gateway.admin, "GET", f"/api/{path}")
+    answer = await ask(gateway.admin, "GET", f"/api/{path}", BEARER)
     assert answer.status == 200, answer.body
     return answer.json
 
@@ -113,14 +113,14 @@ async def test_filters_leave_what_they_name(audit: dict[str, Any] | None, tmp_pa
 )
 async def test_what_is_not_understood_is_refused(path: str, tmp_path: Path) -> None:
     async with panel_gateway(tmp_path) as gateway:
-        assert (await ask(gateway.admin, "GET", f"/api/{path}")).error["code"] == 400
+        assert (await ask(gateway.admin, "GET", f"/api/{path}", BEARER)).error["code"] == 400
 
 
 @pytest.mark.parametrize("name", ["0" * 32, "x", "..%2f..", "0" * 31])
 @pytest.mark.parametrize("audit", SOURCES)
 async def test_a_call_that_is_not_there(name: str, audit: dict[str, Any] | None, tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, audit=audit) as gateway:
-        assert (await ask(gateway.admin, "GET", f"/api/calls/{name}")).error["code"] == 404
+        assert (await ask(gateway.admin, "GET", f"/api/calls/{name}", BEARER)).error["code"] == 404
 
 
 async def test_a_call_is_shown_with_each_hook_s_change(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ async def test_the_policy_in_force_is_told_without_secrets(tmp_path: Path) -> No
         headers = {"Authorization": f"Bearer {secret}-{secret}"}
         answers = [
             await ask(gateway.admin, "GET", f"/api/{path}", headers)
-            for path in ("policy", "overview", "hooks", "calls", "sessions", "traffic", "access")
+            for path in ("policy", "overview", "hooks", "calls", "sessions", "traffic")
         ]
     policy = answers[0].json["policy"]
     assert policy["revision"] == gateway.live.current.revision
@@ -269,10 +269,10 @@ async def test_how_hooks_fare_is_told(tmp_path: Path) -> None:
 async def test_there_is_nothing_else(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path) as gateway:
         for path in ("/api/", "/api/nothing", "/panel/", "/panel/../api.py", "/panel/index.html", "/x"):
-            assert (await ask(gateway.admin, "GET", path)).error["code"] == 404, path
+            assert (await ask(gateway.admin, "GET", path, BEARER)).error["code"] == 404, path
         for path in ("/api/nothing", "/api/hooks"):
             assert (await post(gateway.admin, path, {}, CHANGES)).error["code"] == 404, path
-        assert (await ask(gateway.admin, "DELETE", "/api/hooks")).error["code"] == 403
+        assert (await ask(gateway.admin, "DELETE", "/api/hooks", BEARER)).error["code"] == 403
 
 
 async def test_what_fails_inside_is_told_and_logged(
@@ -283,7 +283,7 @@ async def test_what_fails_inside_is_told_and_logged(
 
     async with panel_gateway(tmp_path) as gateway:
         monkeypatch.setattr(type(gateway.panel.api.calls), "page", fail)
-        answer = await ask(gateway.admin, "GET", "/api/calls")
+        answer = await ask(gateway.admin, "GET", "/api/calls", BEARER)
         assert (answer.error["code"], "canary" in answer.error["message"]) == (500, False)
         assert "a canary" in caplog.text
-        assert (await ask(gateway.admin, "GET", "/api/hooks")).status == 200
+        assert (await ask(gateway.admin, "GET", "/api/hooks", BEARER)).status == 200

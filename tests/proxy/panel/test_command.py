@@ -60,8 +60,11 @@ async def test_a_switch_leaves_its_traces_in_log_and_audit(tmp_path: Path) -> No
     arguments = ("serve", "--listen", "127.0.0.1:0", "--hooks", str(settings))
     async with program.serving(*arguments, env=env) as server:
         admin = await addresses(server)
+        token = await linked(server)
         change = {"name": "guard", "on": False}
-        answer = await post(admin, "/api/hooks/switch", change, {"X-Hookgate-Panel": "1"})
+        assert (await post(admin, "/api/hooks/switch", change, {"X-Hookgate-Panel": "1"})).status == 401
+        shown = {"X-Hookgate-Panel": "1", "Authorization": f"Bearer {token}"}
+        answer = await post(admin, "/api/hooks/switch", change, shown)
         while "settings reloaded" not in server.log:
             await server.next_line()
         assert "127.0.0.1 asks to switch the hook 'guard' off" in server.log
@@ -73,6 +76,29 @@ async def test_a_switch_leaves_its_traces_in_log_and_audit(tmp_path: Path) -> No
     assert told["switched_off"] == ["BeforeModel guard"]
     assert told["revision"] == answer.json["revision"] != told["before"]
     assert (await program.run("audit", "verify", "--state", state)).code == 0
+
+
+async def test_a_command_finds_the_token_that_the_gateway_has_made(tmp_path: Path) -> None:
+    settings = write_settings(tmp_path, {"BeforeModel": [deny(tmp_path)]})
+    state = str(tmp_path / "state")
+    env = {"HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0", "HOOKGATE_STATE": state}
+    arguments = ("serve", "--listen", "127.0.0.1:0", "--hooks", str(settings))
+    async with program.serving(*arguments, env=env) as server:
+        admin = await addresses(server)
+        await linked(server)
+        receipt = (await post(server.url, UNARY, HI)).headers["x-hookgate-receipt"]
+        shown = await program.run("receipt", receipt, "--admin", admin, "--state", state)
+        assert json.loads(shown.out)["outcome"] == "denied"
+        elsewhere = str(tmp_path / "elsewhere")
+        refused = await program.run("receipt", receipt, "--admin", admin, "--state", elsewhere)
+        assert (refused.code, "admin token" in refused.complaint) == (1, True)
+
+
+async def linked(server: program.Server) -> str:
+    """The token of the link that the gateway has told."""
+    while not (found := re.search(r"open the panel: http://127\.0\.0\.1:\d+/#token=([\w-]+)", server.log)):
+        assert await server.next_line(), server.log
+    return found[1]
 
 
 def body_of(line: str) -> Any:

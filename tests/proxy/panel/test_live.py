@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.gateway import says
 from support.life import until
-from support.panel import panel_gateway
+from support.panel import BEARER, panel_gateway
 from support.wire import UNARY, Wire, ask, connected, post, request_bytes
 
 from hookgate.proxy.errors import ApiError
@@ -39,7 +39,7 @@ async def event(wire: Wire, name: str) -> Any:
 
 
 async def opened(wire: Wire) -> dict[str, str]:
-    await wire.write(request_bytes("GET", "/api/live", b"", {}))
+    await wire.write(request_bytes("GET", "/api/live", b"", BEARER))
     status, headers = await wire.head()
     assert status == 200
     await wire.chunk()
@@ -61,7 +61,7 @@ async def test_a_switched_hook_is_told_of(tmp_path: Path) -> None:
         await opened(wire)
         before = gateway.live.current.revision
         change = {"name": "guard", "on": False}
-        await post(gateway.admin, "/api/hooks/switch", change, {"X-Hookgate-Panel": "1"})
+        await post(gateway.admin, "/api/hooks/switch", change, {"X-Hookgate-Panel": "1", **BEARER})
         assert (await event(wire, "hooks"))["revision"] != before
 
 

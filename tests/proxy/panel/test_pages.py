@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from support.panel import panel_gateway
+from support.panel import BEARER, panel_gateway
 from support.wire import ask
 
 PAGES = {each.name: each.read_text() for each in (files("hookgate.proxy.panel") / "pages").iterdir()}
@@ -50,4 +50,4 @@ async def test_every_answer_carries_the_policy(tmp_path: Path) -> None:
         assert (await ask(gateway.admin, "GET", "/panel/main.js")).headers["content-type"] == (
             "text/javascript; charset=utf-8"
         )
-        assert (await ask(gateway.admin, "GET", "/api/hooks")).headers["cache-control"] == "no-store"
+        assert (await ask(gateway.admin, "GET", "/api/hooks", BEARER)).headers["cache-control"] == "no-store"

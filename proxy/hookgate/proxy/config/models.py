@@ -15,6 +15,7 @@ from hookgate.proxy.config.values import (
     AddressOrOff,
     Count,
     File,
+    HostName,
     KeyName,
     Origin,
     ProxyUrl,
@@ -53,11 +54,15 @@ class Admin(Section):
     """`HOST:PORT`, or `off` for no such listener."""
 
     token: Token | None = None
-    """What operators have to show for the panel and for receipts. Without one these are had on a loopback
-    address alone, by anybody on the machine."""
+    """What operators have to show for the panel and for receipts. Without one the gateway makes a new one at
+    each start, keeps it in its state folder, readable for its owner alone, and tells a link with it."""
 
     token_file: File | None = None
     """A file with that token and nothing else, which is read at the start."""
+
+    hosts: tuple[HostName, ...] = ()
+    """Names by which `/readyz` and `/metrics` may be asked for, besides addresses, this machine's name, names
+    without a dot, and those that end in `.svc`, `.cluster.local`, `.internal` or `.localhost`."""
 
     @model_validator(mode="after")
     def _has_one_token(self) -> Self:

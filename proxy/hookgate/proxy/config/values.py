@@ -15,6 +15,7 @@ from hookgate.proxy.origins import parse_origin, parse_proxy
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,31}"
 _SHA256 = r"[0-9a-fA-F]{64}"
 _STORE = r"postgresql(\+psycopg)?://([^/@?#\s]+@)?[^/@?#\s]*/[^/@?#\s]+(\?[^@#\s]*)?"
+_HOST = r"[A-Za-z0-9_.-]+"
 _ADDRESS = r"(\[[0-9a-fA-F:.]+\]|[^:\s\[\]]+):([0-9]{1,5})"
 
 
@@ -33,6 +34,12 @@ def masked(url: str) -> str:
 
 def _address(text: str) -> str:
     host_and_port(text)
+    return text
+
+
+def _host(text: str) -> str:
+    if not re.fullmatch(_HOST, text):
+        raise ValueError("has to be a name without scheme and port, such as metrics.example.com")
     return text
 
 
@@ -117,6 +124,7 @@ AddressOrOff = Annotated[
     BeforeValidator(_off),
     Field(json_schema_extra={"pattern": f"^({_ADDRESS}|off)$", "format": "HOST:PORT"}),
 ]
+HostName = Annotated[str, AfterValidator(_host), Field(json_schema_extra={"pattern": f"^{_HOST}$"})]
 Origin = Annotated[str, AfterValidator(_origin), Field(json_schema_extra={"format": "uri"})]
 ProxyUrl = Annotated[str, AfterValidator(_proxy), Field(json_schema_extra={"format": "uri"})]
 StoreUrl = Annotated[

@@ -5,10 +5,11 @@ import json
 import re
 import sys
 from http.client import HTTPConnection
+from pathlib import Path
 
 from hookgate.proxy.config import Admin
 from hookgate.proxy.config.values import host_and_port
-from hookgate.proxy.panel.tokens import token_of
+from hookgate.proxy.panel.tokens import found_token, token_of
 from hookgate.proxy.printable import escape_controls
 from hookgate.proxy.wording import why
 
@@ -16,13 +17,15 @@ _SECONDS = 10.0
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
-async def show(receipt: str, admin: str | None, configured: Admin) -> int:
+async def show(receipt: str, admin: str | None, configured: Admin, state: Path) -> int:
     """Print the receipt as JSON. `admin` is where to ask instead of the configured address.
 
+    Without a configured token the one is shown that a gateway of this machine keeps in its `state` folder.
     Raises ValueError, which tells what to do.
     """
     path, address = f"/receipts/{checked(receipt)}", _address(admin, configured)
-    status, body = await asyncio.to_thread(_get, address, path, token_of(configured))
+    token = token_of(configured) or found_token(state, address)
+    status, body = await asyncio.to_thread(_get, address, path, token)
     if status != 200:
         print(f"hookgate: {escape_controls(body['error']['message'])}", file=sys.stderr)
         return 1

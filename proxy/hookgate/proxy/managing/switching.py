@@ -54,10 +54,17 @@ def _stays_on(name: str, policy: Path) -> str:
 
 
 def switch_all(sources: Sources, on: bool) -> int:
-    """Switch hooks on or off as a whole; a policy file's stay."""
+    """Switch hooks on or off as a whole; a policy's stay. Raises ValueError where there are no others."""
+    hooks = read_hooks(sources).all()
+    stay = [] if on else [hook for hook in hooks if hook.layer == "policy"]
+    if stay and len(stay) == len(hooks):
+        raise ValueError(
+            f"every hook stands in the policy {stay[0].source}, which nobody below can switch off"
+        )
     path = _switches(sources)
     rewrite(path, lambda text: with_switch(text, on))
-    print(f"Hooks are {'on' if on else 'off'}: {path}")
+    but = ", ".join(sorted({repr(hook.name) for hook in stay}))
+    print(f"Hooks are {'on' if on else 'off'}: {path}{f'; but the policy keeps {but} on' if but else ''}")
     return 0
 
 

@@ -28,9 +28,19 @@ def trust(sources: Sources, names: Sequence[str], yes: bool) -> int:
 
 
 def _describe(hook: Hook) -> None:
-    print(f"{hook.event} hook {hook.name!r} of {hook.source}")
-    print(f"  runs     {hook.runs}")
-    print(f"  scripts  {', '.join(map(str, scripts_of(hook))) or 'none of its own'}")
+    """Everything that the trust is in; what the terminal would act on is spelt out."""
+    print(printable(f"{hook.event} hook {hook.name!r} of {hook.source}"))
+    print(printable(f"  runs     {hook.runs}"))
+    for name, value in getattr(hook.config, "env", {}).items():
+        print(printable(f"  with     {name}={value}"))
+    print(printable(f"  scripts  {', '.join(map(str, scripts_of(hook))) or 'none of its own'}"))
+
+
+def printable(text: str) -> str:
+    """The text with control characters, and what turns its direction, as escapes."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text
+    )
 
 
 def _agreed(count: int) -> bool:

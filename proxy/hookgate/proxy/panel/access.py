@@ -1,105 +1,92 @@
-"""Who may see the panel: anybody on this machine, or who has shown the admin token."""
+"""Who may see the panel: who has shown the admin token, from this machine too, since agents run there."""
 
+import logging
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from aiohttp import hdrs, web
 
-from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
+from hookgate.translator.strictjson import dumps
 
 HEADER = "X-Hookgate-Panel"
-"""What every POST has to carry: no page of another origin can send it without being asked for leave."""
+"""What every POST has to carry: no page of another origin can send it without being asked for leave.
+
+With a cookie it has to be the session's proof, which `/api/live` takes in its query: a cookie goes to every
+port of a machine, such as one where a guarded agent serves pages, and the proof is the panel's page's alone.
+"""
 
 SESSION_SECONDS = 12 * 3600.0
 MAX_SESSIONS = 100
-MAX_FAILURES = 10
-"""Wrong tokens of one address within a minute; then it has to wait."""
 
-_FAILURE_SECONDS = 60.0
-_MAX_ADDRESSES = 1000
-
-_CLOSED = (
-    "The admin listener is not on a loopback address and has no admin token, so it shows nothing of calls. "
-    "Set admin.token_file (or HOOKGATE_ADMIN__TOKEN_FILE) to a file with a token, or admin.address to "
-    "127.0.0.1:9787."
-)
-_WRONG_HOST = (
-    "This name is none of this machine's own, so a page elsewhere may have made your browser ask. "
-    "Use http://127.0.0.1 or http://localhost, or set an admin token."
-)
+_WARNING_SECONDS = 60.0
 _OTHER_PAGE = "Another page has made your browser ask for this; open the panel itself."
 _OWN_SITES = ("none", "same-origin")
 """What browsers say of requests that no other page has made; programs say nothing."""
 
 _NO_SIGN_IN = "Show the admin token: sign in, or send it as Authorization: Bearer."
 
+log = logging.getLogger("hookgate")
+
+
+@dataclass(frozen=True, slots=True)
+class _SignedIn:
+    """A browser's session: when it ends, and what its page has to show beside the cookie."""
+
+    until: float
+    proof: str
+
 
 class Access:
-    """Checks requests to an admin listener. `clock` gives seconds that never go back."""
+    """Checks requests to the admin listener on `port`. `clock` gives seconds that never go back.
 
-    def __init__(self, address: str, token: str | None, clock: Callable[[], float] = time.monotonic) -> None:
-        host, port = host_and_port(address)
-        self._loopback, self._token, self._clock = is_loopback(host), token, clock
+    Wrong tokens lock nobody out: many clients may share one address, and a token is too long to be guessed.
+    """
+
+    def __init__(self, port: int, token: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._token, self._clock = token, clock
         # Cookies of one machine's ports are one jar: each gateway has a name of its own.
         self._cookie = f"hookgate-panel-{port}"
-        self._sessions: OrderedDict[str, float] = OrderedDict()
-        self._failures: OrderedDict[str, list[float]] = OrderedDict()
-
-    @property
-    def closed(self) -> bool:
-        """Whether nobody is shown anything."""
-        return self._token is None and not self._loopback
-
-    @property
-    def asks(self) -> bool:
-        """Whether a token has to be shown."""
-        return self._token is not None
-
-    def check_page(self, request: web.BaseRequest) -> None:
-        """Whether the page itself may be had, which holds nothing of anybody. Raises ApiError (403)."""
-        if self._token is None:
-            if self.closed:
-                raise ApiError(403, _CLOSED)
-            if not is_loopback(_host_of(request)):
-                raise ApiError(403, _WRONG_HOST)
+        self._sessions: OrderedDict[str, _SignedIn] = OrderedDict()
+        self._wrong, self._warn_at = 0, clock()
 
     def check(self, request: web.BaseRequest) -> None:
-        """Whether what the gateway knows may be had. Raises ApiError (401, 403 or 429)."""
-        self.check_page(request)
+        """Whether what the gateway knows may be had. Raises ApiError (401 or 403)."""
         if request.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
             raise ApiError(403, _OTHER_PAGE)
-        if self._token is None or self._in_session(request):
+        if self._in_session(request):
             return
         scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
         if scheme.lower() != "bearer":
             raise ApiError(401, _NO_SIGN_IN)
         self._compare(request, given.strip())
 
-    def check_change(self, request: web.BaseRequest) -> None:
+    @staticmethod
+    def check_change(request: web.BaseRequest) -> None:
         """Whether a POST comes from the panel, or a program, and from no page of another origin.
 
         Raises ApiError (403).
         """
-        self.check_page(request)
         site = request.headers.get("Sec-Fetch-Site", "none")
         origin = request.headers.get(hdrs.ORIGIN)
         same = origin is None or urlsplit(origin).netloc.lower() == request.headers.get(hdrs.HOST, "").lower()
-        if request.headers.get(HEADER) != "1" or site not in _OWN_SITES or not same:
+        if not request.headers.get(HEADER) or site not in _OWN_SITES or not same:
             raise ApiError(403, f"Changes are for the panel itself, or a program that sends {HEADER}: 1.")
 
     def sign_in(self, request: web.BaseRequest, token: str) -> web.Response:
-        """An answer with the cookie of a new session. Raises ApiError (401 or 429)."""
+        """An answer with the cookie of a new session, and its proof. Raises ApiError (401)."""
         self._compare(request, token)
-        session = secrets.token_urlsafe(32)
-        self._sessions[session] = self._clock() + SESSION_SECONDS
+        session, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        self._sessions[session] = _SignedIn(self._clock() + SESSION_SECONDS, proof)
         if len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
-        response = web.Response(body=b"{}", content_type="application/json")
+        response = web.Response(body=dumps({"proof": proof}), content_type="application/json")
+        response.headers[hdrs.CACHE_CONTROL] = "no-store"
         response.set_cookie(
             self._cookie, session, max_age=int(SESSION_SECONDS), httponly=True, samesite="Strict", path="/"
         )
@@ -115,26 +102,29 @@ class Access:
     def _in_session(self, request: web.BaseRequest) -> bool:
         # A dict finds by hash, of 256 random bits: its time tells nothing of other sessions.
         session = request.cookies.get(self._cookie, "")
-        if self._sessions.get(session, 0.0) > self._clock():
-            return True
-        self._sessions.pop(session, None)
-        return False
+        known = self._sessions.get(session)
+        if known is None:
+            return False
+        if known.until <= self._clock():
+            del self._sessions[session]
+            return False
+        given = request.headers.get(HEADER) or dict(parse_qsl(urlsplit(request.raw_path).query)).get(
+            "proof", ""
+        )
+        return _equal(given, known.proof)
 
     def _compare(self, request: web.BaseRequest, given: str) -> None:
-        address = request.remote or ""
-        failures = [at for at in self._failures.pop(address, ()) if at > self._clock() - _FAILURE_SECONDS]
-        right = secrets.compare_digest(given.encode(errors="replace"), (self._token or "").encode())
-        limited = len(failures) >= MAX_FAILURES
-        if not right and not limited:
-            failures.append(self._clock())
-        if failures:
-            self._failures[address] = failures
-        if len(self._failures) > _MAX_ADDRESSES:
-            self._failures.popitem(last=False)
-        if limited:
-            raise ApiError(429, "There were too many wrong tokens; wait a minute.")
-        if not right or self._token is None:
-            raise ApiError(401, "This is not the admin token.")
+        if _equal(given, self._token):
+            return
+        self._wrong += 1
+        if self._clock() >= self._warn_at:
+            self._warn_at = self._clock() + _WARNING_SECONDS
+            log.warning("wrong admin tokens so far: %d, the last from %s", self._wrong, request.remote)
+        raise ApiError(401, "This is not the admin token.")
+
+
+def _equal(given: str, right: str) -> bool:
+    return secrets.compare_digest(given.encode(errors="replace"), right.encode())
 
 
 def is_loopback(host: str) -> bool:
@@ -145,11 +135,3 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _host_of(request: web.BaseRequest) -> str:
-    """The host that the client has asked for, without its port."""
-    try:
-        return urlsplit(f"//{request.headers.get(hdrs.HOST, '')}").hostname or ""
-    except ValueError:
-        return ""

@@ -7,14 +7,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from hookgate.hooks.live import LiveEngine
+from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import Effective
+from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.panel.access import Access
 from hookgate.proxy.panel.api import Api
 from hookgate.proxy.panel.calls import Calls, ReceivedCalls
 from hookgate.proxy.panel.hooks import HookPanel
 from hookgate.proxy.panel.live import Live
 from hookgate.proxy.panel.panel import Panel
-from hookgate.proxy.panel.tokens import token_of
+from hookgate.proxy.panel.tokens import link_of, made_token, token_of
 from hookgate.proxy.panel.traffic import Traffic
 from hookgate.proxy.records import Receipts
 from hookgate.proxy.sources import Sources
@@ -23,22 +25,25 @@ log = logging.getLogger("hookgate")
 
 
 @asynccontextmanager
-async def paneled(
-    effective: Effective, sources: Sources, live: LiveEngine, receipts: Receipts, store_url: str | None
+async def paneled(  # noqa: PLR0913, PLR0917  # what a panel is made of
+    effective: Effective,
+    sources: Sources,
+    live: LiveEngine,
+    receipts: Receipts,
+    store_url: str | None,
+    url: str | None,
 ) -> AsyncIterator[Panel | None]:
-    """A panel for as long as the block runs; None without an admin listener.
+    """A panel for as long as the block runs; None without an admin listener, whose `url` it is.
 
     Raises ConfigError for a bad token file, StoreError when the audit cannot be read.
     """
     config = effective.config
-    if config.admin.address is None:
+    if url is None:
         yield None
         return
-    access = Access(config.admin.address, token_of(config.admin))
-    if access.closed:
-        log.info("no panel: admin.address is not on loopback, and admin.token_file is not set")
     hooks, traffic = HookPanel(live, sources), Traffic()
     async with AsyncExitStack() as stack:
+        access = _access(stack, config, sources.state, url)
         calls: Calls = ReceivedCalls(receipts)
         if config.audit.enabled:
             calls = await _audited(stack, receipts, store_url, sources.state)
@@ -47,6 +52,20 @@ async def paneled(
         receipts.watchers.append(traffic.add)
         stack.callback(receipts.watchers.remove, traffic.add)
         yield Panel(access, Api(hooks, calls, traffic, effective), events)
+
+
+def _access(stack: AsyncExitStack, config: Config, state: Path, url: str) -> Access:
+    """Access with the configured token, or with one that is made now and told of."""
+    _, port = host_and_port(url.removeprefix("http://"))
+    configured = token_of(config.admin)
+    if configured is not None:
+        return Access(port, configured)
+    token, path = stack.enter_context(made_token(state, port))
+    if config.logs.format == "text":
+        log.info("open the panel: %s", link_of(url, token))
+    elif path is not None:  # lines of JSON are for those who collect them: a token is not
+        log.info("the panel asks for the token in %s", path)
+    return Access(port, token)
 
 
 async def _audited(stack: AsyncExitStack, receipts: Receipts, url: str | None, state: Path) -> Calls:

@@ -7,21 +7,46 @@ export class Failed extends Error {
   }
 }
 
+// The proof of the session, kept where pages of other ports of this machine do not see it, as they see cookies.
+const KEY = "hookgate-proof";
+let proof = kept();
+
+/** Exchange the admin token for a session. Throws Failed. */
+export async function signIn(token) {
+  proof = (await post("sign-in", { token })).proof;
+  try {
+    localStorage.setItem(KEY, proof);
+  } catch {
+    // a browser that keeps nothing: the session ends with the page
+  }
+}
+
+/** The address of the events, which takes no headers. */
+export const liveAddress = () => `api/live${querystring({ proof })}`;
+
 /** The answer to a GET below api/. Throws Failed. */
-export const get = (path, query = {}) => ask(`${path}${querystring(query)}`, {});
+export const get = (path, query = {}) => ask(`${path}${querystring(query)}`, { headers: { "X-Hookgate-Panel": proof || "1" } });
 
 /** The answer to a POST. Throws Failed. */
 export const post = (path, body) =>
   ask(path, {
     method: "POST",
     body: JSON.stringify(body),
-    headers: { "Content-Type": "application/json", "X-Hookgate-Panel": "1" },
+    headers: { "Content-Type": "application/json", "X-Hookgate-Panel": proof || "1" },
   });
 
 /** Parameters that are not empty, with their question mark. */
 export function querystring(query) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined && value !== null);
   return given.length === 0 ? "" : `?${new URLSearchParams(given)}`;
+}
+
+function kept() {
+  try {
+    return localStorage.getItem(KEY) ?? "";
+  } catch {
+    return "";
+  }
 }
 
 async function ask(path, options) {

@@ -1,5 +1,7 @@
 // What happens at the gateway while the page is open.
 
+import { liveAddress } from "./api.js";
+
 const AGAIN_MS = 5000;
 
 /** Calls `told(event, data)` for each event, and `state("live" | "waiting" | "refused", again)` as the connection comes and goes. */
@@ -15,7 +17,7 @@ export class Live {
 
   start() {
     this.stop();
-    this.#source = new EventSource("api/live");
+    this.#source = new EventSource(liveAddress());
     this.#source.addEventListener("open", () => {
       this.state("live", this.#opened);
       this.#opened = true;

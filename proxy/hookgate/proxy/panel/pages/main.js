@@ -1,6 +1,6 @@
 // Which view is shown: addresses behind # are routes, so links, bookmarks and the browser's back work.
 
-import { Failed, get, post } from "./api.js";
+import { Failed, get, post, signIn } from "./api.js";
 import { el, fill } from "./dom.js";
 import { Live } from "./live.js";
 import { heading, link, note } from "./parts.js";
@@ -39,7 +39,7 @@ async function show(quietly = false) {
     view = route ? await route[2]({ query: new URLSearchParams(query), parts: found.slice(1).map(decodeURIComponent), announce }) : nowhere();
   } catch (error) {
     if (mine !== turn) return;
-    view = error instanceof Failed && error.status === 401 ? signIn() : failed(error);
+    view = error instanceof Failed && error.status === 401 ? asked() : failed(error);
   }
   if (mine !== turn) return;
   shown?.close?.();
@@ -77,7 +77,7 @@ function failed(error) {
   return { title: "Failed", node: [heading("This cannot be shown"), el("p", { role: "alert" }, message), again] };
 }
 
-function signIn() {
+function asked() {
   live.stop();
   connection("signed out");
   return showSignIn(() => {
@@ -101,7 +101,7 @@ const live = new Live(
   (state, again) => {
     connection(state === "live" ? "live" : "reconnecting");
     if (again) show(true); // what happened meanwhile was missed
-    if (state === "refused") get("access").catch((error) => error.status === 401 && show());
+    if (state === "refused") get("hooks").catch((error) => error.status === 401 && show());
   },
 );
 
@@ -113,8 +113,18 @@ byId("sign-out").addEventListener("click", async () => {
   await post("sign-out", {}).catch(() => {}); // the view tells then
   show();
 });
-addEventListener("hashchange", () => show());
+/** Begin at the address; the token of a link is taken out of it first, and exchanged for a session. */
+async function begin(quietly) {
+  const [, token] = /^#token=(.+)$/.exec(location.hash) ?? [];
+  if (token) {
+    history.replaceState(null, "", "#/");
+    await signIn(token).catch(() => {}); // the form is shown then
+    live.start();
+  }
+  show(quietly);
+}
+
+addEventListener("hashchange", () => begin(false));
 themed(byId("theme"));
-live.start();
-show(true);
-get("access").then(({ asks }) => { byId("sign-out").hidden = !asks; }, () => {}); // without a session it says so itself
+if (!location.hash.startsWith("#token=")) live.start();
+begin(true);

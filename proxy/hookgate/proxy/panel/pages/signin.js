@@ -1,6 +1,6 @@
 // The form for the admin token.
 
-import { post } from "./api.js";
+import { signIn } from "./api.js";
 import { el, fill } from "./dom.js";
 import { heading } from "./parts.js";
 
@@ -10,13 +10,12 @@ export function showSignIn(done) {
   const error = el("p", { id: "token-error", class: "error", role: "alert" });
   const form = el("form", { class: "card sign-in" },
     el("label", { for: "token" }, "Admin token"), input,
-    el("p", { id: "token-help", class: "muted" }, "It is set as admin.token or admin.token_file where the gateway runs."),
+    el("p", { id: "token-help", class: "muted" }, "It is set as admin.token or admin.token_file where the gateway runs; else its log tells a link with it at the start."),
     error, el("button", { type: "submit", class: "primary" }, "Sign in"));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
-      await post("sign-in", { token: input.value });
-      document.getElementById("sign-out").hidden = false;
+      await signIn(input.value);
       done();
     } catch (failure) {
       fill(error, failure.message);
