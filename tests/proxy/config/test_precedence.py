@@ -19,6 +19,7 @@ _SAMPLES = {
     "HOST:PORT": ["a:1", "b:2", "[::1]:3", "127.0.0.1:0"],
     "uri": ["http://a", "http://b:80", "http://c", "http://d"],
     "PostgreSQL": ["postgresql://a/b", "postgresql://u:p@a:1/b", "postgresql+psycopg://u@/b?x=1"],
+    "hostname": ["a", "b.example", "c.example.com", "d-e"],
     "path": ["/a", "/b/c", "d", "e/f.json"],
 }
 
@@ -33,7 +34,8 @@ def samples(setting: Setting) -> list[Any]:
     section = _SCHEMA["properties"][setting.section]["$ref"].rpartition("/")[2]
     kind = _SCHEMA["$defs"][section]["properties"][setting.key]
     if kind["type"] == "array":
-        each = kind["items"].get("enum") or _SAMPLES["path"]
+        items = kind["items"]
+        each = items.get("enum") or _SAMPLES.get(items.get("format", "path"), _SAMPLES["path"])
         return [[each[0]], each[1:3], each[:4]]
     if kind.get("maximum") == 1:
         return [0, 0.25, 0.5, 1]

@@ -124,7 +124,11 @@ AddressOrOff = Annotated[
     BeforeValidator(_off),
     Field(json_schema_extra={"pattern": f"^({_ADDRESS}|off)$", "format": "HOST:PORT"}),
 ]
-HostName = Annotated[str, AfterValidator(_host), Field(json_schema_extra={"pattern": f"^{_HOST}$"})]
+HostName = Annotated[
+    str,
+    AfterValidator(_host),
+    Field(json_schema_extra={"pattern": f"^{_HOST}$", "format": "hostname"}),
+]
 Origin = Annotated[str, AfterValidator(_origin), Field(json_schema_extra={"format": "uri"})]
 ProxyUrl = Annotated[str, AfterValidator(_proxy), Field(json_schema_extra={"format": "uri"})]
 StoreUrl = Annotated[
