@@ -73,9 +73,9 @@ _LARGEST = 16 * 1024 * 1024  # bytes of a settings file; one of thousands of hoo
 def read_settings(path: Path, *, strict: bool = False, any_kind: bool = True) -> SettingsFile:
     """Read one file, which may be `strict` about unknown keys.
 
-    Raises SettingsError, and FileNotFoundError for a file that is not there. Unless it may be of `any_kind`, as
-    one that an operator has named, it has to be a regular file: reading a pipe or a device that a project has
-    in its place may never end.
+    Raises SettingsError, and FileNotFoundError for a file that is not there. Unless it may be of `any_kind`,
+    as one that an operator has named, it has to be a regular file: reading a pipe or a device that a project
+    has in its place may never end.
     """
     try:
         text = _bytes_of(path, any_kind).decode("utf-8-sig")  # Windows editors write a byte order mark
