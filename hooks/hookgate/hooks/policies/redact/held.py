@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
+from hookgate.hooks.policies.redact.detectors.detector import Extent
 from hookgate.hooks.policies.redact.pieces import Blocked, Dropped, Kept, Piece, Replaced
-from hookgate.hooks.policies.redact.scanner import Finding, Scanner
+from hookgate.hooks.policies.redact.scanner import Finding, Scanner, searchable
 
 AtCap = Literal["mask", "block"]
 
@@ -39,6 +40,7 @@ class Redactor:
         self._context = ""  # the character before what is held
         self._held = ""
         self._dropping = False
+        self._extent: Extent | None = None  # of what is dropped, where it is known by more than words
         self._blocked = False
 
     @property
@@ -57,6 +59,8 @@ class Redactor:
             step = self._cap - len(self._held)
             self._held += text[at : at + step]
             at += step
+            if self._extent and not self._follow(pieces, self._extent):
+                continue
             self._settle(pieces, final=False)
             if len(self._held) == self._cap:
                 self._meet_cap(pieces)
@@ -65,6 +69,8 @@ class Redactor:
     def finish(self) -> list[Piece]:
         """What was held, now that nothing follows."""
         pieces: list[Piece] = []
+        if self._extent:
+            self._follow(pieces, self._extent, final=True)
         self._settle(pieces, final=True)
         return pieces
 
@@ -72,13 +78,14 @@ class Redactor:
         """Move all that is decided from what is held to the pieces."""
         data = _encoded(self._context + self._held)
         at = len(_encoded(self._context))
-        until = len(data) if final else self._scanner.undecided(data, at)
-        while finding := self._scanner.next(data, at, until):
-            for inner in self._scanner.within(data, finding.begin, finding.start):
+        seen = searchable(data)
+        until = len(data) if final else self._scanner.undecided(seen, at)
+        while finding := self._scanner.next(seen, at, until):
+            for inner in self._scanner.within(seen, finding.begin, finding.start):
                 at = self._put(pieces, data, at, inner)
             at = self._put(pieces, data, at, finding)
             if at > until:  # a match over what was undecided: see what is so behind it
-                until = self._scanner.undecided(data, at)
+                until = self._scanner.undecided(seen, at)
         if at < until:
             pieces.append(Kept(_decoded(data[at:until])))
         self._keep(data, until)
@@ -100,14 +107,32 @@ class Redactor:
 
     def _meet_cap(self, pieces: list[Piece]) -> None:
         data = _encoded(self._context + self._held)
-        kind = self._scanner.suspect(data, len(_encoded(self._context))).kind
+        suspect = self._scanner.suspect(searchable(data), len(_encoded(self._context)))
+        kind = suspect.kind
         if self._at_cap == "block":
             pieces.append(Blocked(kind, self._held))
             self._blocked = True
         else:
             pieces.append(Replaced(kind, self._held, self._replace(kind, self._held)))
-            self._dropping = True
+            self._extent = suspect.extent
+            self._dropping = suspect.extent is None
         self._context, self._held = self._held[-1], ""
+
+    def _follow(self, pieces: list[Piece], extent: Extent, *, final: bool = False) -> bool:
+        """Drop what still belongs to a finding that was replaced before all of it had come.
+
+        Returns whether its end is known, so that what is held now stands behind it.
+        """
+        data = _encoded(self._held)
+        end, decided = extent.end(data, 0, len(data), final=final)
+        if not decided and len(self._held) == self._cap:
+            end = len(data)
+        if end:
+            pieces.append(Dropped(_decoded(data[:end])))
+            self._keep(data, end)
+        if decided:
+            self._extent = None
+        return decided
 
     def _drop(self, text: str, at: int, pieces: list[Piece]) -> int:
         end = _ENDS_DROPPING.search(text, at)

@@ -8,6 +8,7 @@ searches, and the windows searched are of bounded size (see `held`).
 import copy
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,17 @@ from typing import Any
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
 from hookgate.hooks.policies.redact.closure import Language, language
+from hookgate.hooks.policies.redact.detectors.beginnings import (
+    BEGINS_ESCAPE,
+    EMPHASIS,
+    ESCAPE,
+    LEAD,
+    LONGEST_ESCAPE,
+    WORD,
+    ends_of_leads,
+    follows_lead,
+    start_of_escape,
+)
 from hookgate.hooks.policies.redact.detectors.detector import Detector
 from hookgate.hooks.session import Withheld
 
@@ -26,9 +38,15 @@ _TOO_MANY = (
     "send less at once, or have the option `limit` of the policy `redact` raised."
 )
 
+_SURROGATE_HEAD = b"\xed"
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+
 _HASH_DIGITS, _LONGEST_HEAD = 12, 26
 _HASH = re.compile(rb"\[[A-Z][A-Z0-9_]{1,23}:[0-9a-f]{12}\]")
 """What has taken the place of a finding that was hashed."""
+
+_LEADS = (str(language(ESCAPE).prefixes), EMPHASIS)
+"""What more text could turn into an escape that a secret follows."""
 
 _BEFORE = (b"", b"a", b" ", b"\n")
 """What a match may follow, as far as boundaries and anchors can tell."""
@@ -53,7 +71,15 @@ class _Candidate:
 
     def may_stand(self, data: bytes, at: int) -> bool:
         """Whether what it wants before a match stands before this place."""
-        return not self.after or at == 0 or bool(self.after.match(data, _before(data, at)))
+        if not self.after or at == 0:
+            return True
+        return bool(self.after.match(data, _before(data, at))) or follows_lead(data, at)
+
+    def is_open(self, data: bytes, at: int) -> bool:
+        """Whether all from this place on is undecided."""
+        extent = self.detector.extent
+        undecided = self.undecided.match(data, at) or (extent and extent.first_open(data, at) == at)
+        return bool(undecided) and self.may_stand(data, at)
 
 
 class Scanner:
@@ -64,12 +90,18 @@ class Scanner:
         if not detectors:
             raise ValueError("there is nothing to search for")
         languages = [(detector, _language(detector)) for detector in detectors]
-        self._any = _compiled("|".join(_head(d) + its.whole for d, its in languages))
-        self._undecided = _compiled(
-            _at_end([f"{'^' if d.after else ''}{its.prefixes}" for d, its in languages])
-        )
-        behind = [f"{d.after}{its.prefixes}" for d, its in languages if d.after]
-        self._undecided_behind = _compiled(_at_end(behind)) if behind else None
+        wholes, prefixes = _by_after(languages)
+        self._any = _compiled("|".join(_head(after) + _either(wholes[after]) for after in wholes))
+        # Apart, as their product would have too many states: what begins with letters, and with anything.
+        words = [after for after in prefixes if after in ("", WORD)]
+        others = [after for after in prefixes if after not in words]
+        self._undecided = [
+            _compiled(_at_end([*(_lead(after) + _either(prefixes[after]) for after in afters), *_LEADS]))
+            for afters in (words, others)
+            if afters
+        ]
+        self._all_undecided = _compiled(rf"\A{_either([_either(each) for each in prefixes.values()])}\z")
+        self._extents = [d.extent for d, _ in languages if d.extent]
         self._candidates = [_candidate(*pair) for pair in languages]
         self._left: float = math.inf
         self._by_first = [[c for c in self._candidates if _may_begin(c, byte)] for byte in range(256)]
@@ -85,7 +117,7 @@ class Scanner:
 
     def is_clean(self, text: str) -> bool:
         """Whether nothing at all looks like a secret in a whole text: one search tells, and most are."""
-        return self._any.search(text.encode(errors="surrogatepass")) is None
+        return self._any.search(searchable(text.encode(errors="surrogatepass"))) is None
 
     def next(self, data: bytes, start: int, before: int) -> Finding | None:
         """The first match that begins at `start` or later, but before `before`.
@@ -106,19 +138,22 @@ class Scanner:
 
         The end of the data if there is none. Costs as much as what is undecided, whatever comes before it.
         """
-        match = self._undecided.search(data, start)
-        first = len(data) if match is None else int(match.start())
-        if self._undecided_behind and (match := self._undecided_behind.search(data, _before(data, start))):
-            first = min(first, _after(data, match.start()))
-        return first
+        if start == 0 and self._all_undecided.search(data):
+            return 0
+        first = len(data)
+        for undecided in self._undecided:
+            if match := undecided.search(data, _before(data, start)):
+                first = min(first, _place(data, match.start(), start))
+        for extent in self._extents:
+            if (begin := extent.first_open(data, start)) is not None:
+                first = min(first, begin)
+        # Nothing goes out in the middle of an escape: what it stands before could not be told any more.
+        return start_of_escape(data, start, first)
 
     def suspect(self, data: bytes, start: int) -> Detector:
         """The first detector to which all from `start` on is undecided. There has to be one."""
-        return next(
-            c.detector
-            for c in self._candidates
-            if c.undecided.match(data, start) and c.may_stand(data, start)
-        )
+        places = range(start, min(start + LONGEST_ESCAPE + 1, len(data)))
+        return next(c.detector for place in places for c in self._candidates if c.is_open(data, place))
 
     def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
         at = _before(data, start)
@@ -128,11 +163,16 @@ class Scanner:
                 raise Withheld(_TOO_MANY)
             at = match.start()
             behind = _after(data, at)
-            # What was found begins here, or behind the character that its detector wants before it.
-            for place in (at, behind):
-                if place >= before:
-                    return None
-                if place >= start and (finding := self._at(data, place, end)):
+            if at >= before:
+                return None
+            # What was found begins here, or behind what its detector wants before it.
+            leads = (
+                ends_of_leads(data, at)
+                if data[at] in BEGINS_ESCAPE or data[behind : behind + 1] == b"_"
+                else ()
+            )
+            for place in (at, *leads, behind):
+                if start <= place < before and (finding := self._at(data, place, end)):
                     return finding
             at = behind
         return None
@@ -144,10 +184,18 @@ class Scanner:
         return None
 
 
+def searchable(data: bytes) -> bytes:
+    """The same with lone surrogates, at which RE2 would see no character, exchanged for another sign."""
+    return _SURROGATE.sub("\ufffd".encode(), data) if _SURROGATE_HEAD in data else data
+
+
 def _accepted(candidate: _Candidate, data: bytes, begin: int, end: int) -> Finding | None:
     match = candidate.matches.match(data, begin, end)
     if match is None or not candidate.may_stand(data, begin):
         return None
+    if candidate.detector.extent:
+        stop, _ = candidate.detector.extent.end(data, match.end(), end, final=True)
+        return None if stop == match.end() else Finding(candidate.detector, begin, begin, stop)
     start, stop = match.span(match.re.groups)
     if start == stop:  # the part to replace took no part in the match
         return None
@@ -188,8 +236,36 @@ def _language(detector: Detector) -> Language:
         raise ValueError(f"{detector.kind}: {error}") from None
 
 
-def _head(detector: Detector) -> str:
-    return f"(?:^|{detector.after})" if detector.after else ""
+def _by_after(
+    languages: list[tuple[Detector, Language]],
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """By what has to stand before them, the patterns and their closures."""
+    wholes: dict[str, list[str]] = defaultdict(list)
+    prefixes: dict[str, list[str]] = defaultdict(list)
+    for detector, its in languages:
+        wholes[detector.after].append(its.whole)
+        prefixes[detector.after].append(str(its.prefixes))
+    return wholes, prefixes
+
+
+def _head(after: str) -> str:
+    return f"(?:^|{after}|{LEAD})" if after else ""
+
+
+def _lead(after: str) -> str:
+    return f"(?:{after}|{LEAD})" if after else r"\C"
+
+
+def _place(data: bytes, lead: int, start: int) -> int:
+    """Where to hold from when what is undecided follows a lead.
+
+    An escape is held as well: it is read again when more has come.
+    """
+    return lead if lead >= start and data[lead] in BEGINS_ESCAPE else _after(data, lead)
+
+
+def _either(patterns: list[str]) -> str:
+    return f"(?:{'|'.join(patterns)})"
 
 
 def _candidate(detector: Detector, its: Language) -> _Candidate:

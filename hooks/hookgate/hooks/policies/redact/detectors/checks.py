@@ -5,6 +5,7 @@ import re
 from hookgate.hooks.policies.redact.detectors.tables import IBAN_LENGTHS, VERHOEFF_PERMUTED, VERHOEFF_PRODUCT
 
 _NO_DIGIT = re.compile(r"[^0-9]")
+_NO_SIGN = re.compile(r"[^0-9A-Za-z]")
 _DNI_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
 _CARD_PREFIXES = (
     # prefixes from, to (their digits tell how many count), lengths
@@ -56,7 +57,7 @@ def luhn(digits: list[int]) -> bool:
 
 def is_iban(text: str) -> bool:
     """ISO 13616: the length of its country, and a remainder of 1 modulo 97."""
-    packed = text.replace(" ", "")
+    packed = _NO_SIGN.sub("", text).upper()
     if IBAN_LENGTHS.get(packed[:2]) != len(packed):
         return False
     return int("".join(str(int(character, 36)) for character in packed[4:] + packed[:4])) % 97 == 1

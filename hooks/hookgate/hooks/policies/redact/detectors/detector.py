@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
@@ -10,6 +11,19 @@ from hookgate.hooks.policies.options import said_of
 from hookgate.hooks.policies.redact.closure import language
 
 _KIND = re.compile(r"[A-Z][A-Z0-9_]{1,23}")
+
+
+class Extent(Protocol):
+    """Tells how far something goes whose beginning a pattern has found. Pure: asked again as text comes."""
+
+    def end(self, data: bytes, begin: int, end: int, *, final: bool) -> tuple[int, bool]:
+        """Where it ends in the data up to `end`; `begin`, where the match ended, if it is none at all.
+
+        The second value tells whether that is decided, whatever text follows `end`; it is if `final`.
+        """
+
+    def first_open(self, data: bytes, start: int) -> int | None:
+        """Where the first one begins, at `start` or later, whose end is not decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +46,13 @@ class Detector:
     """Whether it is on unless somebody says otherwise."""
 
     after: str = ""
-    """A class of characters, one of which has to stand before a match, unless it begins the text."""
+    """A class of characters, one of which has to stand before a match, unless it begins the text.
+
+    An escape such as `\\n` or `%20` may stand there as well, whatever its last character is.
+    """
+
+    extent: Extent | None = None
+    """How far what a match begins goes, where no pattern can tell; all of that is replaced."""
 
 
 def pattern_detector(kind: str, pattern: str) -> Detector:

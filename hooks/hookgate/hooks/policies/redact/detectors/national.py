@@ -1,5 +1,8 @@
 """Numbers that states give to persons. Where bare digits say nothing, a word has to stand before them."""
 
+from collections.abc import Callable
+
+from hookgate.hooks.policies.redact.detectors.beginnings import WORD_END
 from hookgate.hooks.policies.redact.detectors.checks import (
     is_aadhaar,
     is_bsn,
@@ -12,35 +15,54 @@ from hookgate.hooks.policies.redact.detectors.checks import (
 )
 from hookgate.hooks.policies.redact.detectors.detector import Detector
 
+_NO_FRACTION = r"[^\w.]"
+_IS = r"(?:[\s:=#.*_`|-]|\\{0,3}[\"']|&quot;|%3[AaDd]|%2[02]|\\{1,4}u00(?:22|3[aAdD])){1,8}"
+"""What may stand between a name and its number: signs and blanks, also as escapes."""
+
+
+def _national(
+    kind: str, number: str, check: Callable[[str], bool], country: str, before: str = ""
+) -> Detector:
+    """A number of a country, as a word of its own, behind what has to stand `before` it."""
+    return Detector(kind, rf"{before}({number}){WORD_END}", check, country, after=_NO_FRACTION)
+
+
 NATIONAL: tuple[Detector, ...] = (
-    Detector("US_SSN", r"\b\d{3}-\d{2}-\d{4}\b", is_ssn, "US"),
-    Detector(
+    _national("US_SSN", r"\d{3}-\d{2}-\d{4}", is_ssn, "US"),
+    _national(
         "UK_NINO",
-        r"\b[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z](?:\d{6}| \d\d \d\d \d\d )[A-D]\b",
+        r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z](?:\d{6}| \d\d \d\d \d\d )[A-D]",
         is_nino,
         "GB",
     ),
-    Detector(
-        "DE_TAX_ID", r"(?:[1-9]\d{10}|[1-9]\d \d{3} \d{3} \d{3})\b", is_german_tax_id, "DE", after=r"[^\w.]"
+    _national(
+        "DE_TAX_ID",
+        r"[1-9]\d{10}|[1-9]\d \d{3} \d{3} \d{3}",
+        is_german_tax_id,
+        "DE",
     ),
-    Detector(
+    _national(
         "FR_NIR",
-        r"[1-478] ?\d\d ?(?:0[1-9]|1[0-2]|[2-9]\d) ?(?:\d\d|2[AB]) ?\d{3} ?\d{3} ?\d\d\b",
+        r"[1-478] ?\d\d ?(?:0[1-9]|1[0-2]|[2-9]\d) ?(?:\d\d|2[AB]) ?\d{3} ?\d{3} ?\d\d",
         is_nir,
         "FR",
-        after=r"[^\w.]",
     ),
-    Detector("ES_DNI", r"\b\d{8}-?[A-HJ-NP-TV-Z]\b", is_dni, "ES"),
-    Detector("ES_NIE", r"\b[XYZ]-?\d{7}-?[A-HJ-NP-TV-Z]\b", is_dni, "ES"),
-    Detector(
+    _national("ES_DNI", r"\d{8}-?[A-HJ-NP-TV-Z]", is_dni, "ES"),
+    _national("ES_NIE", r"[XYZ]-?\d{7}-?[A-HJ-NP-TV-Z]", is_dni, "ES"),
+    _national(
         "NL_BSN",
-        r"(?i)\b(?:bsn|sofi|burgerservice)(?:[- ]?nummer)?[\s:=#.-]{1,4}(\d{9}|\d{4}\.\d\d\.\d{3})\b",
+        r"\d{9}|\d{4}\.\d\d\.\d{3}",
         is_bsn,
         "NL",
+        before=rf"(?i:bsn|sofi|burgerservice)(?i:[- ]?nummer)?{_IS}",
     ),
-    Detector("IN_AADHAAR", r"\b[2-9]\d{3}(?: \d{4} | ?-\d{4}- ?)\d{4}\b", is_aadhaar, "IN"),
-    Detector(
-        "IN_AADHAAR", r"(?i)\baadh?aar(?:[- ](?:number|no\.?))?[\s:=#-]{1,4}([2-9]\d{11})\b", is_aadhaar, "IN"
+    _national("IN_AADHAAR", r"[2-9]\d{3}(?: \d{4} | ?-\d{4}- ?)\d{4}", is_aadhaar, "IN"),
+    _national(
+        "IN_AADHAAR",
+        r"[2-9]\d{11}",
+        is_aadhaar,
+        "IN",
+        before=rf"(?i:aadh?aar)(?i:[- ](?:number|no\.?))?{_IS}",
     ),
-    Detector("BR_CPF", r"\b\d{3}\.\d{3}\.\d{3}-\d{2}\b", is_cpf, "BR"),
+    _national("BR_CPF", r"\d{3}\.\d{3}\.\d{3}-\d{2}", is_cpf, "BR"),
 )

@@ -1,0 +1,143 @@
+"""Secrets as tools print them: numbered and prefixed lines, and text with escapes before a secret."""
+
+import base64
+import json
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+from support.secrets import PLANTED, cut, planted, redacted
+
+from hookgate.hooks.policies.redact import Scanner
+
+Print = Callable[[Sequence[str]], str]
+
+
+def key_lines(rnd: random.Random, sort: str, size: int) -> list[str]:
+    """The lines of a private key, with `size` bytes in it."""
+    body = base64.b64encode(rnd.randbytes(size)).decode()
+    lines = [body[at : at + 64] for at in range(0, len(body), 64)]
+    return [f"-----BEGIN {sort}PRIVATE KEY-----", *lines, f"-----END {sort}PRIVATE KEY-----"]
+
+
+def numbered(form: str) -> Print:
+    return lambda lines: "".join(form.format(n, line) + "\n" for n, line in enumerate(lines, 1))
+
+
+PRINTED: dict[str, Print] = {
+    "cat -n": numbered("{:6}\t{}"),
+    "arrow": numbered("{}→{}"),
+    "grep -n": numbered("deploy/tls/k.pem:{}:{}"),
+    "grep -C": numbered("k.pem-{}-{}"),
+    "diff -": numbered("-{1}"),
+    "diff +": numbered("+{1}"),
+    "quoted mail": numbered("> {1}"),
+    "comment": numbered("# {1}"),
+    "code comment": numbered("// {1}"),
+    "compose": numbered("app_1  | {1}"),
+    "list": numbered("{}. {}"),
+    "yaml block": lambda lines: "key: |\n" + numbered("      {1}")(lines),
+    "pod log": numbered("2024-11-05T10:20:30.{:09}Z stdout F {}"),
+    "coloured grep": numbered("\x1b[35mk.pem\x1b[m\x1b[36m:\x1b[m\x1b[32m{}\x1b[m\x1b[36m:\x1b[m{}"),
+    "concatenation": lambda lines: " +\n  ".join(f'"{line}\\n"' for line in lines),
+    "json list": json.dumps,
+    "html": "<br>".join,
+    "character references": "&#10;".join,
+    "percent": lambda lines: "%0A".join(lines).replace("+", "%2B").replace("=", "%3D").replace(" ", "%20"),
+    "escaped": "\\n".join,
+    "escaped twice": "\\\\n".join,
+    "slashes escaped": lambda lines: json.dumps("\n".join(lines)).replace("/", "\\/"),
+    "no line ends": "".join,
+    "no END line": lambda lines: numbered("{:6}\t{}")(lines[:-1]),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in PRINTED])
+@pytest.mark.parametrize("sort", ["", "RSA ", "OPENSSH "])
+def test_a_private_key_is_found_however_its_lines_are_printed(scanner: Scanner, name: str, sort: str) -> None:
+    rnd = random.Random(f"{name}{sort}")  # noqa: S311  # it makes texts
+    for size in (48, 121, 1190, 2350):
+        lines = key_lines(rnd, sort, size)
+        text = f"here:\n{PRINTED[name](lines)}\nand so on."
+        out = redacted(scanner, text)
+        assert [line for line in lines[1:-1] if len(line) > 20 and line[:20] in out] == []
+        assert out.endswith("and so on.")
+        assert redacted(scanner, *cut(rnd, text, 90)) == out
+
+
+def test_a_printed_key_over_the_cap_is_dropped_to_its_end(scanner: Scanner) -> None:
+    lines = key_lines(random.Random(1), "RSA ", 9000)  # noqa: S311  # it makes texts
+    text = f"{PRINTED['compose'](lines)}and so on."
+    for step in (1000, 10**6):
+        out = redacted(scanner, *[text[at : at + step] for at in range(0, len(text), step)])
+        assert out == "app_1  | [PRIVATE_KEY]\nand so on."
+
+
+def test_what_follows_a_key_stays(scanner: Scanner) -> None:
+    lines = key_lines(random.Random(2), "", 121)  # noqa: S311  # it makes texts
+    certificate = (
+        "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUQ7Wd0cKpFv0Z1yJ1k9h\n-----END CERTIFICATE-----"
+    )
+    text = "\n".join([*lines, certificate])
+    assert redacted(scanner, text) == f"[PRIVATE_KEY]\n{certificate}"
+
+
+BEHIND = {
+    "line end": ("\\n", "\\n"),
+    "line end, twice": ("\\\\n", "\\\\n"),
+    "tab": ("\\t", "\\t"),
+    "return": ("\\r", "\\r"),
+    "quote": ('\\"', '\\"'),
+    "quote by its number": ("\\u0022", "\\u0022"),
+    "equals by its number": ("\\u003d", " "),
+    "blank in an address": ("?q=%20", "%20"),
+    "blank, escaped twice": ("?q=%2520", "%2520"),
+    "colour": ("\x1b[31m", "\x1b[0m"),
+    "colour in JSON": ("\\u001b[1;31m", "\\u001b[0m"),
+    "colour in a string": ("\\x1b[1;31m", "\\x1b[0m"),
+    "reference": ("&quot;", "&quot;"),
+    "emphasis": ("_", "_"),
+    "strong": ("__", "__"),
+    "bold": ("**", "**"),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in BEHIND])
+def test_a_secret_right_behind_an_escape_is_found(scanner: Scanner, name: str) -> None:
+    before, after = BEHIND[name]
+    for label in PLANTED:
+        text, secret = planted(11, label)
+        text = f"say {before}{text[text.index(PLANTED[label][0] + secret) :].rstrip()}"
+        text = text[: text.index(secret) + len(secret + PLANTED[label][1])] + after
+        out = redacted(scanner, text)
+        assert secret not in out, text
+        assert redacted(scanner, *text) == out, text
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        pytest.param("no 4111\u00a01111\u00a01111\u00a01111", "no [CARD]", id="card with hard blanks"),
+        pytest.param("to DE89\u00a03704\u00a00044\u00a00532\u00a00130\u00a000", "to [IBAN]", id="account"),
+        pytest.param(
+            "to DE89\u202f3704\u202f0044\u202f0532\u202f0130\u202f00", "to [IBAN]", id="narrow blanks"
+        ),
+        pytest.param("to de89370400440532013000", "to [IBAN]", id="account in small letters"),
+        pytest.param("to gb82 west 1234 5698 7654 32", "to [IBAN]", id="the same in groups"),
+        pytest.param("at +4915 123 456 78", "at [PHONE]", id="telephone with the area at the country"),
+        pytest.param("at +4915\u00a0123\u00a045678", "at [PHONE]", id="telephone with hard blanks"),
+        pytest.param("to jürgen@example.com", "to [EMAIL]", id="address with an umlaut"),
+        pytest.param("to jane@müller-example.de", "to [EMAIL]", id="domain with an umlaut"),
+    ],
+)
+def test_personal_data_is_found_as_people_write_it(scanner: Scanner, text: str, masked: str) -> None:
+    assert redacted(scanner, text) == masked
+    assert redacted(scanner, *text) == masked
+
+
+def test_an_escape_before_an_address_stays_whole(scanner: Scanner) -> None:
+    assert redacted(scanner, '{\\"to\\":\\"a\\njane@example.com\\"}') == '{\\"to\\":\\"a\\n[EMAIL]\\"}'
+
+
+def test_a_secret_behind_a_lone_surrogate_is_found(scanner: Scanner) -> None:
+    assert redacted(scanner, "\ud800AKIAQV6MAVZOBM6SYC7Q") == "\ud800[AWS_ACCESS_KEY]"
