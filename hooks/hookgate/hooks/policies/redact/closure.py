@@ -32,6 +32,7 @@ _CLASSES = {
     codes.CATEGORY_NOT_WORD: r"\W",
 }
 _FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
+_LONG_REPEAT = 15
 _OPEN_REPEAT = re.compile(r"\{,\d")
 
 
@@ -44,6 +45,9 @@ class Language:
 
     prefixes: str | None
     """All non-empty prefixes of it; None if there is none, as for `\\b`."""
+
+    loose: str
+    """What matches and more: long repeats are endless, so that a search keeps no count of them."""
 
 
 def language(pattern: str) -> Language:
@@ -66,7 +70,7 @@ def _sequence(nodes: list[Any]) -> Language:
     prefixes: str | None = None
     for part in reversed(parts):
         prefixes = _before(part, prefixes)
-    return Language("".join(part.whole for part in parts), prefixes)
+    return Language("".join(part.whole for part in parts), prefixes, "".join(part.loose for part in parts))
 
 
 def _before(part: Language, rest: str | None) -> str | None:
@@ -88,7 +92,7 @@ def _node(code: Any, argument: Any) -> Language:
 
 
 def _character(written: str) -> Language:
-    return Language(written, written)
+    return Language(written, written, written)
 
 
 def _literal(code: int) -> str:
@@ -111,13 +115,17 @@ def _set(members: list[Any]) -> Language:
 def _position(code: Any) -> Language:
     if code not in _POSITIONS:
         raise ValueError(f"patterns with {str(code).lower()} cannot be followed through a stream")
-    return Language(_POSITIONS[code], None)
+    return Language(_POSITIONS[code], None, _POSITIONS[code])
 
 
 def _branch(argument: Any) -> Language:
     branches = [_sequence(list(branch)) for branch in argument[1]]
     prefixes = [branch.prefixes for branch in branches if branch.prefixes is not None]
-    return Language(_either([branch.whole for branch in branches]), _either(prefixes) if prefixes else None)
+    return Language(
+        _either([branch.whole for branch in branches]),
+        _either(prefixes) if prefixes else None,
+        _either([branch.loose for branch in branches]),
+    )
 
 
 def _either(patterns: list[str]) -> str:
@@ -136,7 +144,7 @@ def _flagged(inner: Language, added: int, removed: int) -> Language:
     )
     head = f"(?{on}{'-' if off else ''}{off}:"
     prefixes = None if inner.prefixes is None else f"{head}{inner.prefixes})"
-    return Language(f"{head}{inner.whole})", prefixes)
+    return Language(f"{head}{inner.whole})", prefixes, f"{head}{inner.loose})")
 
 
 def _repeat(suffix: str) -> Callable[[Any], Language]:
@@ -144,12 +152,14 @@ def _repeat(suffix: str) -> Callable[[Any], Language]:
         least, most, nodes = argument
         inner = _sequence(list(nodes))
         whole = f"(?:{inner.whole}){_times(least, most)}{suffix}"
+        endless = codes.MAXREPEAT if most - least >= _LONG_REPEAT else most
+        loose = f"(?:{inner.loose}){_times(least, endless)}{suffix}"
         if most == 0 or inner.prefixes is None:
-            return Language(whole, None)
+            return Language(whole, None, loose)
         if inner.prefixes == inner.whole:
-            return Language(whole, f"{inner.whole}{_times(1, most)}")
+            return Language(whole, f"{inner.whole}{_times(1, most)}", loose)
         before = f"(?:{inner.whole}){_times(0, _one_less(most))}"
-        return Language(whole, f"{before}{inner.prefixes}")
+        return Language(whole, f"{before}{inner.prefixes}", loose)
 
     return write
 

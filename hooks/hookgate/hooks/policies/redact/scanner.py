@@ -239,11 +239,11 @@ def _language(detector: Detector) -> Language:
 def _by_after(
     languages: list[tuple[Detector, Language]],
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """By what has to stand before them, the patterns and their closures."""
+    """By what has to stand before them, the patterns to search with and their closures."""
     wholes: dict[str, list[str]] = defaultdict(list)
     prefixes: dict[str, list[str]] = defaultdict(list)
     for detector, its in languages:
-        wholes[detector.after].append(its.whole)
+        wholes[detector.after].append(its.loose)
         prefixes[detector.after].append(str(its.prefixes))
     return wholes, prefixes
 
