@@ -195,6 +195,23 @@ async def test_an_answer_that_breaks_off_gives_what_was_held() -> None:
     assert said(answer) == "I am writing to ann"
 
 
+async def test_a_secret_that_breaks_off_in_the_middle_is_masked() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n"
+    events = sse(spoken("The key is AKIAQV6M"), spoken("AVZO"))
+    async with peer(head, *events) as upstream, gateway_before(upstream.url, both()) as url:
+        answer = await post(url, SSE, user("hi"), KEY)
+    assert said(answer) == "The key is [AWS_ACCESS_KEY]"
+
+
+async def test_a_secret_that_an_error_interrupts_is_masked() -> None:
+    error = {"error": {"code": 500, "message": "gone", "status": "INTERNAL"}}
+    answer = await streamed([spoken("The card is 4111 1111 11"), error], both())
+    *before, last = answer.events
+    assert last == error
+    texts = [part["text"] for each in before for part in each["candidates"][0]["content"]["parts"]]
+    assert "".join(texts) == "The card is [CARD]"
+
+
 async def test_batches_are_redacted_both_ways() -> None:
     batch = {"batch": {"inputConfig": {"requests": {"requests": [{"request": user(SAID)}]}}}}
     done = {"response": {"inlinedResponses": {"inlinedResponses": [{"response": spoken(SAID)}]}}}

@@ -26,7 +26,9 @@ class HookScreen:
     def slow(self) -> bool:
         return self._screen.slow
 
-    def judge(self, events: Sequence[JsonObject], *, last: bool) -> list[tuple[int, JsonObject]]:
+    def judge(
+        self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
+    ) -> list[tuple[int, JsonObject]]:
         """As its policy judges; with `"mode": "observe"` all events go on as they came.
 
         A policy that fails withholds the answer, whatever `on_error` says: what it holds would be lost.
@@ -35,18 +37,20 @@ class HookScreen:
         as_they_came = list(enumerate(events, first))
         if self._hook.config.mode == "observe" and (self._failure or self._withheld):
             return as_they_came
-        judged = self._judged(events, last)
+        judged = self._judged(events, last=last, cut_off=cut_off)
         if self._hook.config.mode == "observe":
             return as_they_came
         if isinstance(judged, Withheld):
             raise judged
         return judged
 
-    def _judged(self, events: Sequence[JsonObject], last: bool) -> list[tuple[int, JsonObject]] | Withheld:
+    def _judged(
+        self, events: Sequence[JsonObject], *, last: bool, cut_off: bool
+    ) -> list[tuple[int, JsonObject]] | Withheld:
         began = time.monotonic()
         self._began = self._began or began
         try:
-            return self._screen.judge(events, last=last)
+            return self._screen.judge(events, last=last, cut_off=cut_off)
         except Withheld as verdict:
             self._withheld = verdict.output()
             return verdict

@@ -14,10 +14,13 @@ class Screen(Protocol):
     def slow(self) -> bool:
         """Whether judging may take so long that it has to be done in a thread."""
 
-    def judge(self, events: Sequence[JsonObject], *, last: bool) -> list[tuple[int, JsonObject]]:
+    def judge(
+        self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
+    ) -> list[tuple[int, JsonObject]]:
         """What may go on now, as pairs: the number of the event it came from, and what that has become.
 
         `events` are the next ones, counted from 0 over the whole answer; after the `last` ones nothing waits.
+        `cut_off`: the answer ended before its time, so what waits may be a part of something.
         Numbers never fall. An event may go on in several pieces; one that nothing changes is the very object.
         Raises Withheld.
         """

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hookgate.hooks import CallState, Screen
 from hookgate.proxy.envelopes import Envelope
@@ -11,6 +12,9 @@ from hookgate.translator import Frame
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.joining import Strand, join_texts
 from hookgate.translator.strictjson import dumps
+
+_LONG = 16 * 1024
+"""Bytes of events that are judged in a thread: each may be made to take several microseconds."""
 
 _PIECE = 512  # bytes of a piece beside its text and values
 
@@ -76,8 +80,9 @@ class Screened:
         return held_bytes(piece for number, piece in self._held.items() if number > self._released)
 
     async def stream(self, batches: Batches) -> Batches:
-        """The pieces as far as they may go on. What is held goes on as well when the stream breaks off.
+        """The pieces as far as they may go on.
 
+        When the stream breaks off, what is held goes on as the screen gives an answer that was cut off.
         An error, or the bracket that closes an array, ends the answer for its client: it goes behind what is
         held. Raises Withheld.
         """
@@ -86,24 +91,26 @@ class Screened:
                 yield await self._judged(batch, last=False)
         except Exception:  # whatever ended it, what was held had been said
             if not self._judging:  # a screen that refuses an answer, or fails, has said its last word
-                yield await self._judged([], last=True)
+                yield await self._judged([], last=True, cut_off=True)
             raise
-        yield await self._judged([], last=True)
+        failed = any(piece.frame.data for piece in self._endings)
+        yield await self._judged([], last=True, cut_off=failed)
 
     async def whole(self, pieces: list[Piece]) -> list[Piece]:
         """The pieces of an answer that is no stream. Raises Withheld."""
         return await self._judged(pieces, last=True)
 
-    async def _judged(self, batch: list[Piece], *, last: bool) -> list[Piece]:
+    async def _judged(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
         answers = [piece for piece in batch if piece.body is not None]
         self._held |= enumerate(answers, self._count)
         self._count += len(answers)
         responses = [piece.response for piece in answers]
         self._judging = True
-        if self._screen.slow:
-            released = await asyncio.to_thread(self._screen.judge, responses, last=last)
+        judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
+        if self._screen.slow or held_bytes(answers) > _LONG:
+            released = await asyncio.to_thread(judge)
         else:
-            released = self._screen.judge(responses, last=last)
+            released = judge()
         self._judging = False
         out = [replace(self._held[number], response=response) for number, response in released]
         if released:

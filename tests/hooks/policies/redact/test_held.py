@@ -217,3 +217,26 @@ def test_the_built_in_detectors_are_found_in_any_scanner() -> None:
         alone = Scanner([detector for detector in DETECTORS if detector.kind == kind])
         text, secret = planted(3, label)
         assert secret not in redacted(alone, text), label
+
+
+def broken_off(scanner: Scanner, text: str) -> str:
+    redactor = Redactor(scanner, mask)
+    return "".join(piece.output for piece in [*redactor.feed(text), *redactor.cut_off()])
+
+
+@pytest.mark.parametrize("label", [pytest.param(label, id=label) for label in PLANTED])
+def test_a_secret_that_is_cut_off_anywhere_shows_four_characters_at_most(
+    scanner: Scanner, label: str
+) -> None:
+    before, _, make = PLANTED[label]
+    secret = make(random.Random(5))  # noqa: S311  # it makes texts
+    for end in range(5, len(secret)):
+        out = broken_off(scanner, f"so {before}{secret[:end]}")
+        assert secret[:end] not in out or (
+            label == "EMAIL" and "@" not in secret[:end] and not any(map(str.isdigit, secret[:end]))
+        ), secret[:end]
+
+
+@pytest.mark.parametrize("text", ["it was sai", "Hello", "a, b", "see www.exa", "4 of 12"])
+def test_prose_that_is_cut_off_stays(scanner: Scanner, text: str) -> None:
+    assert broken_off(scanner, text) == text

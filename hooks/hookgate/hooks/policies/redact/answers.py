@@ -37,11 +37,13 @@ class AnswerScreen:
     def slow(self) -> bool:
         return self._redaction.slow
 
-    def judge(self, events: Sequence[JsonObject], *, last: bool) -> list[tuple[int, JsonObject]]:
+    def judge(
+        self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
+    ) -> list[tuple[int, JsonObject]]:
         for event in events:
             self._take(event, whole=last)
         if last:
-            self._finish(list(self._strands))
+            self._finish(list(self._strands), cut_off=cut_off)
         return self._outbox.released()
 
     def told(self) -> JsonObject:
@@ -130,9 +132,13 @@ class AnswerScreen:
     def _waits(self, place: Place, thread: Thread) -> bool:
         return thread in self._strands and self._strands[thread].waits(place)
 
-    def _finish(self, threads: Sequence[Thread]) -> None:
+    def _finish(self, threads: Sequence[Thread], *, cut_off: bool = False) -> None:
         for thread in threads:
-            self._strands.pop(thread).finish()
+            strand = self._strands.pop(thread)
+            if cut_off:
+                strand.cut_off()
+            else:
+                strand.finish()
 
 
 def _is_argument(thread: Thread) -> bool:

@@ -18,6 +18,14 @@ from hookgate.hooks.policies.redact.scanner import Finding, Scanner, searchable
 
 AtCap = Literal["mask", "block"]
 
+_TELLS_NOTHING = 4
+"""Characters of a secret that do not tell more than what it is."""
+
+_OF_WORDS = ("EMAIL", "CONNECTION_STRING")
+"""Kinds that a plain word may be the beginning of."""
+
+_WORD = re.compile(r"[^\W\d_]+(?:[.'-][^\W\d_]*)*")
+
 _ENDS_DROPPING = re.compile(r"[^\S\r\n]")  # a long secret may run over lines, but not over words
 
 
@@ -72,6 +80,24 @@ class Redactor:
         if self._extent:
             self._follow(pieces, self._extent, final=True)
         self._settle(pieces, final=True)
+        return pieces
+
+    def cut_off(self) -> list[Piece]:
+        """What was held, now that the rest of the text is lost: what may be a part of a finding is one.
+
+        A few characters, or a plain word that only an address could have begun with, tell nothing.
+        """
+        pieces: list[Piece] = []
+        if self._extent:
+            self._follow(pieces, self._extent, final=True)
+        if not self._held:
+            return pieces
+        data = _encoded(self._context + self._held)
+        suspect = self._scanner.suspect(searchable(data), len(_encoded(self._context)))
+        if len(self._held) <= _TELLS_NOTHING or (suspect.kind in _OF_WORDS and _WORD.fullmatch(self._held)):
+            return pieces + self.finish()
+        pieces.append(Replaced(suspect.kind, self._held, self._replace(suspect.kind, self._held)))
+        self._held = ""
         return pieces
 
     def _settle(self, pieces: list[Piece], final: bool) -> None:

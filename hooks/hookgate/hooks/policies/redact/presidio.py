@@ -49,7 +49,13 @@ class WholeRedactor:
 
     def finish(self) -> list[Piece]:
         """All of it."""
-        pieces = self._inner.feed(self._text) + self._inner.finish()
+        return self._found_in(self._inner.feed(self._text) + self._inner.finish())
+
+    def cut_off(self) -> list[Piece]:
+        """The same, though the text was not at its end."""
+        return self._found_in(self._inner.feed(self._text) + self._inner.cut_off())
+
+    def _found_in(self, pieces: list[Piece]) -> list[Piece]:
         findings = self._find(self._text)
         out: list[Piece] = []
         at = 0

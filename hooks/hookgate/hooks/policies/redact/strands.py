@@ -34,6 +34,10 @@ class Strand(Generic[Place]):
         """Nothing follows: all is decided. Raises Withheld."""
         self._settle(self._redactor.finish())
 
+    def cut_off(self) -> None:
+        """Nothing follows, though the text was not at its end. Raises Withheld."""
+        self._settle(self._redactor.cut_off())
+
     def waits(self, place: Place) -> bool:
         """Whether some of the text at a place is undecided."""
         return any(place == each for each, _ in self._open)
