@@ -72,6 +72,8 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
         ):
             admin.receipts, admin.live = gateway.receipts, live
             _tell(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")
+            if admin.panel is not None and admin.panel.invitation:
+                log.info("%s", admin.panel.invitation)
             await interrupted.wait()
             admin.draining = True
             log.info("stopping: finishing the calls in flight (interrupt again to drop them)")

@@ -1,7 +1,6 @@
 """The panel of a gateway while it runs."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -20,8 +19,6 @@ from hookgate.proxy.panel.tokens import link_of, made_token, token_of
 from hookgate.proxy.panel.traffic import Traffic
 from hookgate.proxy.records import Receipts
 from hookgate.proxy.sources import Sources
-
-log = logging.getLogger("hookgate")
 
 
 @asynccontextmanager
@@ -43,7 +40,7 @@ async def paneled(  # noqa: PLR0913, PLR0917  # what a panel is made of
         return
     hooks, traffic = HookPanel(live, sources), Traffic()
     async with AsyncExitStack() as stack:
-        access = _access(stack, config, sources.state, url)
+        access, invitation = _access(stack, config, sources.state, url)
         calls: Calls = ReceivedCalls(receipts)
         if config.audit.enabled:
             calls = await _audited(stack, receipts, store_url, sources.state)
@@ -51,21 +48,20 @@ async def paneled(  # noqa: PLR0913, PLR0917  # what a panel is made of
         stack.callback(events.close)
         receipts.watchers.append(traffic.add)
         stack.callback(receipts.watchers.remove, traffic.add)
-        yield Panel(access, Api(hooks, calls, traffic, effective), events)
+        yield Panel(access, Api(hooks, calls, traffic, effective), events, invitation)
 
 
-def _access(stack: AsyncExitStack, config: Config, state: Path, url: str) -> Access:
-    """Access with the configured token, or with one that is made now and told of."""
+def _access(stack: AsyncExitStack, config: Config, state: Path, url: str) -> tuple[Access, str]:
+    """Access with the configured token, or with one that is made now, and what the log tells of that."""
     _, port = host_and_port(url.removeprefix("http://"))
     configured = token_of(config.admin)
     if configured is not None:
-        return Access(port, configured)
+        return Access(port, configured), ""
     token, path = stack.enter_context(made_token(state, port))
     if config.logs.format == "text":
-        log.info("open the panel: %s", link_of(url, token))
-    elif path is not None:  # lines of JSON are for those who collect them: a token is not
-        log.info("the panel asks for the token in %s", path)
-    return Access(port, token)
+        return Access(port, token), f"open the panel: {link_of(url, token)}"
+    # Lines of JSON are for those who collect them: a token is not.
+    return Access(port, token), f"the panel asks for the token in {path}" if path else ""
 
 
 async def _audited(stack: AsyncExitStack, receipts: Receipts, url: str | None, state: Path) -> Calls:

@@ -24,8 +24,10 @@ _NOTHING = "There is nothing at this path of the admin listener."
 class Panel:
     """Answers what is asked of the panel."""
 
-    def __init__(self, access: Access, api: Api, live: Live) -> None:
+    def __init__(self, access: Access, api: Api, live: Live, invitation: str = "") -> None:
         self.access = access
+        self.invitation = invitation
+        """What the log tells operators once the gateway runs: how to sign in, unless they know."""
         self.api, self.live = api, live
         self._pages = Pages()
 
