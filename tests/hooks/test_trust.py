@@ -249,7 +249,7 @@ async def test_a_trusted_hook_whose_script_cannot_be_read_for_want_of_a_descript
     path = project / ".gemini/settings.json"
     engine = Engine(load_places([Place(path, "project")]), refusal=store.refusal)
     error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    with mock.patch.object(Path, "open", side_effect=error):
+    with mock.patch("hookgate.hooks.scripts.open", side_effect=error, create=True):
         outcome = await engine.fire(asking("hi"), SESSION)
     assert "could not judge this call (no resources)" in outcome.verdict.reason
     outcome = await engine.fire(asking("hi"), SESSION)  # it was not forgotten that the hook is trusted

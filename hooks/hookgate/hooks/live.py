@@ -18,6 +18,7 @@ from typing import Any
 from hookgate.hooks.changes import Changes, Outline, changes, outline
 from hookgate.hooks.engine import Engine
 from hookgate.hooks.errors import SettingsError
+from hookgate.hooks.exhaustion import is_exhaustion
 from hookgate.hooks.health import Health
 from hookgate.hooks.scripts import digest_of, fingerprint, scripts_of
 from hookgate.hooks.settings import Configuration, Place, load_places
@@ -78,8 +79,8 @@ class LiveEngine:
         """Read the settings again; whether another revision is in force. Never raises, but logs."""
         try:
             return await self._reload()
-        except Exception:
-            self._log_surprise()
+        except Exception as error:
+            self._log_surprise(error)
             return False
 
     async def watch(self) -> None:
@@ -91,8 +92,8 @@ class LiveEngine:
             try:
                 await self._until_changed()
                 await self._reload()
-            except Exception:
-                self._log_surprise()
+            except Exception as error:
+                self._log_surprise(error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _until_changed(self) -> None:
@@ -116,7 +117,7 @@ class LiveEngine:
                 self.reloads["refused"] += 1
                 log.error("the settings cannot be used, revision %s stays: %s", self.current.revision, error)
                 return False
-            self._seen = seen
+            self._seen = seen | await asyncio.to_thread(_contents, self._scripts(engine))
             if engine.revision == self.current.revision:
                 self.reloads["unchanged"] += 1
                 log.info("settings read again: unchanged, revision %s", engine.revision)
@@ -127,15 +128,17 @@ class LiveEngine:
 
     def _put_in_force(self, engine: Engine, found: Outline) -> None:
         self.reloads["applied"] += 1
-        self._seen |= _contents(self._scripts(engine))
         before, self.current = self.current, engine
         self.health.keep(engine.configuration.hooks(), engine.configuration.off)
         self._retire(before)
         told, self._outline = changes(before.revision, self._outline, engine.revision, found), found
         self._tell(told)
 
-    def _log_surprise(self) -> None:
+    def _log_surprise(self, error: Exception) -> None:
         self.reloads["refused"] += 1
+        if is_exhaustion(error):
+            log.error("the settings cannot be read now, revision %s stays: %s", self.current.revision, error)
+            return
         log.exception(
             "the settings could not be read again, revision %s stays; please report this",
             self.current.revision,

@@ -55,7 +55,7 @@ class HookScreen:
             self._withheld = verdict.output()
             return verdict
         except HookError as error:
-            self._error = str(error)
+            self._failure = error
             return Withheld(failed(self._hook))
         except Exception as error:  # whatever it is, nothing may pass unjudged
             self._failure = HookError(f"raised {error!r}")
@@ -84,7 +84,9 @@ class Refused:
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    def judge(self, events: Sequence[JsonObject], *, last: bool) -> list[tuple[int, JsonObject]]:
+    def judge(
+        self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
+    ) -> list[tuple[int, JsonObject]]:
         raise HookError(self._reason)
 
     def told(self) -> JsonObject:

@@ -1,7 +1,7 @@
 """The files that decide what a hook does: what trust rests on, and what a reload watches.
 
-They are the files that a hook names itself. What a script loads in turn is not followed. Nothing here raises,
-whatever a command line holds: a word may be longer than a file's name, or hold what no name can.
+They are the files that a hook names itself. What a script loads in turn is not followed. Nothing that a
+command line holds is an error here: a word may be longer than a file's name, or hold what no name can.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from pathlib import Path
 from stat import S_ISREG
 from string import Template
 
+from hookgate.hooks.exhaustion import is_exhaustion
 from hookgate.hooks.settings import CommandConfig, Hook, RuntimeConfig
 from hookgate.hooks.settings.reading import open_at_once
 
@@ -42,7 +43,8 @@ def digest_of(path: Path) -> str | None:
     """A hash of a file's content; None when it is no file, or cannot be read.
 
     Of a file above 16 MiB the hash is of its size and times: whoever wrote it must not choose what a look at
-    it costs. A pipe or a device is not read, since that may never end.
+    it costs. A pipe or a device is not read, since that may never end. Raises OSError when the machine has
+    run out of something, such as descriptors: the file may be what it was.
     """
     try:
         with open(path, "rb", opener=open_at_once) as file:
@@ -53,12 +55,17 @@ def digest_of(path: Path) -> str | None:
                 return hashlib.file_digest(file, "sha256").hexdigest()
             times = stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
             return hashlib.sha256(repr(times).encode()).hexdigest()
-    except OSError:
+    except OSError as error:
+        if is_exhaustion(error):
+            raise
         return None
 
 
 def fingerprint(hook: Hook) -> str:
-    """A hash of the hook's name, of what it runs with which variables, and of its scripts' content."""
+    """A hash of the hook's name, of what it runs with which variables, and of its scripts' content.
+
+    Raises OSError as `digest_of` does.
+    """
     scripts = [(os.path.relpath(path, hook.root), digest_of(path)) for path in scripts_of(hook)]
     config = hook.config.model_dump(
         include={"type", "env", "command", "action", "url", "headers", "persistent"}

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks.errors import Problem, SettingsError
-from hookgate.hooks.exhaustion import is_exhaustion
 from hookgate.hooks.managing.edits import write_atomically
 from hookgate.hooks.scripts import fingerprint, scripts_of
 from hookgate.hooks.settings import Hook
@@ -40,8 +39,6 @@ class TrustStore:
         if hook not in self._checked or self._checked[hook][0] != stamp:
             known = self._projects.get(str(hook.root), {})
             trusted = bool(known) and fingerprint(hook) in known  # without any, no script is worth a look
-            if known and not trusted:
-                _check_descriptors(hook)
             self._checked[hook] = (stamp, trusted)
         return self._checked[hook][1]
 
@@ -65,16 +62,6 @@ class TrustStore:
             write_atomically(self._path, json.dumps(self._projects, indent=2) + "\n")
             self._checked.clear()
         return new
-
-
-def _check_descriptors(hook: Hook) -> None:
-    """Raise OSError if the hook's scripts could not be read for want of a descriptor: they may be trusted."""
-    for path in scripts_of(hook):
-        try:
-            path.open("rb").close()
-        except OSError as error:
-            if is_exhaustion(error):
-                raise
 
 
 def _load(path: Path) -> dict[str, dict[str, Any]]:
