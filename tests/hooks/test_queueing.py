@@ -9,14 +9,20 @@ from hypothesis import strategies as st
 from hookgate.hooks.queueing import FairQueue
 
 
-async def served(limit: int, sessions: Sequence[str], cancelled: frozenset[int] = frozenset()) -> list[int]:
+async def served(
+    limit: int,
+    sessions: Sequence[str],
+    cancelled: frozenset[int] = frozenset(),
+    keys: Sequence[str] | None = None,
+) -> list[int]:
     """The order in which callers of these sessions are served, all of them waiting behind a full queue."""
+    keys = keys or [""] * len(sessions)
     queue, order, free = FairQueue(limit), [], asyncio.Event()
     at_once = 0
 
-    async def call(number: int, session: str) -> None:
+    async def call(number: int, session: str, key: str = "") -> None:
         nonlocal at_once
-        async with queue.turn(session):
+        async with queue.turn(session, key):
             at_once += 1
             assert at_once <= limit
             order.append(number)
@@ -27,7 +33,7 @@ async def served(limit: int, sessions: Sequence[str], cancelled: frozenset[int] 
     blockers = [asyncio.create_task(call(-1, "blocker")) for _ in range(limit)]
     await asyncio.sleep(0)
     assert not queue.open
-    tasks = [asyncio.create_task(call(number, session)) for number, session in enumerate(sessions)]
+    tasks = [asyncio.create_task(call(at, *each)) for at, each in enumerate(zip(sessions, keys, strict=True))]
     await asyncio.sleep(0)
     for number in cancelled:
         tasks[number].cancel()
@@ -56,6 +62,16 @@ def test_a_session_with_many_hooks_waiting_keeps_no_other_waiting_longer_than_on
 ) -> None:
     sessions = ["storm"] * storm + [f"other {n}" for n in range(others)]
     order = asyncio.run(served(1, sessions))
+    assert all(order.index(storm + n) <= others for n in range(others))
+
+
+@given(st.integers(1, 30), st.integers(1, 5))
+def test_a_key_with_many_sessions_waiting_keeps_no_other_waiting_longer_than_one_of_them(
+    storm: int, others: int
+) -> None:
+    sessions = [f"storm {n}" for n in range(storm)] + ["own"] * others
+    keys = ["storm"] * storm + [f"other {n}" for n in range(others)]
+    order = asyncio.run(served(1, sessions, keys=keys))
     assert all(order.index(storm + n) <= others for n in range(others))
 
 

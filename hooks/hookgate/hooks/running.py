@@ -135,12 +135,12 @@ class Running:
         if remaining <= 0:
             raise HookUnavailableError("deadline", _OVER)
         if self._queue.open and hook.timeout <= remaining:  # its own timeout is the tighter one
-            async with self._queue.turn(session.session_id):
+            async with self._queue.turn(session.session_id, session.key):
                 return await self._answer(hook, event, session)
         began = False
         limit = TimeLimit(deadline)
         try:
-            async with limit, self._queue.turn(session.session_id):
+            async with limit, self._queue.turn(session.session_id, session.key):
                 began = True
                 return await self._answer(hook, event, session)
         except TimeoutError:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hookgate.hooks import CallEnd
+from hookgate.proxy.accepted import AcceptedKeys
 from hookgate.proxy.bypass import Bypasses
 from hookgate.proxy.caller import Callers
 from hookgate.proxy.config import Config
@@ -32,11 +33,16 @@ class House:
 
     upstreams: Upstreams
     config: Config
-    sessions: Sessions = field(default_factory=Sessions)
+    accepted: AcceptedKeys = field(default_factory=AcceptedKeys)
     bypasses: Bypasses = field(default_factory=Bypasses)
     receipts: Receipts = field(default_factory=Receipts)
     audit: "Audit | None" = None
     """Where calls are put on record; None where they are not."""
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """What is remembered of sessions."""
+        return Sessions(self.accepted)
 
     @cached_property
     def callers(self) -> Callers:
@@ -55,7 +61,9 @@ class House:
         for call in record.calls:
             for told in call.at_end:
                 told(end)
-        self.receipts.add(record)
+        self.accepted.note(record)
+        key = record.session.key if record.session else ""
+        self.receipts.add(record, self.accepted.owners(key)[0])
         if self.audit is not None:
             self.audit.settle(record)
 

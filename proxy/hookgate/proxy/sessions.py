@@ -5,10 +5,17 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, TypeVar
 
 from hookgate.hooks import Session
+from hookgate.proxy.accepted import AcceptedKeys
+from hookgate.proxy.shares import Shares
 from hookgate.proxy.wire.memory import Memory
+
+V = TypeVar("V")
+
+_Place = tuple[str, str]
+"""A caller's key, and what is unique below it."""
 
 Telling = Literal["session", "turns", "tools"]
 
@@ -23,7 +30,7 @@ _TELLS: Mapping[str, frozenset[Telling]] = {
 """What else a shim tells of that has told of an event: who knows of turns knows of tools."""
 
 KEPT = 10_000
-"""Sessions that are remembered; the one that was quiet longest is forgotten for a new one."""
+"""Sessions that are remembered. For a new one, the key with most sessions loses the one that was quiet longest."""
 
 MAX_TOOLS = 1000
 """Names of tools that are counted in a session; those beyond count as not told of."""
@@ -99,30 +106,29 @@ class SessionState:
 class Sessions:
     """The sessions by the key of their caller and their id: no caller reaches those of another key."""
 
-    def __init__(self) -> None:
-        self._states: OrderedDict[tuple[str, str], SessionState] = OrderedDict()
-        self._prompts: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self._links: OrderedDict[tuple[str, str], str] = OrderedDict()
+    def __init__(self, keys: AcceptedKeys | None = None) -> None:
+        """`keys` are those that the upstream takes; made-up ones share the room of a single key."""
+        self._keys = keys or AcceptedKeys()
+        self._states: Shares[_Place, SessionState] = Shares(KEPT)
+        self._prompts: Shares[_Place, str] = Shares(KEPT)
+        self._links: Shares[_Place, str] = Shares(KEPT)
 
     def __len__(self) -> int:
         return len(self._states)
 
     def of(self, session: Session) -> SessionState:
         """The session's state, a fresh one for a session that is not known."""
-        key = (session.key, session.session_id)
-        state = self._states.setdefault(key, SessionState())
-        self._states.move_to_end(key)
-        if len(self._states) > KEPT:
-            self._states.popitem(last=False)
-        return state
+        place = session.key, session.session_id
+        return self._found(self._states, place) or self._kept(self._states, place, SessionState())
 
     def end(self, session: Session) -> None:
         """Forget a session that has ended."""
-        self._states.pop((session.key, session.session_id), None)
+        for owner in self._keys.owners(session.key):
+            self._states.drop(owner, (session.key, session.session_id))
 
     def announce(self, session: Session, prompt: str) -> None:
         """A shim tells of a turn in a session whose calls may come without the session's name."""
-        _remember(self._prompts, (session.key, fingerprint(prompt)), session.session_id)
+        self._kept(self._prompts, (session.key, fingerprint(prompt)), session.session_id)
 
     def linked(self, session: Session, said: Iterable[str]) -> Session:
         """The session that a shim has told of, for a nameless call of one of its turns; else the call's own.
@@ -131,24 +137,31 @@ class Sessions:
         fingerprints of the texts of the call's last turn.
         """
         here = (session.key, session.session_id)
-        announced = (self._prompts.get((session.key, text)) for text in said)
-        found = next((each for each in announced if each), None) or self._links.get(here)
+        announced = (self._found(self._prompts, (session.key, text)) for text in said)
+        found = next((each for each in announced if each), None) or self._found(self._links, here)
         if found is None:
             return session
-        _remember(self._links, here, found)
+        self._kept(self._links, here, found)
         return replace(session, session_id=found)
+
+    def _found(self, known: "Shares[_Place, V]", place: _Place) -> V | None:
+        """A value; it moves to its key's own share once the key was accepted."""
+        own, *others = self._keys.owners(place[0])
+        if (value := known.get(own, place)) is not None:
+            return value
+        for owner in others:
+            if (value := known.drop(owner, place)) is not None:
+                return self._kept(known, place, value)
+        return None
+
+    def _kept(self, known: "Shares[_Place, V]", place: _Place, value: V) -> V:
+        known.keep(self._keys.owners(place[0])[0], place, value)
+        return value
 
 
 def fingerprint(text: str) -> str:
     """A text that need not be kept."""
     return sha256(text.strip().encode(errors="surrogatepass")).hexdigest()
-
-
-def _remember(known: OrderedDict[tuple[str, str], str], key: tuple[str, str], value: str) -> None:
-    known[key] = value
-    known.move_to_end(key)
-    if len(known) > KEPT:
-        known.popitem(last=False)
 
 
 @dataclass(slots=True)
@@ -158,7 +171,10 @@ class _Bucket:
 
 
 class Rates:
-    """How often each caller may do something: so many times a second, and as many at once."""
+    """How often each caller may do something: so many times a second, and as many at once.
+
+    A caller that is forgotten for others may do a little more at once: nobody gains by that at its expense.
+    """
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second

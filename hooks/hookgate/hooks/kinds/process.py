@@ -16,6 +16,7 @@ from pathlib import Path
 from hookgate.hooks.clock import OwnLimit, StallClock
 from hookgate.hooks.errors import HookError, HookUnavailableError
 from hookgate.hooks.exhaustion import is_exhaustion
+from hookgate.hooks.kinds.descriptors import give_former_limit
 from hookgate.hooks.kinds.escapees import end_with_kin, kill_group, started
 from hookgate.hooks.kinds.marks import MARK, Kin
 from hookgate.hooks.kinds.sizes import BASE, output_limit, too_long
@@ -80,6 +81,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
         raise start_error("cannot be started", error) from None
     except ValueError as error:  # a null character in the command, or a "=" in a variable's name
         raise HookError(f"cannot be started: {error}") from None
+    give_former_limit(process.pid)
     started(process, kin)
     for pipe in (process.stdin, process.stdout, process.stderr):
         os.set_blocking(_fd(pipe), False)

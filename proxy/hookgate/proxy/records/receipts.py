@@ -1,12 +1,12 @@
 """Receipts: what became of each call, for who has its id. Nothing in them was said in the call."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from hookgate.hooks import Session
 from hookgate.proxy.records.record import CallRecord
 from hookgate.proxy.records.tally import HookTally
+from hookgate.proxy.shares import Shares
 from hookgate.translator.fields import JsonObject
 
 NO_RECEIPT = (
@@ -14,23 +14,30 @@ NO_RECEIPT = (
 )
 
 KEPT = 10_000
-"""Receipts that are kept in memory; the oldest goes for a new one."""
+"""Receipts that are kept in memory. For a new one, the key with most receipts loses its oldest."""
 
 
 class Receipts:
     """The latest receipts, each with the name of its caller's key: nobody else is shown it."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[str, JsonObject]] = OrderedDict()
+        self._shares: Shares[str, None] = Shares(KEPT)
+        self._kept: dict[str, tuple[str, JsonObject]] = {}  # in the order of their calls' ends
         self.watchers: list[Callable[[JsonObject], None]] = []
         """Who is told of each new receipt; they must be quick."""
 
-    def add(self, record: CallRecord) -> None:
-        """Keep the receipt of a call that has ended."""
+    def add(self, record: CallRecord, owner: str | None = None) -> None:
+        """Keep the receipt of a call that has ended.
+
+        It takes room of `owner`, the caller's key if left out.
+        """
         receipt = receipt_of(record)
-        self._kept[record.id] = (record.session.key if record.session else "", receipt)
-        if len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+        key = record.session.key if record.session else ""
+        if len(self._shares) >= KEPT and (oldest := self._shares.oldest()) is not None:
+            self._shares.drop(*oldest)
+            del self._kept[oldest[1]]
+        self._shares.keep(key if owner is None else owner, record.id, None)
+        self._kept[record.id] = key, receipt
         for watcher in self.watchers:
             watcher(receipt)
 
