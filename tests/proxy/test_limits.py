@@ -2,18 +2,19 @@
 
 import asyncio
 import errno
+import json
 import socket
 import struct
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
-from support.gateway import running_upstream, says
+from support.gateway import running_upstream, runs, says
 from support.life import gateway_with, nothing_left, until
 from support.wire import KEY, SSE, UNARY, Wire, connected, ok, post, request_bytes
 
@@ -21,6 +22,7 @@ from hookgate.proxy import accepting
 from hookgate.proxy import limits as kept
 from hookgate.proxy.config import Limits
 from hookgate.proxy.metrics import Metrics
+from hookgate.proxy.room import address_of
 from hookgate.proxy.server import listening
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
@@ -208,19 +210,156 @@ async def stuck(url: str) -> AsyncIterator[socket.socket]:
 # ---- too many
 
 
-async def test_one_connection_more_waits_until_another_has_ended() -> None:
-    limits = Limits(connections=2)
-    async with gateway(limits=limits) as url, connected(url) as one, connected(url) as two:
+async def answered(wire: Wire) -> bool:
+    """Whether a call on the connection is answered."""
+    await wire.post(UNARY, HI)
+    return (await wire.answer()).status == 200
+
+
+async def test_one_connection_more_waits_while_all_others_have_calls_in_flight() -> None:
+    async with (
+        flooding() as flood,
+        gateway_with(flood.url, limits=Limits(connections=2)) as url,
+        connected(url) as one,
+        connected(url) as two,
+    ):
         for wire in (one, two):
-            await wire.post(UNARY, HI)
-            assert (await wire.answer()).status == 200
+            await wire.post(SSE, HI)
+            assert (await wire.head())[0] == 200
         async with connected(url) as three:
-            await three.post(UNARY, HI)
+            await three.post("/nowhere", HI)
             answer = asyncio.create_task(three.answer())
+            done, _ = await asyncio.wait([answer], timeout=0.5)
+            assert not done
+            assert await one.chunk()
+            await one.leave()
+            assert (await answer).status == 403
+        assert await two.chunk()
+
+
+async def test_a_waiting_connection_gets_the_place_of_one_whose_call_has_ended() -> None:
+    began, decided = asyncio.Event(), asyncio.Event()
+
+    async def wait(_: Any) -> None:
+        began.set()
+        await decided.wait()
+
+    hooks = {"BeforeModel": [runs(wait)]}
+    async with gateway(hooks, Limits(connections=1)) as url, connected(url) as one:
+        await one.post(UNARY, HI)
+        await began.wait()
+        async with connected(url) as two:
+            await two.post("/nowhere", HI)
+            answer = asyncio.create_task(two.answer())
             done, _ = await asyncio.wait([answer], timeout=0.2)
             assert not done
-            await one.leave()
-            assert (await answer).status == 200
+            decided.set()
+            assert (await one.answer()).status == 200
+            assert (await answer).status == 403
+            assert await one.ended()
+
+
+async def test_for_one_connection_more_the_one_that_is_idle_for_longest_closes() -> None:
+    async with (
+        gateway(limits=Limits(connections=3)) as url,
+        connected(url) as one,
+        connected(url) as two,
+        connected(url) as three,
+    ):
+        for wire in (one, two, three, one):
+            assert await answered(wire)
+        async with connected(url) as four:
+            assert await answered(four)
+            assert await two.ended()
+            for wire in (one, three):
+                assert await answered(wire)
+
+
+async def test_connections_that_never_sent_anything_keep_no_call_out() -> None:
+    async with nothing_left(), gateway(limits=Limits(connections=2)) as url, AsyncExitStack() as stack:
+        silent = [await stack.enter_async_context(connected(url)) for _ in range(20)]
+        async with connected(url) as wire:
+            assert await answered(wire)
+        assert [await each.rest() for each in silent[:18]] == [b""] * 18
+
+
+async def test_a_head_that_is_never_finished_keeps_no_call_out_and_no_young_one_is_closed_for_it() -> None:
+    async with (
+        gateway(limits=Limits(connections=3, header_timeout=60)) as url,
+        connected(url) as idle,
+        connected(url) as old,
+        connected(url) as young,
+    ):
+        assert await answered(idle)
+        await old.write(b"G")
+        assert await answered(young)
+        await young.write(b"G")
+        async with connected(url) as first:
+            assert await idle.ended()
+            assert await answered(first)
+            async with connected(url) as second:
+                assert await answered(second)
+                assert await old.rest() == b""
+                assert await answered(first)
+                await young.write(b"ET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert (await young.answer()).status == 403
+
+
+async def test_a_body_that_drips_makes_way_and_one_that_flows_does_not() -> None:
+    limits = Limits(connections=2, header_timeout=0.3, body_timeout=60)
+    size = 2_000_000
+    async with (
+        gateway(limits=limits) as url,
+        connected(url) as flowing,
+        connected(url) as dripping,
+    ):
+        head = request_bytes("POST", UNARY, b"", {**KEY, "Content-Length": str(size)})
+        await flowing.write(head + b" " * 1_000_000)
+        await dripping.write(head + b" ")
+        async with connected(url) as third:
+            await third.post("/nowhere", HI)
+            assert (await third.answer()).status == 403
+        assert await dripping.rest() == b""
+        body = json.dumps(HI).encode()
+        await flowing.write(b" " * (size - 1_000_000 - len(body)) + body)
+        assert (await flowing.answer()).status == 200
+
+
+async def test_an_address_with_too_many_connections_makes_room_of_its_own_alone() -> None:
+    limits = Limits(connections=10, connections_per_address=2)
+    async with (
+        flooding() as flood,
+        gateway_with(flood.url, limits=limits) as url,
+        connected(url) as one,
+        connected(url) as two,
+    ):
+        await one.post(SSE, HI)
+        assert (await one.head())[0] == 200
+        await two.post("/nowhere", HI)
+        assert (await two.answer()).status == 403
+        async with connected(url) as three:
+            await three.post(SSE, HI)
+            assert (await three.head())[0] == 200
+            assert await two.ended()
+            async with connected(url) as four:
+                assert await four.rest() == b""  # both of the others have a call in flight
+            assert await one.chunk()
+            assert await three.chunk()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+    ],
+)
+def test_an_address_is_what_one_client_is_given(one: str, other: str, same: bool) -> None:
+    assert (address_of(one) == address_of(other)) is same
 
 
 async def test_requests_behind_a_streaming_one_are_held_back() -> None:

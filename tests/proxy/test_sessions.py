@@ -76,7 +76,7 @@ def test_a_refused_key_is_not_an_accepted_one() -> None:
         asked.begun(400)
     keys.note(record)
     keys.note(CallRecord(kind="judged", session=session("junk", "s")))
-    assert keys.owners("junk") == keys.owners("other")[:1] + ("junk",)
+    assert keys.owners("junk") == (*keys.owners("other")[:1], "junk")
 
 
 def test_one_keys_receipts_take_nothing_from_those_of_another() -> None:

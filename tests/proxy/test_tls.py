@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import ssl
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ from google import genai
 from google.genai import types
 from support.gateway import running_upstream, says
 from support.life import gateway_with, nothing_left, until
+from support.wire import connected
 
 from hookgate.proxy.config import Limits
 from hookgate.proxy.tls import Certificate
@@ -160,3 +161,36 @@ async def test_a_client_that_does_not_shake_hands_is_dropped(
 async def test_tls_below_1_2_is_refused(tmp_path: Path) -> None:
     issue(tmp_path)
     assert certificate(tmp_path).context.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+async def test_handshakes_that_do_not_come_keep_no_call_out(tmp_path: Path) -> None:
+    context = issue(tmp_path)
+    limits = Limits(connections=2, header_timeout=60)
+    async with (
+        nothing_left(),
+        running_upstream() as (upstream_url, _),
+        gateway_with(upstream_url, certificate=certificate(tmp_path), limits=limits) as url,
+        AsyncExitStack() as stack,
+    ):
+        silent = [await stack.enter_async_context(connected(url)) for _ in range(6)]
+        assert await asyncio.wait_for(shakes_hands(url, context), 5)
+        assert [await each.rest() for each in silent[:5]] == [b""] * 5
+
+
+async def test_shaken_hands_alone_keep_no_call_out_either(tmp_path: Path) -> None:
+    context = issue(tmp_path)
+    async with (
+        nothing_left(),
+        running_upstream() as (upstream_url, _),
+        gateway_with(upstream_url, certificate=certificate(tmp_path), limits=Limits(connections=2)) as url,
+    ):
+        place, silent = urlsplit(url), []
+        for _ in range(6):
+            connecting = asyncio.open_connection(place.hostname, place.port, ssl=context)
+            silent.append(await asyncio.wait_for(connecting, 5))
+        with suppress(OSError):  # the gateway is not polite when there is no place
+            assert await asyncio.wait_for(silent[0][0].read(), 5) == b""
+        for _, writer in silent:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()

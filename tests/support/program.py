@@ -37,11 +37,13 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**kept, "HOOKGATE_CONFIG": os.devnull, **(changes or {})}
 
 
-async def run(*arguments: str, env: Mapping[str, str] | None = None) -> Ended:
-    """Run a command to its end."""
+async def run(
+    *arguments: str, env: Mapping[str, str] | None = None, descriptors: tuple[int, int] | None = None
+) -> Ended:
+    """Run a command to its end; `descriptors` are the soft and the hard limit that it is started with."""
     with tempfile.TemporaryDirectory() as state:
         own = {"HOOKGATE_STATE": state} if arguments[:1] == ("serve",) else {}
-        process = await _start(arguments, {**own, **(env or {})})
+        process = await _start(arguments, {**own, **(env or {})}, descriptors)
         try:
             async with asyncio.timeout(30):
                 out, err = await process.communicate()
@@ -85,10 +87,15 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(*arguments: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Server]:
-    """A serving command, up and listening; nothing may take longer than twenty seconds."""
+async def serving(
+    *arguments: str, env: Mapping[str, str] | None = None, descriptors: tuple[int, int] | None = None
+) -> AsyncIterator[Server]:
+    """A serving command, up and listening; nothing may take longer than twenty seconds.
+
+    `descriptors` are the soft and the hard limit that it is started with.
+    """
     with tempfile.TemporaryDirectory() as state:  # what it remembers must be no other's
-        process = await _start(arguments, {"HOOKGATE_STATE": state, **(env or {})})
+        process = await _start(arguments, {"HOOKGATE_STATE": state, **(env or {})}, descriptors)
         server = Server(process)
         try:
             async with asyncio.timeout(20):
@@ -98,13 +105,22 @@ async def serving(*arguments: str, env: Mapping[str, str] | None = None) -> Asyn
             await _end(process)
 
 
-async def _start(arguments: tuple[str, ...], env: Mapping[str, str] | None) -> asyncio.subprocess.Process:
+async def _start(
+    arguments: tuple[str, ...], env: Mapping[str, str] | None, descriptors: tuple[int, int] | None = None
+) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
     # The admin listener's port is a fixed one, which tests that run at the same time would share.
     own = {"HOOKGATE_ADMIN__ADDRESS": "off"} if arguments[:1] == ("serve",) else {}
     changed = environment({**own, **(env or {})})
+    limited = ("prlimit", f"--nofile={descriptors[0]}:{descriptors[1]}") if descriptors else ()
     return await asyncio.create_subprocess_exec(
-        *COMMAND, *arguments, env=changed, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        *limited,
+        *COMMAND,
+        *arguments,
+        env=changed,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=pipe,
+        stderr=pipe,
     )
 
 

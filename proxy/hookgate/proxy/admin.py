@@ -10,6 +10,7 @@ from aiohttp import hdrs, web
 from hookgate.hooks.live import LiveEngine
 from hookgate.proxy.accepting import accepting, url_of
 from hookgate.proxy.config import Limits
+from hookgate.proxy.descriptors import ADMIN
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.metrics import CONTENT_TYPE, Metrics
 from hookgate.proxy.panel.hosts import KnownHosts
@@ -25,7 +26,7 @@ _UNKNOWN_HOST = (
     "This name is not known as one of the gateway's, so a page elsewhere may have made a browser ask. Ask by "
     "address, or list the name in admin.hosts."
 )
-_LIMITS = Limits(body=4096, connections=100, drain_timeout=1)
+_LIMITS = Limits(body=4096, connections=ADMIN, drain_timeout=1)
 
 
 class Admin:

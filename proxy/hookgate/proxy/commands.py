@@ -5,12 +5,14 @@ import logging
 from pathlib import Path
 
 from hookgate.hooks import Configuration, Engine
+from hookgate.hooks.kinds.descriptors import raised_descriptor_limit
 from hookgate.hooks.kinds.orphans import adopting_orphans
 from hookgate.hooks.live import LiveEngine
 from hookgate.hooks.settings import EVENTS
 from hookgate.proxy import embedded, logs, policy
 from hookgate.proxy.config import Effective, Listen
 from hookgate.proxy.config.values import host_and_port
+from hookgate.proxy.descriptors import Budget, descriptors_of_hooks
 from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.operating import operated
 from hookgate.proxy.panel.opening import paneled
@@ -34,9 +36,11 @@ async def serve(effective: Effective) -> None:
     metrics = Metrics(config.metrics.models, prices)
     async with Store(config.store, sources.state) as store:
         live = policy.load(sources, store=store, prices=prices)
-        with adopting_orphans():  # what hooks leave behind becomes this process's to end
+        # What hooks leave behind becomes this process's to end; descriptors are for it alone.
+        with adopting_orphans(), raised_descriptor_limit() as descriptors:
             url = store.url() if config.audit.enabled else None
-            await _serve(effective, sources, live, metrics, url, interrupted)
+            budget = Budget(descriptors, descriptors_of_hooks(live.current.configuration))
+            await _serve(effective, sources, live, metrics, url, interrupted, budget)
 
 
 async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
@@ -46,16 +50,18 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
     metrics: Metrics,
     store_url: str | None,
     interrupted: asyncio.Event,
+    budget: Budget,
 ) -> None:
     # Its libraries say what they do as they are loaded: not before the log is set up.
     from hookgate.proxy.audit.opening import audited  # noqa: PLC0415  # see above
 
     config = effective.config
-    certificate = _certificate(config.listen)
+    certificate, limits = _certificate(config.listen), budget.bounded(config.limits)
+    live.watchers.append(lambda _: budget.check(live.current.configuration))
     async with (
         policy.kept(live, sources.state),
         operated(live, certificate, metrics, config.admin.address, config.admin.hosts) as admin,
-        Upstreams(config.upstream) as upstreams,
+        Upstreams(config.upstream, limits.connections) as upstreams,
         tracing(config.tracing, metrics, upstreams.origins) as traces,
         audited(config.audit, store_url, sources.state) as audit,
     ):
@@ -68,7 +74,7 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
         address = host_and_port(config.listen.address)
         async with (
             paneled(effective, sources, live, gateway.receipts, store_url, admin.url) as admin.panel,
-            listening(gateway.handle, *address, config.limits, certificate) as url,
+            listening(gateway.handle, *address, limits, certificate) as url,
         ):
             admin.receipts, admin.live = gateway.receipts, live
             _tell(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")

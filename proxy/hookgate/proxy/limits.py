@@ -12,6 +12,7 @@ import socket
 import struct
 import termios
 from collections.abc import Callable
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
@@ -19,6 +20,7 @@ from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
 from hookgate.proxy.config import Limits
+from hookgate.proxy.room import Stage
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -27,6 +29,7 @@ KEPT_ALIVE = 75.0
 
 _RESET = struct.pack("ii", 1, 0)
 _LOOKS = 4  # how often within reader_timeout a slow reader's progress is looked at
+_SLOW_BODY = 1024  # bytes a second
 
 
 class TooSlow(BadHttpMessage):
@@ -41,6 +44,9 @@ class Timed(web.RequestHandler):
 
     __slots__ = (
         "_body",
+        "_body_bytes",
+        "_body_since",
+        "_handled",
         "_head_since",
         "_heard",
         "_limits",
@@ -51,11 +57,17 @@ class Timed(web.RequestHandler):
         "stopping",
     )
 
-    def __init__(self, manager: web.Server, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        manager: web.Server,
+        limits: Limits,
+        loop: asyncio.AbstractEventLoop,
+        kept_alive: float | None = None,
+    ) -> None:
         super().__init__(
             manager,
             loop=loop,
-            keepalive_timeout=KEPT_ALIVE,
+            keepalive_timeout=KEPT_ALIVE if kept_alive is None else kept_alive,
             auto_decompress=False,  # it would inflate in the event loop, and without a bound of ours
             access_log=None,  # type: ignore[arg-type]  # hookgate tells of calls itself
         )
@@ -64,9 +76,27 @@ class Timed(web.RequestHandler):
         self._wire: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._head_since: float | None = None  # when an unfinished head began
+        self._handled = 0  # requests that have their answer
         self._body: StreamReader = EMPTY_PAYLOAD  # of the latest request
+        self._body_since, self._body_bytes = 0.0, 0  # when it began, and what came since
         self._heard = self._took = 0.0  # when the client last sent, and took, something
         self._unsent: float = 0  # what it had still to take then
+
+    @property
+    def stage(self) -> Stage:
+        """What the connection is about."""
+        in_flight = self._request_count - self._handled
+        if not self._body.is_eof() and in_flight < 2:  # else it is a later request's, behind a call
+            return Stage.BODY
+        if in_flight:
+            return Stage.CALL
+        return Stage.IDLE if self._head_since is None else Stage.HEAD
+
+    def has_slow_body(self) -> bool:
+        """Whether its client sends a body so slowly that it might as well send nothing."""
+        seconds = self._loop.time() - self._body_since
+        waits = not (self._body.is_eof() or self._reading_paused or self._buffer_paused)
+        return waits and seconds > self._limits.header_timeout and self._body_bytes < seconds * _SLOW_BODY
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -83,8 +113,10 @@ class Timed(web.RequestHandler):
         super().data_received(data)
         if self._request_count > heads:
             self._body, self._head_since = self._messages[-1][1], None
+            self._body_since, self._body_bytes = self._loop.time(), 0
         elif not (in_body or self._head_since or self._upgraded) and data.strip(b"\r\n"):
             self._head_since = self._loop.time()
+        self._body_bytes += len(data)
         if data and not self.stopping:  # then there is so much time from the stop on, and no more
             self._heard = self._loop.time()
         if data:
@@ -98,6 +130,12 @@ class Timed(web.RequestHandler):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._wait_for_reader()
+
+    async def _handle_request(self, *request: Any) -> Any:
+        try:
+            return await super()._handle_request(*request)
+        finally:
+            self._handled += 1
 
     async def start(self) -> None:
         try:
@@ -156,6 +194,7 @@ class Timed(web.RequestHandler):
     def _refuse_head(self) -> None:
         self._head_since = None
         error = TooSlow("its headers did not come in time")
+        self._request_count += 1  # as aiohttp counts those that it cannot parse
         self._messages.append((_ErrInfo(400, error, ""), EMPTY_PAYLOAD))
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
@@ -187,5 +226,15 @@ def unsent_bytes(transport: asyncio.Transport) -> int:
     The kernel tells of room only when a third of its buffer is free: by that alone, a client that reads
     slowly would look like one that does not read.
     """
-    queued = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, b"\0" * 4)
-    return transport.get_write_buffer_size() + int(struct.unpack("i", queued)[0])
+    return transport.get_write_buffer_size() + _queued(transport, termios.TIOCOUTQ)
+
+
+def unread_bytes(transport: asyncio.Transport) -> int:
+    """What the other side has sent and nobody has read yet."""
+    return _queued(transport, termios.FIONREAD)
+
+
+def _queued(transport: asyncio.Transport, which: int) -> int:
+    """The bytes that the kernel holds for the transport's socket, of one of its two queues."""
+    queued = fcntl.ioctl(transport.get_extra_info("socket").fileno(), which, b"\0" * 4)
+    return int(struct.unpack("i", queued)[0])

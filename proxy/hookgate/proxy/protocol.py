@@ -11,9 +11,10 @@ from multidict import CIMultiDict
 from hookgate.proxy.config import Limits
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import RECEIPT_HEADER
-from hookgate.proxy.limits import Timed, TooSlow
+from hookgate.proxy.limits import Timed, TooSlow, unread_bytes, unsent_bytes
 from hookgate.proxy.logs import log_gateway, request_id
 from hookgate.proxy.records import CallRecord
+from hookgate.proxy.room import Guest, Stage
 from hookgate.proxy.workshop import Room, Workshop
 
 REQUEST_ID = "X-Request-Id"
@@ -72,26 +73,48 @@ class Server(web.Server):
     stopping = False
     """Whether it takes no more requests."""
 
+    has_calls = True
+    """Whether clients' calls come to it, which are not ended for others."""
+
+    kept_alive: float | None = None
+    """Seconds that a connection without a request is kept, where they are not as ever."""
+
+    def moved(self, guest: Guest, stage: Stage) -> None:
+        """A connection has come to another stage."""
+
 
 class Connection(Timed):
     """One connection. What is not HTTP, or does not come in time, is told in Google's error shape."""
 
-    __slots__ = ("_server", "dropped")
+    __slots__ = ("_server", "dropped", "guest")
 
-    def __init__(self, server: Server, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(server, limits, loop)
+    def __init__(self, server: Server, limits: Limits, loop: asyncio.AbstractEventLoop, guest: Guest) -> None:
+        super().__init__(server, limits, loop, server.kept_alive)
         self._server = server
+        self.guest = guest
         self.dropped = False  # whether it was ended with its client still there
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self.guest.close = self.make_way
         if self._server.stopping:  # its handshake was under way
             self._loop.call_soon(self.stop)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        self._move()
         if self.stopping:
             self._close_if_done()
+
+    async def _handle_request(self, *request: Any) -> Any:
+        try:
+            return await super()._handle_request(*request)
+        finally:
+            self._move()
+
+    def _refuse_head(self) -> None:
+        super()._refuse_head()
+        self._move()
 
     def handle_error(
         self,
@@ -125,6 +148,22 @@ class Connection(Timed):
         if self._wire is not None:
             self.dropped = True
             self._wire.abort()
+
+    def make_way(self) -> bool:
+        """End now, for another connection; False when that would cost its client an answer."""
+        if self._wire is None:
+            return True  # it has ended already
+        stage = self.guest.stage
+        if stage is Stage.BODY and self._server.has_calls and not self.has_slow_body():
+            return False
+        if stage is Stage.IDLE and (unread_bytes(self._wire) or unsent_bytes(self._wire)):
+            return False
+        self.abort()
+        return True
+
+    def _move(self) -> None:
+        if (stage := self.stage) is not self.guest.stage:
+            self._server.moved(self.guest, stage)
 
     def _close_if_done(self) -> None:
         if not self._body.is_eof() or self._head_since is not None:

@@ -30,7 +30,7 @@ _TELLS: Mapping[str, frozenset[Telling]] = {
 """What else a shim tells of that has told of an event: who knows of turns knows of tools."""
 
 KEPT = 10_000
-"""Sessions that are remembered. For a new one, the key with most sessions loses the one that was quiet longest."""
+"""Sessions that are remembered. For a new one, the key with most of them loses the one quiet for longest."""
 
 MAX_TOOLS = 1000
 """Names of tools that are counted in a session; those beyond count as not told of."""

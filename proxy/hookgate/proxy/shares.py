@@ -57,7 +57,7 @@ class Shares(Generic[K, V]):
         return value
 
     def oldest(self, owner: str | None = None) -> tuple[str, K] | None:
-        """The owner and the key of the value to go next, of all or of one owner's; None when there is none."""
+        """Owner and key of the value to go next, of all or of one owner's; None when there is none."""
         if owner is None and self._count:
             owner = next(iter(self._by_size[self._largest]))
         if owner is None or owner not in self._values:

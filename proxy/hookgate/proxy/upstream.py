@@ -2,8 +2,8 @@
 
 import os
 import ssl
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,14 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from hookgate.proxy.config import Upstream
+from hookgate.proxy.config import Limits, Upstream
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import has_controls, with_key
 from hookgate.proxy.routes import Route
+
+_KEPT_SHARE = 1 / 8
+"""While more of the connections than that are in use, no further one is kept for a later call: what is kept
+takes descriptors too, for each of the three upstreams."""
 
 _SLICE = 256 * 1024
 
@@ -42,10 +46,12 @@ class NoAnswerError(ApiError):
 class Upstreams:
     """Opens calls to the upstreams. Use as an async context manager: it owns a connection pool.
 
-    Raises ValueError or OSError for a CA bundle that cannot be used.
+    It has `most` connections in use at once, one for each that clients may have. Raises ValueError or OSError
+    for a CA bundle that cannot be used.
     """
 
-    def __init__(self, settings: Upstream) -> None:
+    def __init__(self, settings: Upstream, most: int = Limits().connections) -> None:
+        self._most, self._in_use = most, 0
         self.origins = {
             "gemini": settings.gemini,
             "vertex": settings.vertex,
@@ -60,7 +66,7 @@ class Upstreams:
         )
 
     async def __aenter__(self) -> "Upstreams":
-        self._connector = aiohttp.TCPConnector(limit=0, ssl=self._trust)
+        self._connector = aiohttp.TCPConnector(limit=self._most, ssl=self._trust)
         self._session = self._client([])
         self._sockets = self._client([_no_redirects()])
         return self
@@ -94,6 +100,15 @@ class Upstreams:
         Leaving the context before the body was read to its end closes the connection, which ends the call
         upstream too. Raises ApiError when no answer came, UpstreamError when reading one fails.
         """
+        with self._counted() as connection:
+            headers = {**with_key(headers, route.key), **connection}
+            async with self._answer(method, route, headers, data, decompress) as response:
+                yield response
+
+    @asynccontextmanager
+    async def _answer(
+        self, method: str, route: Route, headers: Mapping[str, str], data: Any, decompress: bool
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         if isinstance(data, bytes) and len(data) > _SLICE:
             headers = {**headers, hdrs.CONTENT_LENGTH: str(len(data))}
             data = _slices(data)
@@ -101,7 +116,7 @@ class Upstreams:
             response = await self._session.request(
                 method,
                 self._url(route),
-                headers=with_key(headers, route.key),
+                headers=headers,
                 data=data,
                 allow_redirects=False,
                 auto_decompress=decompress,
@@ -124,6 +139,14 @@ class Upstreams:
         self, route: Route, headers: Mapping[str, str], protocols: Iterable[str], max_message: int
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
         """Open a WebSocket. Raises ApiError when the upstream does not take it."""
+        with self._counted():
+            async with self._socket(route, headers, protocols, max_message) as socket:
+                yield socket
+
+    @asynccontextmanager
+    async def _socket(
+        self, route: Route, headers: Mapping[str, str], protocols: Iterable[str], max_message: int
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
         try:
             socket = await self._sockets.ws_connect(
                 self._url(route),
@@ -148,6 +171,19 @@ class Upstreams:
         if protocol is not None:  # the protocol of a connection without waiting data is falsy
             protocol.read_timeout = self._idle
             protocol.start_timeout()
+
+    @contextmanager
+    def _counted(self) -> Iterator[Mapping[str, str]]:
+        """One more connection in use; gives the header that says whether it is kept for a later call.
+
+        aiohttp bounds the connections in use, and not those that it keeps.
+        """
+        self._in_use += 1
+        kept = self._in_use <= max(1, self._most * _KEPT_SHARE)
+        try:
+            yield {} if kept else {hdrs.CONNECTION: "close"}
+        finally:
+            self._in_use -= 1
 
     def _url(self, route: Route) -> URL:
         # Built from the fixed origin and the checked path; a join or a re-encoding could lead elsewhere.

@@ -146,7 +146,12 @@ class Limits(Section):
     """Seconds that a client may take nothing of its answer."""
 
     connections: Count = 10_000
-    """Connections of clients at once; one more waits until another has ended."""
+    """Connections of clients at once, fewer where the limit on descriptors leaves no room for so many. For
+    one more the one closes that is idle for longest; if none is, it waits until another has ended."""
+
+    connections_per_address: Count | None = None
+    """Connections of one address at once (of one /64 in IPv6); no bound if left out, since behind a proxy all
+    clients have one. For one more the address's own idle ones close; if none is, it is closed itself."""
 
     events: Count = 1000
     """Events that one caller's agents may tell of per second; one more is refused."""

@@ -1,0 +1,39 @@
+"""The limit on descriptors: raised for the process that asks for it, as before for what hooks start."""
+
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hookgate.hooks.kinds.descriptors import raised_descriptor_limit
+from hookgate.hooks.kinds.process import Program, run_process
+
+
+@pytest.fixture
+def hard() -> Iterator[int]:
+    """The hard limit, with a soft limit of 300 below it while the test runs."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, before[1]))
+    yield before[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def soft_limit_of_a_hook() -> int:
+    ended = await run_process(Program(["/bin/sh", "-c", "ulimit -Sn"], {}, Path.cwd(), timeout=10), b"")
+    return int(ended.stdout)
+
+
+async def test_a_hook_has_the_limit_from_before_it_was_raised(hard: int) -> None:
+    with raised_descriptor_limit() as limit:
+        assert limit == min(hard, 1024 * 1024) == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        assert await soft_limit_of_a_hook() == 300
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (300, hard)
+    assert await soft_limit_of_a_hook() == 300
+
+
+async def test_a_limit_that_is_high_enough_stays_as_it_is(hard: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with raised_descriptor_limit() as limit:
+        assert limit == hard
+        assert await soft_limit_of_a_hook() == hard
