@@ -17,7 +17,7 @@ import pytest
 from support.gateway import running_upstream
 from support.life import until
 from support.program import Server, run, serving
-from support.wire import UNARY, ask, post, request_bytes
+from support.wire import UNARY, ask, connected, post, request_bytes
 
 from hookgate.hooks import load_settings
 from hookgate.proxy.config import Limits
@@ -55,10 +55,10 @@ def said(text: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def guarded(
-    folder: Path, descriptors: tuple[int, int], guard: str = GUARD, **env: str
+    folder: Path, descriptors: tuple[int, int], guard: str = GUARD, *, on_error: str = "", **env: str
 ) -> AsyncIterator[Guarded]:
     settings = folder / "settings.json"
-    hook = {"type": "command", "command": guard}
+    hook = {"type": "command", "command": guard, **({"on_error": on_error} if on_error else {})}
     settings.write_text(json.dumps({"hooks": {"BeforeModel": [{"hooks": [hook]}]}}))
     own = {
         "HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0",
@@ -121,6 +121,31 @@ async def test_nothing_keeps_operators_from_knowing_whether_it_is_well(
         with ExitStack() as stack:
             await connect(stack, gateway.admin, 200, sends)
             await gateway.holds()
+
+
+async def test_it_denies_while_there_are_no_descriptors_at_all_and_recovers(tmp_path: Path) -> None:
+    async with guarded(tmp_path, (1024, 1024), on_error="deny") as gateway:
+        await gateway.holds()
+        pid, url = gateway.server.pid, gateway.server.url
+        async with connected(url) as client, connected(gateway.admin) as operator:
+            await client.post(UNARY, said("hello"))
+            assert (await client.answer()).status == 200
+            await operator.write(request_bytes("GET", "/healthz", b"", {}))
+            assert (await operator.answer()).status == 200
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (5, 1024))  # as if something else had taken all
+            async with connected(url) as unheard:
+                await unheard.post(UNARY, said("hello"))
+                answer = asyncio.create_task(unheard.answer())
+                for text in ("forbidden", "hello"):
+                    await client.post(UNARY, said(text))
+                    assert (await client.answer()).status == 403
+                await operator.write(request_bytes("GET", "/healthz", b"", {}))
+                assert (await operator.answer()).status == 200
+                assert not answer.done()
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, (1024, 1024))
+                assert (await answer).status == 200
+        await gateway.holds()
+    assert "Traceback" not in gateway.server.log
 
 
 async def test_the_gateway_has_the_hard_limit_and_hooks_have_the_soft_one(tmp_path: Path) -> None:

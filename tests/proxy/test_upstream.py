@@ -3,17 +3,20 @@
 import asyncio
 import contextlib
 import errno
+import os
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
-from support.gateway import upstreams_at
+from support.gateway import running_upstream, upstreams_at
 from support.http import peer as talking
+from support.life import until
 from support.wire import ok, peer, response
 
 from hookgate.proxy.config import Upstream
@@ -292,3 +295,27 @@ ADDRESS = ConnectionKey("upstream.invalid", 443, True, True, None, None, None)
 )
 def test_what_went_wrong_is_told_in_words(error: Exception, told: str) -> None:
     assert why(error) == told
+
+
+async def test_few_connections_are_kept_for_later_after_many_were_in_use() -> None:
+    async with AsyncExitStack() as stack:
+        urls = [(await stack.enter_async_context(running_upstream()))[0] for _ in range(3)]
+        settings = Upstream(gemini=urls[0], vertex=urls[1], code_assist=urls[2])
+        upstreams = await stack.enter_async_context(Upstreams(settings, most=16))
+        routes = [replace(ROUTE, api=api) for api in ("gemini", "vertex", "code_assist")]
+        before = descriptors()
+
+        async def ask(route: Route, all_here: asyncio.Barrier) -> None:
+            async with upstreams.open("POST", route, {}, b"{}", decompress=True) as answer:
+                await all_here.wait()
+                await answer.read()
+
+        for route in routes:
+            all_here = asyncio.Barrier(16)
+            await asyncio.gather(*(ask(route, all_here) for _ in range(16)))
+        # Both ends of a connection are in this process: an eighth of 16 for each upstream.
+        await until(lambda: descriptors() <= before + 3 * 2 * 2)
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
