@@ -306,7 +306,7 @@ async def test_a_head_that_is_never_finished_keeps_no_call_out_and_no_young_one_
 
 
 async def test_a_body_that_drips_makes_way_and_one_that_flows_does_not() -> None:
-    limits = Limits(connections=2, header_timeout=0.3, body_timeout=60)
+    limits = Limits(connections=2, body_timeout=60)
     size = 2_000_000
     async with (
         gateway(limits=limits) as url,

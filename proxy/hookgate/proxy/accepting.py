@@ -42,8 +42,7 @@ class Connections(Server):
         self._limits, self.has_calls = limits, calls
         self._workshop = Workshop(limits)
         self.kept_alive = None if calls else limits.header_timeout
-        closes = Stage.BODY if calls else Stage.CALL
-        self._room = Room(limits.connections, limits.connections_per_address, closes)
+        self._room = Room(limits.connections, limits.connections_per_address, closes_calls=not calls)
         self._changed = asyncio.Event()
         self._adopting: set[asyncio.Task[None]] = set()
         self._tell_at = 0.0

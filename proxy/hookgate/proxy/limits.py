@@ -96,7 +96,7 @@ class Timed(web.RequestHandler):
         """Whether its client sends a body so slowly that it might as well send nothing."""
         seconds = self._loop.time() - self._body_since
         waits = not (self._body.is_eof() or self._reading_paused or self._buffer_paused)
-        return waits and seconds > self._limits.header_timeout and self._body_bytes < seconds * _SLOW_BODY
+        return waits and self._body_bytes < seconds * _SLOW_BODY
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -116,7 +116,7 @@ class Timed(web.RequestHandler):
             self._body_since, self._body_bytes = self._loop.time(), 0
         elif not (in_body or self._head_since or self._upgraded) and data.strip(b"\r\n"):
             self._head_since = self._loop.time()
-        self._body_bytes += len(data)
+        self._body_bytes += len(data)  # with the head, which gives a new request a moment
         if data and not self.stopping:  # then there is so much time from the stop on, and no more
             self._heard = self._loop.time()
         if data:

@@ -154,9 +154,11 @@ class Connection(Timed):
         if self._wire is None:
             return True  # it has ended already
         stage = self.guest.stage
-        if stage is Stage.BODY and self._server.has_calls and not self.has_slow_body():
-            return False
-        if stage is Stage.IDLE and (unread_bytes(self._wire) or unsent_bytes(self._wire)):
+        if stage is Stage.BODY and self._server.has_calls:
+            owes = unread_bytes(self._wire) or not self.has_slow_body()
+        else:
+            owes = stage is Stage.IDLE and (unread_bytes(self._wire) or unsent_bytes(self._wire))
+        if owes:
             return False
         self.abort()
         return True

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum
 from ipaddress import IPv6Address, ip_address
 
 from hookgate.proxy.shares import Shares
@@ -10,12 +10,8 @@ from hookgate.proxy.shares import Shares
 _LOOKS = 8  # how many connections are asked before none counts as closable
 
 
-class Stage(IntEnum):
-    """What a connection is about.
-
-    Those of the first two are closed first, in one order: if silent ones went before those that have sent the
-    first byte of a head, a client that begins many heads would have every newcomer closed.
-    """
+class Stage(Enum):
+    """What a connection is about."""
 
     IDLE = 0
     """Between two requests, or nothing was sent yet, or its handshake is not done."""
@@ -25,6 +21,11 @@ class Stage(IntEnum):
     """The body of a request is unfinished."""
     CALL = 3
     """A request is in flight that came whole."""
+
+
+_INCOMPLETE = (Stage.IDLE, Stage.HEAD, Stage.BODY)
+"""Stages without a whole request. They share one order: if silent connections went before those that have
+sent the first byte of something, a client that begins many requests would have every newcomer closed."""
 
 
 @dataclass(eq=False, slots=True)
@@ -40,17 +41,16 @@ class Guest:
 class Room:
     """The connections of one listener, `most` of them, and `most_per_address` of one address.
 
-    Connections up to the stage `closes` are closed for new ones: of the address with most of them at a stage
-    the one that is there for longest.
+    Connections without a whole request are closed for new ones: of the address with most of them the one that
+    has been at its stage for longest. Where it `closes_calls`, these are next.
     """
 
-    def __init__(self, most: int, most_per_address: int | None, closes: Stage) -> None:
+    def __init__(self, most: int, most_per_address: int | None, *, closes_calls: bool) -> None:
         self._most, self._most_per_address = most, most_per_address
         self._guests: Shares[Guest, None] = Shares(most + 1)
-        self._stages: dict[Stage, Shares[Guest, None]] = {
-            stage: Shares(most + 1) for stage in Stage if stage <= closes
-        }
-        self._stages[Stage.HEAD] = self._stages[Stage.IDLE]
+        self._stages: dict[Stage, Shares[Guest, None]] = dict.fromkeys(_INCOMPLETE, Shares(most + 1))
+        if closes_calls:
+            self._stages[Stage.CALL] = Shares(most + 1)
         self._closing: set[Guest] = set()
 
     def lacks(self, address: str) -> bool:
@@ -87,7 +87,7 @@ class Room:
         if self._closing:
             return True  # one is on its way out already
         owner = address if self.crowded(address) else None
-        stages = dict.fromkeys(self._stages.values())  # two of them are one
+        stages = dict.fromkeys(self._stages.values())  # each once
         return any(self._close_one_of(stage, owner) for stage in stages)
 
     def _close_one_of(self, stage: Shares[Guest, None], owner: str | None) -> bool:
