@@ -77,6 +77,7 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
             listening(gateway.handle, *address, limits, certificate) as url,
         ):
             admin.receipts, admin.live = gateway.receipts, live
+            budget.tell(config.limits)
             _tell(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")
             if admin.panel is not None and admin.panel.invitation:
                 log.info("%s", admin.panel.invitation)

@@ -54,6 +54,12 @@ class Budget:
             )
         if self.connections >= limits.connections:
             return limits
+        return limits.model_copy(update={"connections": self.connections})
+
+    def tell(self, limits: Limits) -> None:
+        """Tell the log when there is room for fewer connections than the limits allow."""
+        if self.connections >= limits.connections:
+            return
         log.warning(
             "limits.connections is %d instead of %d: the limit of %d open descriptors leaves no room for "
             "more, with %d of them for hooks; raise the hard limit for more",
@@ -62,7 +68,6 @@ class Budget:
             self.limit,
             self.hooks,
         )
-        return limits.model_copy(update={"connections": self.connections})
 
     def check(self, configuration: Configuration) -> None:
         """Tell the log when other settings of hooks may need more than was set aside."""
