@@ -149,7 +149,7 @@ async def test_it_denies_while_there_are_no_descriptors_at_all_and_recovers(tmp_
 
 
 async def test_the_gateway_has_the_hard_limit_and_hooks_have_the_soft_one(tmp_path: Path) -> None:
-    guard = f"ulimit -Sn > {tmp_path}/soft; ulimit -Hn > {tmp_path}/hard"
+    guard = f"cat > /dev/null; ulimit -Sn > {tmp_path}/soft; ulimit -Hn > {tmp_path}/hard"
     async with guarded(tmp_path, (256, 900), guard) as gateway:
         assert (await post(gateway.server.url, UNARY, said("hello"))).status == 200
         assert resource.prlimit(gateway.server.pid, resource.RLIMIT_NOFILE) == (900, 900)

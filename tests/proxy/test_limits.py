@@ -22,7 +22,7 @@ from hookgate.proxy import accepting
 from hookgate.proxy import limits as kept
 from hookgate.proxy.config import Limits
 from hookgate.proxy.metrics import Metrics
-from hookgate.proxy.room import address_of
+from hookgate.proxy.places import address_of
 from hookgate.proxy.server import listening
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}

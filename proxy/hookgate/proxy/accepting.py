@@ -14,8 +14,8 @@ from typing import Any
 from aiohttp import web
 
 from hookgate.proxy.config import Limits
+from hookgate.proxy.places import Guest, Places, Stage, address_of
 from hookgate.proxy.protocol import Connection, Request, Server
-from hookgate.proxy.room import Guest, Room, Stage, address_of
 from hookgate.proxy.workshop import Workshop
 
 log = logging.getLogger("hookgate.gateway")
@@ -33,7 +33,7 @@ _ABORTED_WITHIN = 5.0  # seconds that handlers of aborted connections have to cl
 class Connections(Server):
     """The connections that are there, `limits.connections` of them at most.
 
-    For one more the one goes that needs its place least (see `room`). Where `calls` come, no call in flight
+    For one more the one goes that needs its place least (see `places`). Where `calls` come, no call in flight
     is ended for that; one more waits then. Elsewhere even the request that takes longest is.
     """
 
@@ -42,7 +42,7 @@ class Connections(Server):
         self._limits, self.has_calls = limits, calls
         self._workshop = Workshop(limits)
         self.kept_alive = None if calls else limits.header_timeout
-        self._room = Room(limits.connections, limits.connections_per_address, closes_calls=not calls)
+        self._places = Places(limits.connections, limits.connections_per_address, closes_calls=not calls)
         self._changed = asyncio.Event()
         self._adopting: set[asyncio.Task[None]] = set()
         self._tell_at = 0.0
@@ -56,7 +56,7 @@ class Connections(Server):
             task.add_done_callback(lambda _: self._gone(guest))
 
     def moved(self, guest: Guest, stage: Stage) -> None:
-        self._room.move(guest, stage)
+        self._places.move(guest, stage)
         self._changed.set()
 
     async def accept(self, listener: socket.socket, context: Context) -> None:
@@ -78,10 +78,10 @@ class Connections(Server):
 
     async def _receive(self, connection: socket.socket, address: str, context: Context) -> None:
         """Give a connection a place, or close it when its address has too many."""
-        while self._room.lacks(address):
+        while self._places.lacks(address):
             self._changed.clear()
-            freed = self._room.close_one(address)
-            crowded = self._room.crowded(address)
+            freed = self._places.close_one(address)
+            crowded = self._places.crowded(address)
             self._tell(address if crowded else "any address")
             if crowded and not freed:
                 connection.close()
@@ -90,7 +90,7 @@ class Connections(Server):
                 async with asyncio.timeout(_LOOK_AGAIN):  # an answer that was taken meanwhile tells nobody
                     await self._changed.wait()
         guest = Guest(address, lambda: task.cancel())  # noqa: PLW0108  # the task does not exist yet
-        self._room.enter(guest)
+        self._places.enter(guest)
         task = self._loop.create_task(self._adopt(connection, context(), guest))
         self._adopting.add(task)
         task.add_done_callback(lambda _: self._adopted(task, connection, guest))
@@ -147,7 +147,7 @@ class Connections(Server):
             log.warning("%d connections are left after %g seconds", len(self.connections), seconds)
 
     def _gone(self, guest: Guest) -> None:
-        self._room.leave(guest)
+        self._places.leave(guest)
         self._changed.set()
 
     def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:

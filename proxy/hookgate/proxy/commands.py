@@ -5,14 +5,14 @@ import logging
 from pathlib import Path
 
 from hookgate.hooks import Configuration, Engine
-from hookgate.hooks.kinds.descriptors import raised_descriptor_limit
+from hookgate.hooks.kinds.descriptors import ENOUGH, raised_descriptor_limit
 from hookgate.hooks.kinds.orphans import adopting_orphans
 from hookgate.hooks.live import LiveEngine
 from hookgate.hooks.settings import EVENTS
 from hookgate.proxy import embedded, logs, policy
 from hookgate.proxy.config import Effective, Listen
 from hookgate.proxy.config.values import host_and_port
-from hookgate.proxy.descriptors import Budget, descriptors_of_hooks
+from hookgate.proxy.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.operating import operated
 from hookgate.proxy.panel.opening import paneled
@@ -36,10 +36,12 @@ async def serve(effective: Effective) -> None:
     metrics = Metrics(config.metrics.models, prices)
     async with Store(config.store, sources.state) as store:
         live = policy.load(sources, store=store, prices=prices)
+        for_hooks = descriptors_of_hooks(live.current.configuration)
+        most = max(ENOUGH, descriptors_for(config.limits, for_hooks))
         # What hooks leave behind becomes this process's to end; descriptors are for it alone.
-        with adopting_orphans(), raised_descriptor_limit() as descriptors:
+        with adopting_orphans(), raised_descriptor_limit(most) as descriptors:
             url = store.url() if config.audit.enabled else None
-            budget = Budget(descriptors, descriptors_of_hooks(live.current.configuration))
+            budget = Budget(descriptors, for_hooks)
             await _serve(effective, sources, live, metrics, url, interrupted, budget)
 
 

@@ -6,6 +6,7 @@ could ask whether the gateway is well. docs/operating.md has the arithmetic.
 
 import logging
 from dataclasses import dataclass
+from math import ceil
 
 from hookgate.hooks import Configuration
 from hookgate.hooks.settings import CommandConfig, HttpConfig
@@ -46,7 +47,7 @@ class Budget:
     def bounded(self, limits: Limits) -> Limits:
         """The limits with no more connections than there is room for. Raises DescriptorError."""
         if self.connections < LEAST:
-            needed = OWN + ADMIN + self.hooks + int(LEAST * _CONNECTION)
+            needed = descriptors_for(Limits(connections=LEAST), self.hooks)
             raise DescriptorError(
                 f"the limit of {self.limit} open descriptors is too small: {needed} are needed, "
                 f"{self.hooks} of them for hooks; raise the hard limit (ulimit -Hn, LimitNOFILE in systemd, "
@@ -79,6 +80,11 @@ class Budget:
                 needed,
                 self.hooks,
             )
+
+
+def descriptors_for(limits: Limits, hooks: int) -> int:
+    """How many descriptors a gateway with these limits can use, with so many for hooks."""
+    return OWN + ADMIN + hooks + ceil(limits.connections * _CONNECTION)
 
 
 def descriptors_of_hooks(configuration: Configuration) -> int:

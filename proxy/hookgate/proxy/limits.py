@@ -20,7 +20,7 @@ from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
 from hookgate.proxy.config import Limits
-from hookgate.proxy.room import Stage
+from hookgate.proxy.places import Stage
 
 log = logging.getLogger("hookgate.gateway")
 

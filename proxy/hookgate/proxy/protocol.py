@@ -13,8 +13,8 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.headers import RECEIPT_HEADER
 from hookgate.proxy.limits import Timed, TooSlow, unread_bytes, unsent_bytes
 from hookgate.proxy.logs import log_gateway, request_id
+from hookgate.proxy.places import Guest, Stage
 from hookgate.proxy.records import CallRecord
-from hookgate.proxy.room import Guest, Stage
 from hookgate.proxy.workshop import Room, Workshop
 
 REQUEST_ID = "X-Request-Id"

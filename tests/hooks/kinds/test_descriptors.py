@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgate.hooks.kinds.descriptors import raised_descriptor_limit
+from hookgate.hooks.kinds.descriptors import ENOUGH, raised_descriptor_limit
 from hookgate.hooks.kinds.process import Program, run_process
 
 
@@ -20,16 +20,22 @@ def hard() -> Iterator[int]:
 
 
 async def soft_limit_of_a_hook() -> int:
-    ended = await run_process(Program(["/bin/sh", "-c", "ulimit -Sn"], {}, Path.cwd(), timeout=10), b"")
+    line = "read -r first; ulimit -Sn"  # as every hook does: it reads its input first
+    ended = await run_process(Program(["/bin/sh", "-c", line], {}, Path.cwd(), timeout=10), b"{}\n")
     return int(ended.stdout)
 
 
 async def test_a_hook_has_the_limit_from_before_it_was_raised(hard: int) -> None:
     with raised_descriptor_limit() as limit:
-        assert limit == min(hard, 1024 * 1024) == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        assert limit == min(hard, ENOUGH) == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         assert await soft_limit_of_a_hook() == 300
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (300, hard)
     assert await soft_limit_of_a_hook() == 300
+
+
+async def test_it_is_raised_no_further_than_asked_for(hard: int) -> None:
+    with raised_descriptor_limit(400) as limit:
+        assert limit == 400 == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 async def test_a_limit_that_is_high_enough_stays_as_it_is(hard: int) -> None:

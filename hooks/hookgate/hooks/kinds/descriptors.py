@@ -2,9 +2,9 @@
 
 The limit belongs to a whole process, so only the program that owns the process raises it. A child inherits
 it, and programs that close every possible descriptor, or call select(2), were written for a small one. A
-child therefore gets the former soft limit back, with one prlimit(2) right after its start: to lower the limit
-around the start would fail exactly when many descriptors are open, and code that runs in the child before
-exec would give up vfork.
+child therefore gets the former soft limit back, with one prlimit(2) right after its start, so before it is
+given any input: to lower the limit around the start would fail exactly when many descriptors are open, and
+code that runs in the child before exec would give up vfork.
 """
 
 import contextlib
@@ -12,9 +12,9 @@ import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-CEILING = 1024 * 1024
-"""Descriptors that the limit is raised to at most: containers may allow a billion, which nobody needs, and
-which a child sees for the first moment of its life."""
+ENOUGH = 64 * 1024
+"""Descriptors that the limit is raised to at most, unless more are asked for: containers may allow a billion,
+and a child that closes them all in the first moment of its life would never come to an end."""
 
 
 @dataclass(slots=True)
@@ -27,12 +27,15 @@ _limit = _Limit()  # the kernel keeps one limit for the whole process; so does t
 
 
 @contextlib.contextmanager
-def raised_descriptor_limit() -> Iterator[int]:
-    """Raise the soft limit to the hard one, for as long as the block runs; gives the limit in force."""
+def raised_descriptor_limit(most: int = ENOUGH) -> Iterator[int]:
+    """Raise the soft limit to the hard one, or to `most`, for as long as the block runs.
+
+    Gives the limit in force.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    reachable = CEILING if hard == resource.RLIM_INFINITY else min(hard, CEILING)
+    reachable = most if hard == resource.RLIM_INFINITY else min(hard, most)
     if soft == resource.RLIM_INFINITY or soft >= reachable:
-        yield CEILING if soft == resource.RLIM_INFINITY else soft
+        yield reachable if soft == resource.RLIM_INFINITY else soft
         return
     resource.setrlimit(resource.RLIMIT_NOFILE, (reachable, hard))
     _limit.before = soft

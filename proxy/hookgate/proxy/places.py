@@ -1,4 +1,4 @@
-"""Room for one more connection: which of those that are there is closed for it."""
+"""Places for connections, and which one is closed when a new one needs a place."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Guest:
     stage: Stage = field(default=Stage.IDLE)
 
 
-class Room:
+class Places:
     """The connections of one listener, `most` of them, and `most_per_address` of one address.
 
     Connections without a whole request are closed for new ones: of the address with most of them the one that
