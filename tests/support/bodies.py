@@ -38,7 +38,7 @@ def spelled(fields: Json) -> st.SearchStrategy[Json]:
 
 def _spelled(fields: Json, number: int) -> Json:
     if number & 3 == 3:
-        fields = {**fields, "futureField": [2.0, 2**64, {"a_b": 1, "aB": None}][number % 3]}
+        fields = {**fields, "futureField": [2.0, 2**64, {"a_b": 1, "aC": None}][number % 3]}
     keys = list(fields)[::-1] if number & 4 else list(fields)
     return {snake(k) if number >> (3 + i) & 1 else k: fields[k] for i, k in enumerate(keys)}
 
@@ -147,7 +147,7 @@ def generation_configs() -> st.SearchStrategy[Json]:
     fields = some(
         *((key, n) for key in ("temperature", "topP", "maxOutputTokens", "seed") for n in NUMBERS),
         ("stopSequences", ["END"]),
-        ("responseSchema", {"type": "OBJECT", "property_ordering": ["a_b"], "propertyOrdering": 2.0}),
+        ("responseSchema", {"type": "OBJECT", "property_ordering": ["a_b"], "minItems": 2.0}),
         ("thinkingConfig", {"includeThoughts": True, "thinking_budget": 2.0}),
         ("candidateCount", None),
         ("odd_1", 1),

@@ -191,15 +191,15 @@ TWICE: list[tuple[Json, str]] = [
     ),
     (
         {"contents": [{"parts": []}, {"parts": {"inlineData": {}, "inline_data": {}}}]},
-        "contents[1].parts[0].inlineData",
+        "contents[1].parts.inlineData",
     ),
-    ({"contents": {"newField": 1, "new_field": 1}}, "contents[0].newField"),
+    ({"contents": {"newField": 1, "new_field": 1}}, "contents.newField"),
     ({"tools": [{"functionDeclarations": [], "function_declarations": []}]}, "tools[0].functionDeclarations"),
     (
         {"tools": {"function_declarations": [{"parametersJsonSchema": {}, "parameters_json_schema": {}}]}},
-        "tools[0].functionDeclarations[0].parametersJsonSchema",
+        "tools.function_declarations[0].parametersJsonSchema",
     ),
-    ({"tool_config": {"retrievalConfig": {}, "retrieval_config": {}}}, "toolConfig.retrievalConfig"),
+    ({"tool_config": {"retrievalConfig": {}, "retrieval_config": {}}}, "tool_config.retrievalConfig"),
     (
         {"toolConfig": {"functionCallingConfig": {"allowedFunctionNames": [], "allowed_function_names": []}}},
         "toolConfig.functionCallingConfig.allowedFunctionNames",

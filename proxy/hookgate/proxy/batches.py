@@ -26,7 +26,7 @@ from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
 from hookgate.proxy.upstream import UpstreamError
 from hookgate.proxy.workshop import SMALL, Workshop
-from hookgate.translator import BodyError, check_request, check_spellings, show_request, text_response
+from hookgate.translator import BodyError, check_canonical, check_request, show_request, text_response
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
 from hookgate.translator.strictjson import dumps
 
@@ -87,8 +87,7 @@ class Batches:
         batch = read_object(body, "batch")
         source = read_object(batch, "inputConfig")
         inlined = read_object(source, "requests")
-        for path, level in (("", body), ("batch", batch), ("batch.inputConfig", source)):
-            _check(check_spellings, level, path)
+        _check(check_canonical, body)
         if read(source, "fileName") is not None:
             raise policy_denied(_IN_FILE, BeforeModel.name)
         models: set[str] = set()

@@ -6,7 +6,8 @@ imports nothing else of hookgate and can be used without it.
 
 from hookgate.translator.assembling import cut_events, join_events
 from hookgate.translator.calls import CallGate
-from hookgate.translator.checks import check_request, check_response, check_spellings
+from hookgate.translator.canonical import check_canonical, check_spellings
+from hookgate.translator.checks import check_request, check_response
 from hookgate.translator.errors import BodyError, EditError, TranslatorError
 from hookgate.translator.request import (
     MODEL_NAME,
@@ -49,6 +50,7 @@ __all__ = [
     "apply_tool_config",
     "apply_tools",
     "callable_names",
+    "check_canonical",
     "check_request",
     "check_response",
     "check_spellings",

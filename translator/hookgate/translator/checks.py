@@ -2,24 +2,20 @@
 
 from typing import Any
 
+from hookgate.translator.canonical import check_canonical, check_spellings
 from hookgate.translator.errors import BodyError
-from hookgate.translator.fields import JsonObject, camel, read, read_list, read_object
+from hookgate.translator.fields import JsonObject, read, read_list
 
 
 def check_request(body: Any) -> JsonObject:
     """The body if it can be read in one way only; BodyError if not.
 
-    A field spelled in both cases within one object is refused: the API takes one of them, and a hook may
-    have seen the other. So is a text that is none, which no hook would see. Objects whose keys belong to
-    the caller (arguments, results, schemas) are exempt.
+    A field in both spellings and inline data in two readings are refused (canonical.py). So is a text that
+    is none, which no hook would see.
     """
     if not isinstance(body, dict):
         raise BodyError("", "the body has to be a JSON object")
-    check_spellings(body, "")
-    for name in ("generationConfig", "toolConfig"):
-        check_spellings(read_object(body, name), name)
-    calling = read_object(read_object(body, "toolConfig"), "functionCallingConfig")
-    check_spellings(calling, "toolConfig.functionCallingConfig")
+    check_canonical(body)
     instruction, contents = read(body, "systemInstruction"), read(body, "contents")
     if instruction is not None:
         _check_content(instruction, "systemInstruction")
@@ -49,9 +45,12 @@ def check_response(body: Any) -> JsonObject:
         if isinstance(index, bool) or not isinstance(index, int | None):
             raise BodyError(f"candidates[{i}].index", "an index has to be an integer")
         if (content := read(candidate, "content")) is not None:
-            _check_content(content, f"candidates[{i}].content")
+            path = f"candidates[{i}].content"
+            _check_content(content, path)
+            check_spellings(content, path)
             for k, part in enumerate(read_list(content, "parts")):
-                _check_call(read(part, "functionCall"), f"candidates[{i}].content.parts[{k}].functionCall")
+                check_spellings(part, f"{path}.parts[{k}]")
+                _check_call(read(part, "functionCall"), f"{path}.parts[{k}].functionCall")
     return body
 
 
@@ -70,31 +69,21 @@ def _check_call(call: Any, path: str) -> None:
 def _check_content(content: Any, path: str) -> None:
     if not isinstance(content, dict):
         raise BodyError(path, "a content has to be an object {role, parts}")
-    check_spellings(content, path)
-    if not isinstance(content.get("parts"), list | dict | None):
-        raise BodyError(f"{path}.parts", "the parts have to be a list of objects")
-    for i, part in enumerate(read_list(content, "parts")):
-        if not isinstance(part, dict):
+    parts = content.get("parts")
+    if type(parts) is not list:  # the usual case needs no second look
+        if parts is not None and not isinstance(parts, dict):
+            raise BodyError(f"{path}.parts", "the parts have to be a list of objects")
+        parts = read_list(content, "parts")
+    for i, part in enumerate(parts):
+        if type(part) is not dict:
             raise BodyError(f"{path}.parts[{i}]", "a part has to be an object")
-        if not isinstance(part.get("text"), str | None):
+        text = part.get("text")
+        if type(text) is not str and text is not None:
             raise BodyError(
                 f"{path}.parts[{i}].text", "a text has to be a string: no hook would see this one"
             )
-        check_spellings(part, f"{path}.parts[{i}]")
 
 
 def _check_tool(tool: Any, path: str) -> None:
     if not isinstance(tool, dict):
         raise BodyError(path, "a tool has to be an object")
-    check_spellings(tool, path)
-    for i, declaration in enumerate(read_list(tool, "functionDeclarations")):
-        if isinstance(declaration, dict):
-            check_spellings(declaration, f"{path}.functionDeclarations[{i}]")
-
-
-def check_spellings(obj: JsonObject, path: str) -> None:
-    """Raises BodyError for an object that holds a field in both spellings."""
-    for key in obj:
-        if (other := camel(key)) != key and other in obj:
-            place = f"{path}.{other}" if path else other
-            raise BodyError(place, f"the field is given twice, as {key!r} and {other!r}; send it once")
