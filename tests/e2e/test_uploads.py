@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from support.gateway import running_gateway, runs
+from support.gateway import FORWARDS_FILES, running_gateway, runs
 from support.policies import no_rockets
 from support.python_sdk import python_client, sdk_warnings
 
@@ -33,7 +33,10 @@ async def test_a_file_is_uploaded_read_and_deleted(
     way: str, prefix: str, big: Path, arrived: list[str]
 ) -> None:
     hooks = {"BeforeModel": [runs(no_rockets)]}
-    async with running_gateway(hooks) as gateway, python_client(gateway.url + prefix) as client:
+    async with (
+        running_gateway(hooks, config=FORWARDS_FILES) as gateway,
+        python_client(gateway.url + prefix) as client,
+    ):
         if way == "async":
             file = await client.aio.files.upload(file=big)
         else:

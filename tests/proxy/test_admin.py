@@ -124,7 +124,7 @@ async def test_calls_are_counted_by_kind_of_route_status_and_outcome() -> None:
     ):
         await post(url, UNARY, HI)
         await post(url, SSE, HI)
-        await post(url, "/v1beta/models/m:countTokens", HI)
+        await ask(url, "GET", "/v1beta/models")
         for path in ("/nowhere", "/else", UNARY + "?x=1"):
             await post(url, path, HI)
     counted = samples(metrics.page())

@@ -35,7 +35,8 @@ async def test_every_request_is_judged_and_the_rest_stays() -> None:
     ):
         assert (await post(url, TARGET, batch("a", "b"))).status == 200
         sent = json.loads(upstream.heard[0].partition(b"\r\n\r\n")[2])
-    assert [event["llm_request"]["messages"][0]["content"] for event in seen] == ["a", "b"]
+    shown = [[turn["content"] for turn in event["llm_request"]["messages"]] for event in seen]
+    assert shown == [["a"], ["b"], ["d", "key", "a", "key", "b"]]  # its name and metadata as a last one
     assert sent == batch("a", "b")
 
 

@@ -1,9 +1,11 @@
 """Which headers pass, each way."""
 
+from typing import Any
+
 import pytest
 
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.headers import check_key, to_client, to_upstream, with_key
+from hookgate.proxy.headers import check_credentials, to_client, to_upstream, with_key
 
 PASSING = {
     "x-goog-api-key": "k",
@@ -92,10 +94,38 @@ def test_a_key_of_the_query_becomes_a_header_unless_there_is_one() -> None:
     assert with_key({"a": "b"}, "") == {"a": "b"}
 
 
-def test_two_different_keys_are_refused_without_being_shown() -> None:
-    check_key({"x-goog-api-key": "canary"}, "canary")
-    check_key({"x-goog-api-key": "canary"}, "")
-    check_key({}, "canary")
+BEARER = {"authorization": "Bearer canary"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "in_query"),
+    [
+        ({}, ()),
+        ({"x-goog-api-key": "canary"}, ("canary", "")),
+        ({"x-goog-api-key": "canary"}, ("", "")),
+        ({}, ("canary", "")),
+        (BEARER, ("", "")),
+        ({**BEARER, "x-goog-api-key": "canary"}, ("canary", "canary")),
+        ({"authorization": "Token canary", "x-goog-api-key": "canary"}, ()),
+    ],
+)
+def test_one_credential_may_be_given_in_several_places(headers: Any, in_query: Any) -> None:
+    check_credentials(headers, *in_query)
+
+
+@pytest.mark.parametrize(
+    ("headers", "in_query"),
+    [
+        ({"x-goog-api-key": "canary"}, ("other-canary", "")),
+        ({"x-goog-api-key": "other-canary", **BEARER}, ("", "")),
+        ({"x-goog-api-key": "other-canary", "authorization": "canary"}, ("", "")),
+        ({"x-goog-api-key": "other-canary", "authorization": "bearer  canary"}, ("", "")),
+        (BEARER, ("other-canary", "")),
+        (BEARER, ("", "other-canary")),
+        ({}, ("canary", "other-canary")),
+    ],
+)
+def test_two_different_credentials_are_refused_without_being_shown(headers: Any, in_query: Any) -> None:
     with pytest.raises(ApiError) as refusal:
-        check_key({"x-goog-api-key": "canary"}, "other-canary")
+        check_credentials(headers, *in_query)
     assert (refusal.value.code, "canary" in refusal.value.message) == (400, False)

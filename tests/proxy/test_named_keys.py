@@ -38,7 +38,7 @@ NAMES = {
     "alice": NamedKey(sha256=digest(CANARY), team="search"),
     "bob": NamedKey(sha256=digest("AIza-canary-bob"), team="platform"),
 }
-ROUTES = Routes(unhooked=("live", "openai", "agents"))
+ROUTES = Routes(unhooked=("live", "openai", "agents"), files="forward")
 REFUSING = Config(keys=NAMES, clients=Clients(unknown_keys="refuse"), routes=ROUTES)
 
 
@@ -188,6 +188,7 @@ async def test_a_named_client_can_upload_although_its_sdk_sends_the_bytes_withou
 ) -> None:
     (tmp_path / "a.txt").write_text("hi")
     config = Config(keys={"sdk": NamedKey(sha256=digest("any"))}, clients=Clients(unknown_keys="refuse"))
+    config = config.model_copy(update={"routes": ROUTES})
     async with running_gateway(config=config) as gateway, python_client(gateway.url) as client:
         file = await client.aio.files.upload(file=tmp_path / "a.txt")
         start, part = gateway.recorded

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.gateway import gateway_before
+from support.gateway import FORWARDS_FILES, gateway_before
 from support.http import peer as talking
 from support.program import serving
 from support.wire import KEY, connected, peer, response
 
 from hookgate.proxy.config import Config, Routes
+from hookgate.proxy.passthrough import MAX_UNSEEN
 
 UPLOAD = "/upload/v1beta/files?upload_id=1&upload_protocol=resumable"
 MIB = 1024 * 1024
@@ -59,7 +60,10 @@ async def test_an_upload_of_100_mib_adds_less_than_10_to_the_process() -> None:
     size = 100 * MIB
     async with (
         sink() as upstream,
-        serving("serve", "--listen", "127.0.0.1:0", "--upstream", upstream.url) as hookgate,
+        serving(
+            *("serve", "--listen", "127.0.0.1:0", "--upstream", upstream.url),
+            env={"HOOKGATE_ROUTES__FILES": "forward"},
+        ) as hookgate,
     ):
         async with connected(hookgate.url) as wire:  # what is imported with the first request does not count
             await wire.write(b"GET /nothing-here HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -102,7 +106,11 @@ def _head(*lines: str, target: str = UPLOAD, method: str = "POST") -> bytes:
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 async def test_a_length_that_is_told_goes_on(method: str) -> None:
-    async with peer(ANSWER) as upstream, gateway_before(upstream.url) as url, connected(url) as wire:
+    async with (
+        peer(ANSWER) as upstream,
+        gateway_before(upstream.url, config=FORWARDS_FILES) as url,
+        connected(url) as wire,
+    ):
         await wire.write(_head("Content-Length: 3", "Content-Range: bytes 0-2/3", method=method) + b"abc")
         assert (await wire.answer()).status == 200
     head, _, body = upstream.heard[0].partition(b"\r\n\r\n")
@@ -122,7 +130,11 @@ async def test_a_part_of_a_file_can_be_had_and_none_of_a_judged_answer() -> None
 
 
 async def test_chunks_go_on_as_chunks() -> None:
-    async with peer(ANSWER) as upstream, gateway_before(upstream.url) as url, connected(url) as wire:
+    async with (
+        peer(ANSWER) as upstream,
+        gateway_before(upstream.url, config=FORWARDS_FILES) as url,
+        connected(url) as wire,
+    ):
         await wire.write(_head("Transfer-Encoding: chunked") + b"3\r\nabc\r\n0\r\n\r\n")
         assert (await wire.answer()).status == 200
     assert b"Transfer-Encoding: chunked" in upstream.heard[0]
@@ -132,7 +144,7 @@ async def test_chunks_go_on_as_chunks() -> None:
 async def test_a_compressed_body_goes_on_as_it_came_and_an_unknown_coding_is_refused() -> None:
     packed = gzip.compress(b"abc")
     length = f"Content-Length: {len(packed)}"
-    async with peer(ANSWER) as upstream, gateway_before(upstream.url) as url:
+    async with peer(ANSWER) as upstream, gateway_before(upstream.url, config=FORWARDS_FILES) as url:
         async with connected(url) as wire:
             await wire.write(_head(length, "Content-Encoding: gzip") + packed)
             assert (await wire.answer()).status == 200
@@ -168,7 +180,7 @@ async def test_a_client_that_resets_is_not_called_the_upstreams_failure(
         finally:
             ended.set()
 
-    async with talking(talk) as upstream, gateway_before(upstream) as url:
+    async with talking(talk) as upstream, gateway_before(upstream, config=FORWARDS_FILES) as url:
         async with connected(url) as wire:
             await wire.write(_head("Content-Length: 1000") + b"abc")
             await asyncio.sleep(0.1)
@@ -176,6 +188,24 @@ async def test_a_client_that_resets_is_not_called_the_upstreams_failure(
             await ended.wait()
     assert all(record.levelname == "INFO" for record in caplog.records)
     assert " 502 " not in caplog.text
+
+
+# ---- what nobody sees is small
+
+
+@pytest.mark.parametrize("target", ["/v1internal:recordCodeAssistMetrics", "/v1beta/batches/b:cancel"])
+@pytest.mark.parametrize("chunked", [True, False], ids=["chunked", "length"])
+async def test_a_body_that_no_hook_sees_is_bounded(target: str, chunked: bool) -> None:
+    body = bytes(MAX_UNSEEN + 1)
+    sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body
+    described = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(body)}"
+    async with sink() as upstream, gateway_before(upstream.url) as url:
+        async with connected(url) as wire:
+            await wire.write(_head(described, target=target) + sent)
+            assert (await wire.answer()).status == 413
+        async with connected(url) as wire:
+            await wire.write(_head("Content-Length: 2", target=target) + b"{}")
+            assert (await wire.answer()).status == 200
 
 
 # ---- keys
@@ -200,7 +230,7 @@ async def test_two_keys_are_refused() -> None:
     async with peer(ANSWER) as upstream, gateway_before(upstream.url) as url, connected(url) as wire:
         await wire.write(_head("x-goog-api-key: b", target="/v1/models?key=a", method="GET"))
         answer = await wire.answer()
-    assert (answer.status, "two different keys" in answer.error["message"]) == (400, True)
+    assert (answer.status, "two different credentials" in answer.error["message"]) == (400, True)
     assert upstream.heard == []
 
 

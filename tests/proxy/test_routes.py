@@ -9,8 +9,6 @@ from support.routes import CALL, PLACE, refused
 from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.routes import TABLE, match
 
-FORWARDED = ["countTokens", "embedContent", "batchEmbedContents"]
-
 
 @pytest.mark.parametrize("version", ["v1", "v1beta", "v1alpha"])
 @pytest.mark.parametrize("verb", ["generateContent", "streamGenerateContent"])
@@ -30,6 +28,14 @@ def test_generated_content_is_judged_in_every_version(version: str, verb: str) -
         (f"{PLACE}/endpoints/17:generateContent", "17"),
         ("/v1internal:streamGenerateContent", ""),
         ("/v1/models/m:batchGenerateContent", "m"),
+        ("/v1/models/m:countTokens", "m"),
+        ("/v1/models/m:embedContent", "m"),
+        ("/v1/tunedModels/m:batchEmbedContents", "m"),
+        ("/v1/models/m:asyncBatchEmbedContent", "m"),
+        (f"{PLACE}/publishers/google/models/m:computeTokens", "m"),
+        (f"{PLACE}/publishers/google/models/m:batchEmbedContents", "m"),
+        (f"{PLACE}/endpoints/17:countTokens", "17"),
+        ("/v1internal:countTokens", ""),
     ],
 )
 def test_every_form_of_a_call_is_judged(target: str, model: str) -> None:
@@ -61,8 +67,8 @@ def test_each_path_belongs_to_one_api(target: str, api: str) -> None:
 @pytest.mark.parametrize(
     ("method", "target"),
     [
-        ("POST", "/upload/v1beta/files"),
-        ("PUT", "/upload/v1beta/files?upload_id=x&upload_protocol=resumable"),
+        ("GET", "/v1/files"),
+        ("GET", "/v1/fileSearchStores"),
         ("GET", "/v1/files/f:download?alt=media"),
         ("DELETE", "/v1/files/f"),
         ("POST", "/v1/batches/b:cancel"),
@@ -70,16 +76,34 @@ def test_each_path_belongs_to_one_api(target: str, api: str) -> None:
         ("GET", "/v1/models/m/operations/o"),
         ("GET", "/v1/fileSearchStores/s/upload/operations/o"),
         ("POST", "/v1/operations/o:cancel"),
-        ("POST", "/upload/v1/fileSearchStores/s:uploadToFileSearchStore"),
         ("DELETE", "/v1/fileSearchStores/s?force=true"),
         ("GET", "/v1/cachedContents"),
-        ("POST", f"{PLACE}/publishers/google/models/m:computeTokens"),
         ("POST", "/v1internal:loadCodeAssist"),
         ("GET", "/v1internal:getCodeAssistGlobalUserSetting"),
     ],
 )
 def test_what_holds_nothing_generated_is_forwarded(method: str, target: str) -> None:
     assert match(method, target).kind == "forwarded"
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("POST", "/upload/v1beta/files"),
+        ("PUT", "/upload/v1beta/files?upload_id=x&upload_protocol=resumable"),
+        ("POST", "/v1/files"),
+        ("POST", "/v1/files:register"),
+        ("POST", "/upload/v1/fileSearchStores/s:uploadToFileSearchStore"),
+        ("POST", "/v1/fileSearchStores"),
+        ("PATCH", "/v1/fileSearchStores/s?updateMask=displayName"),
+        ("POST", "/v1/fileSearchStores/s:importFile"),
+    ],
+)
+def test_what_writes_files_passes_only_when_files_are_forwarded(method: str, target: str) -> None:
+    refusal = refused(target, method)
+    assert (refusal.code, refusal.reason) == (403, "ROUTE_NOT_ALLOWED")
+    assert 'set routes.files = "forward" in hookgate.toml to let them through' in refusal.message
+    assert match(method, target, files="forward").kind == "forwarded"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +147,7 @@ def test_the_manual_shows_every_row() -> None:
     section = manual.partition("\n## Routes\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     for row in TABLE:
-        kind = row.unhooked or row.kind
+        kind = row.unhooked or ("files" if row.writes_files else row.kind)
         shown = [
             line
             for line in lines
@@ -133,11 +157,6 @@ def test_the_manual_shows_every_row() -> None:
             all(f"`{verb}`" in line for verb in row.verbs) and all(method in line for method in row.methods)
             for line in shown
         ), (kind, row.template)
-
-
-@pytest.mark.parametrize("verb", FORWARDED)
-def test_what_generates_nothing_is_forwarded(verb: str) -> None:
-    assert match("POST", f"/v1/models/m:{verb}").kind == "forwarded"
 
 
 @pytest.mark.parametrize("path", ["/v1beta/models", "/v1/models/gemini-2.5-pro"])

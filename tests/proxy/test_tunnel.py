@@ -79,7 +79,7 @@ async def test_messages_pass_both_ways(target: str) -> None:
 
 async def test_keys_and_the_protocol_are_passed_on_and_nothing_of_the_connection() -> None:
     seen: list[web.BaseRequest] = []
-    target = f"{LIVE}Constrained?access_token=auth_tokens-x"
+    target = f"{LIVE}Constrained?access_token=test-key"
     async with (
         live(echo, seen) as upstream,
         client(upstream, target, protocols=["live.v1", "live.v2"]) as socket,

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from support.gateway import gateway_before
+from support.gateway import FORWARDS_FILES, gateway_before
 from support.http import peer as talking
 from support.wire import Answer, connected, ok
 
@@ -20,7 +20,11 @@ async def answer_with(headers: dict[str, str], target: str = PATH, host: str = "
             ok(b"{}", **{name: value.replace("{}", _address_of(writer)) for name, value in headers.items()})
         )
 
-    async with talking(talk) as upstream, gateway_before(upstream) as url, connected(url) as wire:
+    async with (
+        talking(talk) as upstream,
+        gateway_before(upstream, config=FORWARDS_FILES) as url,
+        connected(url) as wire,
+    ):
         await wire.write(f"POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n".encode())
         return await wire.answer()
 

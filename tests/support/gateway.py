@@ -18,6 +18,9 @@ from hookgate.proxy.upstream import Upstreams
 
 _numbers = count()
 
+FORWARDS_FILES = Config.model_validate({"routes": {"files": "forward"}})
+"""The settings of a gateway that lets files through."""
+
 
 @dataclass(frozen=True)
 class Running:

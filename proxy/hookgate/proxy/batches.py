@@ -12,7 +12,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection
 from hookgate.hooks.document import Encoded
-from hookgate.proxy.bodies import check_cache, checked_answer, read_answer, read_request, read_whole
+from hookgate.proxy.bodies import checked_answer, read_answer, read_request, read_whole
 from hookgate.proxy.call import Answered, Call, call_of, told
 from hookgate.proxy.caller import named_session
 from hookgate.proxy.envelopes import Bare
@@ -20,19 +20,31 @@ from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.headers import to_client, to_upstream
 from hookgate.proxy.house import House
 from hookgate.proxy.logs import note_session
+from hookgate.proxy.naming import check_model, with_model
 from hookgate.proxy.protocol import Request
 from hookgate.proxy.records import Firing
+from hookgate.proxy.references import check_references
 from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
 from hookgate.proxy.upstream import UpstreamError
 from hookgate.proxy.workshop import SMALL, Workshop
-from hookgate.translator import BodyError, check_canonical, check_request, show_request, text_response
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
+from hookgate.translator import (
+    BatchBody,
+    BodyError,
+    EditError,
+    check_canonical,
+    check_request,
+    show_request,
+    text_response,
+)
+from hookgate.translator.fields import JsonObject, read, read_object, write
 from hookgate.translator.strictjson import dumps
 
 _SPOKEN = "A hook answers in the model's place; a batch cannot take such an answer: {}"
-_IN_FILE = "hookgate takes a batch's requests in its body alone: hooks cannot judge those in a file."
-_ANSWERS_IN_FILE = "This batch's answers are in a file, where no hook can judge them."
+IN_FILE = "hookgate takes a batch's requests in its body alone: hooks cannot judge those in a file."
+_ANSWERSIN_FILE = "This batch's answers are in a file, where no hook can judge them."
+
+_EVENT = BeforeModel.name
 
 BATCHED = frozenset({"batchGenerateContent", "getBatch", "listBatches"})
 """The judged routes that are about batches."""
@@ -84,47 +96,69 @@ class Batches:
 
     async def _before(self, request: Request, route: Route) -> tuple[Route, bytes]:
         body = await read_request(request)
-        batch = read_object(body, "batch")
-        source = read_object(batch, "inputConfig")
-        inlined = read_object(source, "requests")
-        _check(check_canonical, body)
-        if read(source, "fileName") is not None:
-            raise policy_denied(_IN_FILE, BeforeModel.name)
+        do, size = request.workshop.do, request.record.request_bytes
+        batch = await do(size, _read, body)
+        check_model(route, route.model, batch.batch, "batch")
         models: set[str] = set()
         items = []
-        for number, item in enumerate(read_list(inlined, "requests")):
+        for path, item in batch.requests:
             try:
                 model, inner = await self._one(request, route, item)
             except ApiError as error:
-                raise _named(error, number) from None
+                raise _named(error, path) from None
             models.add(model)
-            items.append(write(item, "request", inner))
+            items.append(inner)
+        labels = await self._labels(request, route, batch)
         if len(models) > 1:
             raise ApiError(403, f"Hooks send this batch to several models: {', '.join(sorted(models))}.")
-        inlined = write(inlined, "requests", items)
-        batch = write(batch, "inputConfig", write(source, "requests", inlined))
-        data = await request.workshop.do(request.record.request_bytes, dumps, write(body, "batch", batch))
-        return route.for_model(next(iter(models), route.model)), data
-
-    async def _one(self, request: Request, route: Route, item: Any) -> tuple[str, JsonObject]:
-        """One request of the batch after its hooks."""
-        if not isinstance(item, dict):
-            raise ApiError(400, "it has to be an object", "BODY_REFUSED")
-        body = read_object(item, "request")
-        do, size = request.workshop.do, request.record.request_bytes
-        await do(size, _check, check_request, body)
-        check_cache(body, self._config.routes.unhooked)
-        call = await do(size, self._call, request, route, body)
-        self._firing.record.note_call(call.session)
-        if size > SMALL:
-            call.session.call.aside = request.workshop.aside
+        model = next(iter(models), route.model)
         try:
-            model, body = await before_model(self._firing, call, route.model, body)
+            named = [with_model(route, model, item) for item in items]
+            body = await do(size, batch.edited, named, labels)
+        except EditError as error:
+            raise policy_denied(f"A hook edits what a batch has no place for: {error}", _EVENT) from None
+        body = write(body, "batch", with_model(route, model, read_object(body, "batch")))
+        return route.for_model(model), await do(size, dumps, body)
+
+    async def _one(self, request: Request, route: Route, item: JsonObject) -> tuple[str, JsonObject]:
+        """One request of the batch after its hooks."""
+        check_model(route, route.model, item)
+        do, size = request.workshop.do, request.record.request_bytes
+        try:
+            await do(size, check_request, item)
+        except BodyError as error:
+            raise _refused(error) from None
+        await do(size, check_references, item, self._config.routes)
+        call = await self._noted_call(request, route, item)
+        try:
+            model, body = await before_model(self._firing, call, route.model, item)
             body, _ = await before_tool_selection(self._firing, call, model, body)
         except Answered as answered:
             said = _SPOKEN.format(dumps(answered.answer).decode())
             raise policy_denied(said, BeforeToolSelection.name) from None
         return model, body
+
+    async def _noted_call(self, request: Request, route: Route, item: JsonObject) -> Call:
+        """The call of one request of the batch, put on record."""
+        size = request.record.request_bytes
+        call = await request.workshop.do(size, self._call, request, route, item)
+        self._firing.record.note_call(call.session)
+        if size > SMALL:
+            call.session.call.aside = request.workshop.aside
+        return call
+
+    async def _labels(self, request: Request, route: Route, batch: BatchBody) -> JsonObject | None:
+        """What hooks make of the strings beside the requests; None when there are none."""
+        labels = await request.workshop.do(request.record.request_bytes, batch.labels)
+        if not labels:
+            return None
+        try:
+            call = await self._noted_call(request, route, labels)
+            return (await before_model(self._firing, call, route.model, labels))[1]
+        except Answered as answered:
+            raise policy_denied(_SPOKEN.format(dumps(answered.answer).decode()), _EVENT) from None
+        except ApiError as error:
+            raise _named(error, "batch") from None
 
     # ---- the answers
 
@@ -151,7 +185,7 @@ async def _with_responses(value: Any, change: Change) -> Any:
     if not isinstance(value, dict):
         return value
     if read(value, "responsesFile") is not None:
-        raise ApiError(403, _ANSWERS_IN_FILE, "POLICY_DENIED")
+        raise ApiError(403, _ANSWERSIN_FILE, "POLICY_DENIED")
     new: JsonObject = {}
     for key, item in value.items():
         holds_answer = key == "response" and isinstance(item, dict) and "candidates" in item
@@ -159,13 +193,21 @@ async def _with_responses(value: Any, change: Change) -> Any:
     return value if all(new[key] is item for key, item in value.items()) else new
 
 
-def _check(check: Callable[..., object], *about: object) -> None:
+def _read(body: JsonObject) -> BatchBody:
+    """The batch that a body makes. Raises ApiError."""
     try:
-        check(*about)
+        check_canonical(body)
+        batch = BatchBody(body)
     except BodyError as error:
-        raise ApiError(error.status, f"hookgate refuses the request body: {error}", "BODY_REFUSED") from None
+        raise _refused(error) from None
+    if batch.in_file:
+        raise policy_denied(IN_FILE, _EVENT)
+    return batch
 
 
-def _named(error: ApiError, number: int) -> ApiError:
-    place = f"batch.inputConfig.requests.requests[{number}].request"
-    return ApiError(error.code, f"{place}: {error.message}", error.reason, **error.metadata)
+def _refused(error: BodyError) -> ApiError:
+    return ApiError(error.status, f"hookgate refuses the request body: {error}", "BODY_REFUSED")
+
+
+def _named(error: ApiError, path: str) -> ApiError:
+    return ApiError(error.code, f"{path}: {error.message}", error.reason, **error.metadata)

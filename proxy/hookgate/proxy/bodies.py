@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from itertools import takewhile
 
 from aiohttp import hdrs, web
@@ -12,7 +12,7 @@ from hookgate.proxy.inflating import CODINGS, body_too_large, inflate
 from hookgate.proxy.protocol import Request
 from hookgate.proxy.workshop import SMALL, VALUE
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
-from hookgate.translator.fields import JsonObject, read
+from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import Bounds, parse
 
 MAX_ANSWER = 64 * 1024 * 1024
@@ -76,17 +76,6 @@ async def _read(request: Request, coding: str) -> bytes:
     except web.RequestPayloadError as error:
         raise ApiError(400, f"The request body cannot be read: {error}", "BODY_REFUSED") from None
     return await workshop.do(len(body), bytes, body)
-
-
-def check_cache(body: JsonObject, unhooked: Collection[str]) -> None:
-    """Refuse a request that goes on from cached contents, which no hook has seen. Raises ApiError."""
-    if read(body, "cachedContent") is not None and "caches" not in unhooked:
-        raise ApiError(
-            403,
-            "cachedContent: no hook has seen what is cached; send the contents themselves, "
-            'or set routes.unhooked = ["caches"] in hookgate.toml to let it through unjudged.',
-            "ROUTE_NOT_ALLOWED",
-        )
 
 
 async def read_whole(chunks: AsyncIterable[bytes]) -> bytes:

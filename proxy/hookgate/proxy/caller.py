@@ -81,7 +81,7 @@ def named_session(route: Route, headers: Mapping[str, str], inside: str) -> str:
 
 def _sent(route: Route, headers: Mapping[str, str]) -> str:
     """The key as it came; empty without one."""
-    return headers.get(KEY_HEADER) or route.key or headers.get("authorization", "")
+    return headers.get(KEY_HEADER) or route.key or headers.get("authorization", "") or route.access_token
 
 
 def _digest(sent: str) -> str:

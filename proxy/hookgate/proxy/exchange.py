@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterAgent, AfterModel, BeforeTool
 from hookgate.hooks.document import Encoded
-from hookgate.proxy.bodies import check_cache, read_frames, read_request, read_whole
+from hookgate.proxy.bodies import read_frames, read_request, read_whole
 from hookgate.proxy.call import Answered, Call, call_of, last_texts
 from hookgate.proxy.caller import named_session
 from hookgate.proxy.conversation import Conversation, believed
@@ -18,11 +18,13 @@ from hookgate.proxy.headers import SHIM_HEADER, to_client, to_upstream
 from hookgate.proxy.house import House
 from hookgate.proxy.judging import Judge
 from hookgate.proxy.logs import note_session
+from hookgate.proxy.naming import check_model, with_model
 from hookgate.proxy.outgoing import Outgoing
 from hookgate.proxy.pieces import restored
 from hookgate.proxy.protocol import Request
 from hookgate.proxy.records import Firing, UsageMeter, no_bytes
 from hookgate.proxy.records.content import Kept
+from hookgate.proxy.references import check_references
 from hookgate.proxy.reply import Reply
 from hookgate.proxy.routes import Route
 from hookgate.proxy.selection import before_model, before_tool_selection
@@ -69,7 +71,8 @@ class Exchange:
         if self._record.content is not None:
             self._record.content.request = outer
         model, body = await do(size, opened, envelope, route, outer)
-        check_cache(body, self._config.routes.unhooked)
+        check_model(route, model, body)
+        await do(size, check_references, body, self._config.routes)
         call = await self._call(request, route, outer, body)
         contents = read_list(body, "contents")
         state = self._house.sessions.of(call.session)
@@ -81,6 +84,7 @@ class Exchange:
         await conversation.keep(model, body)
         inspected = self._firing.listens_to(AfterModel.name)
         shown = await do(size, _shown, model, body) if inspected else None
+        body = with_model(route, model, body)
         closed = envelope.close_request(outer, model, body)
         payload = await do(size, dumps, closed)
         if self._record.content is not None:

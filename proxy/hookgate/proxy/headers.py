@@ -66,10 +66,20 @@ def with_key(headers: Mapping[str, str], key: str) -> Mapping[str, str]:
     return {**headers, KEY_HEADER: key}
 
 
-def check_key(headers: Mapping[str, str], key: str) -> None:
-    """Raises ApiError for a call with two keys: hooks and the upstream could take different ones."""
-    if key and headers.get(KEY_HEADER, key) != key:
-        raise ApiError(400, "The request names two different keys; send one.")
+def check_credentials(headers: Mapping[str, str], *in_query: str) -> None:
+    """Compare what a request names as its credential: in two headers, and `in_query` as key or access token.
+
+    Raises ApiError (400) for two that differ: limits could go by one, and the upstream by the other.
+    """
+    _, _, token = headers.get("authorization", "").strip().rpartition(" ")  # whatever its scheme
+    given = {headers.get(KEY_HEADER, ""), token, *in_query} - {""}
+    if len(given) > 1:
+        raise ApiError(
+            400,
+            "The request names two different credentials (x-goog-api-key, Authorization, ?key= or "
+            "?access_token=); send one.",
+            "CREDENTIALS_DIFFER",
+        )
 
 
 def to_client(headers: Mapping[str, str]) -> dict[str, str]:

@@ -15,6 +15,10 @@ from hookgate.proxy.routes import Route
 from hookgate.proxy.uploads import Way, led_back
 from hookgate.proxy.upstream import UpstreamError, Upstreams
 
+MAX_UNSEEN = 64 * 1024
+"""Bytes of a body that is forwarded although no hook sees it: Code Assist's account settings and metrics, and
+the empty bodies that cancel something."""
+
 _PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # of files, up and down; no judged answer is had in parts
 
 
@@ -26,7 +30,7 @@ async def copy_through(request: Request, route: Route, upstreams: Upstreams) -> 
     headers = to_upstream(request.headers, coding)
     if not generates:
         headers |= {name: request.headers[name] for name in _PARTS if name in request.headers}
-    body = _Body(request) if request.body_exists else None
+    body = _Body(request, MAX_UNSEEN if route.small_body else None) if request.body_exists else None
     response = web.StreamResponse()
     try:
         with request.record.asking() as asked:
@@ -63,9 +67,12 @@ async def copy_through(request: Request, route: Route, upstreams: Upstreams) -> 
 class _Body:
     """The client's body on its way, and whether it broke off there: that is not the upstream's failure."""
 
-    def __init__(self, request: web.BaseRequest) -> None:
-        self._request = request
+    def __init__(self, request: web.BaseRequest, most: int | None = None) -> None:
+        """`most` bytes are taken of it, not compressed; any number without."""
+        self._request, self._most = request, most
         self._coding = content_coding(request)
+        if most is not None and ((request.content_length or 0) > most or self._coding != "identity"):
+            raise _too_large(most)
         self._failure: Exception | None = None
 
     def described(self) -> dict[str, str]:
@@ -78,7 +85,11 @@ class _Body:
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it comes."""
         try:
+            size = 0
             async for chunk in self._request.content.iter_any():
+                size += len(chunk)
+                if self._most is not None and size > self._most:
+                    raise _too_large(self._most)
                 yield chunk
         except Exception as error:
             self._failure = error
@@ -88,7 +99,15 @@ class _Body:
         """How it broke off, if it did: with its connection, or by what stands in it."""
         if isinstance(self._failure, ConnectionError):
             return ConnectionError("the client left")
+        if isinstance(self._failure, ApiError):
+            return self._failure
         return self._failure and ApiError(400, "The request body cannot be read.", "BODY_REFUSED")
+
+
+def _too_large(most: int) -> ApiError:
+    return ApiError(
+        413, f"The request body is too large: this path takes at most {most} bytes unseen, not compressed."
+    )
 
 
 def _failure(body: _Body | None, error: ApiError) -> Exception:

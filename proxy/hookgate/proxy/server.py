@@ -18,9 +18,10 @@ from hookgate.proxy.config import Config, Limits
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.events import EventService
 from hookgate.proxy.exchange import Exchange
-from hookgate.proxy.headers import check_key
+from hookgate.proxy.headers import check_credentials
 from hookgate.proxy.heads import check_head
 from hookgate.proxy.house import House
+from hookgate.proxy.inputonly import InputOnly
 from hookgate.proxy.metrics import Metrics
 from hookgate.proxy.passthrough import copy_through
 from hookgate.proxy.protocol import Request, error_response
@@ -32,6 +33,7 @@ from hookgate.proxy.tracing.traces import Traces
 from hookgate.proxy.tunnel import tunnel
 from hookgate.proxy.unhooked import Unhooked
 from hookgate.proxy.upstream import Upstreams
+from hookgate.translator import INPUTS
 from hookgate.translator.strictjson import dumps
 
 if TYPE_CHECKING:  # its libraries are for a gateway that has one
@@ -110,9 +112,9 @@ class Gateway:
             return error_response(failure)
 
     async def _dispatch(self, request: Request) -> web.StreamResponse:
-        route = match(request.method, request.raw_path, self._unhooked.groups)
+        route = match(request.method, request.raw_path, self._unhooked.groups, self._config.routes.files)
         self._note(request, route)
-        check_key(request.headers, route.key)
+        check_credentials(request.headers, route.key, route.access_token)
         self._house.callers.admit(route, request.headers)
         if route.unhooked:
             self._unhooked.note(request.method, route)
@@ -151,6 +153,8 @@ class Gateway:
                 return await copy_through(request, route, self._upstream)
             if route.verb in BATCHED:
                 return await Batches(firing, self._house).run(request, route)
+            if route.verb in INPUTS:
+                return await InputOnly(firing, self._house).run(request, route)
             return await Exchange(firing, self._house).run(request, route)
 
     def _keeps(self, request: Request) -> bool:

@@ -5,10 +5,12 @@ imports nothing else of hookgate and can be used without it.
 """
 
 from hookgate.translator.assembling import cut_events, join_events
+from hookgate.translator.batchbody import BatchBody
 from hookgate.translator.calls import CallGate
 from hookgate.translator.canonical import check_canonical, check_spellings
 from hookgate.translator.checks import check_request, check_response
 from hookgate.translator.errors import BodyError, EditError, TranslatorError
+from hookgate.translator.inputs import INPUTS, Inputs, read_inputs
 from hookgate.translator.request import (
     MODEL_NAME,
     VIEWS,
@@ -33,13 +35,16 @@ from hookgate.translator.toolconfig import (
 )
 
 __all__ = [
+    "INPUTS",
     "MODEL_NAME",
     "VIEWS",
+    "BatchBody",
     "BodyError",
     "CallGate",
     "EditError",
     "Frame",
     "Framing",
+    "Inputs",
     "JsonArray",
     "ServerSentEvents",
     "ShownRequest",
@@ -57,6 +62,7 @@ __all__ = [
     "cut_events",
     "declared_names",
     "join_events",
+    "read_inputs",
     "read_tool_config",
     "read_tools",
     "show_request",

@@ -1,10 +1,11 @@
 """Bodies that must not be read, because a hook and the API could understand them differently."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from hookgate.translator.canonical import check_canonical, check_spellings
 from hookgate.translator.errors import BodyError
-from hookgate.translator.fields import JsonObject, read, read_list
+from hookgate.translator.fields import JsonObject, camel, read, read_list
 
 
 def check_request(body: Any) -> JsonObject:
@@ -26,6 +27,20 @@ def check_request(body: Any) -> JsonObject:
     for i, tool in enumerate(read_list(body, "tools")):
         _check_tool(tool, f"tools[{i}]")
     return body
+
+
+def check_keys(obj: Any, path: str, known: Sequence[str]) -> JsonObject:
+    """The object at `path`, if it holds `known` fields alone: what another one holds, no hook would see.
+
+    Raises BodyError, naming the first that is not known.
+    """
+    if not isinstance(obj, dict):
+        raise BodyError(path, "it has to be an object")
+    for key in obj:
+        if camel(key) not in known:
+            place = f"{path}.{key}" if path else key
+            raise BodyError(place, f"hooks cannot be shown this field; known here are {', '.join(known)}")
+    return obj
 
 
 def check_response(body: Any) -> JsonObject:

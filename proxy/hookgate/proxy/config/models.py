@@ -192,6 +192,11 @@ class Routes(Section):
     unhooked: tuple[Unhooked, ...] = ()
     """Generative routes to let through although no hook judges them; each such call is counted and marked."""
 
+    files: Literal["refuse", "forward"] = "refuse"
+    """What is uploaded, imported or registered as a file, or written to a file search store, passes no hook;
+    so do calls that refer to it later (`fileData`, `fileSearch`). `refuse` answers all of them with 403,
+    `forward` lets them through. Files can be listed, read and deleted in any case."""
+
 
 class Shims(Section):
     """Agents that tell of their own events."""

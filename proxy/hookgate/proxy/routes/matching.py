@@ -7,21 +7,32 @@ around every hook.
 
 import re
 from collections.abc import Collection
+from typing import Literal
 
 from hookgate.proxy.errors import ApiError, not_a_route
 from hookgate.proxy.routes.query import with_query
 from hookgate.proxy.routes.route import Route
 from hookgate.proxy.routes.table import TABLE, Row
 
+_NO_FILES = (
+    "hookgate takes no files: no hook sees what is in them. Send their contents in the request itself, or "
+    'set routes.files = "forward" in hookgate.toml to let them through unjudged.'
+)
 _SESSION_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
 _SESSION = re.compile(rf"/s/(?P<session>{_SESSION_NAME})(?=/)")
 _NOT_CANONICAL = re.compile(r"%|//|\\|;|/\.{1,2}(?=[/:]|$)")
 
 
-def match(method: str, target: str, unhooked: Collection[str] = ()) -> Route:
+def match(
+    method: str,
+    target: str,
+    unhooked: Collection[str] = (),
+    files: Literal["refuse", "forward"] = "refuse",
+) -> Route:
     """The route of a raw request target (path and query). Raises ApiError for anything not in the table.
 
-    `unhooked` names the groups of generative routes that pass although no hook can judge them.
+    `unhooked` names the groups of generative routes that pass although no hook can judge them; `files` says
+    whether those pass that write files, which no hook sees.
     """
     path, _, query = target.partition("?")
     prefix = _SESSION.match(path)
@@ -30,6 +41,8 @@ def match(method: str, target: str, unhooked: Collection[str] = ()) -> Route:
     row, found = _row(method, path)
     if row.unhooked and row.unhooked not in unhooked:
         raise not_a_route(_remedy(row.unhooked))
+    if row.writes_files and files == "refuse":
+        raise not_a_route(_NO_FILES)
     parts = found.groupdict()
     verb = parts.get("verb") or (row.verbs[0] if row.verbs else "")
     route = Route(
@@ -39,6 +52,7 @@ def match(method: str, target: str, unhooked: Collection[str] = ()) -> Route:
         model=parts.get("model") or "",
         verb=verb,
         api=row.api,
+        small_body=row.kind == "forwarded" and not (row.unhooked or row.writes_files),
         unhooked=row.unhooked,
     )
     return with_query(route, row, query)

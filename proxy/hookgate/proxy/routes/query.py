@@ -22,7 +22,8 @@ def with_query(route: Route, row: Row, query: str) -> Route:
     key = parameters.get("key", "")
     if re.search(r"[^!-~]", key):
         raise ApiError(400, "The key is no API key: it holds more than printable ASCII.")
-    return replace(route, query=_without_key(query), alt=alt, key=key)
+    token = parameters.get("access_token", "")
+    return replace(route, query=_without_key(query), alt=alt, key=key, access_token=token)
 
 
 def _parameters(query: str, row: Row) -> dict[str, str]:

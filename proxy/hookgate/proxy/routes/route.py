@@ -19,7 +19,11 @@ class Route:
     alt: str = ""
     key: str = ""
     """The client's key, if it came in the query: it goes upstream as a header, where no log shows it."""
+    access_token: str = ""
+    """The client's token in the query, which some WebSockets take: it goes upstream as it came."""
     api: Api = "gemini"
+    small_body: bool = False
+    """Whether the body is forwarded unseen and for that reason bounded."""
     unhooked: str = ""
     """The group by which an operator let this generative call through although no hook judges it."""
 

@@ -50,6 +50,8 @@ class Row:
     alts: frozenset[str] = frozenset({"json"})
     unhooked: str = ""
     """The group of a generative route that no hook can judge: served when an operator lists it."""
+    writes_files: bool = False
+    """Whether it puts something into a file, which no hook sees: served when an operator forwards files."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -73,6 +75,7 @@ class Row:
 
 _GET, _POST, _DELETE, _ANY = ("GET",), ("POST",), ("DELETE",), ("GET", "POST", "PUT", "PATCH", "DELETE")
 _GENERATE = ("generateContent", "streamGenerateContent")
+_VERTEX_INPUTS = ("countTokens", "computeTokens", "embedContent", "batchEmbedContents")
 _PLACE = "/{v}/projects/{project}/locations/{location}"
 _VERTEX_MODELS = (
     "/{v}/publishers/google/models/{model}:{verb}",
@@ -85,9 +88,14 @@ def _forwarded(api: Api, methods: tuple[str, ...], template: str, *verbs: str) -
     return Row(api, "forwarded", methods, template, verbs, _LISTS)
 
 
+def _written(methods: tuple[str, ...], template: str) -> Row:
+    """Something is put into a file, or a store of files."""
+    return Row("gemini", "forwarded", methods, template, (), _LISTS, writes_files=True)
+
+
 def _uploaded(template: str) -> Row:
     """The start of an upload, and its bytes: the upload's URL is the same path."""
-    return Row("gemini", "forwarded", ("POST", "PUT"), template, (), _UPLOADS)
+    return Row("gemini", "forwarded", ("POST", "PUT"), template, (), _UPLOADS, writes_files=True)
 
 
 def _download(template: str) -> Row:
@@ -110,22 +118,26 @@ _GEMINI = (
     Row("gemini", "judged", _GET, "/{v}/batches", ("listBatches",), _LISTS),
     _forwarded("gemini", _POST, "/{v}/batches/{id}:cancel"),
     _forwarded("gemini", _DELETE, "/{v}/batches/{id}"),
-    _forwarded(
+    Row(
         "gemini",
+        "judged",
         _POST,
         "/{v}/{models}/{model}:{verb}",
-        *("countTokens", "embedContent", "batchEmbedContents", "asyncBatchEmbedContent"),
+        ("countTokens", "embedContent", "batchEmbedContents", "asyncBatchEmbedContent"),
     ),
     _forwarded("gemini", _GET, "/{v}/{models}"),
     _forwarded("gemini", _GET, "/{v}/{models}/{model}"),
-    _forwarded("gemini", ("GET", "POST"), "/{v}/files"),
+    _forwarded("gemini", _GET, "/{v}/files"),
+    _written(_POST, "/{v}/files"),
     _forwarded("gemini", ("GET", "DELETE"), "/{v}/files/{id}"),
-    _forwarded("gemini", _POST, "/{v}/files:register"),
+    _written(_POST, "/{v}/files:register"),
     _download("/{v}/files/{id}:download"),
     _uploaded("/upload/{v}/files"),
-    _forwarded("gemini", ("GET", "POST"), "/{v}/fileSearchStores"),
-    _forwarded("gemini", ("GET", "PATCH", "DELETE"), "/{v}/fileSearchStores/{id}"),
-    _forwarded("gemini", _POST, "/{v}/fileSearchStores/{id}:importFile"),
+    _forwarded("gemini", _GET, "/{v}/fileSearchStores"),
+    _forwarded("gemini", ("GET", "DELETE"), "/{v}/fileSearchStores/{id}"),
+    _written(_POST, "/{v}/fileSearchStores"),
+    _written(("PATCH",), "/{v}/fileSearchStores/{id}"),
+    _written(_POST, "/{v}/fileSearchStores/{id}:importFile"),
     _forwarded("gemini", _GET, "/{v}/fileSearchStores/{id}/documents"),
     _forwarded("gemini", ("GET", "DELETE"), "/{v}/fileSearchStores/{id}/documents/{id}"),
     _download("/{v}/fileSearchStores/{id}/media/{id}"),
@@ -151,10 +163,7 @@ _GEMINI = (
 
 _VERTEX = (
     *(Row("vertex", "judged", _POST, path, _GENERATE) for path in _VERTEX_MODELS),
-    *(
-        _forwarded("vertex", _POST, path, "countTokens", "computeTokens", "embedContent")
-        for path in _VERTEX_MODELS
-    ),
+    *(Row("vertex", "judged", _POST, path, _VERTEX_INPUTS) for path in _VERTEX_MODELS),
     _forwarded("vertex", _GET, "/{v}/publishers/google/models"),
     _forwarded("vertex", _GET, "/{v}/publishers/google/models/{model}"),
     _forwarded("vertex", _GET, f"{_PLACE}/publishers/google/models/{{model}}"),
@@ -176,12 +185,12 @@ _VERTEX = (
 )
 
 _CODE_ASSIST = (
-    Row("code_assist", "judged", _POST, "/{v}:{verb}", _GENERATE),
+    Row("code_assist", "judged", _POST, "/{v}:{verb}", (*_GENERATE, "countTokens")),
     _forwarded(
         "code_assist",
         _POST,
         "/{v}:{verb}",
-        *("countTokens", "loadCodeAssist", "onboardUser", "setCodeAssistGlobalUserSetting"),
+        *("loadCodeAssist", "onboardUser", "setCodeAssistGlobalUserSetting"),
         *("recordCodeAssistMetrics", "fetchAdminControls", "listExperiments", "retrieveUserQuota"),
     ),
     _forwarded("code_assist", _GET, "/{v}:{verb}", "getCodeAssistGlobalUserSetting"),

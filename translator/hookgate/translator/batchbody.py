@@ -1,0 +1,113 @@
+"""The body that makes a batch: `{"batch": {"displayName", "inputConfig": {"requests": {"requests": […]}}}}`.
+
+    batch = BatchBody(body)
+    body = batch.edited([edit(request) for _, request in batch.requests], batch.labels())
+
+Only known fields are taken: what another one holds, no hook would see. Beside its requests a batch has a
+name, and each request metadata; the strings of both are its labels, shown to hooks as turns of a user.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from hookgate.translator.checks import check_keys
+from hookgate.translator.errors import BodyError, EditError
+from hookgate.translator.fields import JsonObject, read, read_list, write
+from hookgate.translator.strings import strings_in, with_strings
+from hookgate.translator.texts import is_text, joined_text
+
+REQUESTS = "batch.inputConfig.requests.requests"
+"""Where the requests stand."""
+
+_KNOWN = {
+    "": ("batch",),
+    "batch": ("displayName", "inputConfig", "model", "priority"),
+    "batch.inputConfig": ("requests", "fileName"),
+}
+
+
+class BatchBody:
+    """A batch as it was sent. Raises BodyError, naming the place, for one with an unknown field."""
+
+    def __init__(self, body: JsonObject) -> None:
+        self._body = body
+        self.batch = _child(body, "", "batch")
+        _check_batch(self.batch)
+        self._source = _child(self.batch, "batch", "inputConfig")
+        self.in_file = read(self._source, "fileName") is not None
+        """Whether the requests are in a file, where no hook can judge them."""
+        check_keys(self._source, "batch.inputConfig", _KNOWN["batch.inputConfig"])
+        self._inlined: JsonObject = {}
+        if not self.in_file:
+            self._inlined = _child(self._source, "batch.inputConfig", "requests")
+            check_keys(self._inlined, "batch.inputConfig.requests", ("requests",))
+        self._items = read_list(self._inlined, "requests")
+        self.requests = [
+            (f"{REQUESTS}[{number}].request", _request_of(item, f"{REQUESTS}[{number}]"))
+            for number, item in enumerate(self._items)
+        ]
+        """Each request with its place."""
+
+    def labels(self) -> JsonObject:
+        """The strings beside the requests, as a request of its own; empty when there are none."""
+        turns = [{"role": "user", "parts": [{"text": text}]} for text in strings_in(self._labelled())]
+        return {"contents": turns} if turns else {}
+
+    def edited(self, requests: Sequence[JsonObject], labels: JsonObject | None) -> JsonObject:
+        """The body with other requests and labels; itself when they are what they were.
+
+        Raises EditError for labels that are not as many as there were.
+        """
+        name, metadata = self._labelled() if not labels else self._relabelled(labels)
+        batch, items = self.batch, []
+        for item, request, data in zip(self._items, requests, metadata, strict=True):
+            new = item if read(item, "request") is request else write(item, "request", request)
+            items.append(new if data == read(item, "metadata") else write(new, "metadata", data))
+        if any(a is not b for a, b in zip(items, self._items, strict=True)):
+            inlined = write(self._inlined, "requests", items)
+            batch = write(batch, "inputConfig", write(self._source, "requests", inlined))
+        if name != read(batch, "displayName"):
+            batch = write(batch, "displayName", name)
+        return self._body if batch is self.batch else write(self._body, "batch", batch)
+
+    def _labelled(self) -> list[Any]:
+        return [read(self.batch, "displayName"), [read(item, "metadata") for item in self._items]]
+
+    def _relabelled(self, labels: JsonObject) -> list[Any]:
+        before = self._labelled()
+        turns = read_list(labels, "contents")
+        if len(turns) != sum(1 for _ in strings_in(before)):
+            raise EditError("batch", "as many turns as its name and metadata have strings", turns)
+        if not all(is_text(part) for turn in turns for part in read_list(turn, "parts")):
+            raise EditError("batch", "text alone in the place of its name and metadata", turns)
+        after: list[Any] = with_strings(before, map(joined_text, turns))
+        return after
+
+
+def _child(obj: JsonObject, path: str, name: str) -> JsonObject:
+    """The object in a field that has to be there, beside known ones alone."""
+    check_keys(obj, path, _KNOWN[path])
+    value = read(obj, name)
+    if not isinstance(value, dict):
+        place = f"{path}.{name}" if path else name
+        raise BodyError(place, "a batch holds an object here")
+    return value
+
+
+def _check_batch(batch: JsonObject) -> None:
+    priority, name = read(batch, "priority"), read(batch, "displayName")
+    if priority is not None and not re.fullmatch(r"-?[0-9]{1,19}", str(priority)):
+        raise BodyError("batch.priority", "has to be an integer")
+    if name is not None and not isinstance(name, str):
+        raise BodyError("batch.displayName", "has to be a string")
+
+
+def _request_of(item: Any, path: str) -> JsonObject:
+    if not isinstance(item, dict):
+        raise BodyError(path, "it has to be an object {request, metadata}")
+    check_keys(item, path, ("request", "metadata"))
+    request = item.get("request")
+    if not isinstance(request, dict):
+        raise BodyError(f"{path}.request", "it has to be an object")
+    return request

@@ -1,0 +1,258 @@
+"""Calls that carry text and are answered in numbers: token counts and embeddings.
+
+    inputs = read_inputs("embedContent", body)
+    body = inputs.edited([edit(each.request) for each in inputs.requests])
+
+Hooks know one kind of request, the GenerateContentRequest, so each text in such a body is shown as one; a
+title is a turn of the user before its content. Only known fields are taken: what another one holds, no hook
+would see. Nothing here changes an object in place, and a body that nothing changed comes back itself.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hookgate.translator.batchbody import BatchBody
+from hookgate.translator.canonical import check_canonical
+from hookgate.translator.checks import check_keys
+from hookgate.translator.errors import BodyError, EditError
+from hookgate.translator.fields import JsonObject, camel, read, write
+from hookgate.translator.texts import is_text, joined_text
+
+INPUTS = frozenset(
+    {"countTokens", "computeTokens", "embedContent", "batchEmbedContents", "asyncBatchEmbedContent"}
+)
+"""The API's methods that these calls are."""
+
+_COUNTED = ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig")
+_TASK_TYPE = re.compile(r"[A-Za-z_]{1,64}")
+
+
+class Lens(Protocol):
+    """How one object of a body is shown as a request, and how an edit comes back."""
+
+    request: JsonObject
+    """The GenerateContentRequest that hooks are shown."""
+
+    def edited(self, request: JsonObject) -> JsonObject:
+        """The object after hooks made this of the request. Raises EditError for what it cannot hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """One request in a body."""
+
+    path: str
+    """Where it stands; empty for the body itself."""
+    holder: JsonObject
+    """The object there, which may name a model."""
+    request: JsonObject
+    """The request as hooks are shown it."""
+
+
+def _as_it_is(obj: JsonObject) -> JsonObject:
+    return obj
+
+
+class Inputs:
+    """What a body carries, and the way back into it."""
+
+    def __init__(
+        self,
+        lenses: Sequence[tuple[str, JsonObject, Lens]],
+        rebuild: Callable[[list[JsonObject]], JsonObject],
+    ) -> None:
+        self._lenses, self._rebuild = [lens for _, _, lens in lenses], rebuild
+        self.requests = [Carried(path, holder, lens.request) for path, holder, lens in lenses]
+
+    def edited(
+        self, requests: Sequence[JsonObject], finish: Callable[[JsonObject], JsonObject] = _as_it_is
+    ) -> JsonObject:
+        """The body with these in place of `requests`, in their order.
+
+        `finish` is given each object that held one, after the edit: it may name a model there. Raises
+        EditError for an edit that the body has no place for.
+        """
+        new = []
+        for lens, carried, request in zip(self._lenses, self.requests, requests, strict=True):
+            try:
+                holder = carried.holder if request is carried.request else lens.edited(request)
+                new.append(finish(holder))
+            except EditError as error:
+                error.path = f"{carried.path}.{error.path}" if carried.path else error.path
+                raise
+        return self._rebuild(new)
+
+
+def read_inputs(verb: str, body: JsonObject) -> Inputs:
+    """Read a body of the API's method `verb`, one of INPUTS. Raises BodyError, naming the place."""
+    check_canonical(body)
+    match verb:
+        case "countTokens":
+            return _count(body)
+        case "computeTokens":
+            return Inputs([("", body, _Conversation(body, "", ("contents",)))], _alone)
+        case "embedContent":
+            return Inputs([("", body, _Embedding(body, ""))], _alone)
+        case "batchEmbedContents":
+            return _embeddings(body)
+    return _embedding_batch(body)
+
+
+def _alone(new: list[JsonObject]) -> JsonObject:
+    return new[0]
+
+
+# ---- token counts
+
+
+def _count(body: JsonObject) -> Inputs:
+    wrapped = [key for key in ("request", "generateContentRequest") if read(body, key) is not None]
+    if not wrapped:
+        return Inputs([("", body, _Conversation(body, "", _COUNTED))], _alone)
+    key = wrapped[0]
+    known = ("generateContentRequest", "model") if key == "generateContentRequest" else ("request",)
+    check_keys(body, "", known)
+    inner = read(body, key)
+    if not isinstance(inner, dict):
+        raise BodyError(key, "has to be an object")
+    whole = key == "generateContentRequest"
+    lens = _Whole(inner) if whole else _Conversation(inner, key, ("contents",))
+
+    def rebuild(new: list[JsonObject]) -> JsonObject:
+        return body if new[0] is inner else write(body, key, new[0])
+
+    return Inputs([(key, inner, lens)], rebuild)
+
+
+class _Whole:
+    """An object that is a GenerateContentRequest itself."""
+
+    def __init__(self, obj: JsonObject) -> None:
+        self.request = obj
+
+    def edited(self, request: JsonObject) -> JsonObject:
+        return request
+
+
+class _Conversation:
+    """Contents, and what else of a GenerateContentRequest stands beside them."""
+
+    def __init__(self, obj: JsonObject, path: str, fields: Sequence[str]) -> None:
+        check_keys(obj, path, ("model", *fields))
+        self._obj, self._fields = obj, fields
+        self.request = {key: value for key, value in obj.items() if key != "model"}
+
+    def edited(self, request: JsonObject) -> JsonObject:
+        """Fields that only a generation has, such as its settings, have no place and no meaning here."""
+        kept = {key: value for key, value in self._obj.items() if key == "model" or key in request}
+        return kept | {key: value for key, value in request.items() if camel(key) in self._fields}
+
+
+# ---- embeddings
+
+
+def _embeddings(body: JsonObject) -> Inputs:
+    check_keys(body, "", ("requests", "model"))
+    requests = read(body, "requests")
+    if not isinstance(requests, list):
+        raise BodyError("requests", "has to be a list")
+    lenses = [
+        (f"requests[{number}]", item, _Embedding(item, f"requests[{number}]"))
+        for number, item in enumerate(requests)
+    ]
+
+    def rebuild(new: list[JsonObject]) -> JsonObject:
+        unchanged = all(a is b for a, b in zip(new, requests, strict=True))
+        return body if unchanged else write(body, "requests", new)
+
+    return Inputs(lenses, rebuild)
+
+
+def _embedding_batch(body: JsonObject) -> Inputs:
+    batch = BatchBody(body)
+    lenses: list[tuple[str, JsonObject, Lens]] = [
+        (path, request, _Embedding(request, path)) for path, request in batch.requests
+    ]
+    labels = batch.labels()
+
+    def rebuild(new: list[JsonObject]) -> JsonObject:
+        return batch.edited(new[: len(batch.requests)], new[-1] if labels else None)
+
+    return Inputs([*lenses, *([("batch", labels, _Whole(labels))] if labels else ())], rebuild)
+
+
+_EMBEDDED = ("model", "content", "title", "taskType", "outputDimensionality", "embedContentConfig")
+_CONFIG = ("title", "taskType", "outputDimensionality", "autoTruncate", "documentOcr", "audioTrackExtraction")
+
+
+class _Embedding:
+    """One content with its title, and settings that are no text."""
+
+    def __init__(self, obj: Any, path: str) -> None:
+        check_keys(obj, path, (*_EMBEDDED, "autoTruncate"))
+        self._obj: JsonObject = obj
+        config = read(obj, "embedContentConfig")
+        if config is not None:
+            check_keys(config, _below(path, "embedContentConfig"), _CONFIG)
+        self._config: JsonObject = config or {}
+        _check_settings(obj, path)
+        _check_settings(self._config, _below(path, "embedContentConfig"))
+        content = read(obj, "content")
+        if not isinstance(content, dict):
+            raise BodyError(_below(path, "content"), "a content has to be an object {role, parts}")
+        self._content = content
+        titles = [read(holder, "title") for holder in (obj, self._config)]
+        self._titles = [title for title in titles if title is not None]
+        turns = [{"role": "user", "parts": [{"text": title}]} for title in self._titles]
+        # All of it comes from the user, whatever role is claimed: of the model's words hooks may see less.
+        self._shown = content if content.get("role", "user") == "user" else {**content, "role": "user"}
+        self.request: JsonObject = {"contents": [*turns, self._shown]}
+
+    def edited(self, request: JsonObject) -> JsonObject:
+        contents = read(request, "contents")
+        turns = len(self._titles) + 1
+        if not isinstance(contents, list) or len(contents) != turns:
+            raise EditError(
+                "contents", f"as many turns as were shown, {turns}: an embedding has one", contents
+            )
+        titles = [_text_of(turn) for turn in contents[:-1]]
+        obj, config = self._obj, self._config
+        if read(obj, "title") is not None:
+            obj = write(obj, "title", titles.pop(0))
+        if titles:
+            obj = write(obj, "embedContentConfig", write(config, "title", titles.pop(0)))
+        if contents[-1] is self._shown:
+            return obj
+        content = contents[-1]
+        if "role" in self._content:
+            content = {key: self._content["role"] if key == "role" else content[key] for key in content}
+        return write(obj, "content", content)
+
+
+def _text_of(turn: JsonObject) -> str:
+    parts = read(turn, "parts")
+    if not isinstance(parts, list) or not all(is_text(part) for part in parts):
+        raise EditError("contents", "text alone in the place of a title", turn)
+    return joined_text(turn)
+
+
+def _check_settings(obj: JsonObject, path: str) -> None:
+    """Settings beside a text: each of a kind that holds no text of its own."""
+    for key, value in obj.items():
+        name = camel(key)
+        if value is None:
+            continue
+        if name == "taskType" and not (isinstance(value, str) and _TASK_TYPE.fullmatch(value)):
+            raise BodyError(_below(path, key), "has to be the name of a task, such as RETRIEVAL_QUERY")
+        if name == "title" and not isinstance(value, str):
+            raise BodyError(_below(path, key), "has to be a string")
+        if name == "outputDimensionality" and not isinstance(value, int):
+            raise BodyError(_below(path, key), "has to be an integer")
+        if name in ("autoTruncate", "documentOcr", "audioTrackExtraction") and not isinstance(value, bool):
+            raise BodyError(_below(path, key), "has to be true or false")
+
+
+def _below(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
