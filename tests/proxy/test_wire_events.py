@@ -105,13 +105,63 @@ async def test_a_call_that_is_made_again_is_no_new_turn() -> None:
     assert len(fired) == 1
 
 
-async def test_an_agents_own_question_in_json_is_no_turn() -> None:
+JSON_SETTINGS: list[Json] = [
+    {"generationConfig": {"responseMimeType": "application/json"}},
+    {"generation_config": {"response_mime_type": "text/x-json"}},
+    {"generationConfig": {"responseSchema": {"type": "STRING"}, "responseMimeType": "text/x.enum"}},
+    {"generationConfig": {"responseJsonSchema": {"type": "string"}}},
+]
+
+
+@pytest.mark.parametrize("settings", [{}, *JSON_SETTINGS])
+@pytest.mark.parametrize("event", ["SessionStart", "BeforeAgent"])
+@pytest.mark.parametrize("believed", [True, False])
+async def test_a_turn_is_judged_whatever_format_it_asks_for(
+    settings: Json, event: str, believed: bool
+) -> None:
+    hooks = {event: [says({"decision": "deny", "reason": "no"})]}
+    async with running_gateway(hooks, config=Config(shims=Shims(believed=believed))) as gateway:
+        answer = await post(gateway.url, UNARY, {"contents": [user("forbidden")], **settings}, SESSION)
+        assert not gateway.generated
+    assert (answer.status, answer.error["message"]) == (403, "no")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"systemInstruction": {"parts": [{"text": "forbidden"}]}},
+        {"system_instruction": {"parts": {"text": "forbidden"}}, "contents": []},
+        {"systemInstruction": {"parts": [{"text": "forbidden"}]}, "contents": [user("")]},
+        {"contents": [model({"text": "forbidden"})]},
+    ],
+)
+async def test_what_stands_elsewhere_than_in_a_users_turn_is_judged_where_the_user_says_nothing(
+    body: Json,
+) -> None:
+    fired: list[Json] = []
+    async with running_gateway({"BeforeAgent": [listens(fired)]}) as gateway:
+        for _ in range(2):
+            await post(gateway.url, UNARY, body, SESSION)
+    assert [event["prompt"] for event in fired] == ["forbidden"]
+
+
+async def test_an_agents_own_question_about_a_turn_is_no_second_one() -> None:
     fired: list[Json] = []
     hooks = {"BeforeAgent": [listens(fired)], "AfterAgent": [listens(fired)]}
     async with running_gateway(hooks) as gateway:
-        body = {"contents": [user("which?")], "generationConfig": {"responseMimeType": "application/json"}}
-        await post(gateway.url, UNARY, body, SESSION)
-    assert fired == []
+        await post(gateway.url, UNARY, {"contents": [user("hi")], **JSON_SETTINGS[0]}, SESSION)
+        await ask(gateway, "hi")
+        await post(gateway.url, UNARY, {"contents": [user("hi")], **JSON_SETTINGS[0]}, SESSION)
+        await ask(gateway, "hi")
+    assert [event["hook_event_name"] for event in fired].count("BeforeAgent") == 1
+
+
+async def test_what_a_hook_adds_to_a_turn_waits_for_the_call_after_a_question_about_it() -> None:
+    hooks = {"BeforeAgent": [says(additionalContext="context")]}
+    async with running_gateway(hooks) as gateway:
+        await post(gateway.url, UNARY, {"contents": [user("hi")], **JSON_SETTINGS[0]}, SESSION)
+        await ask(gateway, "hi")
+    assert ["context" in str(request.body) for request in gateway.generated] == [False, True]
 
 
 async def tell(gateway: Any, event: str, **fields: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from hookgate.translator.fields import JsonObject, read, read_list
+from hookgate.translator.fields import JsonObject, read, read_list, read_object
 from hookgate.translator.strictjson import dumps
 from hookgate.translator.texts import joined_text, texts_of
 
@@ -48,6 +48,10 @@ class Memory:
     """Held while SessionStart is judged: no other call goes ahead of it."""
     turn: str = ""
     """The turn that was judged last: a call that is made again is no new turn."""
+    question: str = ""
+    """The same of calls that ask for JSON, which agents make for themselves beside the user's turn."""
+    waiting: Treatment = Treatment()
+    """What the session's start added, until a call comes that takes it."""
     _known: OrderedDict[str, Treatment] = field(default_factory=OrderedDict)
 
     def of(self, identity: str) -> Treatment | None:
@@ -106,6 +110,20 @@ def turn_of(contents: list[JsonObject], end: int | None = None) -> tuple[str, li
         if isinstance(text := part.get("text"), str)
     ]
     return sha256(dumps([end, trailing])).hexdigest(), texts
+
+
+def asked_in(body: JsonObject, contents: list[JsonObject]) -> tuple[str, list[str]]:
+    """What a request asks: a name for it, and its texts.
+
+    That is the user's turn. Where the user says nothing in any turn, it is what is put into the model's
+    mouth, or else the system instruction.
+    """
+    if any(each.get("role") != "model" and joined_text(each) for each in contents):
+        return turn_of(contents)
+    instruction = read_object(body, "systemInstruction")
+    spoken = [text for content in contents for text in texts_of(content)]
+    texts = spoken if any(spoken) else texts_of(instruction)
+    return sha256(dumps([contents, instruction])).hexdigest(), texts
 
 
 def history_of(contents: list[JsonObject]) -> list[JsonObject]:

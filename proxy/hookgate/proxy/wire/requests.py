@@ -9,7 +9,7 @@ from hookgate.hooks.events.tool import result_of
 from hookgate.proxy.call import Call, end_with, told
 from hookgate.proxy.context import marked
 from hookgate.proxy.records import Firing
-from hookgate.proxy.wire.memory import Memory, Result, Treatment, history_of, results_of, turn_of
+from hookgate.proxy.wire.memory import Memory, Result, Treatment, asked_in, history_of, results_of, turn_of
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, without, write
 
 _RESULTS = ("output", "result")
@@ -33,14 +33,13 @@ class WireRequests:
     async def judged(self, body: JsonObject) -> JsonObject:
         """The request as hooks leave it. Raises Answered and ApiError."""
         contents = read_list(body, "contents")
-        if not contents:
-            return body
         take = self.call.session.call.take
         results = await take(results_of, contents)
-        turn, texts = await take(turn_of, contents)
-        if not self.call.wants_json:  # JSON is for an agent's own questions, such as which model to take
-            await self._session(turn)
-            await self._turn(turn, texts, contents)
+        turn, texts = await take(asked_in, body, contents)
+        if not contents and not texts:
+            return body
+        await self._session(turn)
+        await self._turn(turn, texts, contents)
         if "tools" not in self.told:
             for result in results:
                 if self.memory.of(result.identity) is None:
@@ -50,22 +49,31 @@ class WireRequests:
         return body if unchanged else write(body, "contents", new)
 
     async def _session(self, turn: str) -> None:
+        await self._start()
+        if not self.call.wants_json:  # JSON is for an agent's own question, which takes no context
+            self.memory.keep(turn, self.memory.waiting)
+            self.memory.waiting = Treatment()
+
+    async def _start(self) -> None:
         async with self.memory.starting:
             if self.memory.started or "session" in self.told:
                 return
             outcome = await self.firing.fire(SessionStart(), self.call.session)
             self._end_if_refused(outcome, SessionStart.name)
             self.memory.started = True  # a start that is refused is judged again with the next call
-            self.memory.keep(turn, _added(outcome))
+            self.memory.waiting = _added(outcome)
 
     async def _turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> None:
-        if not texts or turn == self.memory.turn or "turns" in self.told:
+        if not texts or turn in (self.memory.turn, self.memory.question) or "turns" in self.told:
             return
         history = await self.call.session.call.take(history_of, contents)
         event = BeforeAgent("\n".join(texts), history)
         outcome = await self.firing.fire(event, self.call.session)
         self._end_if_refused(outcome, BeforeAgent.name)
-        self.memory.turn = turn
+        if self.call.wants_json:
+            self.memory.question = turn
+        else:
+            self.memory.turn = turn
         self.memory.keep(turn, _added(outcome))
 
     def _end_if_refused(self, outcome: Outcome[SessionStart] | Outcome[BeforeAgent], event: str) -> None:
@@ -95,6 +103,8 @@ class WireRequests:
         known = {id(result.part): self.memory.of(result.identity) for result in results}
         new = [_with_results(content, known) for content in contents]
         for name, at in _turns(contents, turn, self.memory):
+            if name == turn and self.call.wants_json:
+                continue
             texts = (self.memory.of(name) or Treatment()).contexts
             parts = [*read_list(new[at], "parts"), *({"text": marked(text)} for text in texts)]
             new[at] = write(new[at], "parts", parts) if texts else new[at]
