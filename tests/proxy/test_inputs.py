@@ -272,6 +272,14 @@ FILE = {"fileData": {"fileUri": "files/f"}}
             "contents",
         ),
         (f"{MODEL}:batchGenerateContent", {}, "batch"),
+        (
+            f"{MODEL}:batchGenerateContent",
+            {"batch": {"inputConfig": {"requests": {"requests": "a rocket"}}}},
+            "batch.inputConfig.requests.requests",
+        ),
+        (f"{MODEL}:generateContent", {"contents": [], "tools": "a rocket"}, "tools"),
+        (f"{MODEL}:generateContent", {"contents": [], "toolConfig": "a rocket"}, "toolConfig"),
+        (f"{MODEL}:generateContent", {"contents": [], "generation_config": ["a rocket"]}, "generationConfig"),
         (f"{MODEL}:batchGenerateContent", {"batch": {**batch({})["batch"], "x": "rocket"}}, "batch.x"),
         (
             f"{MODEL}:batchGenerateContent",

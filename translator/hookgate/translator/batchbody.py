@@ -42,6 +42,8 @@ class BatchBody:
         if not self.in_file:
             self._inlined = _child(self._source, "batch.inputConfig", "requests")
             check_keys(self._inlined, "batch.inputConfig.requests", ("requests",))
+        if not isinstance(read(self._inlined, "requests"), list | dict | None):
+            raise BodyError(REQUESTS, "the requests have to be a list of {request, metadata}")
         self._items = read_list(self._inlined, "requests")
         self.requests = [
             (f"{REQUESTS}[{number}].request", _request_of(item, f"{REQUESTS}[{number}]"))

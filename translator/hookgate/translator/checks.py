@@ -24,6 +24,11 @@ def check_request(body: Any) -> JsonObject:
         raise BodyError("contents", "the contents have to be a list of {role, parts}")
     for i, content in enumerate(read_list(body, "contents")):
         _check_content(content, f"contents[{i}]")
+    for name in ("generationConfig", "toolConfig"):
+        if not isinstance(read(body, name), dict | None):
+            raise BodyError(name, "it has to be an object: no hook would see this one")
+    if not isinstance(read(body, "tools"), list | dict | None):
+        raise BodyError("tools", "the tools have to be a list: no hook would see these")
     for i, tool in enumerate(read_list(body, "tools")):
         _check_tool(tool, f"tools[{i}]")
     return body
