@@ -28,15 +28,20 @@ def model(*parts: Json) -> Json:
     return {"role": "model", "parts": list(parts)}
 
 
+def before_model(body: Json) -> Json:
+    return {"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": body}}
+
+
 def asked(contents: list[Json], options: Json | None = None, system: Json | None = None) -> Any:
-    request = {"contents": contents, **({"systemInstruction": system} if system else {})}
-    return made(redact_policy, options or {})({"hook_event_name": "BeforeModel", "llm_request": request})
+    raw = {"contents": contents, **({"systemInstruction": system} if system else {})}
+    return made(redact_policy, options or {})(before_model(raw))
 
 
 def sent(contents: list[Json], options: Json | None = None, system: Json | None = None) -> Any:
     """The contents as they go to the model."""
-    said = asked(contents, options, system)
-    return ((said or {}).get("hookSpecificOutput") or {}).get("llm_request", {}).get("contents", contents)
+    said = asked(contents, options, system) or {"hookSpecificOutput": {}}
+    edit = said["hookSpecificOutput"].get("llm_request")
+    return edit["raw"]["contents"] if edit else contents
 
 
 def test_every_kind_of_part_is_covered_and_the_rest_stays() -> None:
@@ -69,7 +74,7 @@ def test_every_kind_of_part_is_covered_and_the_rest_stays() -> None:
 def test_the_system_instruction_is_covered() -> None:
     said = asked([user({"text": "hi"})], system={"parts": [{"text": f"You serve {MAIL}."}]})
     edit = said["hookSpecificOutput"]
-    assert edit["llm_request"] == {"systemInstruction": {"parts": [{"text": "You serve [EMAIL]."}]}}
+    assert edit["llm_request"]["raw"]["systemInstruction"] == {"parts": [{"text": "You serve [EMAIL]."}]}
     assert edit["findings"] == {"EMAIL": 1}
 
 
@@ -203,8 +208,8 @@ def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tm
     policy: Any = redact_policy({"action": "pseudonymise"}, Surroundings(Path("/"), tmp_path))
     session = Session("s-1")
     request = {"contents": [user({"text": f"{MAIL} and {MAIL}, {KEY}"})]}
-    said = policy({"hook_event_name": "BeforeModel", "llm_request": request}, session)
-    text = said["hookSpecificOutput"]["llm_request"]["contents"][0]["parts"][0]["text"]
+    said = policy(before_model(request), session)
+    text = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
     first, _, second = text.replace(",", "").split()[:3]
     assert first == second
     assert MAIL not in text
@@ -229,8 +234,8 @@ def test_pseudonyms_outlive_a_restart_and_are_another_gateways_own(tmp_path: Pat
     here, there = tmp_path / "a", tmp_path / "b"
     texts = [
         made(redact_policy, {"action": "pseudonymise"}, folder)(
-            {"hook_event_name": "BeforeModel", "llm_request": {"contents": [user({"text": MAIL})]}}
-        )["hookSpecificOutput"]["llm_request"]["contents"][0]["parts"][0]["text"]
+            before_model({"contents": [user({"text": MAIL})]})
+        )["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
         for folder in (here, here, there)
     ]
     assert texts[0] == texts[1] != texts[2]
@@ -241,9 +246,9 @@ def test_another_call_s_pseudonyms_do_not_come_back(tmp_path: Path) -> None:
     policy: Any = redact_policy({"action": "pseudonymise"}, Surroundings(Path("/"), tmp_path))
     anna, bob = Session("s-1"), Session("s-1")
     request = {"contents": [user({"text": MAIL})]}
-    said = policy({"hook_event_name": "BeforeModel", "llm_request": request}, anna)
-    token = said["hookSpecificOutput"]["llm_request"]["contents"][0]["parts"][0]["text"]
-    policy({"hook_event_name": "BeforeModel", "llm_request": {"contents": [user({"text": token})]}}, bob)
+    said = policy(before_model(request), anna)
+    token = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
+    policy(before_model({"contents": [user({"text": token})]}), bob)
     answer = {"candidates": [{"content": model({"text": token})}]}
     for make in bob.call.exits.values():
         [(_, answer)] = make().judge([answer], last=True)
@@ -386,8 +391,8 @@ def test_a_hash_is_taken_for_nothing(secret: str) -> None:
 
     def hashed(*texts: str) -> Any:
         request = {"contents": [user(*({"text": text} for text in texts))]}
-        said = policy({"hook_event_name": "BeforeModel", "llm_request": request})
-        return said and said["hookSpecificOutput"]["llm_request"]["contents"][0]["parts"]
+        said = policy(before_model(request))
+        return said and said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"]
 
     once = hashed(f"so {secret} ", "ok")
     assert str(once).count("[") == 2

@@ -57,6 +57,8 @@ def test_without_presidio_the_remedy_is_told() -> None:
 async def test_presidio_s_own_recognizers_are_asked() -> None:
     options = {"presidio": {"entities": ["UK_NHS"], "model": "blank"}}
     request = {"contents": [{"role": "user", "parts": [{"text": "NHS number 943 476 5919, please"}]}]}
-    said = await made(redact_policy, options)({"hook_event_name": "BeforeModel", "llm_request": request})
-    [content] = said["hookSpecificOutput"]["llm_request"]["contents"]
+    said = await made(redact_policy, options)(
+        {"hook_event_name": "BeforeModel", "llm_request": {"raw": request}}
+    )
+    [content] = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"]
     assert content["parts"][0]["text"] == "NHS number [UK_NHS], please"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from hookgate.translator.checks import check_request
 from hookgate.translator.errors import EditError
 from hookgate.translator.fields import (
     JsonObject,
@@ -82,6 +83,19 @@ class ShownRawRequest(ShownRequest):
 
 
 _RAW = ("contents", "systemInstruction", "generationConfig")
+
+
+class ShownBody(ShownRequest):
+    """A request shown as its whole body alone, under `raw`, which may come back edited in any place."""
+
+    def view(self) -> JsonObject:
+        return {"model": self._model, "raw": self._body}
+
+    def edited(self, edit: Any) -> tuple[str, JsonObject]:
+        raw = edit.get("raw") if isinstance(edit, dict) else None
+        if raw is None:
+            return super().edited(edit)
+        return _read_model(edit.get("model"), self._model), check_request(raw)
 
 
 def show_request(model: str, body: JsonObject) -> JsonObject:
@@ -171,5 +185,6 @@ VIEWS: Mapping[str, Callable[[str, JsonObject], ShownRequest]] = {
     "text": ShownRequest,
     "parts": partial(ShownRequest, lens=PARTS),
     "raw": ShownRawRequest,
+    "body": ShownBody,
 }
 """The views a hook can ask for, by name."""

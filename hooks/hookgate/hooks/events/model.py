@@ -140,15 +140,18 @@ class AfterModel(Event):
 
     def edited(self, edit: JsonObject, view: str) -> Self:
         body = self.body
-        if view == "raw" and "raw" in edit:
+        if view in _WITH_BODY and "raw" in edit:
             body = named("llm_response.raw", check_response, object_in(edit, "raw"))
         return replace(self, body=named("llm_response", apply_response, body, edit))
 
     def _shown(self, view: str) -> JsonObject:
-        """The view of the answer; with `raw` its REST body as well, which holds the calls."""
+        """The view of the answer; with `raw` and `body` its REST body as well, which holds the calls."""
         shown = show_response(self.body)
-        return {**shown, "raw": self.body} if view == "raw" else shown
+        return {**shown, "raw": self.body} if view in _WITH_BODY else shown
 
+
+_WITH_BODY = ("raw", "body")
+"""The views in which an answer's REST body stands beside the stable form."""
 
 _RAW = frozenset({"contents", "systemInstruction"})
 _CONFIG_KEYS = ("config", "generationConfig")

@@ -5,7 +5,7 @@ The field names are Gemini CLI's where it has them; the rest is hookgate's own a
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -117,8 +117,8 @@ class HookConfig(BaseModel):
     on_error: OnError | None = None
     """What happens when the hook fails: the call goes on (`allow`), or is refused (`deny`)."""
 
-    view: Literal["text", "parts", "raw"] = "text"
-    """How requests are shown: texts alone, every part of a turn, or the raw contents as well."""
+    view: Literal["text", "parts", "raw", "body"] = "text"
+    """How requests are shown: texts alone, every part of a turn, the raw contents as well, or the whole body."""
 
     stream: StreamMode = "event"
     """AfterModel: how much of a streamed answer it is shown at once: `event`, `window` or `complete`.
@@ -209,7 +209,7 @@ class HttpConfig(HookConfig):
 
 
 _NEEDS: Mapping[Any, Mapping[str, str]] = {
-    "redact": {"view": "raw", "stream": "held"},
+    "redact": {"view": "body", "stream": "held"},
     "models": {"view": "raw"},
     "cassette": {"view": "raw", "stream": "complete"},
 }
@@ -231,6 +231,15 @@ class BuiltinConfig(HookConfig):
     def _needs(cls, value: Any) -> Any:
         needs = _NEEDS.get(value.get("builtin"), {}) if isinstance(value, dict) else {}
         return {**needs, **value} if needs else value
+
+    @model_validator(mode="after")
+    def _sees_what_it_needs(self) -> Self:
+        view = _NEEDS.get(self.builtin, {}).get("view", self.view)
+        if self.view != view:  # in another view it would overlook what it is there for
+            raise PydanticCustomError(
+                "form", 'view: this policy knows only "view": "{view}"; leave it out', {"view": view}
+            )
+        return self
 
     @property
     def target(self) -> str:

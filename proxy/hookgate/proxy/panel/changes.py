@@ -8,7 +8,7 @@ from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 
 _SHOWN_AS = {"BeforeModel": "llm_request", "AfterModel": "llm_response"}
-_RAW = frozenset({"contents", "systemInstruction", "raw"})
+_RAW = frozenset({"contents", "systemInstruction"})
 
 
 def changes_of(content: JsonObject, model: str, *, streamed: bool) -> list[JsonObject]:
@@ -45,7 +45,9 @@ def _step(event: Event | None, edit: JsonObject) -> tuple[JsonObject | None, Eve
 
 
 def _view(edit: JsonObject) -> str:
-    """The view in which the edit was made, as its fields tell: texts alone, parts, or raw contents."""
+    """The view in which the edit was made, as its fields tell: texts, parts, raw contents, or the body."""
+    if "raw" in edit:
+        return "body"
     if not _RAW.isdisjoint(edit):
         return "raw"
     messages: Any = edit.get("messages")

@@ -1,17 +1,21 @@
 """A model's answer redacted as it streams: texts as threads over many events, all else at once."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from hookgate.hooks.policies.redact.covering import (
+    Handler,
+    elsewhere,
+    opaque,
+    redacted_fields,
+    redacted_part,
+)
 from hookgate.hooks.policies.redact.outbox import Leaving, Outbox, Place, Thread
-from hookgate.hooks.policies.redact.redaction import Redaction
-from hookgate.hooks.policies.redact.requests import redacted_argument, redacted_part
+from hookgate.hooks.policies.redact.redaction import Redaction, Scope
 from hookgate.hooks.policies.redact.strands import Strand
 from hookgate.translator.fields import JsonObject, indexes, read, read_list, read_object, without, write
 from hookgate.translator.texts import is_text
-
-_REPEATING = ("finishMessage", "citationMetadata", "groundingMetadata", "urlContextMetadata")
-"""Fields of a candidate that may repeat what it says; the message of a malformed call quotes all of it."""
 
 _SILENCE = 256
 """Characters of one text, answer or thought, after which the other one is over unless it went on meanwhile.
@@ -54,7 +58,8 @@ class AnswerScreen:
 
     def _take(self, body: JsonObject, *, whole: bool) -> None:
         """The next event; a `whole` answer stays one, even if nothing is left of what it says."""
-        event = self._outbox.begin(body)
+        rest = redacted_fields(self._redaction, body, "answers", {"candidates": elsewhere})
+        event = self._outbox.begin(body, rest)
         candidates = read_list(body, "candidates")
         event.plain = not whole
         numbered = enumerate(zip(indexes(candidates), candidates, strict=True))
@@ -64,8 +69,11 @@ class AnswerScreen:
         content = read_object(candidate, "content")
         parts = read_list(content, "parts")
         new = [self._part(event, Place(event.number, at, k), index, part) for k, part in enumerate(parts)]
+        with_rest = redacted_fields(self._redaction, content, "answers", {"parts": elsewhere})
         if any(a is not b for a, b in zip(new, parts, strict=True)):
-            candidate = write(candidate, "content", write(content, "parts", new))
+            with_rest = write(with_rest, "parts", new)
+        if with_rest is not content:
+            candidate = write(candidate, "content", with_rest)
         if read(candidate, "finishReason") is not None:
             event.plain = False  # its texts may go on all the same: some upstreams say so in every event
         return self._besides(candidate)
@@ -81,40 +89,34 @@ class AnswerScreen:
                 return part
         else:
             event.plain = False
-        if isinstance(call := read(part, "functionCall"), dict):
+        redacted = redacted_part(self._redaction, part, "answers")
+        if isinstance(came := read(part, "functionCall"), dict):
             event.plain = False
-            part = self._arguments(event, place, index, part, call)
-        return redacted_part(self._redaction, part, "answers")
+            self._arguments(event, place, index, came, read_object(redacted, "functionCall"))
+        return redacted
 
     def _arguments(
-        self, event: Leaving, place: Place, index: int, part: JsonObject, call: JsonObject
-    ) -> JsonObject:
-        """A call whose arguments may come in pieces."""
+        self, event: Leaving, place: Place, index: int, came: JsonObject, call: JsonObject
+    ) -> None:
+        """The strings of a call's arguments that come in pieces. `call` has all else redacted."""
         if "tool_arguments" not in self._redaction.scopes:
-            return part
-        pieces = read_list(call, "partialArgs")
-        new = [redacted_argument(self._redaction, piece) for piece in pieces]
-        if any(a is not b for a, b in zip(new, pieces, strict=True)):
-            part = write(part, "functionCall", write(call, "partialArgs", new))
-        for number, (piece, came) in enumerate(zip(new, pieces, strict=True)):
-            value = read(piece, "stringValue") if piece is came and isinstance(piece, dict) else None
-            if isinstance(value, str):
+            return
+        pairs = zip(read_list(came, "partialArgs"), read_list(call, "partialArgs"), strict=True)
+        for number, (piece, new) in enumerate(pairs):
+            if not isinstance(piece, dict) or read(piece, "numberValue") is not read(new, "numberValue"):
+                continue  # no piece, or a mask has taken the place of its number
+            if isinstance(value := read(piece, "stringValue"), str):
                 path = f"{_ARGUMENT}{read(piece, 'jsonPath')}"
                 self._feed(event, place._replace(piece=number), (index, path), value)
-        if not read(call, "willContinue"):
+        if not read(came, "willContinue"):
             self._finish([each for each in self._strands if each[0] == index and _is_argument(each)])
-        return part
 
     def _besides(self, candidate: JsonObject) -> JsonObject:
-        """What repeats the text beside it is redacted; probabilities of its tokens are left out."""
-        if "answers" not in self._redaction.scopes:
-            return candidate
-        candidate = candidate if self._logprobs else without(candidate, "logprobsResult")
-        for field in _REPEATING:
-            value = read(candidate, field)
-            new = self._redaction.value(value)
-            candidate = candidate if new is value else write(candidate, field, new)
-        return candidate
+        """All beside the content; probabilities of the tokens that it is made of are left out."""
+        if "answers" in self._redaction.scopes and not self._logprobs:
+            candidate = without(candidate, "logprobsResult")
+        redacted: JsonObject = redacted_fields(self._redaction, candidate, "answers", _CANDIDATE)
+        return redacted
 
     def _feed(self, event: Leaving, place: Place, thread: Thread, text: str) -> None:
         if thread not in self._strands:
@@ -139,6 +141,22 @@ class AnswerScreen:
                 strand.cut_off()
             else:
                 strand.finish()
+
+
+def _grounding(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return redacted_fields(redaction, value, scope, {"searchEntryPoint": _entry_point})
+
+
+def _entry_point(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return redacted_fields(redaction, value, scope, {"sdkBlob": opaque})
+
+
+_CANDIDATE: Mapping[str, Handler] = {
+    "content": elsewhere,
+    "groundingMetadata": _grounding,
+    "continuationToken": opaque,
+}
+"""The fields of a candidate that are not simply strings."""
 
 
 def _is_argument(thread: Thread) -> bool:

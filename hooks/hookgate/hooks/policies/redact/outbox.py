@@ -46,7 +46,7 @@ class Leaving:
         """All that is no text is decided, and it stands in these candidates."""
         came = read_list(self.came, "candidates")
         if any(a is not b for a, b in zip(candidates, came, strict=True)):
-            self.body = write(self.came, "candidates", candidates)
+            self.body = write(self.body, "candidates", candidates)
         self.plain = self.plain and bool(self.threads)
         self.left = [
             [(Place(self.number, at, number), part) for number, part in enumerate(_parts(candidate))]
@@ -65,9 +65,9 @@ class Outbox:
         self._events: deque[Leaving] = deque()
         self._count = 0
 
-    def begin(self, body: JsonObject) -> Leaving:
-        """The next event, to be completed."""
-        event = Leaving(self._count, body, body)
+    def begin(self, came: JsonObject, body: JsonObject) -> Leaving:
+        """The next event, to be completed; `body` is what it is with all beside its candidates decided."""
+        event = Leaving(self._count, came, body)
         self._count += 1
         self._events.append(event)
         return event

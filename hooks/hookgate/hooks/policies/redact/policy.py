@@ -51,7 +51,7 @@ class _Redact:
         self._tokens = Search(Scanner([token_detector()]), limit=sys.maxsize)
 
     def __call__(self, event: dict[str, Any], session: Session) -> Output | Awaitable[Output | None] | None:
-        subject = event.get("llm_request", {}).get("contents") or event
+        subject = event.get("llm_request", {}).get("raw") or event
         if self._search.find is not None or is_long(subject):
             return asyncio.to_thread(self._said_of, event, session)
         return self._said_of(event, session)
@@ -60,7 +60,7 @@ class _Redact:
         try:
             match event["hook_event_name"]:
                 case "BeforeModel":
-                    return self._request(event["llm_request"], session)
+                    return self._request(event["llm_request"]["raw"], session)
                 case "AfterModel":
                     return self._answer(event["llm_response"]["raw"], session)
                 case "BeforeTool":
@@ -79,7 +79,8 @@ class _Redact:
         if self._replacing.blocks:  # what is older has passed before, or was masked then
             redacted_request(self._redaction(self._replacing.blocking(None)), newest(request))
         redaction = self._redaction(self._replacing.masking(self._names(session)))
-        return _said(redaction, "llm_request", redacted_request(redaction, request))
+        new = redacted_request(redaction, request)
+        return _said(redaction, "llm_request", {} if new is request else {"raw": new})
 
     def _answer(self, came: JsonObject, session: Session) -> Output | None:
         redaction = self._redaction(self._replacing.blocking(self._names(session)))

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args
 
 from hookgate.hooks.policies.redact.held import AtCap, Redactor
@@ -11,8 +12,8 @@ from hookgate.hooks.policies.redact.presidio import Find, WholeRedactor
 from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.hooks.policies.redact.strands import Strand
 
-Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers", "thoughts"]
-"""What a text is in a conversation."""
+Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers", "thoughts", "other"]
+"""What a text is in a conversation; `other` is what a request holds beside its turns."""
 
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
@@ -26,6 +27,10 @@ _SHORT, _KNOWN = 64, 4096
 """Characters of a text that is remembered to be clean, such as the name of a field, and how many are."""
 
 _LONGEST_NAMED = 1024
+
+_AT_ONCE = 64 * 1024
+"""Characters of many texts that one search looks through."""
+
 _SMALLEST_NUMBER = 10_000_000
 
 Place = TypeVar("Place", bound=Hashable)
@@ -82,7 +87,7 @@ class Redaction:
     def text(self, text: str, name: str = "") -> str:
         """A whole text; with the name of the field that holds it. Raises Withheld."""
         named = len(text) <= _LONGEST_NAMED and is_telling(name)
-        if self.is_clean(f'"{name}": "{text}"' if named else text):
+        if self.is_clean(_named(name, text) if named else text):
             return text
         out: list[str] = []
         strand: Strand[bool] = self.strand(lambda inside, said: out.append(said) if inside else None)
@@ -112,6 +117,36 @@ class Redaction:
 
         The very object where nothing is found. Raises Withheld.
         """
+        return value if self._is_clean_value(value, name) else self._redacted(value, name)
+
+    def _is_clean_value(self, value: Any, name: str) -> bool:
+        """Whether nothing is to be replaced in a JSON value, and that can be told by a search or two."""
+        if self._search.find is not None:
+            return False
+        texts: list[str] = []
+        size = 0
+        values = [(name, value)]
+        while values:
+            name, value = values.pop()
+            if isinstance(value, str):
+                size += len(value)
+                texts.append(_named(name, value) if is_telling(name) else value)
+                if len(value) >= self._search.cap:
+                    return False
+                if size >= _AT_ONCE:
+                    if not self._scanner.all_clean(texts):
+                        return False
+                    texts, size = [], 0
+            elif isinstance(value, dict):
+                texts += value
+                values += value.items()
+            elif isinstance(value, list):
+                values += [(name, item) for item in value]
+            elif isinstance(value, int | float) and abs(value) >= _SMALLEST_NUMBER:
+                texts.append(str(value))
+        return self._scanner.all_clean(texts)
+
+    def _redacted(self, value: Any, name: str) -> Any:
         if isinstance(value, str):
             new: Any = self.text(value, name)
             return value if new == value else new
@@ -120,7 +155,7 @@ class Redaction:
         if isinstance(value, int | float):
             return self._number(value)
         if isinstance(value, list):
-            items = [self.value(item, name) for item in value]
+            items = [self._redacted(item, name) for item in value]
             return value if all(a is b for a, b in zip(items, value, strict=True)) else items
         return self._object(value)
 
@@ -135,7 +170,7 @@ class Redaction:
         new: dict[str, Any] = {}
         same = True
         for name, item in value.items():
-            named, redacted = self.text(name), self.value(item, name)
+            named, redacted = self.text(name), self._redacted(item, name)
             same = same and named == name and redacted is item
             new[_free(new, named)] = redacted
         return value if same else new
@@ -149,6 +184,12 @@ class Redaction:
         return new
 
 
+def _named(name: str, text: str) -> str:
+    """The text with the name of the field that holds it, unless it is long."""
+    return f'"{name}": "{text}"' if len(text) <= _LONGEST_NAMED else text
+
+
+@lru_cache(maxsize=4096)  # bounded: these names come from outside
 def is_telling(name: str) -> bool:
     """Whether the value of a field with this name is read as an assignment."""
     return _TELLING.search(name) is not None

@@ -9,7 +9,7 @@ import copy
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,8 @@ _TOO_MANY = (
 
 _SURROGATE_HEAD = b"\xed"
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_WITHOUT_LINES = re.compile(r"\(\?([ims]*)-([ims]+):")
+"""A group that unsets flags."""
 
 _HASH_DIGITS, _LONGEST_HEAD = 12, 26
 _HASH = re.compile(rb"\[[A-Z][A-Z0-9_]{1,23}:[0-9a-f]{12}\]")
@@ -91,7 +93,9 @@ class Scanner:
             raise ValueError("there is nothing to search for")
         languages = [(detector, _language(detector)) for detector in detectors]
         wholes, prefixes = _by_after(languages)
-        self._any = _compiled("|".join(_head(after) + _either(wholes[after]) for after in wholes))
+        self._any = _compiled(
+            "|".join(_in_lines(_head(after) + _either(wholes[after])) for after in wholes)
+        )
         # Apart, as their product would have too many states: what begins with letters, and with anything.
         words = [after for after in prefixes if after in ("", WORD)]
         others = [after for after in prefixes if after not in words]
@@ -118,6 +122,13 @@ class Scanner:
     def is_clean(self, text: str) -> bool:
         """Whether nothing at all looks like a secret in a whole text: one search tells, and most are."""
         return self._any.search(searchable(text.encode(errors="surrogatepass"))) is None
+
+    def all_clean(self, texts: Iterable[str]) -> bool:
+        """Whether nothing looks like a secret in any of many texts; one search tells, as `is_clean` does.
+
+        The texts are lines to it. A text of its own begins and ends as a line does, for every pattern.
+        """
+        return self.is_clean("\n".join(texts))
 
     def next(self, data: bytes, start: int, before: int) -> Finding | None:
         """The first match that begins at `start` or later, but before `before`.
@@ -234,6 +245,17 @@ def _language(detector: Detector) -> Language:
         return language(detector.pattern)
     except ValueError as error:
         raise ValueError(f"{detector.kind}: {error}") from None
+
+
+def _in_lines(pattern: str) -> str:
+    """The pattern with `^` and `$` at each line, so that it finds at least what it finds in a line alone."""
+    anchored = pattern.replace(r"\A", "^")  # a backslash of the text is written as \x{5c}
+    return f"(?m:{_WITHOUT_LINES.sub(_with_lines, anchored)})"
+
+
+def _with_lines(group: re.Match[str]) -> str:
+    on, off = group[1], group[2].replace("m", "")
+    return f"(?{on}{'-' if off else ''}{off}:"
 
 
 def _by_after(
