@@ -118,7 +118,7 @@ class HookConfig(BaseModel):
     """What happens when the hook fails: the call goes on (`allow`), or is refused (`deny`)."""
 
     view: Literal["text", "parts", "raw", "body"] = "text"
-    """How requests are shown: texts alone, every part of a turn, the raw contents as well, or the whole body."""
+    """How requests are shown: texts alone, every part of a turn, the raw contents too, or the whole body."""
 
     stream: StreamMode = "event"
     """AfterModel: how much of a streamed answer it is shown at once: `event`, `window` or `complete`.

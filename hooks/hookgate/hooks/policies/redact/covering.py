@@ -31,7 +31,7 @@ def redacted_fields(redaction: Redaction, obj: Any, scope: Scope, handlers: Mapp
             rest[name] = value
         else:
             own[name] = handler(redaction, value, scope)
-    new = redaction.value(rest) if scope in redaction.scopes else rest
+    new = redaction.value(rest) if rest and scope in redaction.scopes else rest
     if new is rest and all(value is obj[name] for name, value in own.items()):
         return obj
     renamed = dict(zip(rest, new.items(), strict=True))

@@ -2,8 +2,8 @@
 
 import codecs
 import re
-from base64 import b64decode, b64encode
-from binascii import Error
+from base64 import b64encode
+from binascii import Error, a2b_base64
 from typing import Any
 
 from hookgate.hooks.policies.redact.redaction import Redaction
@@ -15,8 +15,10 @@ _TEXT_TYPES = re.compile(
 )
 """Media types whose data is taken for text even if it does not look like it."""
 
-_TO_STANDARD = str.maketrans("-_", "+/")
+_TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 """From the alphabet for addresses, which the API takes as well."""
+
+_BLANKS = b" \t\n\v\f\r"
 
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -44,7 +46,7 @@ def redacted_data(redaction: Redaction, data: Any, media_type: str = "") -> Any:
         return redaction.value(data)
     named_text = _TEXT_TYPES.match(media_type) is not None
     try:
-        if not named_text and _encoding(_decoded(data[: _HEAD * 4 // 3])) is None:
+        if not named_text and _encoding(_decoded(data[: _HEAD // 3 * 4])) is None:
             return data
         raw = _decoded(data)
     except Error:
@@ -68,8 +70,9 @@ def _redacted_text(redaction: Redaction, data: str, raw: bytes, encoding: str) -
 
 def _decoded(data: str) -> bytes:
     """The bytes, also behind padding in the middle, where some decoders go on. Raises binascii.Error."""
-    pieces = re.split("=+", "".join(data.split()).translate(_TO_STANDARD))
-    return b"".join(b64decode(piece + "=" * (-len(piece) % 4)) for piece in pieces if piece)
+    encoded = data.encode("ascii", "ignore").translate(_TO_STANDARD, _BLANKS).rstrip(b"=")
+    pieces = filter(None, encoded.split(b"="))
+    return b"".join(a2b_base64(piece + b"=" * (-len(piece) % 4)) for piece in pieces)
 
 
 def _encoding(raw: bytes) -> str | None:
@@ -81,15 +84,14 @@ def _encoding(raw: bytes) -> str | None:
     zeros = head[::2].count(0), head[1::2].count(0)
     if max(zeros) * 4 > len(head) and min(zeros) * 16 < len(head):  # ASCII in UTF-16 without a mark
         return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
-    if _is_utf8(raw) or len(raw) - len(raw.translate(None, _CONTROLS)) <= len(raw) * _MOST_CONTROLS:
-        return "utf-8"
-    return None
+    controls = len(raw) - len(raw.translate(None, _CONTROLS))
+    return "utf-8" if controls <= len(raw) * _MOST_CONTROLS or _is_utf8(raw) else None
 
 
 def _is_utf8(raw: bytes) -> bool:
     """Whether the bytes are UTF-8, but for a last character that may be cut short."""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(raw)
-    except UnicodeDecodeError:
-        return False
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return error.end == len(raw) and error.reason == "unexpected end of data"
     return True

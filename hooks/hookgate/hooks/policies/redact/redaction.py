@@ -1,16 +1,17 @@
 """What one body or one answer is redacted with: the scanner, what goes out instead, and what was found."""
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args
 
 from hookgate.hooks.policies.redact.held import AtCap, Redactor
 from hookgate.hooks.policies.redact.presidio import Find, WholeRedactor
 from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.hooks.policies.redact.strands import Strand
+from hookgate.hooks.session import Withheld
+from hookgate.translator.fields import JsonObject
 
 Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers", "thoughts", "other"]
 """What a text is in a conversation; `other` is what a request holds beside its turns."""
@@ -26,10 +27,10 @@ _LONG = 256 * 1024
 _SHORT, _KNOWN = 64, 4096
 """Characters of a text that is remembered to be clean, such as the name of a field, and how many are."""
 
-_LONGEST_NAMED = 1024
+_REPEATED = 3
+"""Objects that are remembered: turns, and the events of a stream, repeat much of what they hold."""
 
-_AT_ONCE = 64 * 1024
-"""Characters of many texts that one search looks through."""
+_LONGEST_NAMED = 1024
 
 _SMALLEST_NUMBER = 10_000_000
 
@@ -62,6 +63,8 @@ class Redaction:
         self._search, self._replaced = search, replace
         self._scanner = search.scanner.limited(search.limit)
         self._clean: set[str] = set()
+        self._plain_names: set[str] = set()
+        self._clean_values: deque[JsonObject] = deque(maxlen=_REPEATED)
 
     def strand(self, put: Callable[[Place, str], None]) -> Strand[Place]:
         """One text that comes in pieces."""
@@ -120,31 +123,56 @@ class Redaction:
         return value if self._is_clean_value(value, name) else self._redacted(value, name)
 
     def _is_clean_value(self, value: Any, name: str) -> bool:
-        """Whether nothing is to be replaced in a JSON value, and that can be told by a search or two."""
+        """Whether nothing is to be replaced in a JSON value, and one search can tell."""
         if self._search.find is not None:
             return False
-        texts: list[str] = []
-        size = 0
-        values = [(name, value)]
-        while values:
-            name, value = values.pop()
-            if isinstance(value, str):
-                size += len(value)
-                texts.append(_named(name, value) if is_telling(name) else value)
-                if len(value) >= self._search.cap:
-                    return False
-                if size >= _AT_ONCE:
-                    if not self._scanner.all_clean(texts):
-                        return False
-                    texts, size = [], 0
-            elif isinstance(value, dict):
-                texts += value
-                values += value.items()
-            elif isinstance(value, list):
-                values += [(name, item) for item in value]
-            elif isinstance(value, int | float) and abs(value) >= _SMALLEST_NUMBER:
-                texts.append(str(value))
-        return self._scanner.all_clean(texts)
+        if value in self._clean_values:
+            return True
+        texts = set(self._texts_in(value, name)) - self._clean
+        if texts and (max(map(len, texts)) >= self._search.cap or not self._scanner.all_clean(texts)):
+            return False
+        if len(self._clean) < _KNOWN:
+            self._clean.update(text for text in texts if len(text) <= _SHORT)
+        if isinstance(value, dict):
+            self._clean_values.append(value)
+        return True
+
+    def _texts_in(self, value: Any, name: str) -> list[str]:
+        """What is looked through of a JSON value: its strings, names of fields and long numbers.
+
+        Every request comes through here in whole, so it has no calls in it but where names are new.
+        """
+        texts = [_named(name, value)] if isinstance(value, str) and is_telling(name) else []
+        level = [value]
+        while level:
+            below: list[Any] = []
+            for item in level:
+                kind = type(item)
+                if kind is str:
+                    texts.append(item)
+                elif kind is dict:
+                    texts += item
+                    below += item.values()
+                    if not item.keys() <= self._plain_names:
+                        texts += self._named_texts(item)
+                elif kind is list:
+                    below += item
+                elif (kind is int or kind is float) and not -_SMALLEST_NUMBER < item < _SMALLEST_NUMBER:
+                    texts.append(_digits(item))
+            level = below
+        return texts
+
+    def _named_texts(self, obj: dict[str, Any]) -> list[str]:
+        """The strings that are read together with the name of their field."""
+        named = []
+        for name, value in obj.items():
+            if name in self._plain_names or type(value) is int:
+                continue
+            if is_telling(name):
+                named += [_named(name, text) for text in _strings(value)]
+            elif len(self._plain_names) < _KNOWN and len(name) <= _SHORT:
+                self._plain_names.add(name)
+        return named
 
     def _redacted(self, value: Any, name: str) -> Any:
         if isinstance(value, str):
@@ -162,7 +190,7 @@ class Redaction:
     def _number(self, value: float) -> Any:
         if abs(value) < _SMALLEST_NUMBER:
             return value
-        shown = str(value)
+        shown = _digits(value)
         new = self.text(shown)
         return value if new == shown else new
 
@@ -184,12 +212,71 @@ class Redaction:
         return new
 
 
+class _Found(Exception):  # noqa: N818  # a finding, not an error
+    """There is something to be replaced."""
+
+
+class Survey(Redaction):
+    """Takes all texts for clean and collects them, so that one search tells in the end whether they are.
+
+    Most requests are clean. What looks like a secret is left to a Redaction.
+    """
+
+    def __init__(self, redaction: Redaction) -> None:
+        super().__init__(redaction._search, _raise_found, redaction.scopes)
+        self._long = Redaction(redaction._search, _raise_found, redaction.scopes)
+        self._texts: list[str] = []
+
+    def is_clean_throughout(self, look_through: Callable[[Redaction], object]) -> bool:
+        """Whether nothing is to be replaced in what the function looks through, and that can be told."""
+        if self._search.find is not None:
+            return False
+        try:
+            look_through(self)
+            for text in self._texts:
+                if len(text) >= self._search.cap:  # it may hold what a search alone cannot tell
+                    self._long.text(text)
+        except (_Found, Withheld):
+            return False
+        return self._scanner.all_clean(self._texts)
+
+    def is_clean(self, text: str) -> bool:
+        self._texts.append(text)
+        return True
+
+    def text(self, text: str, name: str = "") -> str:
+        self._texts += self._texts_in(text, name)
+        return text
+
+    def value(self, value: Any, name: str = "") -> Any:
+        if value not in self._clean_values:
+            self._texts += self._texts_in(value, name)
+            if isinstance(value, dict):
+                self._clean_values.append(value)
+        return value
+
+
+def _raise_found(kind: str, original: str) -> str:
+    raise _Found
+
+
 def _named(name: str, text: str) -> str:
     """The text with the name of the field that holds it, unless it is long."""
     return f'"{name}": "{text}"' if len(text) <= _LONGEST_NAMED else text
 
 
-@lru_cache(maxsize=4096)  # bounded: these names come from outside
+def _digits(number: float) -> str:
+    """A number as it is looked through: equal numbers are the same text."""
+    return str(int(number) if isinstance(number, float) and number.is_integer() else number)
+
+
+def _strings(value: Any) -> list[str]:
+    """A string, or those of a list."""
+    if isinstance(value, list):
+        return [text for item in value for text in _strings(item)]
+    return [value] if isinstance(value, str) else []
+
+
 def is_telling(name: str) -> bool:
     """Whether the value of a field with this name is read as an assignment."""
     return _TELLING.search(name) is not None
@@ -205,13 +292,16 @@ def _free(taken: Collection[str], name: str) -> str:
 
 def is_long(value: Any) -> bool:
     """Whether a JSON value holds so much text that others should not wait while it is looked through."""
-    left, values = _LONG, [value]
-    while values and left > 0:
-        value = values.pop()
-        if isinstance(value, str):
-            left -= len(value)
-        elif isinstance(value, dict):
-            values += value.values()
-        elif isinstance(value, list):
-            values += value
+    left, level = _LONG, [value]
+    while level and left > 0:
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                left -= len(item)
+            elif kind is dict:
+                below += item.values()
+            elif kind is list:
+                below += item
+        level = below
     return left <= 0

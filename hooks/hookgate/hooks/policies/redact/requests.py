@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from hookgate.hooks.policies.redact.covering import elsewhere, redacted_fields, redacted_part
-from hookgate.hooks.policies.redact.redaction import Redaction, Scope
+from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Survey
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
 from hookgate.translator.texts import is_text
 
@@ -20,6 +20,12 @@ Texts = dict[Place, str]
 
 def redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
     """The request with what is found in it replaced; the very object where nothing is. Raises Withheld."""
+    if Survey(redaction).is_clean_throughout(lambda survey: _redacted_request(survey, request)):
+        return request
+    return _redacted_request(redaction, request)
+
+
+def _redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
     new: JsonObject = redacted_fields(redaction, request, "other", _TURNS)
     system = read(request, "systemInstruction")
     if system is not None:
@@ -63,16 +69,17 @@ def _run(redaction: Redaction, contents: list[Any], scope: Scope) -> list[Any]:
     Clients that stream keep a turn as several contents, one for each event.
     """
     texts: Texts = {}
+    parts = list(_parts(contents))
     for thinks in (False, True):
         if ("thoughts" if thinks else scope) in redaction.scopes:
             pieces = [
                 (place, part["text"])
-                for place, part in _parts(contents)
+                for place, part in parts
                 if is_text(part) and bool(part.get("thought")) is thinks
             ]
             texts |= _redacted(redaction, pieces)
     if "tool_arguments" in redaction.scopes:
-        for pieces in _arguments(contents):
+        for pieces in _arguments(parts):
             texts |= _redacted(redaction, pieces)
     return [_content(redaction, content, scope, at, texts) for at, content in enumerate(contents)]
 
@@ -84,10 +91,10 @@ def _parts(contents: list[Any]) -> Iterator[tuple[Place, JsonObject]]:
                 yield (at, number, -1), part
 
 
-def _arguments(contents: list[Any]) -> Iterator[list[tuple[Place, str]]]:
+def _arguments(parts: list[tuple[Place, JsonObject]]) -> Iterator[list[tuple[Place, str]]]:
     """The strings that calls hold in pieces, as some clients keep a stream: all of one argument together."""
     opened: dict[str, list[tuple[Place, str]]] = {}
-    for (at, number, _), part in _parts(contents):
+    for (at, number, _), part in parts:
         if not isinstance(call := read(part, "functionCall"), dict):
             continue
         for k, piece in enumerate(read_list(call, "partialArgs")):
@@ -135,7 +142,10 @@ def _content(redaction: Redaction, content: Any, scope: Scope, at: int, texts: T
 def _part(redaction: Redaction, part: Any, scope: Scope, at: tuple[int, int], texts: Texts) -> Any:
     if not isinstance(part, dict):  # not what the API documents, but it would go on all the same
         return redaction.value(part) if scope in redaction.scopes else part
-    redacted = _with_arguments(redacted_part(redaction, part, scope), at, texts)
+    redacted = redacted_part(redaction, part, scope)
+    if not texts:
+        return redacted
+    redacted = _with_arguments(redacted, at, texts)
     text = texts.get((*at, -1))
     return redacted if text is None or text == part["text"] else {**redacted, "text": text}
 
