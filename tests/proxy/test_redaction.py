@@ -300,3 +300,97 @@ async def test_an_observed_policy_with_pseudonyms_changes_nothing() -> None:
     }
     answer = await streamed([said], hooks)
     assert answer.events == [said]
+
+
+async def test_comments_names_and_ids_of_events_do_not_pass() -> None:
+    """Clients read them, and no policy does."""
+    event = json.dumps(spoken("All is well. ", finishReason="STOP")).encode()
+    aside = SECRET.encode()
+    stream = b": %b\r\n\r\nid: %b\nevent: %b\ndata: %b\nretry: 3\n: %b\n\n" % (
+        aside,
+        aside,
+        aside,
+        event,
+        aside,
+    )
+    async with peer(STREAM_HEAD, stream) as upstream, gateway_before(upstream.url, both()) as url:
+        answer = await post(url, SSE, user("hi"), KEY)
+    assert answer.body == b"data: %b\n\n:\r\n\r\n" % event
+
+
+async def test_an_observing_policy_leaves_comments_alone() -> None:
+    event = b"data: " + json.dumps(spoken("ok. ", finishReason="STOP")).encode() + b"\r\n\r\n"
+    hooks = {"AfterModel": [{**policy(), "mode": "observe"}]}
+    async with (
+        peer(STREAM_HEAD, b"id: 7\r\n" + event) as upstream,
+        gateway_before(upstream.url, hooks) as url,
+    ):
+        assert (await post(url, SSE, user("hi"), KEY)).body == b"id: 7\r\n" + event
+
+
+FAILED = {"error": {"code": 400, "message": f"cannot send to {MAIL}", "status": "INVALID_ARGUMENT"}}
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE])
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (
+            json.dumps(FAILED).encode(),
+            json.dumps(FAILED).replace(MAIL, "[EMAIL]").replace(": ", ":").replace(", ", ","),
+        ),
+        (f"<p>no {MAIL}</p>".encode(), "<p>no [EMAIL]</p>"),
+    ],
+    ids=["json", "page"],
+)
+async def test_an_error_of_the_upstream_is_redacted(target: str, body: bytes, told: str) -> None:
+    head = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+    async with peer(head, body) as upstream, gateway_before(upstream.url, both()) as url:
+        answer = await post(url, target, user("hi"), KEY)
+    assert (answer.status, answer.body.decode()) == (400, told)
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE])
+async def test_an_error_in_the_place_of_an_answer_is_redacted(target: str) -> None:
+    says = [ok(json.dumps(FAILED).encode())] if target == UNARY else [STREAM_HEAD, *sse(FAILED)]
+    async with peer(*says) as upstream, gateway_before(upstream.url, both()) as url:
+        answer = await post(url, target, user("hi"), KEY)
+    assert MAIL not in answer.body.decode()
+    assert "cannot send to [EMAIL]" in answer.body.decode()
+
+
+async def test_an_error_without_anything_to_hide_keeps_its_bytes() -> None:
+    body = b'{ "error" : {"code": 503, "message": "later"} }'
+    head = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+    async with peer(head, body) as upstream, gateway_before(upstream.url, both()) as url:
+        answer = await post(url, UNARY, user("hi"), KEY)
+    assert (answer.status, answer.body) == (503, body)
+
+
+async def test_an_error_that_quotes_a_pseudonym_gives_the_original_back() -> None:
+    async def refusing(request: web.BaseRequest) -> web.StreamResponse:
+        text = (await request.json())["contents"][0]["parts"][0]["text"]
+        return web.json_response({"error": {"code": 400, "message": f"not this: {text}"}}, status=400)
+
+    async with (
+        listening(refusing, "127.0.0.1", 0) as upstream,
+        gateway_before(upstream, both(action="pseudonymise")) as url,
+    ):
+        answer = await post(url, UNARY, user(SAID), KEY)
+    assert answer.json["error"]["message"] == f"not this: {SAID}"
+
+
+async def test_tools_labels_and_settings_of_a_request_are_redacted() -> None:
+    beside = {
+        "tools": [{"functionDeclarations": [{"name": "f", "description": f"calls with {SECRET}"}]}],
+        "generationConfig": {"stopSequences": [SECRET], "responseSchema": {"enum": [SECRET]}},
+        "labels": {"owner": MAIL},
+        "unknown": {SECRET: [SECRET]},
+    }
+    async with running_gateway(both()) as gateway:
+        answer = await post(gateway.url, UNARY, {**user("hi"), **beside}, KEY)
+        [asked] = gateway.generated
+    assert answer.status == 200
+    assert SECRET not in json.dumps(asked.body)
+    assert asked.body["labels"] == {"owner": "[EMAIL]"}
+    assert asked.body["generationConfig"]["stopSequences"] == ["[AWS_ACCESS_KEY]"]

@@ -2,7 +2,8 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.output import Output
@@ -10,6 +11,8 @@ from hookgate.hooks.running import Run, failed
 from hookgate.hooks.session import Screen, Withheld
 from hookgate.hooks.settings import Hook
 from hookgate.translator.fields import JsonObject
+
+T = TypeVar("T")
 
 
 class HookScreen:
@@ -37,20 +40,32 @@ class HookScreen:
         as_they_came = list(enumerate(events, first))
         if self._hook.config.mode == "observe" and (self._failure or self._withheld):
             return as_they_came
-        judged = self._judged(events, last=last, cut_off=cut_off)
+        judged = self._timed(lambda: self._screen.judge(events, last=last, cut_off=cut_off))
         if self._hook.config.mode == "observe":
             return as_they_came
         if isinstance(judged, Withheld):
             raise judged
         return judged
 
-    def _judged(
-        self, events: Sequence[JsonObject], *, last: bool, cut_off: bool
-    ) -> list[tuple[int, JsonObject]] | Withheld:
+    def redact(self, value: Any) -> Any:
+        """As its policy redacts it; with `"mode": "observe"` as it came."""
+        redacted = self._timed(lambda: self._screen.redact(value))
+        if not self.enforces:
+            return value
+        if isinstance(redacted, Withheld):
+            raise redacted
+        return redacted
+
+    @property
+    def enforces(self) -> bool:
+        """Whether what the policy says is done."""
+        return self._hook.config.mode == "enforce"
+
+    def _timed(self, judge: Callable[[], T]) -> T | Withheld:
         began = time.monotonic()
         self._began = self._began or began
         try:
-            return self._screen.judge(events, last=last, cut_off=cut_off)
+            return judge()
         except Withheld as verdict:
             self._withheld = verdict.output()
             return verdict

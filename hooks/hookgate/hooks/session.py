@@ -25,6 +25,9 @@ class Screen(Protocol):
         Raises Withheld.
         """
 
+    def redact(self, value: Any) -> Any:
+        """A JSON value that is no answer, such as an error, as it may go on. Raises Withheld."""
+
     def told(self) -> JsonObject:
         """What was done so far, in the words of a hook's output; for the record."""
 

@@ -181,7 +181,7 @@ class Exchange:
     async def _after(self, answer: aiohttp.ClientResponse, judge: Judge, reply: Reply) -> None:
         headers = to_client(answer.headers)
         if not 200 <= answer.status < 300:
-            await self._pass_error(answer, reply)
+            await self._pass_error(answer, judge, reply)
         elif reply.framing is None:
             data = await read_whole(self._chunks(answer))
             if data and judge.has_work:
@@ -209,7 +209,7 @@ class Exchange:
         self, answer: aiohttp.ClientResponse, judge: Judge, reply: Reply, framing: Framing
     ) -> None:
         try:
-            async for pieces in judge.stream(read_frames(self._chunks(answer), framing)):
+            async for pieces in judge.stream(read_frames(self._chunks(answer), framing), framing):
                 await reply.write(b"".join(framing.encode(piece.frame, piece.data()) for piece in pieces))
         finally:  # what was sent was said, whatever ended it
             await self._keep_answer(judge)
@@ -225,10 +225,10 @@ class Exchange:
         async for chunk in self._chunks(answer):
             await reply.write(chunk)
 
-    async def _pass_error(self, answer: aiohttp.ClientResponse, reply: Reply) -> None:
-        """The upstream's error as it came; as text where the stream had to start already."""
+    async def _pass_error(self, answer: aiohttp.ClientResponse, judge: Judge, reply: Reply) -> None:
+        """The upstream's error, redacted like an answer; as text where the stream had to start already."""
         self._record.outcome = "failed"
-        body = await read_whole(answer.content.iter_any())
+        body = await judge.error(await read_whole(answer.content.iter_any()))
         if reply.started:
             raise ApiError(
                 502, f"The upstream answered {answer.status}: {body.decode(errors='replace')[:500]}"

@@ -7,6 +7,7 @@ thinks waits in the connection, and is judged together: a slow hook is asked les
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from hookgate.hooks import AfterModel, Verdict, Withheld
@@ -20,7 +21,7 @@ from hookgate.proxy.pieces import Batches, Piece, Screened, held_bytes, spoken, 
 from hookgate.proxy.records import Firing
 from hookgate.proxy.toolgate import AskAgain, ToolGate
 from hookgate.proxy.workshop import SMALL, Workshop
-from hookgate.translator import Frame, cut_events, join_events
+from hookgate.translator import Frame, Framing, cut_events, join_events
 from hookgate.translator.fields import JsonObject, read, read_list, without, write
 from hookgate.translator.joining import Strand, join_texts
 
@@ -84,11 +85,24 @@ class Judge:
         if self._end is not None and not self._calls:
             await self._end.ended(spoken(pieces))
         self._keep(pieces)
+        if pieces[0].body is None:
+            return await self.error(data)
         for screen in self._exits():
             pieces = await screen.whole(pieces)
         return await self._workshop.do(len(data), pieces[0].data)
 
-    def stream(self, frames: AsyncIterator[list[Frame]]) -> Batches:
+    async def error(self, data: bytes) -> bytes:
+        """An upstream's error as its client may read it: redacted as an answer is. Raises ApiError."""
+        if self._llm_request is not None:
+            self._screens = self._firing.screens(self._event({}), self.call.session)
+        try:
+            for screened in (*map(Screened, self._screens), *self._exits()):
+                data = await screened.redacted(data)
+        except Withheld as verdict:
+            end_with(told(Verdict("deny", reason=str(verdict)), AfterModel.name, self.call))
+        return data
+
+    def stream(self, frames: AsyncIterator[list[Frame]], framing: Framing) -> Batches:
         """The pieces of a stream, as far as they may go on."""
         batches = self._read(frames)
         modes = self._modes()
@@ -96,7 +110,7 @@ class Judge:
             only = mode if len(modes) > 1 else None
             if mode == "held":
                 self._screens = self._firing.screens(self._event({}), self.call.session)
-                batches = self._by_screens(batches)
+                batches = self._by_screens(batches, framing)
             elif mode == "event":
                 batches = self._by_event(batches, only)
             elif mode == "window":
@@ -137,8 +151,10 @@ class Judge:
                 raise
             yield pieces
 
-    async def _by_screens(self, batches: Batches) -> Batches:
+    async def _by_screens(self, batches: Batches, framing: Framing) -> Batches:
         self._screened = [Screened(screen) for screen in self._screens]
+        if any(screen.enforces for screen in self._screens):
+            batches = _bare(batches, framing)
         for screened in self._screened:
             batches = screened.stream(batches)
         try:
@@ -261,6 +277,12 @@ def _check_weight(held: Sequence[Piece]) -> None:
     """Raises ApiError (502) for more of an answer than can be held."""
     if sum(map(weight_of, held)) > MAX_ANSWER:
         raise too_large()
+
+
+async def _bare(batches: Batches, framing: Framing) -> Batches:
+    """The pieces without what stands beside their JSON: no screen reads it, and some clients do."""
+    async for batch in batches:
+        yield [replace(piece, frame=framing.bare(piece.frame)) for piece in batch]
 
 
 def _before_the_end(held: Sequence[Piece]) -> int:

@@ -7,11 +7,11 @@ from functools import partial
 
 from hookgate.hooks import CallState, Screen
 from hookgate.proxy.envelopes import Envelope
-from hookgate.proxy.workshop import VALUE
-from hookgate.translator import Frame
+from hookgate.proxy.workshop import SMALL, VALUE
+from hookgate.translator import BodyError, Frame
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.joining import Strand, join_texts
-from hookgate.translator.strictjson import dumps
+from hookgate.translator.strictjson import dumps, loads
 
 _LONG = 16 * 1024
 """Bytes of events that are judged in a thread: each may be made to take several microseconds."""
@@ -30,11 +30,13 @@ class Piece:
     """Its body; None for a piece that holds no answer: a comment, or an error."""
     response: JsonObject
     envelope: Envelope
+    error: bytes | None = None
+    """What screens have made of an error; None where they left it alone."""
 
     def data(self) -> bytes:
         """The JSON to send: the very bytes that came when nothing was changed."""
         if self.body is None:
-            return self.frame.data
+            return self.frame.data if self.error is None else self.error
         body = self.envelope.close_answer(self.body, self.response)
         return self.frame.data if body is self.body else dumps(body)
 
@@ -100,6 +102,22 @@ class Screened:
         """The pieces of an answer that is no stream. Raises Withheld."""
         return await self._judged(pieces, last=True)
 
+    async def redacted(self, data: bytes) -> bytes:
+        """An error as it may go on; the very object where nothing is found. Raises Withheld."""
+        if self._screen.slow or len(data) > SMALL:
+            return await asyncio.to_thread(self._redacted, data)
+        return self._redacted(data)
+
+    def _redacted(self, data: bytes) -> bytes:
+        try:
+            value = loads(data)
+        except BodyError:  # a page of a proxy's, perhaps
+            value = data.decode(errors="surrogateescape")
+        new = self._screen.redact(value)
+        if new is value:
+            return data
+        return new.encode(errors="surrogateescape") if isinstance(value, str) else dumps(new)
+
     async def _judged(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
         answers = [piece for piece in batch if piece.body is not None]
         self._held |= enumerate(answers, self._count)
@@ -117,7 +135,11 @@ class Screened:
             self._released = released[-1][0]
             self._held = {number: piece for number, piece in self._held.items() if number >= released[-1][0]}
         comments = [piece for piece in batch if piece.body is None and _is_comment(piece)]
-        self._endings += [piece for piece in batch if piece.body is None and not _is_comment(piece)]
+        for piece in batch:
+            if piece.body is None and not _is_comment(piece):
+                came = piece.data()
+                new = await self.redacted(came) if came else came
+                self._endings.append(piece if new is came else replace(piece, error=new))
         return out + comments + (self._endings if last else [])
 
 

@@ -397,3 +397,85 @@ def test_a_hash_is_taken_for_nothing(secret: str) -> None:
     once = hashed(f"so {secret} ", "ok")
     assert str(once).count("[") == 2
     assert hashed(*(part["text"] for part in once)) is None
+
+
+@pytest.mark.parametrize("media_type", ["image/svg+xml", "application/octet-stream", "image/png", None])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
+)
+def test_a_file_of_text_is_looked_through_whatever_its_declared_type(
+    media_type: str | None, encoding: str
+) -> None:
+    text = f"<svg><!-- caf\xe9 {KEY} --></svg>"
+    blob = {"data": base64.b64encode(text.encode(encoding)).decode()}
+    [content] = sent([user({"inlineData": blob | ({"mimeType": media_type} if media_type else {})})])
+    new = base64.b64decode(content["parts"][0]["inlineData"]["data"])
+    assert new == text.replace(KEY, "[AWS_ACCESS_KEY]").encode(encoding)
+
+
+def test_a_file_that_is_no_text_keeps_its_bytes() -> None:
+    picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 40 + KEY.encode()
+    data = base64.b64encode(picture).decode()
+    assert asked([user({"inlineData": {"mimeType": "image/png", "data": data}})]) is None
+
+
+@pytest.mark.parametrize("tail", [b"", b"A", b"\xff"])
+def test_a_text_that_ends_in_half_a_character_is_looked_through(tail: bytes) -> None:
+    data = base64.b64encode(f"key {KEY} ".encode("utf-16-le") + tail).decode()
+    [content] = sent([user({"inlineData": {"data": data}})])
+    new = base64.b64decode(content["parts"][0]["inlineData"]["data"])
+    assert new == "key [AWS_ACCESS_KEY] ".encode("utf-16-le") + tail
+
+
+def test_base64_behind_padding_in_the_middle_is_looked_through() -> None:
+    data = base64.b64encode(b"a").decode() + base64.b64encode(f" {KEY} ".encode()).decode()
+    [content] = sent([user({"inlineData": {"mimeType": "text/plain", "data": data}})])
+    assert base64.b64decode(content["parts"][0]["inlineData"]["data"]) == b"a [AWS_ACCESS_KEY] "
+
+
+@pytest.mark.parametrize("at", range(1, len(KEY)))
+@pytest.mark.parametrize("together", [True, False], ids=["one call", "a content for each event"])
+def test_arguments_that_a_request_holds_in_pieces_are_read_as_one(at: int, together: bool) -> None:
+    def piece(value: str, goes_on: bool) -> Json:
+        return {"jsonPath": "$.command", "stringValue": value, "willContinue": goes_on}
+
+    def call(*pieces: Json, goes_on: bool) -> Json:
+        return model({"functionCall": {"name": "f", "partialArgs": list(pieces), "willContinue": goes_on}})
+
+    head, tail = piece(f"run {KEY[:at]}", True), piece(f"{KEY[at:]} now", False)
+    if together:
+        new = sent([call(head, tail, goes_on=False)])
+    else:
+        new = sent([call(head, goes_on=True), call(tail, goes_on=False)])
+    pieces = [each for turn in new for each in turn["parts"][0]["functionCall"]["partialArgs"]]
+    assert "".join(each["stringValue"] for each in pieces) == "run [AWS_ACCESS_KEY] now"
+
+
+def test_what_goes_on_like_a_key_for_long_is_masked_wherever_it_stands() -> None:
+    begun = "-----BEGIN RSA PRIVATE KEY-----\n" + "A" * 9000
+    raw = {"contents": [user({"text": "hi"})], "labels": {"note": begun}}
+    said = made(redact_policy, {})(before_model(raw))
+    assert "AAAA" not in str(said)
+    assert said["hookSpecificOutput"]["findings"] == {"PRIVATE_KEY": 1}
+
+
+def test_numbers_that_are_equal_are_looked_through_alike() -> None:
+    args = [{"n": 4111111111111111.0}, {"n": 4111111111111111}]
+    [new] = sent([model({"functionCall": {"name": "f", "args": {"all": args}}})])
+    assert new["parts"][0]["functionCall"]["args"] == {"all": [{"n": "[CARD]"}, {"n": "[CARD]"}]}
+
+
+def test_a_pattern_that_begins_a_text_is_found_in_every_string() -> None:
+    """Many strings are searched at once, and none of them may hide where another begins or ends."""
+    options = {"patterns": {"FIRST": r"\Aalpha$", "LAST": r"(?-m:^beta$)"}}
+    raw = {"contents": [user({"text": "hi"})], "labels": {"a": "x", "b": "alpha", "c": "beta", "d": "y"}}
+    said = made(redact_policy, options)(before_model(raw))
+    labels = said["hookSpecificOutput"]["llm_request"]["raw"]["labels"]
+    assert labels == {"a": "x", "b": "[FIRST]", "c": "[LAST]", "d": "y"}
+
+
+def test_a_policy_is_not_made_to_see_less(tmp_path: Path) -> None:
+    hook = {"type": "builtin", "builtin": "redact", "view": "text"}
+    file = write_file(tmp_path / "settings.json", {"hooks": {"BeforeModel": [{"hooks": [hook]}]}})
+    with pytest.raises(SettingsError, match='this policy knows only "view": "body"; leave it out'):
+        load_settings([file])

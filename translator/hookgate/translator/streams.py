@@ -43,6 +43,10 @@ class Framing(ABC):
     def finish(self) -> list[Frame]:
         """What is left when the upstream has ended: a last frame whose end never came, or nothing."""
 
+    def bare(self, frame: Frame) -> Frame:
+        """The frame with nothing beside its data that could carry text."""
+        return frame
+
     @abstractmethod
     def encode(self, frame: Frame, data: bytes) -> bytes:
         """The bytes of `frame` with `data` in it; its own bytes when the data is its own."""
@@ -98,6 +102,16 @@ class ServerSentEvents(Framing):
             line[5:].removeprefix(b" ") for line in self._LINE_END.split(raw) if line.startswith(b"data:")
         ]
         return Frame(raw, values[0] if len(values) == 1 else b"\n".join(values))
+
+    def bare(self, frame: Frame) -> Frame:
+        """The frame without comments, names and ids of events; an empty comment where it had no data."""
+        lines = frame.raw.splitlines(keepends=True)
+        kept = [line for line in lines if line.startswith((b"data:", b"\r", b"\n"))]
+        if len(kept) == len(lines):
+            return frame
+        if not any(line.startswith(b"data:") for line in kept):
+            return Frame(b":\r\n\r\n", b"")
+        return Frame(b"".join(kept), frame.data)
 
     def encode(self, frame: Frame, data: bytes) -> bytes:
         if data is not frame.data:

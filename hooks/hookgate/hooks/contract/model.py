@@ -21,17 +21,18 @@ class ModelEventInput(HookInput):
 
     llm_request: JsonObject | None = None
     """The request: `model`, `messages`, `config`, `toolConfig`. With `"view": "raw"` also `contents`,
-    `generationConfig`, `systemInstruction` and, to be read alone, `tools`."""
+    `generationConfig`, `systemInstruction` and, to be read alone, `tools`. With `"view": "body"` only
+    `model`, and the whole REST body under `raw`."""
 
     @property
     def request(self) -> JsonObject:
         """The request as `model`, `messages`, `config`, also where only the raw `contents` were sent."""
         request = self.llm_request or {}
-        return show_request(request.get("model", ""), request) if _is_raw(request) else request
-
-
-def _is_raw(request: JsonObject) -> bool:
-    return "contents" in request and "messages" not in request
+        if "messages" in request:
+            return request
+        raw = request.get("raw")
+        body = raw if isinstance(raw, dict) else request
+        return show_request(request.get("model", ""), body) if "contents" in body else request
 
 
 class BeforeModelInput(ModelEventInput):
@@ -133,7 +134,8 @@ class AfterModelInput(ModelEventInput):
     hook_event_name: Literal["AfterModel"]
 
     llm_response: JsonObject | None = None
-    """The answer: `text`, `candidates`, `usageMetadata`. With `"view": "raw"` also `raw`, its REST body."""
+    """The answer: `text`, `candidates`, `usageMetadata`. With `"view": "raw"` or `"body"`
+    also `raw`, its REST body."""
 
     @property
     def text(self) -> str:

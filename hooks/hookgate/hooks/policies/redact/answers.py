@@ -50,6 +50,9 @@ class AnswerScreen:
             self._finish(list(self._strands), cut_off=cut_off)
         return self._outbox.released()
 
+    def redact(self, value: Any) -> Any:
+        return self._redaction.value(value)
+
     def told(self) -> JsonObject:
         found = {kind: count for kind, count in self._redaction.findings.items() if count}
         if not found:

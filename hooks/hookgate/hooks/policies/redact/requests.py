@@ -1,16 +1,21 @@
 """A request redacted: the texts of each speaker as one, every other string by itself."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from hookgate.hooks.policies.redact.covering import elsewhere, redacted_fields, redacted_part
+from hookgate.hooks.policies.redact.covering import Handler, elsewhere, opaque, redacted_fields, redacted_part
 from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Survey
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
 from hookgate.translator.texts import is_text
 
-_TURNS = {"contents": elsewhere, "content": elsewhere, "systemInstruction": elsewhere}
-"""Where contents stand: they are redacted as turns."""
+_FIELDS: Mapping[str, Handler] = {
+    "contents": elsewhere,
+    "content": elsewhere,
+    "systemInstruction": elsewhere,
+    "continuationToken": opaque,
+}
+"""The fields of a request that are not simply strings: turns, and bytes."""
 
 Place = tuple[int, int, int]
 """Where a text of some contents stands: which content, which part, which piece of arguments or -1."""
@@ -26,7 +31,7 @@ def redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
 
 
 def _redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
-    new: JsonObject = redacted_fields(redaction, request, "other", _TURNS)
+    new: JsonObject = redacted_fields(redaction, request, "other", _FIELDS)
     system = read(request, "systemInstruction")
     if system is not None:
         new = _with_turns(redaction, new, "systemInstruction", [system], "system")
