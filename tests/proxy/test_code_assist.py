@@ -85,3 +85,16 @@ async def test_a_model_cannot_get_past_the_rules_by_a_longer_name(path: str) -> 
     async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [hook]}) as url:
         answer = await post(url, UNARY, {**asking("hello"), "model": f"{path}gemini-2.5-pro"})
     assert (answer.status, upstream.heard) == (400, [])
+
+
+async def test_what_stands_beside_the_request_is_redacted_as_well() -> None:
+    mail = "anna.berg@example.org"
+    hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact"}]}
+    body = {**asking("hi", labels={"owner": mail}), "user_prompt_id": mail, "unknown": [{mail: mail}]}
+    async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, hooks) as url:
+        await post(url, UNARY, body)
+        await post(url, UNARY, asking("hi"))
+    first = upstream.heard[0].partition(b"\r\n\r\n")[2]
+    assert mail.encode() not in first
+    assert b'"project":"p"' in first
+    assert b'"user_prompt_id":"[EMAIL]"' in first

@@ -104,6 +104,9 @@ class Refused:
     ) -> list[tuple[int, JsonObject]]:
         raise HookError(self._reason)
 
+    def redact(self, value: Any) -> Any:
+        raise HookError(self._reason)
+
     def told(self) -> JsonObject:
         return {}
 

@@ -25,6 +25,9 @@ class Envelope(Protocol):
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         """The body with another model or request in it."""
 
+    def beside(self, body: JsonObject) -> JsonObject:
+        """The fields of a body that stand beside its model and its request."""
+
     def session(self, body: JsonObject) -> str:
         """The session that the body names, or an empty text."""
 
@@ -47,6 +50,9 @@ class Bare:
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         return inner
 
+    def beside(self, body: JsonObject) -> JsonObject:
+        return {}
+
     def session(self, body: JsonObject) -> str:
         return ""
 
@@ -68,6 +74,9 @@ class CodeAssist:
 
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         return rewrap_request(body, model, inner)
+
+    def beside(self, body: JsonObject) -> JsonObject:
+        return {name: value for name, value in body.items() if name not in ("model", "request")}
 
     def session(self, body: JsonObject) -> str:
         return session_of(body)

@@ -27,7 +27,7 @@ from hookgate.proxy.records.content import Kept
 from hookgate.proxy.references import check_references
 from hookgate.proxy.reply import Reply
 from hookgate.proxy.routes import Route
-from hookgate.proxy.selection import before_model, before_tool_selection
+from hookgate.proxy.selection import before_tool_selection, before_wrapped_model
 from hookgate.proxy.sessions import fingerprint
 from hookgate.proxy.toolgate import Allowed, AskAgain, CallJudge, ToolGate
 from hookgate.proxy.upstream import UpstreamError
@@ -79,13 +79,13 @@ class Exchange:
         told = believed(self._house, state, request.headers.get(SHIM_HEADER, ""))
         conversation = Conversation(self._firing, self._house, call, told)
         body = await conversation.joined(body)
-        model, body = await before_model(self._firing, call, model, body)
+        model, body, sent = await before_wrapped_model(self._firing, call, model, body, outer)
         body, allowed = await before_tool_selection(self._firing, call, model, body)
         await conversation.keep(model, body)
         inspected = self._firing.listens_to(AfterModel.name)
         shown = await do(size, _shown, model, body) if inspected else None
         body = with_model(route, model, body)
-        closed = envelope.close_request(outer, model, body)
+        closed = envelope.close_request(sent, model, body)
         payload = await do(size, dumps, closed)
         if self._record.content is not None:
             self._record.content.sent = closed

@@ -9,9 +9,25 @@ from hookgate.translator.fields import JsonObject
 
 async def before_model(firing: Firing, call: Call, model: str, body: JsonObject) -> tuple[str, JsonObject]:
     """The model and the request as hooks leave them. Raises Answered and ApiError."""
-    outcome = await firing.fire(BeforeModel(model, body), call.session)
+    event = await _judged(firing, call, BeforeModel(model, body))
+    return event.model, event.body
+
+
+async def before_wrapped_model(
+    firing: Firing, call: Call, model: str, body: JsonObject, outer: JsonObject
+) -> tuple[str, JsonObject, JsonObject]:
+    """The same for a request in the envelope `outer`, which comes back with what hooks made of its rest."""
+    beside = call.envelope.beside(outer)
+    event = await _judged(firing, call, BeforeModel(model, body, beside))
+    if event.beside is not beside:
+        outer = {name: value for name, value in outer.items() if name not in beside} | event.beside
+    return event.model, event.body, outer
+
+
+async def _judged(firing: Firing, call: Call, event: BeforeModel) -> BeforeModel:
+    outcome = await firing.fire(event, call.session)
     end_with(told(outcome.verdict, BeforeModel.name, call))
-    return outcome.event.model, outcome.event.body
+    return outcome.event
 
 
 async def before_tool_selection(

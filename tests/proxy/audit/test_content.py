@@ -1,5 +1,6 @@
 """What was said: stored when it is wanted, and never what a policy took out."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -159,3 +160,17 @@ async def test_an_event_of_a_shim(content: str, hooks: Any, stored: Any, tmp_pat
     given = kept["input"] and {"tool_response": kept["input"]["tool_response"]}
     assert {"input": given} == stored
     assert EMAIL not in json.dumps(kept) or content == "full"
+
+
+async def test_redacted_content_covers_what_the_policy_covers(tmp_path: Path) -> None:
+    """Also text in two parts, a file that is text, and fields beside the turns."""
+    file = {"inlineData": {"mimeType": "image/svg+xml", "data": base64.b64encode(EMAIL.encode()).decode()}}
+    parts = [{"text": f"write to {EMAIL[:6]}"}, {"text": EMAIL[6:]}, file]
+    body = {"contents": [{"role": "user", "parts": parts}], "labels": {"owner": EMAIL}}
+    detail, _ = await told_of(body, tmp_path, {}, "redacted")
+    assert detail.start is not None
+    request = detail.start.content["request"]
+    first, second, data = request["contents"][0]["parts"]
+    assert (first["text"], second["text"]) == ("write to [EMAIL]", "")
+    assert base64.b64decode(data["inlineData"]["data"]) == b"[EMAIL]"
+    assert request["labels"] == {"owner": "[EMAIL]"}

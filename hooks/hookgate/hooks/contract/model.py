@@ -22,7 +22,7 @@ class ModelEventInput(HookInput):
     llm_request: JsonObject | None = None
     """The request: `model`, `messages`, `config`, `toolConfig`. With `"view": "raw"` also `contents`,
     `generationConfig`, `systemInstruction` and, to be read alone, `tools`. With `"view": "body"` only
-    `model`, and the whole REST body under `raw`."""
+    `model`, the whole REST body under `raw`, and under `beside` the rest of Code Assist's envelope."""
 
     @property
     def request(self) -> JsonObject:

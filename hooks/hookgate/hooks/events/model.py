@@ -5,7 +5,7 @@ an output down to what it edits, `edited()` gives the event after that edit. All
 output fields are those of the hook contract, in every spelling of its documents.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -55,13 +55,19 @@ class BeforeModel(Event):
     name: ClassVar[str] = "BeforeModel"
     model: str
     body: JsonObject
+    beside: JsonObject = field(default_factory=dict)
+    """What stands beside the request in its envelope; the view `body` shows it."""
 
     @cached_property
     def _shown(self) -> "_Shown":
         return _Shown(self.model, self.body)
 
     def fields(self, view: str) -> JsonObject:
-        return {"llm_request": self._shown.through(view).view()}
+        shown = self._shown.through(view).view()
+        return {"llm_request": {**shown, "beside": self.beside} if self._shows_beside(view) else shown}
+
+    def _shows_beside(self, view: str) -> bool:
+        return view == "body" and bool(self.beside)
 
     def subject(self) -> Subject:
         return Subject(model=self.model, tools=tuple(declared_names(self.body)))
@@ -76,7 +82,8 @@ class BeforeModel(Event):
         model, body = named("llm_request", self._shown.through(view).edited, edit)
         if not _RAW.isdisjoint(edit):
             named("llm_request", check_request, body)  # raw contents are the hook's own, word for word
-        return replace(self, model=model, body=body)
+        beside = object_in(edit, "beside") if self._shows_beside(view) and "beside" in edit else self.beside
+        return replace(self, model=model, body=body, beside=beside)
 
 
 @dataclass(frozen=True)

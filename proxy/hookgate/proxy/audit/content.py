@@ -8,13 +8,16 @@ from typing import Any, Literal
 
 from hookgate.hooks import AfterModel
 from hookgate.hooks.policies.redact import Scanner
+from hookgate.hooks.policies.redact.answers import AnswerScreen
+from hookgate.hooks.policies.redact.covering import elsewhere, redacted_fields
 from hookgate.hooks.policies.redact.options import RedactOptions
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
+from hookgate.hooks.policies.redact.requests import redacted_request
 from hookgate.proxy.envelopes import envelope_of
 from hookgate.proxy.records import CallRecord, Content
 from hookgate.proxy.records.content import Kept
 from hookgate.proxy.routes import Route
-from hookgate.translator import BodyError, JsonArray, ServerSentEvents, join_events
+from hookgate.translator import BodyError, JsonArray, ServerSentEvents, check_response, join_events
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
@@ -79,8 +82,7 @@ class Contents:
             return make(content, None)
         concealed = Concealed.of(record)
         redaction = Redaction(Search(self._scanner), lambda kind, _: f"[{kind}]")
-        redacted: JsonObject = redaction.value(make(content, concealed))
-        return redacted
+        return {name: _redacted(redaction, name, value) for name, value in make(content, concealed).items()}
 
 
 class Concealed:
@@ -105,6 +107,27 @@ class Concealed:
 
 
 Make = Callable[[Content, Concealed | None], JsonObject]
+
+
+def _redacted(redaction: Redaction, name: str, value: Any) -> Any:
+    """A field of what is stored, with what the policy `redact` would find in it masked."""
+    if not isinstance(value, dict):
+        return redaction.value(value)
+    if name in ("answer", "given"):
+        return _redacted_answer(redaction, value)
+    if name in ("request", "sent") and isinstance(inner := value.get("request"), dict):  # Code Assist's
+        outer: JsonObject = redacted_fields(redaction, value, "other", {"request": elsewhere})
+        return {**outer, "request": redacted_request(redaction, inner)}
+    return redacted_request(redaction, value)
+
+
+def _redacted_answer(redaction: Redaction, answer: JsonObject) -> Any:
+    try:
+        check_response(answer)
+    except BodyError:  # nobody has judged it, so it may be anything
+        return redaction.value(answer)
+    [(_, redacted)] = AnswerScreen(redaction).judge([answer], last=True)
+    return redacted
 
 
 def _start(content: Content, concealed: Concealed | None) -> JsonObject:

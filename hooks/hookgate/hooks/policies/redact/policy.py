@@ -17,6 +17,7 @@ from typing import Any
 from hookgate.hooks.kinds.builtin import Policy, Surroundings
 from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.redact.answers import AnswerScreen
+from hookgate.hooks.policies.redact.covering import redacted_fields
 from hookgate.hooks.policies.redact.options import RedactOptions
 from hookgate.hooks.policies.redact.presidio import finder
 from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search, is_long
@@ -60,7 +61,7 @@ class _Redact:
         try:
             match event["hook_event_name"]:
                 case "BeforeModel":
-                    return self._request(event["llm_request"]["raw"], session)
+                    return self._request(event["llm_request"], session)
                 case "AfterModel":
                     return self._answer(event["llm_response"]["raw"], session)
                 case "BeforeTool":
@@ -75,12 +76,20 @@ class _Redact:
         """One streamed answer."""
         return AnswerScreen(self._redaction(self._replacing.blocking(self._names(session))))
 
-    def _request(self, request: JsonObject, session: Session) -> Output | None:
+    def _request(self, shown: JsonObject, session: Session) -> Output | None:
+        """`shown` is a request in the view `body`."""
+        request, beside = shown["raw"], shown.get("beside") or {}
         if self._replacing.blocks:  # what is older has passed before, or was masked then
-            redacted_request(self._redaction(self._replacing.blocking(None)), newest(request))
+            blocking = self._redaction(self._replacing.blocking(None))
+            redacted_request(blocking, newest(request))
+            redacted_fields(blocking, beside, "other", {})
         redaction = self._redaction(self._replacing.masking(self._names(session)))
-        new = redacted_request(redaction, request)
-        return _said(redaction, "llm_request", {} if new is request else {"raw": new})
+        new = {
+            "raw": redacted_request(redaction, request),
+            "beside": redacted_fields(redaction, beside, "other", {}),
+        }
+        came = {"raw": request, "beside": beside}
+        return _said(redaction, "llm_request", {k: v for k, v in new.items() if v is not came[k]})
 
     def _answer(self, came: JsonObject, session: Session) -> Output | None:
         redaction = self._redaction(self._replacing.blocking(self._names(session)))
