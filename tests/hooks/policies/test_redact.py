@@ -479,3 +479,8 @@ def test_a_policy_is_not_made_to_see_less(tmp_path: Path) -> None:
     file = write_file(tmp_path / "settings.json", {"hooks": {"BeforeModel": [{"hooks": [hook]}]}})
     with pytest.raises(SettingsError, match='this policy knows only "view": "body"; leave it out'):
         load_settings([file])
+
+
+def test_data_that_is_no_base64_is_looked_through_as_it_is() -> None:
+    [content] = sent([user({"inlineData": {"data": f"key: {KEY}!"}})])
+    assert content["parts"][0]["inlineData"]["data"] == "key: [AWS_ACCESS_KEY]!"

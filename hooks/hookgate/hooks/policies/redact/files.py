@@ -18,6 +18,9 @@ _TEXT_TYPES = re.compile(
 _TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 """From the alphabet for addresses, which the API takes as well."""
 
+_FOREIGN = re.compile(r"[^A-Za-z0-9+/=_\s-]")
+"""What base64 is not written with, though some decoders skip it."""
+
 _BLANKS = b" \t\n\v\f\r"
 
 _BOMS = (
@@ -45,8 +48,11 @@ def redacted_data(redaction: Redaction, data: Any, media_type: str = "") -> Any:
     if not isinstance(data, str):
         return redaction.value(data)
     named_text = _TEXT_TYPES.match(media_type) is not None
+    head = data[: _HEAD // 3 * 4]
+    if _FOREIGN.search(head):
+        data = redaction.value(data)
     try:
-        if not named_text and _encoding(_decoded(data[: _HEAD // 3 * 4])) is None:
+        if not named_text and _encoding(_decoded(head)) is None:
             return data
         raw = _decoded(data)
     except Error:
