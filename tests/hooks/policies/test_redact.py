@@ -484,3 +484,8 @@ def test_a_policy_is_not_made_to_see_less(tmp_path: Path) -> None:
 def test_data_that_is_no_base64_is_looked_through_as_it_is() -> None:
     [content] = sent([user({"inlineData": {"data": f"key: {KEY}!"}})])
     assert content["parts"][0]["inlineData"]["data"] == "key: [AWS_ACCESS_KEY]!"
+
+
+def test_a_word_that_names_a_speaker_leaves_the_roles_alone() -> None:
+    new = sent([user({"text": "my user"})], {"words": {"WHO": ["user"]}})
+    assert new == [user({"text": "my [WHO]"})]

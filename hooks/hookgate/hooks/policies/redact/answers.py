@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hookgate.hooks.policies.redact.covering import (
+    CONTENT,
     Handler,
     elsewhere,
     opaque,
@@ -72,7 +73,7 @@ class AnswerScreen:
         content = read_object(candidate, "content")
         parts = read_list(content, "parts")
         new = [self._part(event, Place(event.number, at, k), index, part) for k, part in enumerate(parts)]
-        with_rest = redacted_fields(self._redaction, content, "answers", {"parts": elsewhere})
+        with_rest = redacted_fields(self._redaction, content, "answers", CONTENT)
         if any(a is not b for a, b in zip(new, parts, strict=True)):
             with_rest = write(with_rest, "parts", new)
         if with_rest is not content:

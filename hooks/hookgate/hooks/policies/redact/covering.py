@@ -43,6 +43,10 @@ def elsewhere(redaction: Redaction, value: Any, scope: Scope) -> Any:
     return value if isinstance(value, list | dict) else _value(redaction, value, scope)
 
 
+def _role(redaction: Redaction, value: Any, scope: Scope) -> Any:
+    return value if isinstance(value, str) and value in _ROLES else _value(redaction, value, scope)
+
+
 def opaque(redaction: Redaction, value: Any, scope: Scope) -> Any:
     """A Handler of bytes that the API wants back as they are. They pass unless they are text."""
     return redacted_data(redaction, value) if scope in redaction.scopes else value
@@ -122,6 +126,12 @@ def _file(redaction: Redaction, blob: Any, scope: Scope) -> Any:
 
     return redacted_fields(redaction, blob, scope, {"data": data})
 
+
+_ROLES = frozenset({"user", "model", "function", "system"})
+"""Speakers, which a word that somebody looks for must not rename."""
+
+CONTENT: Mapping[str, Handler] = {"parts": elsewhere, "role": _role}
+"""The fields of a content that are not simply strings."""
 
 _PART: Mapping[str, Handler] = {
     "text": _text,

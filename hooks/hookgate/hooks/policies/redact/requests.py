@@ -4,7 +4,14 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from hookgate.hooks.policies.redact.covering import Handler, elsewhere, opaque, redacted_fields, redacted_part
+from hookgate.hooks.policies.redact.covering import (
+    CONTENT,
+    Handler,
+    elsewhere,
+    opaque,
+    redacted_fields,
+    redacted_part,
+)
 from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Survey
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
 from hookgate.translator.texts import is_text
@@ -135,7 +142,7 @@ def _redacted(redaction: Redaction, pieces: list[tuple[Place, str]]) -> Texts:
 
 def _content(redaction: Redaction, content: Any, scope: Scope, at: int, texts: Texts) -> Any:
     """A content with these texts in their places, and all else of it redacted."""
-    content = redacted_fields(redaction, content, scope, {"parts": elsewhere})
+    content = redacted_fields(redaction, content, scope, CONTENT)
     if not isinstance(content, dict) or read(content, "parts") is None:
         return content
     parts = read_list(content, "parts")
