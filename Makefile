@@ -56,10 +56,11 @@ demo: install ## a real google-genai client through the gateway, offline, in fiv
 test: install node adk browser ## all tests
 	$(BIN)/pytest -n 2
 
-slow: install node adk ## the tests that wait more than a minute: every client before a hook that thinks
-	$(BIN)/pytest -m slow
+slow: install node adk ## tests of many minutes: a soak under attack, and every client before a hook that thinks
+	$(BIN)/pytest -m slow -s
 
-fuzz: install ## the laws of the hook contract, 50 times deeper
+fuzz: install ## a million mutated requests at a gateway, then the laws of the hook contract, 50 times deeper
+	HOOKGATE_FUZZ_REQUESTS=1000000 $(BIN)/pytest -s tests/fuzz
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -n 2 tests/translator tests/hooks
 
 lint: install ## formatting, style, types, layers

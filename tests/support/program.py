@@ -88,9 +88,12 @@ class Server:
 
 @asynccontextmanager
 async def serving(
-    *arguments: str, env: Mapping[str, str] | None = None, descriptors: tuple[int, int] | None = None
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    descriptors: tuple[int, int] | None = None,
+    patience: float = 20,
 ) -> AsyncIterator[Server]:
-    """A serving command, up and listening; nothing may take longer than twenty seconds.
+    """A serving command, up and listening; nothing may take longer than `patience` seconds.
 
     `descriptors` are the soft and the hard limit that it is started with.
     """
@@ -98,7 +101,7 @@ async def serving(
         process = await _start(arguments, {"HOOKGATE_STATE": state, **(env or {})}, descriptors)
         server = Server(process)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(patience):
                 await server.started()
                 yield server
         finally:

@@ -1,0 +1,33 @@
+"""How soon `/healthz` answers, asked from a process of its own: `python -m soak.prober URL FILE`.
+
+FILE gets one line for each answer, its seconds, or `inf` when none came within five seconds.
+"""
+
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+_EVERY = 0.05  # seconds
+_PATIENCE = 5.0  # seconds
+
+
+def _seconds_to_answer(url: str) -> float:
+    began = time.perf_counter()
+    try:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=_PATIENCE) as answer:  # noqa: S310  # loopback
+            answer.read()
+    except OSError:
+        return float("inf")
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    with Path(sys.argv[2]).open("w", buffering=1) as file:
+        while True:  # its parent ends it
+            file.write(f"{_seconds_to_answer(sys.argv[1])}\n")
+            time.sleep(_EVERY)
+
+
+if __name__ == "__main__":
+    main()
