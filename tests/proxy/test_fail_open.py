@@ -70,7 +70,7 @@ async def test_the_list_has_a_column_for_it(file: Path) -> None:
 async def test_readiness_and_the_panel_name_them(file: Path, tmp_path: Path) -> None:
     sources = Sources(hooks=(file,), state=tmp_path / "state")
     here = Admin(Metrics())
-    here.live = policy.load(sources, trust_project=False)
+    here.live = policy.load(sources)
     async with admin.listening(here, "127.0.0.1", 0) as url:
         ready = (await ask(url, "GET", "/readyz")).json
     assert (ready["fail_open"], ready["fail_open_on_exit_codes"]) == (["open"], ["exits"])

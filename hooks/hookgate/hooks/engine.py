@@ -163,7 +163,11 @@ class Engine:
 
     def _screen(self, hook: Hook, session: Session) -> Screen | None:
         """The hook's screen. If it must not run, its `on_error` says: none, or one that withholds all."""
-        if (reason := self._refusal(hook)) is not None:
+        try:
+            reason = self._refusal(hook)
+        except OSError as error:  # no descriptor to look at its scripts with: nothing may pass unjudged
+            return Refused(f"cannot be checked: {error.strerror}")
+        if reason is not None:
             return Refused(reason) if hook.on_error == "deny" else None
         runner = self._runners[hook]
         return runner.screen(session) if isinstance(runner, BuiltinRunner) else None
