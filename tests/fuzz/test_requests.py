@@ -84,7 +84,7 @@ def _write_policy(folder: Path) -> Path:
         "name": "guard",
         "type": "runtime",
         "action": "./guard.py:judge",
-        "view": "raw",
+        "view": "body",
         "on_error": "deny",
     }
     groups = [{"hooks": [hook]}]
