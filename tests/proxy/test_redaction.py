@@ -394,3 +394,39 @@ async def test_tools_labels_and_settings_of_a_request_are_redacted() -> None:
     assert SECRET not in json.dumps(asked.body)
     assert asked.body["labels"] == {"owner": "[EMAIL]"}
     assert asked.body["generationConfig"]["stopSequences"] == ["[AWS_ACCESS_KEY]"]
+
+
+async def test_the_names_and_metadata_of_a_batch_are_redacted() -> None:
+    item = {"request": user("hi"), "metadata": {"key": SECRET}}
+    batch = {"displayName": MAIL, "inputConfig": {"requests": {"requests": [item]}}}
+    target = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
+    async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, both()) as url:
+        answer = await post(url, target, {"batch": batch}, KEY)
+        [heard] = upstream.heard
+    assert answer.status == 200
+    assert b"[EMAIL]" in heard
+    assert MAIL.encode() not in heard
+    assert SECRET.encode() not in heard
+
+
+@pytest.mark.parametrize(
+    ("target", "body"),
+    [
+        ("/v1beta/models/m:countTokens", {"generateContentRequest": {"model": "models/m", **user(SAID)}}),
+        ("/v1beta/models/m:countTokens", user(SAID)),
+        ("/v1beta/models/m:embedContent", {"content": user(SAID)["contents"][0], "title": SECRET}),
+        (
+            "/v1beta/models/m:batchEmbedContents",
+            {"requests": [{"model": "models/m", "content": user(SAID)["contents"][0], "title": SECRET}]},
+        ),
+    ],
+    ids=["count-request", "count", "embed", "embed-many"],
+)
+async def test_what_is_counted_and_embedded_is_redacted(target: str, body: Json) -> None:
+    async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, both()) as url:
+        answer = await post(url, target, body, KEY)
+        [heard] = upstream.heard
+    assert answer.status == 200
+    assert SECRET.encode() not in heard
+    assert MAIL.encode() not in heard
+    assert b"[EMAIL]" in heard
