@@ -137,7 +137,7 @@ async def test_an_upstream_that_is_away_is_a_failed_span() -> None:
 
 async def test_what_no_hook_looks_at_is_traced_as_well() -> None:
     collector = await spans_after({}, "/v1beta/models/gemini-2.5-flash:countTokens", user("hi"), PARENT)
-    [call] = collector.named("forwarded countTokens")
+    [call] = collector.named("judged countTokens")
     [upstream] = collector.named("upstream countTokens")
     assert (call.trace, upstream.parent) == (ID, call.id)
     assert "gen_ai.operation.name" not in call.attributes
