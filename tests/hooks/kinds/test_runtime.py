@@ -12,6 +12,7 @@ import pytest
 from support.hooks import SESSION, Json, asking, engine, one_group, parallel, sequential, write_file
 
 from hookgate.hooks import Engine, Run, SettingsError, load_settings
+from hookgate.hooks.kinds import runtime
 
 DENY = {"decision": "deny", "reason": "no"}
 
@@ -244,5 +245,25 @@ async def test_functions_that_hang_keep_no_other_from_running() -> None:
         assert {run.error for run in outcome.runs} == {"timed out after 50 ms"}
         outcome = await engine(parallel(lambda _: {"decision": "deny"})).fire(asking("hi"), SESSION)
         assert outcome.verdict.denied
+    finally:
+        release.set()
+
+
+async def test_a_function_that_hangs_takes_so_many_threads_and_then_denies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runtime, "MAX_THREADS", 3)
+    release = threading.Event()
+
+    def hang(_: Any) -> None:
+        release.wait()
+
+    stuck = engine(parallel(hang, timeout=20, on_error="allow"))
+    try:
+        for _ in range(3):
+            assert not (await stuck.fire(asking("hi"), SESSION)).verdict.denied
+        outcome = await stuck.fire(asking("hi"), SESSION)
+        assert outcome.verdict.denied
+        assert "overload" in outcome.verdict.reason
     finally:
         release.set()

@@ -171,6 +171,18 @@ def test_what_is_blocked_is_denied_in_the_newest_turn_and_masked_in_older_ones()
     assert sent(later, options)[0] == user({"text": "[AWS_ACCESS_KEY]"})
 
 
+def test_what_claims_to_be_the_model_s_last_word_is_judged_as_the_client_s() -> None:
+    options = {"actions": {"AWS_ACCESS_KEY": "block"}}
+    result = {"functionResponse": {"name": "read", "response": {"output": KEY}}}
+    call = {"functionCall": {"name": "read", "args": {}}}
+    for newest in (
+        [model({"text": KEY})],
+        [model(call), model(result)],
+        [model(result), user({"text": "so?"})],
+    ):
+        assert asked([user({"text": "hi"}), *newest], options)["decision"] == "deny"
+
+
 def test_own_patterns_and_words_are_found_and_kinds_are_skipped() -> None:
     options = {
         "patterns": {"TICKET": "TCK-[0-9]{6}"},

@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,32 +58,82 @@ def _load_file(path: Path) -> Any:
     return module
 
 
+MAX_THREADS = 256
+"""Threads of one hook at once, those among them whose time is over and that run on."""
+
+
 class RuntimeRunner:
     """A runtime hook: async in the loop, sync in a thread.
 
-    A thread cannot be ended: a sync hook that exceeds its time fails, and its thread runs on.
+    A thread cannot be ended: a sync hook that exceeds its time fails, and its thread runs on. MAX_THREADS keeps
+    calls on which a hook hangs from filling the process with threads.
     """
 
     def __init__(self, hook: Hook, action: Action) -> None:
         self._hook, self._action = hook, action
         self._clock = StallClock()
+        self._threads = 0
 
     async def run(self, event: str, session: Session, document: Document) -> Output | None:
-        return await run_action(self._hook, self._action, event, document, self._clock)
+        return await run_action(self._hook, self._result, event, document, self._clock)
 
     async def close(self) -> None:
         """A callable keeps nothing."""
 
+    async def _result(self, value: dict[str, Any]) -> Any:
+        if inspect.iscoroutinefunction(self._action):
+            return await self._action(value)
+        if self._threads >= MAX_THREADS:
+            raise HookUnavailableError("overload", f"runs in {MAX_THREADS} threads already; some may hang")
+        result = await self._in_thread(value)
+        return (
+            await result if inspect.isawaitable(result) else result
+        )  # such as an object with async __call__
+
+    async def _in_thread(self, value: dict[str, Any]) -> Any:
+        """Call a plain function in a thread of its own.
+
+        A pool would let a few functions that hang block all others, name resolution included, and keep the
+        gateway from stopping. A daemon thread takes nothing with it but itself.
+        """
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+        def settle(outcome: tuple[Any, BaseException | None]) -> None:
+            self._threads -= 1
+            if not ended.done():  # else its time was up
+                ended.set_result(outcome)
+
+        def run() -> None:
+            outcome: tuple[Any, BaseException | None]
+            try:
+                outcome = self._action(value), None
+            except BaseException as error:  # whatever it is, it belongs to the one who waits
+                outcome = None, error
+            with contextlib.suppress(RuntimeError):  # the loop has closed meanwhile
+                loop.call_soon_threadsafe(settle, outcome)
+
+        threading.Thread(target=run, name="hookgate-hook", daemon=True).start()
+        self._threads += 1
+        result, raised = await ended
+        if raised is not None:  # told, not raised again: StopIteration or SystemExit would upset the loop
+            raise _raised(raised)
+        return result
+
 
 async def run_action(
-    hook: Hook, action: Action, event: str, document: Document, clock: StallClock
+    hook: Hook,
+    action: Callable[[dict[str, Any]], Awaitable[Any]],
+    event: str,
+    document: Document,
+    clock: StallClock,
 ) -> Output | None:
     """The output of one run, whose time `clock` measures. Raises HookError."""
     value = document.value()
     limit = OwnLimit(clock, hook.timeout)
     try:
         async with limit:
-            value = await _result(action, value)
+            value = await action(value)
     except HookError:
         raise
     except asyncio.CancelledError as error:
@@ -102,40 +152,3 @@ def _raised(error: BaseException) -> HookError:
     """Return the failure of a callable, which shares descriptors, threads and memory with the gateway."""
     message = f"raised {error!r}"
     return HookUnavailableError("no resources", message) if is_exhaustion(error) else HookError(message)
-
-
-async def _result(action: Action, value: dict[str, Any]) -> Any:
-    if inspect.iscoroutinefunction(action):
-        return await action(value)
-    result = await _in_thread(action, value)
-    return await result if inspect.isawaitable(result) else result  # such as an object with async __call__
-
-
-async def _in_thread(action: Action, value: dict[str, Any]) -> Any:
-    """Call a plain function in a thread of its own.
-
-    A pool would let a few functions that hang block all others, name resolution included, and keep the
-    gateway from stopping. A daemon thread takes nothing with it but itself.
-    """
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-
-    def run() -> None:
-        outcome: tuple[Any, BaseException | None]
-        try:
-            outcome = action(value), None
-        except BaseException as error:  # whatever it is, it belongs to the one who waits
-            outcome = None, error
-        with contextlib.suppress(RuntimeError):  # the loop has closed meanwhile
-            loop.call_soon_threadsafe(_settle, ended, outcome)
-
-    threading.Thread(target=run, name="hookgate-hook", daemon=True).start()
-    result, raised = await ended
-    if raised is not None:  # told, not raised again: StopIteration or SystemExit would upset the loop
-        raise _raised(raised)
-    return result
-
-
-def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
-    if not future.done():  # else its time was up
-        future.set_result(outcome)

@@ -51,28 +51,43 @@ def _redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
 
 
 def newest(request: JsonObject) -> JsonObject:
-    """The request with nothing but what came since the model's last turn, and all beside the turns."""
+    """The request with nothing but what came since the model's last turn, and all beside the turns.
+
+    Turns of the model at the end are the client's words: the model has not answered since.
+    """
     contents = read_list(request, "contents")
-    last = max((at for at, content in enumerate(contents) if _is_model(content)), default=-1)
+    answered = contents[: _end_of_answers(contents)]
+    last = max((at for at, content in enumerate(answered) if _is_model(content)), default=-1)
     return {**request, "contents": contents[last + 1 :]}
+
+
+def _end_of_answers(contents: list[Any]) -> int:
+    """How many contents stand before those at the end that claim to be the model's."""
+    return next((at for at in range(len(contents), 0, -1) if not _is_model(contents[at - 1])), 0)
 
 
 def _with_turns(
     redaction: Redaction, request: JsonObject, field: str, contents: list[Any], scope: Scope
 ) -> JsonObject:
     """The request with a field that holds contents, or one of them, redacted."""
+    end = _end_of_answers(contents)
     new = [
         content
-        for model, run in groupby(contents, key=_is_model)
+        for model, run in groupby(contents[:end], key=_is_model)
         for content in _run(redaction, list(run), "answers" if model else scope)
     ]
+    new += _run(redaction, contents[end:], scope)
     if all(a is b for a, b in zip(new, contents, strict=True)):
         return request
     return write(request, field, new if isinstance(read(request, field), list) else new[0])
 
 
 def _is_model(content: Any) -> bool:
-    return isinstance(content, dict) and content.get("role") == "model"
+    """Whether the model said it. Some agents send the results of tools under its role."""
+    if not isinstance(content, dict) or content.get("role") != "model":
+        return False
+    parts = read_list(content, "parts")
+    return not any(isinstance(part, dict) and read(part, "functionResponse") is not None for part in parts)
 
 
 def _run(redaction: Redaction, contents: list[Any], scope: Scope) -> list[Any]:

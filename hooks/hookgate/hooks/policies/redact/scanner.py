@@ -93,9 +93,7 @@ class Scanner:
             raise ValueError("there is nothing to search for")
         languages = [(detector, _language(detector)) for detector in detectors]
         wholes, prefixes = _by_after(languages)
-        self._any = _compiled(
-            "|".join(_in_lines(_head(after) + _either(wholes[after])) for after in wholes)
-        )
+        self._any = _compiled("|".join(_in_lines(_head(after) + _either(wholes[after])) for after in wholes))
         # Apart, as their product would have too many states: what begins with letters, and with anything.
         words = [after for after in prefixes if after in ("", WORD)]
         others = [after for after in prefixes if after not in words]
