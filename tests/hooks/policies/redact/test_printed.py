@@ -6,9 +6,10 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
-from support.secrets import PLANTED, cut, planted, redacted
+from support.secrets import PLANTED, cut, mask, planted, redacted
 
 from hookgate.hooks.policies.redact import Scanner
+from hookgate.hooks.policies.redact.redaction import Redaction, Search
 
 Print = Callable[[Sequence[str]], str]
 
@@ -141,3 +142,67 @@ def test_an_escape_before_an_address_stays_whole(scanner: Scanner) -> None:
 
 def test_a_secret_behind_a_lone_surrogate_is_found(scanner: Scanner) -> None:
     assert redacted(scanner, "\ud800AKIAQV6MAVZOBM6SYC7Q") == "\ud800[AWS_ACCESS_KEY]"
+
+
+WRITTEN = {
+    "ampersand": ("password=", "kR9&vq82Lm#x", " "),
+    "parenthesis": ("password=", "kR9(vq82Lm", ""),
+    "brackets": ("DB_PASSWORD=", "kR9[vq82Lm]x", "\n"),
+    "all signs": ("PASSWORD=", "k\"R9!$%&'()*+,-./:;<=>?@[]^_`{|}~x", "\n"),
+    "many blanks": (f"password:{' ' * 30}", "kR9vq82Lmx", " "),
+    "hard blanks": ("SECRET_KEY\u00a0=\u00a0", "kR9vq82Lmx", " "),
+    "bold value": ("password: **", "kR9!vq82Lm#x", "**"),
+    "bold name": ("**password**: ", "kR9!vq82Lm#x", "."),
+    "bold name and colon": ("**password:** ", "kR9!vq82Lm#x", "."),
+    "code": ("- `password`: `", "kR9!vq82Lm#x", "`"),
+    "html": ("<b>password</b>: ", "kR9!vq82Lm#x", "<br>"),
+    "bytes": ("password = b'", "kR9!vq82Lm#x", "'"),
+    "list": ('"passwords": ["', "kR9!vq82Lm#x", '"]'),
+    "json in json": ('{\\"password\\": \\"', "kR9!vq82Lm#x", '\\"}'),
+    "json in json in json": ('{\\\\\\"password\\\\\\": \\\\\\"', "kR9!vq82Lm#x", '\\\\\\"}'),
+    "quote in json": ('{"password": "', 'k\\"R9!vq82Lm#x', '"}'),
+    "references": ("password&quot;: &quot;", "kR9!vq82Lm#x", "&quot;"),
+    "percent": ("q?password%3D", "kR9vq82Lmx", "%26user%3Djoe"),
+    "numbers of signs": ("\\u0022password\\u0022:\\u0022", "kR9!vq82Lm#x", "\\u0022"),
+    "escaped line end": ("DB_PASSWORD=", "kR9!vq82Lm#x", "\\nUSER=joe"),
+    "query": ("x?token=", "kR9vq82Lmx", "&user=joe"),
+    "fields": ("Server=x;Password=", "kR9!vq82Lm#x", ";Database=y"),
+    "address with a number sign": ("postgres://app:", "p#ss[w0rd", "@host/x"),
+    "address with slashes escaped": ("postgres:\\/\\/app:", "p4ssw0rd", "@host"),
+    "bearer in a form": ("Authorization%3A%20Bearer%20", "abcdEFGH1234ijklMNOP5678", "%0A"),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in WRITTEN])
+def test_a_value_is_found_however_it_is_written_and_nothing_else(scanner: Scanner, name: str) -> None:
+    before, secret, after = WRITTEN[name]
+    kind = {"address": "CONNECTION_STRING", "bearer": "BEARER"}.get(name.split(maxsplit=1)[0], "ASSIGNMENT")
+    assert redacted(scanner, f"{before}{secret}{after}") == f"{before}[{kind}]{after}"
+    assert redacted(scanner, *f"{before}{secret}{after}") == f"{before}[{kind}]{after}"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "token = get_secret2(name)",
+        "token=self.tokens[2]",
+        "secret=base64.b64decode(value1)",
+        "key = ed25519.Ed25519PrivateKey.from_private_bytes(secret)",
+        'api_key=os.environ["API_KEY_2"]',
+        "token: Optional[Token2] = None",
+        "token_type: urn:ietf:params:oauth:token-type:id_token",
+        "var token=null,n=e.length>1?e[0]:function(t){return t}",
+    ],
+)
+def test_code_that_handles_secrets_stays(scanner: Scanner, code: str) -> None:
+    assert redacted(scanner, code) == code
+
+
+def test_a_secret_in_a_list_under_a_telling_name_is_found(scanner: Scanner) -> None:
+    redaction = Redaction(Search(scanner), mask)
+    value = {"passwords": ["kR9!vq82Lm#x", "plain"], "token": "k\"R9'vq82Lm#x", "notes": ["kR9!vq82Lm#x"]}
+    assert redaction.value(value) == {
+        "passwords": ["[ASSIGNMENT]", "plain"],
+        "token": "[ASSIGNMENT]",
+        "notes": ["kR9!vq82Lm#x"],
+    }

@@ -90,15 +90,16 @@ class Redaction:
     def text(self, text: str, name: str = "") -> str:
         """A whole text; with the name of the field that holds it. Raises Withheld."""
         named = len(text) <= _LONGEST_NAMED and is_telling(name)
+        quote = _quote_for(text)
         if self.is_clean(_named(name, text) if named else text):
             return text
         out: list[str] = []
         strand: Strand[bool] = self.strand(lambda inside, said: out.append(said) if inside else None)
         if named:
-            strand.feed(False, f'"{name}": "')
+            strand.feed(False, f"{quote}{name}{quote}: {quote}")
         strand.feed(True, text)
         if named:
-            strand.feed(False, '"')
+            strand.feed(False, quote)
         strand.finish()
         return "".join(out)
 
@@ -262,7 +263,15 @@ def _raise_found(kind: str, original: str) -> str:
 
 def _named(name: str, text: str) -> str:
     """The text with the name of the field that holds it, unless it is long."""
-    return f'"{name}": "{text}"' if len(text) <= _LONGEST_NAMED else text
+    if len(text) > _LONGEST_NAMED:
+        return text
+    quote = _quote_for(text)
+    return f"{quote}{name}{quote}: {quote}{text}{quote}"
+
+
+def _quote_for(text: str) -> str:
+    """A quote that the text does not hold, so that it is read to its end; the usual one if it holds all."""
+    return next((quote for quote in "\"'`" if quote not in text), '"')
 
 
 def _digits(number: float) -> str:

@@ -210,10 +210,21 @@ def _accepted(candidate: _Candidate, data: bytes, begin: int, end: int) -> Findi
         return None
     if _is_hash(data, start, stop):
         return None
-    check = candidate.detector.check
-    if check and not check(data[start:stop].decode(errors="surrogatepass")):
+    return _checked(candidate.detector, data, begin, start, stop)
+
+
+def _checked(detector: Detector, data: bytes, begin: int, start: int, stop: int) -> Finding | None:
+    """What was found as far as the detector says that it is genuine."""
+    text = data[start:stop].decode(errors="surrogatepass")
+    if detector.check and not detector.check(text):
         return None
-    return Finding(candidate.detector, begin, start, stop)
+    if detector.within:
+        if (part := detector.within(text)) is None:
+            return None
+        start, stop = (start + len(text[:at].encode(errors="surrogatepass")) for at in part)
+        if _is_hash(data, start, stop):
+            return None
+    return Finding(detector, begin, start, stop)
 
 
 def _is_hash(data: bytes, start: int, stop: int) -> bool:

@@ -10,20 +10,24 @@ from collections.abc import Callable
 from hookgate.hooks.policies.redact.detectors.beginnings import WORD, WORD_END
 from hookgate.hooks.policies.redact.detectors.detector import Detector
 from hookgate.hooks.policies.redact.detectors.entropy import (
-    is_bare_secret,
     is_opaque,
     is_password,
-    is_quoted_secret,
 )
 from hookgate.hooks.policies.redact.detectors.keys import BEGIN, KeyExtent
+from hookgate.hooks.policies.redact.detectors.values import MARK, VALUE, secret_in
 
-_QUOTE = r"\\{0,3}[\"'`]"
+_BASE64 = r"(?:[A-Za-z0-9+/=]|\\{1,7}/|%2[BbFf]|%3[Dd]|\\{1,7}u00(?:2[bBfF]|3[dD]))"
 _NAME_BEFORE = (
     r"(?i:(?:passw(?:or)?d|passphrase|pwd|secret|token|credential|"
     r"(?:api|access|private|auth|signing|encryption)[_-]?key)"
     r"s?(?:[_-][a-z0-9_-]{0,15}|\d{1,3}|[_-]?key)?)"
 )
-_IS = rf"(?:{_QUOTE}\]?)?[ \t]{{0,4}}(?::[ \t]?[a-z]{{2,12}}[ \t]?)?(?:=>|:=|=|:)[ \t]{{0,4}}"
+_GAP = r"(?:[ \t\xa0]|&nbsp;|%20){0,40}"
+_SLASH = r"(?:\\{0,7}/|%2[Ff])"
+_BLANKS = r"(?:[ \t\xa0+]|%20|&nbsp;|\\{1,4}u0020){1,4}"
+_EQUALS = r"(?:=>|:=|=|:|%3[AaDd]|\\{1,7}u003[aAdD]|&#(?:58|61|x3[AaDd]);)"
+_EMPHASIS = r"(?:[*_~]{1,3}|</?[a-z]{1,6}>)?"
+_IS = rf"{MARK}{{0,4}}{_GAP}(?::[ \t]?[a-z]{{2,12}}[ \t]?)?{_EQUALS}{_EMPHASIS}{_GAP}"
 
 
 def _issued(kind: str, pattern: str, check: Callable[[str], bool] | None = None, after: str = "") -> Detector:
@@ -51,7 +55,11 @@ CREDENTIALS: tuple[Detector, ...] = (
     _word("GOOGLE_OAUTH", r"GOCSPX-[A-Za-z0-9_-]{28,}"),
     _word("SLACK_TOKEN", r"xox[abceoprs](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}"),
     _word("SLACK_TOKEN", r"xapp-\d-[A-Za-z0-9-]{20,}"),
-    _word("SLACK_WEBHOOK", r"hooks\.slack\.com/services/(T[A-Z0-9]{7,14}/B[A-Z0-9]{7,14}/[A-Za-z0-9]{20,})"),
+    _word(
+        "SLACK_WEBHOOK",
+        rf"hooks\.slack\.com{_SLASH}services{_SLASH}"
+        rf"(T[A-Z0-9]{{7,14}}{_SLASH}B[A-Z0-9]{{7,14}}{_SLASH}[A-Za-z0-9]{{20,}})",
+    ),
     _word("STRIPE_KEY", r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}"),
     _word("STRIPE_KEY", r"whsec_[A-Za-z0-9+/]{32,}={0,2}"),
     _word("ANTHROPIC_KEY", r"sk-ant-[A-Za-z0-9_-]{24,}"),
@@ -68,29 +76,20 @@ CREDENTIALS: tuple[Detector, ...] = (
     _word("VAULT_TOKEN", r"hv[sbr]\.[A-Za-z0-9_-]{24,}"),
     _word("DOCKER_TOKEN", r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{27,}"),
     _word("SHOPIFY_TOKEN", rf"(shp(?:at|ca|pa|ss)_[0-9a-fA-F]{{32}}){WORD_END}"),
-    _word("AZURE_KEY", r"(?i:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{43,}={1,2})"),
-    _issued("AZURE_KEY", r"[?&;]sig=([A-Za-z0-9+/%]{43,}=?)"),
+    _word("AZURE_KEY", rf"(?i:AccountKey|SharedAccessKey){_EQUALS}({_BASE64}{{43,}})"),
+    _issued("AZURE_KEY", r"(?:[?&;]|\\{1,7}u0026)sig=([A-Za-z0-9+/%]{43,}=?)"),
     _word("JWT", r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*"),
     _issued(
         "CONNECTION_STRING",
-        r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[!$%&(-.0-9;=A-Z^_a-z{-~]*:([!$%&(-.0-:;=A-Z^_a-z{-~]+)@",
+        rf"[A-Za-z][A-Za-z0-9+.-]{{1,30}}:{_SLASH}{_SLASH}[!$%&(-.0-9;=A-Z^_a-z{{-~]*:([!#$%&(-.0-:;=?A-\[\]-_a-z{{-~]+)@",
         is_password,
         after="[^A-Za-z0-9_.+%-]",
     ),
-    _word("BEARER", r"(?i:bearer)[ \t]{1,4}([A-Za-z0-9._~+/-]{16,}={0,2})", is_opaque),
+    _word("BEARER", rf"(?i:bearer){_BLANKS}([A-Za-z0-9._~+/-]{{16,}}={{0,2}})", is_opaque),
     _word(
         "BASIC_AUTH",
-        rf"(?i:authorization){_IS}(?:{_QUOTE})?(?i:basic)[ \t]{{1,4}}([A-Za-z0-9+/]{{8,}}={{0,2}})",
+        rf"(?i:authorization){_IS}{MARK}{{0,2}}(?i:basic){_BLANKS}({_BASE64}{{8,}})",
     ),
-    _issued(
-        "ASSIGNMENT",
-        rf"{_NAME_BEFORE}{_IS}{_QUOTE}([!#-&(-/:;=?-Z^_a-~]*[0-9][!#-&(-;=?-Z^_a-~]*){_QUOTE}",
-        is_quoted_secret,
-    ),
-    _issued(
-        "ASSIGNMENT",
-        rf"{_NAME_BEFORE}{_IS}([A-Za-z_.+/~!@#$%^*?-]*[0-9][A-Za-z0-9_.+/~!@#$%^*?-]*={{0,2}})(?:[^A-Za-z0-9_.+/~!@#$%^*?(\[-]|$)",
-        is_bare_secret,
-    ),
+    Detector("ASSIGNMENT", f"{_NAME_BEFORE}{_IS}({VALUE})", group="credentials", within=secret_in),
 )
 """In order of precedence: at one place the first that matches, and whose check passes, wins."""

@@ -51,6 +51,9 @@ class Detector:
     An escape such as `\\n` or `%20` may stand there as well, whatever its last character is.
     """
 
+    within: Callable[[str], tuple[int, int] | None] | None = None
+    """Which part of what would be replaced is the secret, if any of it is."""
+
     extent: Extent | None = None
     """How far what a match begins goes, where no pattern can tell; all of that is replaced."""
 

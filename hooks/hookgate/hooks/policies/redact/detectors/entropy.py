@@ -7,7 +7,10 @@ from collections import Counter
 _MARK = re.compile(r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}|\[[A-Z][A-Z0-9_]{1,23}\]")
 _LETTER = re.compile(r"[A-Za-z]")
 
-_ADDRESS = r"[A-Za-z][A-Za-z0-9+.-]*://|\.{0,2}/[A-Za-z.]|\$[A-Za-z_]+$|[$%]?\{|%[A-Za-z_]+%$|<"
+_ADDRESS = (
+    r"[A-Za-z][A-Za-z0-9+.-]*:\\*/|\.{0,2}/[A-Za-z.]|\$[A-Za-z_]+$|[$%]\{|\{[\"'{%\\\[]|\{[A-Za-z_][\w.]*[}:!]"
+    r"|%[A-Za-z_]+%$|<[^<>]*>"
+)
 _NAMED = re.compile(
     r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+"  # self.token2, os.environ
     r"|[A-Za-z][a-z-]*(?:/[A-Za-z][a-z0-9-]*)+"  # a path
