@@ -29,6 +29,20 @@ CRAFTED = [
         "x://a:b",
         "+49 30 ",
     ),
+    *(
+        "12345678A ",
+        "password=aA1a",
+        "password=abcdefghi1(",
+        'password="a1',
+        "token=<1",
+        "\\n",
+        "%20",
+        "[31m",
+        "-----BEGIN PRIVATE KEY-----abcdefghijklmnopqrstuvwxyzABCDE ",
+        f"-----BEGIN PRIVATE KEY-----{'Ab1+' * 16}",
+        "data:\n  a: b\n  c: ",
+        '"data": {"a": "b", "c": "',
+    ),
     *("eyJ-AKIAABCDEFGHIJKLMNOP-", "DE12 3456 ", "1 22 333 ", "é", "AKIA", "a1@b.co.1"),
 ]
 

@@ -25,7 +25,7 @@ WIRE = Path(__file__).parents[5] / "shared" / "wire" / "requests"
 
 @pytest.mark.parametrize("label", [pytest.param(label, id=label) for label in PLANTED])
 def test_every_planted_secret_is_found_as_what_it_is(scanner: Scanner, label: str) -> None:
-    """Phone numbers may take in digits that stand behind them, values without quotes what is glued to them."""
+    """Phone numbers may take in digits behind them, values without quotes what is glued to them."""
     for seed in range(40):
         text, secret = planted(seed, label)
         found = [piece for piece in pieces(scanner, [text]) if isinstance(piece, Replaced)]

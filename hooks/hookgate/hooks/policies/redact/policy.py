@@ -23,12 +23,13 @@ from hookgate.hooks.policies.redact.presidio import finder
 from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search, is_long
 from hookgate.hooks.policies.redact.replacing import Replacing, key_in
 from hookgate.hooks.policies.redact.requests import newest, redacted_request
-from hookgate.hooks.policies.redact.scanner import Scanner
+from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
 from hookgate.hooks.policies.redact.tokens import token_detector
 from hookgate.hooks.session import Screen, Session, Withheld
 from hookgate.translator.fields import JsonObject
 
 Output = dict[str, Any]
+_Make = Callable[[Callable[[str, str], str]], Redaction]
 
 
 def redact_policy(options: Mapping[str, Any], surroundings: Surroundings) -> Policy:
@@ -54,36 +55,42 @@ class _Redact:
     def __call__(self, event: dict[str, Any], session: Session) -> Output | Awaitable[Output | None] | None:
         subject = event.get("llm_request", {}).get("raw") or event
         if self._search.find is not None or is_long(subject):
-            return asyncio.to_thread(self._said_of, event, session)
-        return self._said_of(event, session)
+            return asyncio.to_thread(self._said_of, event, session, brief=False)
+        try:
+            return self._said_of(event, session, brief=True)
+        except TakesLong:
+            return asyncio.to_thread(self._said_of, event, session, brief=False)
 
-    def _said_of(self, event: dict[str, Any], session: Session) -> Output | None:
+    def _said_of(self, event: dict[str, Any], session: Session, *, brief: bool) -> Output | None:
+        """`brief`: raises TakesLong for what others should not wait for; nothing has been done then."""
+        redaction = partial(Redaction, self._search, scopes=self._options.scopes, brief=brief)
         try:
             match event["hook_event_name"]:
                 case "BeforeModel":
-                    return self._request(event["llm_request"], session)
+                    return self._request(redaction, event["llm_request"], session)
                 case "AfterModel":
-                    return self._answer(event["llm_response"]["raw"], session)
+                    return self._answer(redaction, event["llm_response"]["raw"], session)
                 case "BeforeTool":
-                    return self._tool("tool_arguments", "tool_input", event["tool_input"])
+                    return self._tool(redaction, "tool_arguments", "tool_input", event["tool_input"])
                 case "AfterTool":
-                    return self._tool("tool_results", "tool_result", event["tool_response"])
+                    return self._tool(redaction, "tool_results", "tool_result", event["tool_response"])
         except Withheld as verdict:
             return verdict.output()
         return None
 
     def screen(self, session: Session) -> Screen:
         """One streamed answer."""
-        return AnswerScreen(self._redaction(self._replacing.blocking(self._names(session))))
+        replace = self._replacing.blocking(self._names(session))
+        return AnswerScreen(Redaction(self._search, replace, self._options.scopes))
 
-    def _request(self, shown: JsonObject, session: Session) -> Output | None:
+    def _request(self, make: _Make, shown: JsonObject, session: Session) -> Output | None:
         """`shown` is a request in the view `body`."""
         request, beside = shown["raw"], shown.get("beside") or {}
         if self._replacing.blocks:  # what is older has passed before, or was masked then
-            blocking = self._redaction(self._replacing.blocking(None))
+            blocking = make(self._replacing.blocking(None))
             redacted_request(blocking, newest(request))
             redacted_fields(blocking, beside, "other", {})
-        redaction = self._redaction(self._replacing.masking(self._names(session)))
+        redaction = make(self._replacing.masking(self._names(session)))
         new = {
             "raw": redacted_request(redaction, request),
             "beside": redacted_fields(redaction, beside, "other", {}),
@@ -91,21 +98,18 @@ class _Redact:
         came = {"raw": request, "beside": beside}
         return _said(redaction, "llm_request", {k: v for k, v in new.items() if v is not came[k]})
 
-    def _answer(self, came: JsonObject, session: Session) -> Output | None:
-        redaction = self._redaction(self._replacing.blocking(self._names(session)))
+    def _answer(self, make: _Make, came: JsonObject, session: Session) -> Output | None:
+        redaction = make(self._replacing.blocking(self._names(session)))
         [(_, new)] = AnswerScreen(redaction).judge([came], last=True)
         return _said(redaction, "llm_response", {} if new is came else {"raw": new})
 
-    def _tool(self, scope: Scope, field: str, came: JsonObject) -> Output | None:
+    def _tool(self, make: _Make, scope: Scope, field: str, came: JsonObject) -> Output | None:
         """Arguments or a result that a shim tells of. A pseudonym would stay there, so it is masked."""
         if scope not in self._options.scopes:
             return None
-        redaction = self._redaction(self._replacing.blocking(None))
+        redaction = make(self._replacing.blocking(None))
         new = redaction.value(came)
         return _said(redaction, field, {} if new is came else new)
-
-    def _redaction(self, replace: Callable[[str, str], str]) -> Redaction:
-        return Redaction(self._search, replace, self._options.scopes)
 
     def _names(self, session: Session) -> MutableMapping[str, str]:
         """The call's pseudonyms and what they stand for, which its client gets back."""

@@ -21,8 +21,8 @@ SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 _TELLING = re.compile(r"pass|secret|token|key|credential|auth", re.IGNORECASE)
 """Names of fields whose values are read as an assignment: `password: …`."""
 
-_LONG = 256 * 1024
-"""Characters that take a few milliseconds, and a fraction of a second when they were made to."""
+_LONG = 64 * 1024
+"""Characters that take a millisecond, and some tens of them when they were made to."""
 
 _SHORT, _KNOWN = 64, 4096
 """Characters of a text that is remembered to be clean, such as the name of a field, and how many are."""
@@ -55,13 +55,21 @@ class Redaction:
     """Redacts texts and JSON values, and counts what it finds."""
 
     def __init__(
-        self, search: Search, replace: Callable[[str, str], str], scopes: Collection[Scope] = SCOPES
+        self,
+        search: Search,
+        replace: Callable[[str, str], str],
+        scopes: Collection[Scope] = SCOPES,
+        *,
+        brief: bool = False,
     ) -> None:
-        """`replace` is told kind and original, and may raise Withheld."""
+        """`replace` is told kind and original, and may raise Withheld.
+
+        `brief`: texts that take long are not redacted but raise TakesLong.
+        """
         self.scopes = scopes
         self.findings: Counter[str] = Counter()
         self._search, self._replaced = search, replace
-        self._scanner = search.scanner.limited(search.limit)
+        self._scanner = search.scanner.limited(search.limit, brief=brief)
         self._clean: set[str] = set()
         self._plain_names: set[str] = set()
         self._clean_values: deque[JsonObject] = deque(maxlen=_REPEATED)

@@ -54,6 +54,14 @@ _BEFORE = (b"", b"a", b" ", b"\n")
 """What a match may follow, as far as boundaries and anchors can tell."""
 
 
+_FEW = 500
+"""Suspects that take a few milliseconds, so that others do not notice."""
+
+
+class TakesLong(Exception):  # noqa: N818  # no error: the same can be done where nobody waits
+    """A text holds more suspects than can be looked into while others wait."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What one detector found: a match begins at byte `begin`; `start` to `end` is to be replaced."""
@@ -106,15 +114,18 @@ class Scanner:
         self._extents = [d.extent for d, _ in languages if d.extent]
         self._candidates = [_candidate(*pair) for pair in languages]
         self._left: float = math.inf
+        self._is_brief = False
         self._by_first = [[c for c in self._candidates if _may_begin(c, byte)] for byte in range(256)]
 
-    def limited(self, suspects: int) -> "Scanner":
+    def limited(self, suspects: int, *, brief: bool = False) -> "Scanner":
         """The same for one body: a search raises Withheld once it has looked into so many suspects.
 
         Each costs some microseconds, whether it proves a secret or not, and a text can be made of them.
+        `brief`: it raises TakesLong instead, after a few of them.
         """
         limited = copy.copy(self)
-        limited._left = suspects
+        limited._left = min(suspects, _FEW) if brief else suspects
+        limited._is_brief = brief and suspects > _FEW
         return limited
 
     def is_clean(self, text: str) -> bool:
@@ -169,7 +180,7 @@ class Scanner:
         while match := self._any.search(data, at, end):
             self._left -= 1
             if self._left < 0:
-                raise Withheld(_TOO_MANY)
+                raise TakesLong if self._is_brief else Withheld(_TOO_MANY)
             at = match.start()
             behind = _after(data, at)
             if at >= before:

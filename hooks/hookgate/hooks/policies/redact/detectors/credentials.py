@@ -77,6 +77,19 @@ CREDENTIALS: tuple[Detector, ...] = (
     _word("DOCKER_TOKEN", r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{27,}"),
     _word("SHOPIFY_TOKEN", rf"(shp(?:at|ca|pa|ss)_[0-9a-fA-F]{{32}}){WORD_END}"),
     _word("AZURE_KEY", rf"(?i:AccountKey|SharedAccessKey){_EQUALS}({_BASE64}{{43,}})"),
+    # Of a Secret, from the first value to the last: they are secrets by where they stand, and base64.
+    _word(
+        "KUBERNETES_SECRET",
+        r"data:\n[ ]+[\w.-]+: (\"?[A-Za-z0-9+/]+={0,2}\"?(?:\n[ ]+[\w.-]+: \"?[A-Za-z0-9+/]*={0,2}\"?){0,40})"
+        r"\n[ ]*(?:immutable: (?:true|false)\n[ ]*)?kind: Secret",
+    ),
+    _issued(
+        "KUBERNETES_SECRET",
+        r"data\\{0,7}\":\s*\{\s*\\{0,7}\"[\w.-]+\\{0,7}\":\s*\\{0,7}\""
+        r"([A-Za-z0-9+/]+={0,2}(?:\\{0,7}\",\s*\\{0,7}\"[\w.-]+\\{0,7}\":\s*\\{0,7}\"[A-Za-z0-9+/]*={0,2}){0,40})"
+        r"\\{0,7}\"\s*\},\s*(?:\\{0,7}\"immutable\\{0,7}\":\s*(?:true|false),\s*)?"
+        r"\\{0,7}\"kind\\{0,7}\":\s*\\{0,7}\"Secret",
+    ),
     _issued("AZURE_KEY", r"(?:[?&;]|\\{1,7}u0026)sig=([A-Za-z0-9+/%]{43,}=?)"),
     _word("JWT", r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*"),
     _issued(

@@ -66,6 +66,8 @@ def _end_of_key(data: bytes, begin: int, end: int, *, final: bool) -> tuple[int,
         return last, final or end >= last + reach + _RUN_LENGTH
     if last == begin:  # another line of the kind follows, and nothing between them
         return last, True
+    while data[dashes + len(_DASHES) : dashes + len(_DASHES) + 1] == b"-":  # of a diff, or of grep
+        dashes += 1
     if closing := _END.match(data, dashes, end):
         return closing.end(), True
     return last, final or end - dashes >= _LONGEST_END

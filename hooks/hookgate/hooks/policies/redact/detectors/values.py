@@ -7,6 +7,8 @@ looked through here, since no pattern can tell a quote from its like at the othe
 
 import re
 
+import re2  # type: ignore[import-untyped]  # it has no stubs
+
 from hookgate.hooks.policies.redact.detectors.entropy import is_bare_secret, is_quoted_secret
 
 _PLAIN, _PLAIN_LETTER = "[A-Za-z0-9_.+/~-]", "[A-Za-z_.+/~-]"
@@ -29,11 +31,14 @@ _ENDS = re.compile(
 )
 _TRAILING = ",;.:!?*~\\"
 _CLOSING = {")": "(", "]": "[", "}": "{", ">": "<"}
-_CODE = re.compile(
-    r"\[?(?:[a-z_][a-z0-9_.]{3,}|_?(?:[A-Z]{0,4}[0-9]{0,3}[a-z]+[0-9]{0,5}[_.]?){2,}|_?[A-Z][a-z]{3,}|[A-Z_]{4,}\d{0,2})[(\[]"
-    r"|_?[A-Z][0-9]*[A-Z][a-z]{3,}\w*\(|[\w.$]{1,3}[(\[].*[)\]]$"
-    r"|.*\b(?:null|function|else|return|void|typeof|throw|undefined|length)\b"
+# Of RE2, as these could take long otherwise.
+_CALL = re2.compile(
+    r"\[?([a-z_][a-z0-9_.]{3,}|_?(?:[A-Z]{0,4}[0-9]{0,3}[a-z]+[0-9]{0,5}[_.]?){2,}"
+    r"|_?[A-Z][A-Za-z]{3,}|[A-Z_]{4,}[0-9]{0,2}|_?[A-Z][0-9]*[A-Z][a-z]{3,}\w*)[(\[]"
 )
+_INDEX = re2.compile(r"[\w.$]{1,3}[(\[].*[)\]]$")
+_CODE = re2.compile(r".*\b(?:null|function|else|return|void|typeof|throw|undefined|length)\b")
+_NAME = re.compile("[a-z]{3}|[A-Z]{4}")
 
 
 def secret_in(value: str) -> tuple[int, int] | None:
@@ -45,7 +50,14 @@ def secret_in(value: str) -> tuple[int, int] | None:
         return (start, end) if _is_secret(value[start:end], quoted=is_whole) else None
     end = _end_of_bare(value, start)
     secret = value[start:end]
-    return (start, end) if not _CODE.match(secret) and _is_secret(secret, quoted=False) else None
+    return (start, end) if _is_secret(secret, quoted=False) and not _is_code(secret) else None
+
+
+def _is_code(text: str) -> bool:
+    """Whether it calls something, or takes an item of it, as code does that handles secrets."""
+    call = _CALL.match(text)
+    named = call is not None and _NAME.search(call[1]) is not None
+    return named or _INDEX.match(text) is not None or _CODE.match(text) is not None
 
 
 def _is_secret(text: str, *, quoted: bool) -> bool:

@@ -1,0 +1,34 @@
+"""Of secrets planted in what tools print, none is missed, however the text is cut."""
+
+import random
+import sysconfig
+from pathlib import Path
+
+import pytest
+from support.corpora import CORPORA, left_of, material, secrets
+from support.secrets import cut, redacted
+
+from hookgate.hooks.policies.redact import Scanner
+
+FILES = Path(sysconfig.get_paths()["purelib"]) / "aiohttp"
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in CORPORA])
+def test_no_planted_secret_is_missed(scanner: Scanner, name: str, tmp_path: Path) -> None:
+    """A small sample of what `python -m benchmarks.detection` counts."""
+    rnd = random.Random(name)  # noqa: S311  # it makes texts
+    planted = secrets(rnd, 88)
+    text = CORPORA[name](rnd, tmp_path, material(rnd, FILES, 20_000), planted)
+    out = redacted(scanner, text)
+    missed = [each for each in planted if left_of(each, out, encoded="kubectl" in name)]
+    assert missed == []
+    for longest in (5, 400):
+        assert redacted(scanner, *cut(rnd, text, longest)) == out
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in CORPORA])
+def test_every_split_of_what_is_printed_gives_the_same(scanner: Scanner, name: str, tmp_path: Path) -> None:
+    rnd = random.Random(f"{name} split")  # noqa: S311  # it makes texts
+    text = CORPORA[name](rnd, tmp_path, material(rnd, FILES, 400), secrets(rnd, 3))
+    out = redacted(scanner, text)
+    assert [at for at in range(1, len(text)) if redacted(scanner, text[:at], text[at:]) != out] == []
