@@ -47,7 +47,9 @@ def password(rnd: random.Random) -> str:
             return text
 
 
-LABELS = [label for label in PLANTED if not label.startswith("ASSIGNMENT")] + ["ASSIGNMENT password"] * 4
+LABELS = [label for label in PLANTED if not label.startswith(("ASSIGNMENT", "KUBERNETES"))] + [
+    "ASSIGNMENT password"
+] * 4
 
 
 def secrets(rnd: random.Random, count: int) -> list[Secret]:

@@ -204,6 +204,11 @@ PLANTED: dict[str, tuple[str, str, Make]] = {
     "DOCKER_TOKEN": ("", "", lambda r: "dckr_pat_" + some(r, ALNUM, 27)),
     "SHOPIFY_TOKEN": ("", "", lambda r: "shpat_" + some(r, HEX, 32)),
     "AZURE_KEY": ("AccountName=x;AccountKey=", "", lambda r: some(r, ALNUM + "+/", 86) + "=="),
+    "KUBERNETES_SECRET": (
+        "data:\n  key: ",
+        "\nkind: Secret",
+        lambda r: base64.b64encode(mixed(r, 20).encode()).decode(),
+    ),
     "JWT": ("", "", jwt),
     "CONNECTION_STRING": ("postgresql+asyncpg://app:", "@db.example:5432/app", lambda r: mixed(r, 14)),
     "BEARER": ("Authorization: Bearer ", "", lambda r: mixed(r, 40)),

@@ -2,6 +2,7 @@
 
 import base64
 import copy
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -501,3 +502,19 @@ def test_data_that_is_no_base64_is_looked_through_as_it_is() -> None:
 def test_a_word_that_names_a_speaker_leaves_the_roles_alone() -> None:
     new = sent([user({"text": "my user"})], {"words": {"WHO": ["user"]}})
     assert new == [user({"text": "my [WHO]"})]
+
+
+@pytest.mark.parametrize("unit", ["12345678A ", "4111111111111112 ", "password=abcdefg1 "])
+async def test_text_made_of_suspects_is_looked_through_in_a_thread(unit: str) -> None:
+    policy: Any = redact_policy({}, Surroundings(Path("/")))
+    said = policy(before_model({"contents": [user({"text": unit * 2000 + MAIL})]}), Session("s-1"))
+    assert inspect.isawaitable(said)
+    text = (await said)["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
+    assert text == unit * 2000 + "[EMAIL]"
+
+
+async def test_an_ordinary_text_is_looked_through_at_once() -> None:
+    policy: Any = redact_policy({}, Surroundings(Path("/")))
+    assert isinstance(
+        policy(before_model({"contents": [user({"text": f"write to {MAIL}"})]}), Session("s-1")), dict
+    )

@@ -65,8 +65,8 @@ MAX_THREADS = 256
 class RuntimeRunner:
     """A runtime hook: async in the loop, sync in a thread.
 
-    A thread cannot be ended: a sync hook that exceeds its time fails, and its thread runs on. MAX_THREADS keeps
-    calls on which a hook hangs from filling the process with threads.
+    A thread cannot be ended: a sync hook that exceeds its time fails, and its thread runs on. MAX_THREADS
+    keeps calls on which a hook hangs from filling the process with threads.
     """
 
     def __init__(self, hook: Hook, action: Action) -> None:

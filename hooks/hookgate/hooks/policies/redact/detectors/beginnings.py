@@ -25,6 +25,7 @@ LEAD = f"{ESCAPE}|{EMPHASIS}"
 """In RE2's syntax: what a secret may follow as if it were a boundary."""
 
 _AT = re.compile(_ESCAPE.encode())
+_SIGN = re.compile(rb"[\\%\[]")
 _EMPHASIS = re.compile(rb"\W?(_{1,3})")
 _BEHIND = re.compile(rb"(?:%s|(?:^|\W)_{1,3})\Z" % _ESCAPE.encode())
 
@@ -44,7 +45,10 @@ def follows_lead(data: bytes, at: int) -> bool:
 
 def start_of_escape(data: bytes, start: int, at: int) -> int:
     """Where the escape begins, at `start` or later, that `at` stands in the middle of; else `at` itself."""
-    for begin in range(max(start, at - LONGEST_ESCAPE), at):
-        if data[begin] in BEGINS_ESCAPE and (escape := _AT.match(data, begin)) and escape.end() > at:
+    begin = max(start, at - LONGEST_ESCAPE)
+    while sign := _SIGN.search(data, begin, at):
+        begin = sign.start()
+        if (escape := _AT.match(data, begin)) and escape.end() > at:
             return begin
+        begin += 1
     return at
