@@ -17,6 +17,8 @@ DECIDED_OTHERWISE = {
     "plan.sequential-scope/any-makes-all",
     # Gemini CLI hides the system instruction from hooks; the contract shows it as the first message.
     "input/BeforeModel",
+    # Gemini CLI hands its whole environment to hooks; here it may hold the gateway's secrets.
+    "run/env-parent",
 }
 
 

@@ -1,5 +1,6 @@
 """Every string of a request and an answer is redacted, by google-genai's own types; docs list what is not."""
 
+import asyncio
 import copy
 import inspect
 import re
@@ -106,7 +107,9 @@ def undocumented(value: Any) -> list[str]:
 
 def redacted_request(body: Json, **options: Any) -> Json:
     event = {"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": body}}
-    new: Json = made(redact_policy, options)(event)["hookSpecificOutput"]["llm_request"]["raw"]
+    said = made(redact_policy, options)(event)
+    output = asyncio.run(said) if asyncio.iscoroutine(said) else said  # so many findings take a thread
+    new: Json = output["hookSpecificOutput"]["llm_request"]["raw"]
     return new
 
 
