@@ -83,7 +83,7 @@ async def hold_idle_connections(url: str, number: int) -> None:
                     await reader.read()
                 finally:
                     writer.transport.abort()
-            await asyncio.sleep(1 + random.random())  # noqa: S311  # not all at once
+            await asyncio.sleep(5 + 5 * random.random())  # noqa: S311  # not all at once
 
     async with asyncio.TaskGroup() as group:
         for _ in range(number):

@@ -75,6 +75,7 @@ class Connections(Server):
             except asyncio.CancelledError:
                 connection.close()
                 raise
+            await asyncio.sleep(0)  # sock_accept does not wait while more are there: others have their turn
 
     async def _receive(self, connection: socket.socket, address: str, context: Context) -> None:
         """Give a connection a place, or close it when its address has too many."""

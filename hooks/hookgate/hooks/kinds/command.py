@@ -1,5 +1,6 @@
 """Command hooks: the shell command, its environment and its folder."""
 
+import asyncio
 import os
 import re
 import shutil
@@ -59,8 +60,11 @@ class CommandRunner:
     def __init__(self, hook: Hook, config: CommandConfig) -> None:
         self._name, self._program = hook.name, command_program(hook, config)
         self._clock = StallClock()
+        self._start = asyncio.Lock()
 
     async def run(self, event: str, session: Session, document: Document) -> Output | None:
+        async with self._start:  # one start in a turn of the loop: a burst of calls must not stall it
+            await asyncio.sleep(0)
         program = in_session(self._program, session.session_id)
         ended = await run_process(program, document.json, self._clock)
         return read_process(event, self._name, ended)
