@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
+import aiohttp
 import pytest
 from soak import attacks
 from soak.attacks import WORD
@@ -106,7 +106,7 @@ async def _use(name: str, url: str, folder: Path, seen: _Seen) -> None:
             prompt = f"say {WORD}" if forbidden else "say good morning"
             try:
                 shown = await CLIENTS[name].ask(url, prompt, own)
-            except (OSError, httpx.TransportError) as error:  # its connection made way for another
+            except (OSError, aiohttp.ClientError) as error:  # its connection made way for another
                 shown = Shown("", type(error).__name__)
             seen.clients[name, forbidden, shown.failed] += 1
             if forbidden and not shown.failed:
