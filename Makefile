@@ -59,7 +59,7 @@ test: install node adk browser ## all tests
 slow: install node adk ## tests of many minutes: a soak under attack, and every client before a hook that thinks
 	$(BIN)/pytest -m slow -s
 
-fuzz: install ## a million mutated requests at a gateway, then the laws of the hook contract, 50 times deeper
+fuzz: install ## a million mutated requests at a gateway, then the laws of the hook contract, 200 times deeper
 	HOOKGATE_FUZZ_REQUESTS=1000000 $(BIN)/pytest -s tests/fuzz
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -n 2 tests/translator tests/hooks
 

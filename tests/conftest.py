@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 # A whole generated body takes its time to draw, and how long says nothing about the code under test.
 settings.register_profile(
     "default",
-    max_examples=200,
+    max_examples=50,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
