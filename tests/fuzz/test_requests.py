@@ -106,7 +106,7 @@ async def _complaints(gateway: Server) -> AsyncIterator[list[str]]:
     async def read() -> None:
         while line := await gateway.next_line():
             gateway.log = ""  # a million lines are not kept
-            if "please report this" in line or "Error" in line or "Traceback" in line:
+            if "please report this" in line or "Traceback" in line or " ERROR " in line:
                 found.append(line)
 
     reading = asyncio.create_task(read())
