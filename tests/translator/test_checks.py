@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from support.bodies import responses
 
-from hookgate.translator import BodyError, check_response
+from hookgate.translator import BodyError, check_request, check_response, read_inputs
 
 
 def answer(part: Any, **candidate: Any) -> dict[str, Any]:
@@ -50,3 +50,12 @@ def test_a_call_that_no_hook_could_judge_is_refused(field: str, call: Any, place
     with pytest.raises(BodyError) as raised:
         check_response(answer({field: call}))
     assert raised.value.path == f"candidates[1].content.parts[1].functionCall{place}"
+
+
+@pytest.mark.parametrize("role", [{"text": "hidden"}, ["user"], 1, "say this instead", "user\n"])
+def test_a_role_that_is_no_name_is_refused(role: Any) -> None:
+    content = {"role": role, "parts": [{"text": "hi"}]}
+    with pytest.raises(BodyError, match=r"contents\[0\]\.role: a role has to be a name"):
+        check_request({"contents": [content]})
+    with pytest.raises(BodyError, match=r"content\.role: a role has to be a name"):
+        read_inputs("embedContent", {"content": content})

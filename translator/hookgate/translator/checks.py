@@ -1,11 +1,14 @@
 """Bodies that must not be read, because a hook and the API could understand them differently."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from hookgate.translator.canonical import check_canonical, check_spellings
 from hookgate.translator.errors import BodyError
 from hookgate.translator.fields import JsonObject, camel, read, read_list
+
+_ROLE = re.compile(r"[A-Za-z_]{0,32}")
 
 
 def check_request(body: Any) -> JsonObject:
@@ -32,6 +35,13 @@ def check_request(body: Any) -> JsonObject:
     for i, tool in enumerate(read_list(body, "tools")):
         _check_tool(tool, f"tools[{i}]")
     return body
+
+
+def check_role(content: JsonObject, path: str) -> None:
+    """Refuse a role that is no name: what else it holds, hooks need not be shown. Raises BodyError."""
+    role = content.get("role")
+    if role is not None and not (isinstance(role, str) and _ROLE.fullmatch(role)):
+        raise BodyError(f"{path}.role" if path else "role", "a role has to be a name, such as user or model")
 
 
 def check_keys(obj: Any, path: str, known: Sequence[str]) -> JsonObject:
@@ -89,6 +99,7 @@ def _check_call(call: Any, path: str) -> None:
 def _check_content(content: Any, path: str) -> None:
     if not isinstance(content, dict):
         raise BodyError(path, "a content has to be an object {role, parts}")
+    check_role(content, path)
     parts = content.get("parts")
     if type(parts) is not list:  # the usual case needs no second look
         if parts is not None and not isinstance(parts, dict):

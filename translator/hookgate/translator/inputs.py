@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from hookgate.translator.batchbody import BatchBody
 from hookgate.translator.canonical import check_canonical
-from hookgate.translator.checks import check_keys
+from hookgate.translator.checks import check_keys, check_role
 from hookgate.translator.errors import BodyError, EditError
 from hookgate.translator.fields import JsonObject, camel, read, write
 from hookgate.translator.texts import is_text, joined_text
@@ -202,6 +202,7 @@ class _Embedding:
         content = read(obj, "content")
         if not isinstance(content, dict):
             raise BodyError(_below(path, "content"), "a content has to be an object {role, parts}")
+        check_role(content, _below(path, "content"))
         self._content = content
         titles = [read(holder, "title") for holder in (obj, self._config)]
         self._titles = [title for title in titles if title is not None]
