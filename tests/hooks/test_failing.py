@@ -148,7 +148,7 @@ async def test_a_service_that_fails_denies_exactly_where_the_table_says(
         }
         for row, found in urls.items():
             for url in found:
-                fails = Failure(row, lambda _, url=url: {"type": "http", "url": url})  # type: ignore[misc]
+                fails = Failure(row, lambda _, url=url: {"type": "http", "url": url})  # type: ignore[misc]  # mypy infers no default
                 configuration = configured(tmp_path, fails, "BeforeModel", layer, on_error, (0, 0))
                 assert await judged(configuration) == is_denied(row, layer, on_error)
 

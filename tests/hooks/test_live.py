@@ -131,7 +131,7 @@ async def test_who_is_told_of_a_reload_and_fails_does_not_end_reloads(tmp_path: 
         for reason_told in ("two", "three"):
             before = engines.current.revision
             denying(tmp_path, reason_told)
-            await eventually(lambda before=before: engines.current.revision != before, within=20)  # type: ignore[misc]
+            await eventually(lambda before=before: engines.current.revision != before, within=20)  # type: ignore[misc]  # mypy infers no default
             assert await reason(engines) == reason_told
 
 

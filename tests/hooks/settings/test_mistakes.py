@@ -80,7 +80,7 @@ def test_a_key_that_is_not_known_elsewhere_is_told(
 def test_keys_of_gemini_cli_that_are_not_about_hooks_are_told_of_nowhere(tmp_path: Path) -> None:
     text = {"general": {}, "ui": {"theme": "x"}, "tools": {}, "mcpServers": {}, "security": {}, "hooks": {}}
     for layer in ("policy", *OTHERS):
-        loaded = read_places([Place(write_file(tmp_path, text), layer)])  # type: ignore[arg-type]
+        loaded = read_places([Place(write_file(tmp_path, text), layer)])  # type: ignore[arg-type]  # a layer by its name
         assert (loaded.problems, loaded.warnings) == ((), ())
 
 

@@ -283,7 +283,7 @@ def test_a_session_ends_by_itself(clock: Clock) -> None:
         ("localhost", True),
         ("127.0.0.1", True),
         ("::1", True),
-        ("0.0.0.0", False),  # noqa: S104
+        ("0.0.0.0", False),  # noqa: S104  # it is not bound
         ("::", False),
         ("192.168.0.1", False),
         ("localhost.example", False),
