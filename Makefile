@@ -68,6 +68,7 @@ lint: install ## formatting, style, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_structure.py
 
 bench: install ## what the gateway costs, as ratios measured side by side
 	$(BIN)/python -m benchmarks

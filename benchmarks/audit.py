@@ -18,13 +18,13 @@ import orjson
 from benchmarks.gateway import CALLS, PATH, ROUNDS, SMALL, rate, settings_in
 from benchmarks.processes import hookgate, peer
 
-from hookgate.hooks import Session
-from hookgate.proxy.audit.entries import Entry, end_of, start_of
-from hookgate.proxy.audit.ledger import Ledger
-from hookgate.proxy.audit.living import locks_of
+from hookgate.hooks import SessionContext
+from hookgate.proxy.audit.chain import Entry, end_entry, start_entry
+from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.proving import verify_database
-from hookgate.proxy.audit.reading import Filter, Reading
-from hookgate.proxy.records import CallRecord, HookTally, Usage
+from hookgate.proxy.audit.reading import AuditReader, RecordFilter
+from hookgate.proxy.observe.record import CallRecord, HookTally
+from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.store.database import Database, open_audit
 
 ROWS = 1_000_000
@@ -43,7 +43,7 @@ def main() -> None:
 
 def _stored(state: Path) -> None:
     database = open_audit(None, state, writes=True)
-    ledger = Ledger(database, locks_of(database, state))
+    ledger = Ledger(database, writer_locks(database, state))
     ledger.register()
     ids, seconds = [], 0.0
     for first in range(0, ROWS // 2, AT_ONCE // 2):
@@ -64,15 +64,17 @@ def _stored(state: Path) -> None:
 
 
 def _read(database: Database, ids: list[str]) -> None:
-    reading = Reading(database)
+    reading = AuditReader(database)
     middle = reading.last() // 2
     looks: dict[str, Callable[[], Any]] = {
-        "the newest page": lambda: reading.calls(Filter()),
-        "a page in the middle": lambda: reading.calls(Filter(), before=middle),
-        "a session's page": lambda: reading.calls(Filter(session=f"{1234:032x}")),
-        "a key's page, by outcome": lambda: reading.calls(Filter(key="alice", outcome="denied")),
-        "the denied of one model": lambda: reading.calls(Filter(model="gemini-2.5-flash", outcome="denied")),
-        "nobody's page": lambda: reading.calls(Filter(key="nobody", model="gemini-2.5-flash")),
+        "the newest page": lambda: reading.calls(RecordFilter()),
+        "a page in the middle": lambda: reading.calls(RecordFilter(), before=middle),
+        "a session's page": lambda: reading.calls(RecordFilter(session=f"{1234:032x}")),
+        "a key's page, by outcome": lambda: reading.calls(RecordFilter(key="alice", outcome="denied")),
+        "the denied of one model": lambda: reading.calls(
+            RecordFilter(model="gemini-2.5-flash", outcome="denied")
+        ),
+        "nobody's page": lambda: reading.calls(RecordFilter(key="nobody", model="gemini-2.5-flash")),
         "one call": lambda: reading.call(ids[len(ids) // 2]),
         "calls under way": reading.running,
     }
@@ -92,7 +94,7 @@ def _call(number: int) -> tuple[Entry, Entry]:
         request_id=f"{number * 7919:032x}",
         kind="judged",
         route="/v1beta/models/gemini-2.5-flash:generateContent",
-        session=Session(f"{number // 20:032x}", client="google-genai-sdk", key="alice", team="search"),
+        session=SessionContext(f"{number // 20:032x}", client="google-genai-sdk", key="alice", team="search"),
         model="gemini-2.5-flash",
         revision="4b9f7d802648",
         request_bytes=5120 + number % 977,
@@ -109,7 +111,7 @@ def _call(number: int) -> tuple[Entry, Entry]:
         tally.decisions["allow"] = 1
         record.hooks[event, hook] = tally  # type: ignore[index]  # a hook's name is as good as the hook
     record.end(200, 990 + number % 311)
-    return start_of(record), end_of(record)
+    return start_entry(record), end_entry(record)
 
 
 # ---- a gateway with and without it

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support.corpora import CORPORA, left_of, material, secrets
 from tests.support.secrets import pieces
 
-from hookgate.hooks.policies.redact import DETECTORS, Replaced, Scanner
+from hookgate.hooks.policies.redact import DETECTORS, ReplacedPiece, Scanner
 
 PLANTED = 500
 SIZE = 3_000_000
@@ -37,7 +37,7 @@ def main() -> None:
         out = "".join(piece.output for piece in pieces(scanner, [text]))
         missed = [each for each in planted if left_of(each, out, encoded="kubectl" in name)]
         began = time.perf_counter()
-        found = [piece for piece in pieces(scanner, [clean]) if isinstance(piece, Replaced)]
+        found = [piece for piece in pieces(scanner, [clean]) if isinstance(piece, ReplacedPiece)]
         took = (time.perf_counter() - began) / len(clean) * 1e9
         kinds = Counter(piece.kind for piece in found)
         for piece in found:

@@ -19,16 +19,16 @@ from typing import Any
 
 from aiohttp import web
 
-from hookgate.hooks import BeforeTool, Engine, Session, load_settings
-from hookgate.hooks.document import Document
-from hookgate.hooks.kinds.making import make_runners
-from hookgate.hooks.kinds.orphans import adopting_orphans
+from hookgate.hooks import BeforeTool, Engine, SessionContext, load_settings
+from hookgate.hooks.events.base import Document
+from hookgate.hooks.factory import make_runners
+from hookgate.hooks.runners.cleanup import adopting_orphans
 
 ROUNDS = 15
 GEMINI_CLI = Path(__file__).parents[1] / "tests/e2e/node/node_modules/@google/gemini-cli"
 
 EVENT = BeforeTool("write_file", {"file_path": "notes.txt", "content": "word " * 180})
-SESSION = Session("benchmark")
+SESSION = SessionContext("benchmark")
 SHELL = "cat > /dev/null; echo '{}'"
 PYTHON = "import json, sys\njson.load(sys.stdin)\nprint('{}')\n"
 KEPT = "import json, sys\nfor line in sys.stdin:\n    json.loads(line)\n    print('{}', flush=True)\n"

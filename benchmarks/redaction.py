@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.bodies import WORDS
 from tests.support.secrets import LOOKALIKES, PLANTED, mask, pieces, planted
 
-from hookgate.hooks.policies.redact import DETECTORS, Redactor, Replaced, Scanner
+from hookgate.hooks.policies.redact import DETECTORS, Redactor, ReplacedPiece, Scanner
 
 SHARED = Path(__file__).parents[2] / "shared" / "wire"
 MEGABYTE = 1_000_000
@@ -102,7 +102,7 @@ def _held(scanner: Scanner, stream: list[str]) -> list[int]:
     redactor, held = Redactor(scanner, mask), []
     for event in stream:
         redactor.feed(event)
-        held.append(redactor.held)
+        held.append(redactor.held_characters)
     return held
 
 
@@ -128,7 +128,7 @@ def quality(scanner: Scanner) -> None:
         kind = label.split()[0]
         for seed in range(SAMPLES):
             text, secret = planted(seed, label)
-            found = [piece for piece in pieces(scanner, [text]) if isinstance(piece, Replaced)]
+            found = [piece for piece in pieces(scanner, [text]) if isinstance(piece, ReplacedPiece)]
             total[kind] += 1
             right[kind] += any(piece.kind == kind and secret in piece.original for piece in found)
             for piece in found:
@@ -151,7 +151,7 @@ def _false_alarms(scanner: Scanner, name: str) -> dict[str, int]:
     for seed in range(SAMPLES):
         rnd = random.Random(seed)  # noqa: S311  # texts of a benchmark
         text = f"see {LOOKALIKES[name](rnd)} there"
-        found = [piece.kind for piece in pieces(scanner, [text]) if isinstance(piece, Replaced)]
+        found = [piece.kind for piece in pieces(scanner, [text]) if isinstance(piece, ReplacedPiece)]
         if found:
             kinds[found[0]] += 1
     return kinds

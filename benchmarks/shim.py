@@ -17,9 +17,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hookgate.hooks import Engine, load_settings
-from hookgate.proxy.config import Config, Upstream
-from hookgate.proxy.server import Gateway, listening
-from hookgate.proxy.upstream import Upstreams
+from hookgate.proxy.app import Gateway, serve_on
+from hookgate.proxy.config import Config, UpstreamSettings
+from hookgate.proxy.http.client import Upstreams
 from hookgate.shim import Shim
 
 ROUNDS = 15
@@ -111,8 +111,8 @@ async def _serve(folder: str) -> None:
     config = Config.model_validate({"limits": {"events": 1_000_000}})
     engine = Engine(load_settings([_settings(folder)]))
     async with (
-        Upstreams(Upstream()) as upstream,
-        listening(Gateway(engine, upstream, config).handle, "127.0.0.1", 0, config.limits) as url,
+        Upstreams(UpstreamSettings()) as upstream,
+        serve_on(Gateway(engine, upstream, config).handle, "127.0.0.1", 0, config.limits) as url,
     ):
         print(url, flush=True)
         await asyncio.Event().wait()

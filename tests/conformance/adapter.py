@@ -11,15 +11,15 @@ from typing import Any
 
 import hookgate.translator as t
 from hookgate import hooks
-from hookgate.hooks import BeforeModel, Event, HookError, Session
-from hookgate.hooks.document import Document, Encoded
-from hookgate.hooks.kinds.command import command_program, in_session
-from hookgate.hooks.kinds.process import run_process
+from hookgate.hooks import BeforeModel, Event, HookError, SessionContext
+from hookgate.hooks.events.base import Document, Encoded
 from hookgate.hooks.merge import aggregate as merged_output
 from hookgate.hooks.merge import merge
 from hookgate.hooks.output import read_output, read_process
+from hookgate.hooks.runners.command import command_program, in_session
+from hookgate.hooks.runners.process import run_process
 from hookgate.hooks.running import base_fields
-from hookgate.hooks.settings import EVENTS, CommandConfig, Hook, Place, Subject, read_places
+from hookgate.hooks.settings import EVENTS, CommandConfig, Hook, SettingsSource, Subject, read_places
 
 Json = dict[str, Any]
 
@@ -93,7 +93,7 @@ def plan(event: str, settings_layers: list[Json], context: Json | None) -> list[
         for number, layer in enumerate(settings_layers):
             path = Path(folder, f"{number}.json")
             path.write_text(json.dumps(layer["settings"]))
-            places.append(Place(path, layer["source"]))
+            places.append(SettingsSource(path, layer["source"]))
         configuration = read_places(places).configuration
     about = context or {}
     tools = (about["tool_name"],) if "tool_name" in about else ()
@@ -129,7 +129,7 @@ def hook_input(event: str, data: Json, base: Json) -> Json:
         shown = Encoded(t.show_request(data["model"], data["body"]))
         data = {"llm_request": shown, "body": data["response"]}
     hook = Hook("h", CommandConfig(type="command", command="h"), Path(base["cwd"]), Path("settings.json"))
-    session = Session(base["session_id"], base["transcript_path"])
+    session = SessionContext(base["session_id"], base["transcript_path"])
     fields = {**base_fields(hook, event, session), **EVENT_CLASSES[event](**data).fields("text")}
     document: Json = Document(fields).value()
     return document

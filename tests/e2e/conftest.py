@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from hookgate.proxy.server import Gateway
+from hookgate.proxy.app import Gateway
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from support.policies import (
 )
 from support.python_sdk import sdk_warnings
 
-from hookgate.proxy.call import NOT_JSON
+from hookgate.proxy.call.verdicts import NOT_JSON
 
 pytestmark = sdk_warnings
 

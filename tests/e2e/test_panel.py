@@ -12,7 +12,7 @@ from support.gateway import runs, says, write_settings
 from support.panel import TOKEN, Paneled, panel_gateway
 from support.wire import UNARY, Answer, post
 
-from hookgate.proxy.panel.tokens import link_of
+from hookgate.proxy.admin.access import panel_link
 
 KEPT = {"content": "full"}
 
@@ -303,7 +303,7 @@ async def test_signing_in_with_the_token(tmp_path: Path) -> None:
 async def test_a_link_signs_in_and_leaves_no_token_in_the_address(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, HOOKS, admin={}) as gateway:
         token = next((tmp_path / "state").glob("admin-token-*")).read_text()
-        link = link_of(gateway.admin, token)
+        link = panel_link(gateway.admin, token)
         asked: list[str] = []
         async with browsing(gateway.admin) as page:
             page.on("request", lambda request: asked.append(f"{request.url} {request.headers}"))

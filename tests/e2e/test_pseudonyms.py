@@ -11,7 +11,7 @@ from aiohttp import web
 from support.gateway import gateway_before
 from support.node import GeminiCli
 
-from hookgate.proxy.server import listening
+from hookgate.proxy.app import serve_on
 
 SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
 _TOKEN = re.compile(r"HG_[A-Z0-9_]+_[0-9a-f]{16}")
@@ -57,7 +57,7 @@ def _event(*parts: Any, **more: Any) -> Any:
 async def before(model: CopyingModel) -> AsyncIterator[str]:
     policy = {"type": "builtin", "builtin": "redact", "options": {"action": "pseudonymise"}}
     async with (
-        listening(model.handle, "127.0.0.1", 0) as upstream,
+        serve_on(model.handle, "127.0.0.1", 0) as upstream,
         gateway_before(upstream, {"BeforeModel": [policy], "AfterModel": [policy]}) as url,
     ):
         yield url

@@ -6,11 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from generators.contract_reference import (
+    contract_reference,
+    docstring,
+    field_texts,
+    own_part,
+    part_of,
+    properties,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from hookgate.hooks.contract import (
+from hookgate.hooks.events import (
     INPUTS,
     OUTPUTS,
     AdvisoryOutput,
@@ -25,7 +33,6 @@ from hookgate.hooks.contract import (
     SessionEndInput,
     SessionStartInput,
 )
-from hookgate.hooks.contract.reference import docstring, field_texts, own_part, part_of, properties, reference
 from hookgate.hooks.output import read_output
 from hookgate.hooks.settings import EVENTS
 
@@ -259,9 +266,9 @@ def test_a_property_gives_its_field_whatever_the_spelling(
 
 
 def test_the_reference_page_is_what_the_classes_say() -> None:
-    assert PAGE.read_text(encoding="utf-8") == reference(), (
+    assert PAGE.read_text(encoding="utf-8") == contract_reference(), (
         "docs/reference.md is out of date; renew it with: "
-        ".venv/bin/python -m hookgate.hooks.contract.reference > docs/reference.md"
+        ".venv/bin/python docs/generators/contract_reference.py > docs/reference.md"
     )
 
 

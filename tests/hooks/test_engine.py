@@ -26,7 +26,7 @@ from support.hooks import (
 )
 from support.programs import children, eventually
 
-from hookgate.hooks import Configuration, Engine, Session, Verdict, load_settings
+from hookgate.hooks import Configuration, Engine, SessionContext, Verdict, load_settings
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ async def _all_programs_end() -> AsyncIterator[None]:
 # ---- the input
 
 
-async def input_of_a_hook(session: Session = SESSION) -> Json:
+async def input_of_a_hook(session: SessionContext = SESSION) -> Json:
     seen: list[Json] = []
     await engine(parallel(seen.append)).fire(asking("hi"), session)
     return seen[0]

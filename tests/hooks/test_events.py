@@ -9,7 +9,7 @@ import pytest
 from support.hooks import SESSION, Json, asking, command, engine, one_group, parallel, sequential, write_file
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engine, Outcome, load_settings
-from hookgate.hooks.document import Encoded
+from hookgate.hooks.events.base import Encoded
 from hookgate.translator import show_request, show_response
 
 MODEL = "gemini-2.5-flash"

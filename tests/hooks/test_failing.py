@@ -27,12 +27,12 @@ from hookgate.hooks import (
     Engine,
     Event,
     Outcome,
-    Session,
+    SessionContext,
 )
 from hookgate.hooks.clock import OwnLimit, StallClock
 from hookgate.hooks.errors import HookUnavailableError
-from hookgate.hooks.kinds.making import make_runners
-from hookgate.hooks.settings import Layer, Limits, Place, load_places
+from hookgate.hooks.factory import make_runners
+from hookgate.hooks.settings import EngineLimits, Layer, SettingsSource, load_places
 
 Json = dict[str, Any]
 
@@ -70,7 +70,8 @@ def configured(  # noqa: PLR0917  # the dimensions of the table
     guard |= {"on_error": on_error} if on_error else {}
     hooks = [*[NO_OPINION] * around[0], guard, *[NO_OPINION] * around[1]]
     content = {"hooks": {event: [{"hooks": hooks, **group}]}, "hooksConfig": failure.limits}
-    return load_places([Place(write_file(folder, content), layer)])
+    # Of a project that is not trusted as a whole, the deadline of an event does not count.
+    return load_places([SettingsSource(write_file(folder, content), layer, trusted=True)])
 
 
 def unguarded(folder: Path, hook: Any) -> Configuration:
@@ -80,7 +81,7 @@ def unguarded(folder: Path, hook: Any) -> Configuration:
 
 async def fired(judge: Engine, event: Event, times: int) -> list[Outcome[Event]]:
     try:
-        calls = (judge.fire(event, Session(f"s-{number}")) for number in range(times))
+        calls = (judge.fire(event, SessionContext(f"s-{number}")) for number in range(times))
         return await asyncio.gather(*calls)
     finally:
         await judge.close()
@@ -198,7 +199,7 @@ async def test_a_hook_that_is_observed_denies_nothing_by_failing(failure: str, t
 
 
 async def test_a_call_whose_hook_gets_no_turn_in_time_is_denied() -> None:
-    configuration = Configuration({"BeforeModel": (parallel(hang, on_error="allow"),)}, Limits(0.1, 1))
+    configuration = Configuration({"BeforeModel": (parallel(hang, on_error="allow"),)}, EngineLimits(0.1, 1))
     outcomes = await fired(Engine(configuration), asking("hi"), 3)
     causes = [getattr(outcome.runs[0].failure, "cause", "") for outcome in outcomes]
     assert sorted(causes) == ["deadline", "overload", "overload"]
@@ -257,14 +258,16 @@ async def test_what_cannot_be_merged_denies(monkeypatch: pytest.MonkeyPatch) -> 
 # ---- time
 
 
-@pytest.mark.parametrize("limits", [Limits(), Limits(deadline=1)], ids=["own time", "event's time"])
+@pytest.mark.parametrize(
+    "limits", [EngineLimits(), EngineLimits(deadline=1)], ids=["own time", "event's time"]
+)
 async def test_a_verdict_that_came_while_the_loop_stalled_beats_the_clock(
-    limits: Limits, tmp_path: Path
+    limits: EngineLimits, tmp_path: Path
 ) -> None:
     line = "touch begun; sleep 0.2; echo not here >&2; exit 2"
     guard = {"type": "command", "command": line, "timeout": 1000, "on_error": "allow"}
     hooks = {"hooks": {"BeforeModel": [{"hooks": [guard]}]}}
-    found = load_places([Place(write_file(tmp_path, hooks), "user")])
+    found = load_places([SettingsSource(write_file(tmp_path, hooks), "user")])
     judge = Engine(Configuration(found.groups, limits))
     call = asyncio.create_task(judge.fire(asking("hi"), SESSION))
     while not (tmp_path / "begun").exists():  # noqa: ASYNC110  # a file, it signals nothing
@@ -335,7 +338,7 @@ for line in sys.stdin:
     (tmp_path / "mask.py").write_text(source)
     mask = {"type": "command", "command": "python3 mask.py", "persistent": persistent, "on_error": "allow"}
     hooks = {"hooks": {"BeforeModel": [{"hooks": [mask]}]}}
-    judge = Engine(load_places([Place(write_file(tmp_path, hooks), "user")]))
+    judge = Engine(load_places([SettingsSource(write_file(tmp_path, hooks), "user")]))
     [outcome] = await fired(judge, asking("my secret " + letter * 200_000), 1)
     assert not outcome.runs[0].error
     assert outcome.event.body["contents"][0]["parts"][0]["text"] == "my ****** " + letter * 200_000

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.jsontext import Layout, commented, json_objects, layouts
 
-from hookgate.hooks.settings import jsonc
+from hookgate.hooks.settings import files
 
 
 def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
@@ -23,13 +23,13 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple
 
 @given(json_objects, layouts)
 def test_comments_anywhere_change_no_value(value: Any, layout: Layout) -> None:
-    assert jsonc.loads(commented(value, layout).text) == value
+    assert files.parse_jsonc(commented(value, layout).text) == value
 
 
 @given(json_objects, layouts)
 def test_leaving_comments_out_keeps_every_offset_and_line(value: Any, layout: Layout) -> None:
     text = commented(value, layout).text
-    bare = jsonc.without_comments(text)
+    bare = files.without_comments(text)
     assert len(bare) == len(text)
     assert [at for at, c in enumerate(bare) if c == "\n"] == [at for at, c in enumerate(text) if c == "\n"]
     assert all(new in (old, " ") for old, new in zip(text, bare, strict=True))
@@ -38,33 +38,33 @@ def test_leaving_comments_out_keeps_every_offset_and_line(value: Any, layout: La
 @given(st.text(alphabet='/*"\\ \n\ra1', max_size=30))
 def test_a_string_keeps_what_looks_like_a_comment(text: str) -> None:
     quoted = json.dumps({"k": text})
-    assert jsonc.without_comments(quoted) == quoted
+    assert files.without_comments(quoted) == quoted
 
 
 @given(json_objects, layouts)
 def test_every_value_is_found_where_it_stands(value: Any, layout: Layout) -> None:
     text = commented(value, layout).text
     for path, member in places(value):
-        span = jsonc.span_of(text, path)
+        span = files.span_of(text, path)
         assert span is not None
-        assert jsonc.loads(text[slice(*span)]) == member
+        assert files.parse_jsonc(text[slice(*span)]) == member
 
 
 @given(json_objects, layouts)
 def test_the_line_of_a_value_is_where_its_text_begins(value: Any, layout: Layout) -> None:
     written = commented(value, layout)
     for path, _ in places(value):
-        assert jsonc.line_of(written.text, path) == written.lines[path]
+        assert files.line_number(written.text, path) == written.lines[path]
 
 
 def test_the_line_of_what_is_not_there_is_that_of_what_comes_closest() -> None:
     text = '// settings\n{\n  "hooks": {\n    "BeforeTool": [\n      {}\n    ]\n  }\n}'
-    assert jsonc.line_of(text, ["hooks", "BeforeTool", 0, "matcher"]) == 5
-    assert jsonc.line_of(text, ["hooks", "BeforeTool", 1]) == 4
-    assert jsonc.line_of(text, ["tools"]) == 2
+    assert files.line_number(text, ["hooks", "BeforeTool", 0, "matcher"]) == 5
+    assert files.line_number(text, ["hooks", "BeforeTool", 1]) == 4
+    assert files.line_number(text, ["tools"]) == 2
 
 
 def test_what_is_not_there_has_no_span() -> None:
     text = '{"a": [1, {"b": 2}]}'
     for path in (["b"], ["a", 2], ["a", 0, "b"], ["a", "0"], ["a", 1, 0]):
-        assert jsonc.span_of(text, path) is None
+        assert files.span_of(text, path) is None

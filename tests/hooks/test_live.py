@@ -13,10 +13,9 @@ from support.hooks import SESSION, asking, command, one_group, runtime, write_fi
 from support.programs import eventually
 
 from hookgate.hooks import Configuration, Engine, SettingsError
-from hookgate.hooks.changes import Changes
 from hookgate.hooks.health import Health
-from hookgate.hooks.live import LiveEngine
-from hookgate.hooks.settings import Place
+from hookgate.hooks.live import Changes, LiveEngine
+from hookgate.hooks.settings import SettingsSource
 
 COUNTING = """
 import itertools
@@ -29,7 +28,7 @@ def make(configuration: Configuration, health: Health) -> Engine:
 
 
 def live(*paths: Path) -> LiveEngine:
-    return LiveEngine(lambda: [Place(path) for path in paths], make)
+    return LiveEngine(lambda: [SettingsSource(path) for path in paths], make)
 
 
 def denying(folder: Path, reason: str) -> Path:
@@ -76,7 +75,7 @@ async def test_a_changed_script_is_another_revision(tmp_path: Path) -> None:
 
 async def test_a_file_that_appears_in_a_folder_that_appears_is_in_force(tmp_path: Path) -> None:
     path = tmp_path / "project" / ".gemini" / "settings.json"
-    engines = LiveEngine(lambda: [Place(path, "user", required=False)], make)
+    engines = LiveEngine(lambda: [SettingsSource(path, "user", required=False)], make)
     async with watched(engines):
         assert not engines.current.listens_to("BeforeModel")
         write_file(path.parent, one_group(command("true")))
@@ -106,10 +105,10 @@ async def test_whatever_goes_wrong_is_logged_and_later_changes_come_into_force(
     monkeypatch.setattr("hookgate.hooks.live._RETRY_SECONDS", 0.01)
     path, wrong = denying(tmp_path, "one"), False
 
-    def find() -> list[Place]:
+    def find() -> list[SettingsSource]:
         if wrong:
             raise error
-        return [Place(path)]
+        return [SettingsSource(path)]
 
     engines = LiveEngine(find, make)
     before = engines.current.revision
@@ -194,7 +193,7 @@ class Closing(Engine):
 
 async def test_an_engine_is_closed_when_its_last_call_is_over_and_not_before(tmp_path: Path) -> None:
     path = denying(tmp_path, "one")
-    engines = LiveEngine(lambda: [Place(path)], lambda configuration, _: Closing(configuration))
+    engines = LiveEngine(lambda: [SettingsSource(path)], lambda configuration, _: Closing(configuration))
     first: Any = engines.current
     with engines.lease():
         with engines.lease():
@@ -234,7 +233,7 @@ async def test_a_hook_that_is_switched_off_keeps_its_record_and_degrades_nothing
         await engine.fire(asking("hi"), SESSION)  # a call that began before
     [off] = engines.current.configuration.off
     assert engines.health.degraded == []
-    assert engines.health.of(off).runs == 2
+    assert engines.health.status_for(off).runs == 2
     write_file(tmp_path, one_group(hook))
     await engines.reload()
     assert engines.health.degraded == ["fails"]
@@ -286,7 +285,7 @@ async def test_a_reload_tells_what_became_of_which_hooks(
     write_file(tmp_path, after)
     await engines.reload()
     assert heard == [Changes(revision, engines.current.revision, **told)]
-    assert f"before {revision}; {heard[0] if told else 'no hook is another'}" in caplog.text
+    assert f"before {revision}; {heard[0] if told else 'no hook changed'}" in caplog.text
     await engines.close()
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgate.hooks import HookError
-from hookgate.hooks.output import Ended, Output, read_output, read_process
+from hookgate.hooks.output import Output, ProcessResult, read_output, read_process
 from hookgate.hooks.settings import EVENTS
 
 DENY = '{"decision": "deny", "reason": "no"}'
@@ -19,7 +19,7 @@ def read(
     stdout: str | bytes = "", stderr: str | bytes = "", code: int = 0, event: str = "BeforeModel"
 ) -> Output | None:
     out, err = (text.encode() if isinstance(text, str) else text for text in (stdout, stderr))
-    return read_process(event, "guard", Ended(code, out, err))
+    return read_process(event, "guard", ProcessResult(code, out, err))
 
 
 def message(text: str) -> Output:
@@ -293,7 +293,7 @@ def test_null_within_an_edit_stays_since_it_removes_a_setting() -> None:
 
 @pytest.mark.parametrize("value", ["deny", 5, [], [{"decision": "deny"}], True, object])
 def test_a_value_that_is_no_object_is_a_failure(value: Any) -> None:
-    with pytest.raises(HookError, match="where an object or nothing is expected"):
+    with pytest.raises(HookError, match="return an object or nothing"):
         read_output(value)
 
 
@@ -301,7 +301,7 @@ def test_a_value_that_is_not_json_is_a_failure() -> None:
     circle: Output = {}
     circle["hookSpecificOutput"] = {"llm_request": circle}
     for value in ({"hookSpecificOutput": {"llm_request": {"config": {"stop": {"a", "b"}}}}}, circle):
-        with pytest.raises(HookError, match="is not JSON"):
+        with pytest.raises(HookError, match="cannot be encoded as JSON"):
             read_output(value)
 
 

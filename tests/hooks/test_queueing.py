@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.hooks.queueing import FairQueue
+from hookgate.hooks.running import FairQueue
 
 
 async def served(

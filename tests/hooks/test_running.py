@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from support.hooks import SESSION, asking, editing, engine, parallel, rewriting, sequential, texts_of
 
-from hookgate.hooks import BeforeTool, BeforeToolSelection, Configuration, Engine, Session
-from hookgate.hooks.settings import Group, Limits
+from hookgate.hooks import BeforeTool, BeforeToolSelection, Configuration, Engine, SessionContext
+from hookgate.hooks.settings import EngineLimits, Group
 
 DENIAL = {"decision": "deny", "reason": "not here"}
 
 
 def limited(*groups: Group, event: str = "BeforeModel", **limits: Any) -> Engine:
-    return Engine(Configuration({event: groups}, Limits(**limits)))
+    return Engine(Configuration({event: groups}, EngineLimits(**limits)))
 
 
 # ---- the whole time of an event
@@ -31,7 +31,7 @@ async def test_an_event_s_whole_time_ends_hooks_whose_own_time_is_longer(on_erro
     begin = time.monotonic()
     outcome = await limited(parallel(hang, on_error=on_error), deadline=0.05).fire(asking("hi"), SESSION)
     assert time.monotonic() - begin < 2
-    assert [run.error for run in outcome.runs] == ["the whole time of the event's hooks was over"]
+    assert [run.error for run in outcome.runs] == ["the deadline for the event's hooks has passed"]
     assert outcome.verdict.denied
     assert outcome.verdict.reason == "The hook 'hang' could not judge this call (deadline)."
 
@@ -45,7 +45,7 @@ async def test_what_is_left_of_the_time_is_what_a_sequel_has() -> None:
     seen: list[str] = []
     groups = sequential(hang, lambda event: seen.append(event["hook_event_name"]))
     outcome = await limited(groups, deadline=0.05).fire(asking("hi"), SESSION)
-    assert [run.error for run in outcome.runs] == ["the whole time of the event's hooks was over"] * 2
+    assert [run.error for run in outcome.runs] == ["the deadline for the event's hooks has passed"] * 2
     assert not seen
 
 
@@ -60,7 +60,7 @@ async def test_no_more_hooks_run_at_once_than_allowed() -> None:
         now -= 1
 
     busy = limited(parallel(*[count] * 20), concurrency=3)
-    await asyncio.gather(*(busy.fire(asking("hi"), Session(f"s-{n}")) for n in range(5)))
+    await asyncio.gather(*(busy.fire(asking("hi"), SessionContext(f"s-{n}")) for n in range(5)))
     assert most == 3
 
 
@@ -71,7 +71,7 @@ async def test_runs_that_wait_for_their_turn_are_told_while_they_wait() -> None:
         await go.wait()
 
     busy = limited(parallel(wait), concurrency=1)
-    calls = [asyncio.create_task(busy.fire(asking("hi"), Session(f"s-{n}"))) for n in range(3)]
+    calls = [asyncio.create_task(busy.fire(asking("hi"), SessionContext(f"s-{n}"))) for n in range(3)]
     while busy.waiting < 2:  # noqa: ASYNC110  # a plain fact, it signals nothing
         await asyncio.sleep(0)
     go.set()
@@ -131,7 +131,7 @@ async def test_a_hook_for_one_model_client_or_key_leaves_the_others_alone() -> N
         parallel(lambda _: DENIAL, when={"models": ["*-pro"], "clients": ["GeminiCLI"], "keys": ["k"]})
     )
     pro = replace(asking("hi"), model="gemini-2.5-pro")
-    known = Session("s", client="GeminiCLI", key="k")
+    known = SessionContext("s", client="GeminiCLI", key="k")
     assert (await strict.fire(pro, known)).verdict.denied
     assert not (await strict.fire(asking("hi"), known)).verdict.denied
     assert not (await strict.fire(pro, replace(known, client="curl"))).verdict.denied
@@ -140,9 +140,9 @@ async def test_a_hook_for_one_model_client_or_key_leaves_the_others_alone() -> N
 
 async def test_a_hook_for_one_team_leaves_the_others_alone() -> None:
     strict = engine(parallel(lambda _: DENIAL, when={"teams": ["search"]}))
-    assert (await strict.fire(asking("hi"), Session("s", team="search"))).verdict.denied
-    assert not (await strict.fire(asking("hi"), Session("s", team="platform"))).verdict.denied
-    assert not (await strict.fire(asking("hi"), Session("s"))).verdict.denied
+    assert (await strict.fire(asking("hi"), SessionContext("s", team="search"))).verdict.denied
+    assert not (await strict.fire(asking("hi"), SessionContext("s", team="platform"))).verdict.denied
+    assert not (await strict.fire(asking("hi"), SessionContext("s"))).verdict.denied
 
 
 async def test_a_model_hook_may_be_for_requests_that_declare_a_tool() -> None:
@@ -192,20 +192,20 @@ async def test_a_failing_hook_shows_as_degraded_until_it_runs_well() -> None:
 
     judge = engine(parallel(act))
     [hook] = judge.configuration.hooks()
-    assert judge.health.of(hook).runs == 0
+    assert judge.health.status_for(hook).runs == 0
     await judge.fire(asking("hi"), SESSION)
     assert judge.health.degraded == ["act"]
     await judge.fire(asking("hi"), SESSION)
-    status = judge.health.of(hook)
+    status = judge.health.status_for(hook)
     assert judge.health.degraded == []
-    assert (status.runs, status.failures, status.denials, status.said) == (2, 1, 1, "deny")
+    assert (status.runs, status.failures, status.denials, status.summary) == (2, 1, 1, "deny")
 
 
 async def test_the_record_tells_what_was_done_and_nothing_of_what_was_said() -> None:
     judge = engine(parallel(lambda e: {**rewriting(str.upper, e), "reason": "a secret"}))
     await judge.fire(asking("another secret"), SESSION)
     [status] = judge.health.hooks.values()
-    assert status.said == "edits messages"
+    assert status.summary == "edits messages"
 
 
 # ---- hooks that rewrite the same text
@@ -223,7 +223,7 @@ def redactor(secret: str) -> Any:
 async def test_of_two_redactors_side_by_side_neither_undoes_the_other_in_a_thousand_runs() -> None:
     both = engine(parallel(redactor("alpha"), redactor("beta")))
     outcomes = await asyncio.gather(
-        *(both.fire(asking(f"{n} alpha and beta"), Session(f"s-{n}")) for n in range(1000))
+        *(both.fire(asking(f"{n} alpha and beta"), SessionContext(f"s-{n}")) for n in range(1000))
     )
     assert [texts_of(outcome.event) for outcome in outcomes] == [[f"{n} *** and ***"] for n in range(1000)]
 

@@ -9,7 +9,7 @@ from support.hooks import SESSION, command, one_group, parallel, write_file
 from support.hooks import engine as engine_of
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, SettingsError, load_settings
-from hookgate.hooks.document import Encoded
+from hookgate.hooks.events.base import Encoded
 from hookgate.translator import VIEWS
 
 CALL = {"functionCall": {"name": "read", "args": {"path": "a"}}, "thoughtSignature": "c2ln"}

@@ -11,13 +11,12 @@ from support.gateway import running_upstream, says, write_settings
 from support.life import gateway_with
 from support.wire import SSE, UNARY, ask, connected, post
 
-from hookgate.hooks import AfterModel, Engine, Session
+from hookgate.hooks import AfterModel, Engine, SessionContext
 from hookgate.hooks.live import LiveEngine
-from hookgate.hooks.settings import Place
-from hookgate.proxy import admin
-from hookgate.proxy.admin import Admin
-from hookgate.proxy.metrics import Metrics
-from hookgate.proxy.operating import operated
+from hookgate.hooks.settings import SettingsSource
+from hookgate.proxy.admin import listener
+from hookgate.proxy.admin.listener import AdminListener, running_admin
+from hookgate.proxy.observe.metrics import Metrics
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 DENY = {"decision": "deny", "reason": "Not in this house."}
@@ -27,7 +26,9 @@ def live_engine(folder: Path, *commands: str) -> LiveEngine:
     """An engine whose hooks are these programs."""
     hooks = [{"type": "command", "name": f"hook-{at}", "command": each} for at, each in enumerate(commands)]
     file = write_settings(folder, {"AfterModel": hooks})
-    return LiveEngine(lambda: [Place(file)], lambda settings, health: Engine(settings, health=health))
+    return LiveEngine(
+        lambda: [SettingsSource(file)], lambda settings, health: Engine(settings, health=health)
+    )
 
 
 def samples(page: bytes) -> dict[tuple[str, ...], float]:
@@ -41,8 +42,8 @@ def samples(page: bytes) -> dict[tuple[str, ...], float]:
 
 
 async def test_alive_from_the_first_moment_and_ready_until_it_stops(tmp_path: Path) -> None:
-    here = Admin(Metrics())
-    async with admin.listening(here, "127.0.0.1", 0) as url:
+    here = AdminListener(Metrics())
+    async with listener.serve_admin(here, "127.0.0.1", 0) as url:
         assert (await ask(url, "GET", "/healthz")).json == {"status": "ok"}
         starting = await ask(url, "GET", "/readyz")
         assert (starting.status, starting.json["status"]) == (503, "starting")
@@ -70,7 +71,7 @@ async def test_it_is_not_ready_before_clients_are_listened_to(
 ) -> None:
     caplog.set_level("INFO", "hookgate")
     live = live_engine(tmp_path)
-    async with operated(live, None, Metrics(), "127.0.0.1:0") as here:
+    async with running_admin(live, None, Metrics(), "127.0.0.1:0") as here:
         told = re.search(r"operators look at (http://\S+) \(panel, metrics, health\)", caplog.text)
         assert told
         starting = await ask(told[1], "GET", "/readyz")
@@ -82,12 +83,12 @@ async def test_it_is_not_ready_before_clients_are_listened_to(
 
 async def test_a_degraded_hook_is_named_and_told_of(tmp_path: Path) -> None:
     metrics = Metrics()
-    here = Admin(metrics)
+    here = AdminListener(metrics)
     here.live = live_engine(tmp_path, "exit 1", "exit 0", """echo '{"decision": "deny"}'""")
     metrics.watch_engine(here.live)
     with here.live.lease() as engine:
-        await engine.fire(AfterModel({}, {"candidates": []}, "m"), Session("s"))
-    async with admin.listening(here, "127.0.0.1", 0) as url:
+        await engine.fire(AfterModel({}, {"candidates": []}, "m"), SessionContext("s"))
+    async with listener.serve_admin(here, "127.0.0.1", 0) as url:
         ready = await ask(url, "GET", "/readyz")
         counted = samples((await ask(url, "GET", "/metrics")).body)
     assert (ready.status, ready.json["degraded"]) == (200, ["hook-0"])
@@ -138,7 +139,7 @@ async def test_calls_are_counted_by_kind_of_route_status_and_outcome() -> None:
 
 
 async def test_there_is_nothing_else() -> None:
-    async with admin.listening(Admin(Metrics()), "127.0.0.1", 0) as url:
+    async with listener.serve_admin(AdminListener(Metrics()), "127.0.0.1", 0) as url:
         page = await ask(url, "GET", "/metrics")
         assert page.headers["content-type"].startswith("text/plain; version=")
         assert b"process_open_fds" in page.body
@@ -154,7 +155,7 @@ async def test_there_is_nothing_else() -> None:
     ids=["well", "no path", "no HTTP"],
 )
 async def test_an_operators_question_has_no_receipt(request_line: str) -> None:
-    async with admin.listening(Admin(Metrics()), "127.0.0.1", 0) as url, connected(url) as wire:
+    async with listener.serve_admin(AdminListener(Metrics()), "127.0.0.1", 0) as url, connected(url) as wire:
         await wire.write(f"{request_line}\r\nHost: localhost\r\n\r\n".encode())
         answer = await wire.answer()
     assert "x-request-id" in answer.headers

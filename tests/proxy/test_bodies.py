@@ -10,7 +10,7 @@ from support.gateway import running_gateway, running_upstream, says
 from support.life import gateway_with
 from support.wire import KEY, SSE, UNARY, connected, post
 
-from hookgate.proxy.config import Limits
+from hookgate.proxy.config import LimitSettings
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 TEXT = json.dumps(HI).encode()
@@ -56,7 +56,7 @@ async def test_a_body_that_can_be_read_in_two_ways_or_none_is_refused(
 
 
 async def test_a_body_over_the_limit_is_refused() -> None:
-    limits = Limits(body=len(TEXT))
+    limits = LimitSettings(body=len(TEXT))
     async with (
         running_upstream() as (upstream_url, recorded),
         gateway_with(upstream_url, HOOKS, limits=limits) as url,
@@ -70,7 +70,7 @@ async def test_a_body_over_the_limit_is_refused() -> None:
 
 
 async def test_a_bomb_is_refused_by_its_inflated_size() -> None:
-    limits = Limits(body=100_000)
+    limits = LimitSettings(body=100_000)
     bomb = gzip.compress(b" " * 10_000_000)
     assert len(bomb) < 100_000
     async with (

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from hookgate.hooks import Verdict
-from hookgate.proxy.call import DENIED, NOT_JSON, STOPPED, Call, call_of, told
-from hookgate.proxy.caller import Callers, named_session
-from hookgate.proxy.envelopes import envelope_of
+from hookgate.proxy.call.verdicts import DENIED, NOT_JSON, STOPPED, JudgedCall, client_response, describe_call
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.routes import Route, match
+from hookgate.proxy.identity.callers import Callers, named_session
+from hookgate.proxy.routing.envelopes import envelope_of
+from hookgate.proxy.routing.matching import match
+from hookgate.proxy.routing.table import Route
 
 ROUTE = match("POST", "/v1beta/models/m:generateContent")
 USER: dict[str, Any] = {"role": "user", "parts": [{"text": "hi"}]}
@@ -26,9 +27,9 @@ TOOL_JSON_TURN = {
 }
 
 
-def call(body: dict[str, Any], headers: dict[str, str] | None = None, route: Route = ROUTE) -> Call:
-    named = named_session(route, headers or {}, "")
-    return call_of(Callers().of(route, headers or {}), route, body, envelope_of(route), named)
+def call(body: dict[str, Any], headers: dict[str, str] | None = None, route: Route = ROUTE) -> JudgedCall:
+    named = named_session(route, headers or {})
+    return describe_call(Callers().caller_for(route, headers or {}), route, body, envelope_of(route), named)
 
 
 def spoken(text: str) -> dict[str, Any]:
@@ -45,7 +46,7 @@ SYNTHETIC = Verdict(decision="deny", reason="No.", llm_response={"text": "Mine."
 
 @pytest.mark.parametrize("body", [USERS_TURN, USERS_JSON_TURN, TOOL_JSON_TURN, {}])
 def test_a_denial_is_an_error(body: dict[str, Any]) -> None:
-    answer = told(DENY, "BeforeModel", call(body))
+    answer = client_response(DENY, "BeforeModel", call(body))
     assert isinstance(answer, ApiError)
     assert (answer.code, answer.message, answer.reason) == (403, "No.", "POLICY_DENIED")
     assert answer.metadata == {"event": "BeforeModel"}
@@ -60,49 +61,51 @@ def test_a_denial_is_an_error(body: dict[str, Any]) -> None:
     ],
 )
 def test_a_denial_is_spoken_where_an_error_would_make_the_client_nudge(last: dict[str, Any]) -> None:
-    assert told(DENY, "BeforeModel", call({"contents": [USER, MODEL, last]})) == spoken("No.")
+    assert client_response(DENY, "BeforeModel", call({"contents": [USER, MODEL, last]})) == spoken("No.")
 
 
 def test_a_tool_result_of_an_earlier_turn_does_not_count() -> None:
-    answer = told(DENY, "BeforeModel", call({"contents": [USER, MODEL, RESULT, USER]}))
+    answer = client_response(DENY, "BeforeModel", call({"contents": [USER, MODEL, RESULT, USER]}))
     assert isinstance(answer, ApiError)
 
 
 @pytest.mark.parametrize("body", [USERS_TURN, TOOL_TURN])
 def test_a_stop_is_spoken(body: dict[str, Any]) -> None:
-    assert told(STOP, "AfterModel", call(body)) == spoken("Enough.")
+    assert client_response(STOP, "AfterModel", call(body)) == spoken("Enough.")
 
 
 @pytest.mark.parametrize("body", [USERS_JSON_TURN, TOOL_JSON_TURN])
 def test_a_stop_is_an_error_where_json_was_asked_for(body: dict[str, Any]) -> None:
-    answer = told(STOP, "AfterModel", call(body))
+    answer = client_response(STOP, "AfterModel", call(body))
     assert isinstance(answer, ApiError)
     assert (answer.code, answer.message) == (403, "Enough.")
 
 
 @pytest.mark.parametrize("body", [USERS_TURN, TOOL_TURN])
 def test_a_hooks_own_answer_is_given_whatever_else_was_said(body: dict[str, Any]) -> None:
-    assert told(SYNTHETIC, "BeforeModel", call(body)) == spoken("Mine.")
+    assert client_response(SYNTHETIC, "BeforeModel", call(body)) == spoken("Mine.")
 
 
 def test_a_hooks_own_answer_to_a_call_for_json_has_to_be_json() -> None:
-    answer = told(SYNTHETIC, "BeforeModel", call(USERS_JSON_TURN))
+    answer = client_response(SYNTHETIC, "BeforeModel", call(USERS_JSON_TURN))
     assert isinstance(answer, ApiError)
     assert (answer.code, answer.message) == (403, NOT_JSON)
     fitting = Verdict(llm_response={"text": '{"a": 1}'})
-    assert told(fitting, "BeforeModel", call(USERS_JSON_TURN)) == spoken('{"a": 1}')
+    assert client_response(fitting, "BeforeModel", call(USERS_JSON_TURN)) == spoken('{"a": 1}')
 
 
 def test_a_denial_or_stop_without_a_reason_says_so() -> None:
-    denial = told(Verdict(decision="deny"), "BeforeModel", call(USERS_TURN))
+    denial = client_response(Verdict(decision="deny"), "BeforeModel", call(USERS_TURN))
     assert isinstance(denial, ApiError)
     assert denial.message == DENIED
-    assert told(Verdict(stop=True), "BeforeModel", call(USERS_TURN)) == spoken(STOPPED)
+    assert client_response(Verdict(stop=True), "BeforeModel", call(USERS_TURN)) == spoken(STOPPED)
 
 
 @pytest.mark.parametrize("decision", ["allow", "ask"])
 def test_anything_else_lets_the_call_go_on(decision: Any) -> None:
-    assert told(Verdict(decision=decision, reason="Fine."), "BeforeModel", call(USERS_TURN)) is None
+    assert (
+        client_response(Verdict(decision=decision, reason="Fine."), "BeforeModel", call(USERS_TURN)) is None
+    )
 
 
 # ---- sessions

@@ -81,7 +81,7 @@ async def test_what_is_not_on_tape_is_denied_with_its_key(tmp_path: Path) -> Non
     async with gateway_before(NOWHERE, hooks(tmp_path, mode="replay")) as url:
         answer = await post(url, UNARY, FIRST, KEY)
     assert answer.status == 403
-    assert "is on tape: there is no" in answer.error["message"]
+    assert "is recorded: there is no" in answer.error["message"]
 
 
 async def test_json_that_was_asked_for_is_replayed_with_the_thoughts_before_it(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from support.program import Ended, environment, run, serving
 from support.wire import SSE, UNARY, post
 
 from hookgate.proxy import __version__
-from hookgate.proxy.cli import main
+from hookgate.proxy.cli.main import run_command
 
 HI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 FREE = ("--listen", "127.0.0.1:0")
@@ -33,7 +34,7 @@ def here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
     def run_here(*arguments: str) -> Ended:
         try:
-            code = main(arguments)
+            code = run_command(arguments)
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
         return Ended(code, *capsys.readouterr())
@@ -81,7 +82,7 @@ async def test_the_environment_is_checked_like_the_command_line() -> None:
     ("text", "place", "remedy"),
     [
         ("{", "settings.json:1:2: ", "not valid JSON"),
-        ("[]", "settings.json: ", "has to hold an object"),
+        ("[]", "settings.json: ", "must contain an object"),
         (
             '{"hooks": {"BeforeModle": []}}',
             "settings.json:1: hooks.BeforeModle: ",
@@ -206,7 +207,7 @@ async def test_the_environment_can_say_it_all(tmp_path: Path) -> None:
 
 async def test_a_server_never_loads_the_sdk() -> None:
     check = (
-        "import sys, hookgate.proxy.cli, hookgate.proxy.commands; "
+        "import sys, hookgate.proxy.cli.main, hookgate.proxy.app; "
         "print(sorted(m for m in sys.modules if m.split('.')[0] in ('google', 'rich')))"
     )
     process = await asyncio.create_subprocess_exec(
@@ -234,3 +235,16 @@ def test_an_admin_address_that_is_none_is_told(admin: str, here: Here) -> None:
 def test_a_gateway_that_does_not_answer_is_told_without_a_number(here: Here) -> None:
     ended = here("receipt", "0" * 32, "--admin", "http://127.0.0.1:1/")
     assert (ended.code, "at 127.0.0.1:1: Connection refused; start it" in ended.complaint) == (1, True)
+
+
+async def test_the_core_alone_names_what_the_gateway_needs(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.modules['yarl'] = None; from hookgate.proxy.__main__ import main; sys.exit(main())"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, "serve", stdout=PIPE, stderr=PIPE, env=environment()
+    )
+    out, complaint = await process.communicate()
+    assert (process.returncode, out) == (1, b"")
+    assert complaint.endswith(b"install it with: pip install 'hookgate[proxy]'\n")
+    assert complaint.count(b"\n") == 1

@@ -8,7 +8,7 @@ from support.gateway import running_gateway
 from support.program import run
 
 from hookgate.proxy import demo
-from hookgate.proxy.demo import scenes, stage
+from hookgate.proxy.demo import scenes
 from hookgate.proxy.embedded import EmbeddedUpstream
 
 
@@ -36,9 +36,9 @@ async def test_a_check_that_fails_is_shown_and_makes_the_demo_fail(
     async def play(agent: Any, upstream: EmbeddedUpstream) -> scenes.Shown:
         return replace(await plain.play(agent, upstream), checks={"this cannot be": False, "this is": True})
 
-    monkeypatch.setattr(stage, "SCENES", (replace(plain, play=play),))
+    monkeypatch.setattr(scenes, "SCENES", (replace(plain, play=play),))
     async with running_gateway() as gateway:
-        code = await stage.play(gateway.url, EmbeddedUpstream(gateway.upstream_url, gateway.recorded))
+        code = await scenes.play_scenes(gateway.url, EmbeddedUpstream(gateway.upstream_url, gateway.recorded))
     out = capsys.readouterr().out
     assert code == 1
     assert "FAILED this cannot be" in out
@@ -48,7 +48,10 @@ async def test_a_check_that_fails_is_shown_and_makes_the_demo_fail(
 
 async def test_scenes_without_their_hooks_fail() -> None:
     async with running_gateway() as gateway:
-        assert await stage.play(gateway.url, EmbeddedUpstream(gateway.upstream_url, gateway.recorded)) == 1
+        assert (
+            await scenes.play_scenes(gateway.url, EmbeddedUpstream(gateway.upstream_url, gateway.recorded))
+            == 1
+        )
 
 
 async def test_the_demo_uses_the_examples_that_users_are_shown() -> None:

@@ -20,8 +20,8 @@ from support.program import Server, run, serving
 from support.wire import UNARY, ask, connected, post, request_bytes
 
 from hookgate.hooks import load_settings
-from hookgate.proxy.config import Limits
-from hookgate.proxy.descriptors import ADMIN, OWN, Budget, DescriptorError, descriptors_of_hooks
+from hookgate.proxy.config import LimitSettings
+from hookgate.proxy.http.slots import ADMIN, OWN, Budget, DescriptorError, descriptors_of_hooks
 
 GUARD = "grep -q forbidden && { echo no >&2; exit 2; }; exit 0"
 TOKEN = {"Authorization": "Bearer operators-of-this-gateway", "X-Hookgate-Panel": "1"}
@@ -185,9 +185,9 @@ def test_every_kind_of_hook_has_its_descriptors_set_aside(tmp_path: Path) -> Non
 
 
 def test_what_clients_may_have_is_what_the_others_leave() -> None:
-    assert Budget(100_000, 264).bounded(Limits()) == Limits()
+    assert Budget(100_000, 264).bounded(LimitSettings()) == LimitSettings()
     budget = Budget(1024, 264)
-    assert budget.bounded(Limits()).connections == (1024 - OWN - ADMIN - 264) * 2 // 5
+    assert budget.bounded(LimitSettings()).connections == (1024 - OWN - ADMIN - 264) * 2 // 5
     with pytest.raises(DescriptorError, match="496 are needed, 264 of them for hooks"):
-        Budget(495, 264).bounded(Limits())
-    assert Budget(496, 264).bounded(Limits()).connections == 16
+        Budget(495, 264).bounded(LimitSettings())
+    assert Budget(496, 264).bounded(LimitSettings()).connections == 16

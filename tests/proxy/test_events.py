@@ -9,7 +9,7 @@ import pytest
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.wire import KEY, UNARY, Answer, peer, post
 
-from hookgate.proxy.config import Config, Limits
+from hookgate.proxy.config import Config, LimitSettings
 
 CAPTURED = Path(__file__).parents[3] / "shared" / "wire" / "hook-input"
 BASE = {"session_id": "s-1", "cwd": "/home/dev/project", "transcript_path": "/t.jsonl"}
@@ -127,7 +127,7 @@ async def test_an_event_that_there_is_not_is_no_route() -> None:
 
 
 async def test_one_caller_has_so_many_events_a_second_and_another_has_its_own() -> None:
-    config = Config(limits=Limits(events=3))
+    config = Config(limits=LimitSettings(events=3))
     async with peer() as upstream, gateway_before(upstream.url, {}, config) as url:
         found = [(await tell(url, "SessionStart", source="startup")).status for _ in range(6)]
         other = await tell(url, "SessionStart", {"x-goog-api-key": "other"}, source="startup")

@@ -138,6 +138,25 @@ async def test_an_answer_in_another_framing_does_not_slip_past_the_hooks(body: b
         assert (await post(url, SSE, HI)).status == 502
 
 
+@pytest.mark.parametrize("end", ["\v", "\f", "\x1c", "\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize("name", ["", "event", "id", "retry"])
+async def test_nothing_that_some_clients_take_for_an_event_slips_past_the_hooks(name: str, end: str) -> None:
+    # They end lines also where Unicode does, as Python's splitlines() and Node's readline.
+    body = b"data: {}\n\n" + f"{name}: {{{end}data: ".encode() + EVENT + b"\n\n"
+    async with peer(ok(body)) as upstream, gateway_before(upstream.url, WATCHED) as url:
+        answer = await post(url, SSE, HI)
+    assert b"so far" not in answer.body
+    assert b"cannot be judged" in answer.body
+
+
+async def test_an_event_within_the_data_of_another_does_not_slip_past_the_hooks() -> None:
+    # Gemini CLI leaves out lines that begin with `data:` and no space behind it.
+    body = b'data:{"x":\ndata: ' + EVENT + b"\ndata:}\n\n"
+    async with peer(ok(body)) as upstream, gateway_before(upstream.url, WATCHED) as url:
+        answer = await post(url, SSE, HI)
+    assert answer.body == b'data: {"x": ' + EVENT + b" }\r\n\r\n"
+
+
 async def test_an_object_where_an_array_belongs_is_a_502() -> None:
     async with peer(ok(EVENT)) as upstream, gateway_before(upstream.url, WATCHED) as url:
         assert (await post(url, STREAM, HI)).status == 502

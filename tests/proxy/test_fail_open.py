@@ -8,11 +8,12 @@ from support.hooks import command, one_group, write_file
 from support.program import run, serving
 from support.wire import ask
 
-from hookgate.proxy import admin, policy
-from hookgate.proxy.admin import Admin
-from hookgate.proxy.metrics import Metrics
-from hookgate.proxy.panel.hooks import HookPanel
-from hookgate.proxy.sources import Sources
+from hookgate.proxy import policy
+from hookgate.proxy.admin import listener
+from hookgate.proxy.admin.listener import AdminListener
+from hookgate.proxy.admin.policy import HookPanel
+from hookgate.proxy.config.reading import Sources
+from hookgate.proxy.observe.metrics import Metrics
 
 OPEN = "these hooks fail open, a call passes when they fail: open; "
 OPEN_ON_EXITS = "these hooks fail open when they exit with a code other than 0 and 2: exits; "
@@ -69,9 +70,9 @@ async def test_the_list_has_a_column_for_it(file: Path) -> None:
 
 async def test_readiness_and_the_panel_name_them(file: Path, tmp_path: Path) -> None:
     sources = Sources(hooks=(file,), state=tmp_path / "state")
-    here = Admin(Metrics())
-    here.live = policy.load(sources)
-    async with admin.listening(here, "127.0.0.1", 0) as url:
+    here = AdminListener(Metrics())
+    here.live = policy.load_policy(sources)
+    async with listener.serve_admin(here, "127.0.0.1", 0) as url:
         ready = (await ask(url, "GET", "/readyz")).json
     assert (ready["fail_open"], ready["fail_open_on_exit_codes"]) == (["open"], ["exits"])
     rows = (await HookPanel(here.live, sources).rows())["hooks"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.headers import check_credentials, to_client, to_upstream, with_key
+from hookgate.proxy.routing.headers import check_credentials, to_client, to_upstream, with_key
 
 PASSING = {
     "x-goog-api-key": "k",

@@ -11,17 +11,18 @@ import pytest
 from support.gateway import gateway_before, running_gateway, says
 from support.wire import KEY, SSE, UNARY, peer, post
 
-from hookgate.proxy import bodies, inflating
-from hookgate.proxy.config import Config, Limits
+from hookgate.proxy.config import Config, LimitSettings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.inflating import inflate
-from hookgate.proxy.workshop import SMALL, Room, Workshop
-from hookgate.translator import BodyError, JsonArray, ServerSentEvents, streams
+from hookgate.proxy.http import bodies
+from hookgate.proxy.http.bodies import inflate
+from hookgate.proxy.http.workshop import SMALL_BODY, BodyWorker, MemoryLease
+from hookgate.translator import BodyError, JsonArray, ServerSentEvents
+from hookgate.translator.streaming import framing
 from hookgate.translator.strictjson import parse
 
 HOOKS = {"BeforeModel": [says()]}
 HI = b'{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"x":'
-VALUES = Limits().values
+VALUES = LimitSettings().values
 MIB = 1024 * 1024
 
 
@@ -88,12 +89,12 @@ async def test_large_bodies_are_parsed_beside_the_event_loop(monkeypatch: pytest
     where = []
 
     def noted(data: bytes, bounds: Any) -> Any:
-        where.append((len(data) > SMALL, threading.current_thread() is threading.main_thread()))
+        where.append((len(data) > SMALL_BODY, threading.current_thread() is threading.main_thread()))
         return parse(data, bounds)
 
     monkeypatch.setattr(bodies, "parse", noted)
     async with running_gateway(HOOKS) as gateway:
-        for size in (10, SMALL):
+        for size in (10, SMALL_BODY):
             assert (await post(gateway.url, UNARY, HI + b'"' + b"a" * size + b'"}')).status == 200
     assert where == [(False, True), (True, False)]
 
@@ -124,11 +125,11 @@ class _Counting:
 
 def test_inflating_stops_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     packed, counting = gzip.compress(bytes(300 * MIB), 1), _Counting()
-    monkeypatch.setattr(inflating.zlib, "decompressobj", counting)
+    monkeypatch.setattr(bodies.zlib, "decompressobj", counting)
     with pytest.raises(ApiError) as refused:
         inflate(packed, "gzip", 2 * MIB)
     assert refused.value.code == 413
-    assert counting.given <= 2 * MIB + inflating.PIECE
+    assert counting.given <= 2 * MIB + bodies.PIECE
 
 
 PACKED = gzip.compress(b"abc" * 1000, mtime=0)  # the same bytes in every test process
@@ -163,79 +164,79 @@ def test_deflate_is_taken_with_and_without_its_header() -> None:
 
 
 async def test_bodies_wait_for_room_in_their_order() -> None:
-    workshop = Workshop(Limits(memory=100))
-    first, order = Room(workshop), []
+    workshop = BodyWorker(LimitSettings(memory=100))
+    first, order = MemoryLease(workshop), []
 
-    async def take(size: int) -> Room:
-        room = Room(workshop)
-        await room.take(size)
+    async def take(size: int) -> MemoryLease:
+        room = MemoryLease(workshop)
+        await room.acquire(size)
         order.append(size)
         return room
 
-    await first.take(90)
+    await first.acquire(90)
     waiting = [asyncio.create_task(take(size)) for size in (60, 30, 20)]
     await asyncio.sleep(0)
     assert workshop.contended
-    first.leave()
+    first.release()
     await asyncio.gather(*waiting[:2])
-    assert (order, workshop.held) == ([60, 30], 90)
-    waiting[0].result().leave()
+    assert (order, workshop.held_bytes) == ([60, 30], 90)
+    waiting[0].result().release()
     await waiting[2]
-    assert workshop.held == 50
+    assert workshop.held_bytes == 50
 
 
 async def test_a_body_that_finds_no_room_is_refused_and_keeps_none() -> None:
-    workshop = Workshop(Limits(memory=100, body_timeout=0.01))
-    first, second = Room(workshop), Room(workshop)
-    await first.take(100)
+    workshop = BodyWorker(LimitSettings(memory=100, body_timeout=0.01))
+    first, second = MemoryLease(workshop), MemoryLease(workshop)
+    await first.acquire(100)
     with pytest.raises(ApiError) as refused:
-        await second.take(10)
+        await second.acquire(10)
     assert (refused.value.code, refused.value.reason) == (403, "BODIES_BUSY")
-    assert (workshop.held, workshop.contended) == (100, False)
+    assert (workshop.held_bytes, workshop.contended) == (100, False)
 
 
 async def test_one_body_larger_than_the_memory_for_all_is_taken_alone() -> None:
-    workshop = Workshop(Limits(memory=100))
-    room = Room(workshop)
-    await room.take(1000)
-    assert workshop.held == 1000
+    workshop = BodyWorker(LimitSettings(memory=100))
+    room = MemoryLease(workshop)
+    await room.acquire(1000)
+    assert workshop.held_bytes == 1000
 
 
 async def test_a_client_that_leaves_waits_no_longer() -> None:
-    workshop = Workshop(Limits(memory=100))
-    first = Room(workshop)
-    await first.take(100)
-    task = asyncio.create_task(Room(workshop).take(50))
+    workshop = BodyWorker(LimitSettings(memory=100))
+    first = MemoryLease(workshop)
+    await first.acquire(100)
+    task = asyncio.create_task(MemoryLease(workshop).acquire(50))
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    first.leave()
-    assert (workshop.held, workshop.contended) == (0, False)
+    first.release()
+    assert (workshop.held_bytes, workshop.contended) == (0, False)
 
 
 async def test_calls_give_their_room_back(monkeypatch: pytest.MonkeyPatch) -> None:
     workshops = []
 
-    class Noted(Workshop):
-        def __init__(self, limits: Limits) -> None:
+    class Noted(BodyWorker):
+        def __init__(self, limits: LimitSettings) -> None:
             super().__init__(limits)
             workshops.append(self)
 
-    monkeypatch.setattr("hookgate.proxy.accepting.Workshop", Noted)
+    monkeypatch.setattr("hookgate.proxy.http.listener.BodyWorker", Noted)
     async with running_gateway(HOOKS) as gateway:
-        for body in (HI + b"1}", HI + b"}", HI + b'"' + b"a" * SMALL + b'"}', gzip.compress(HI)):
+        for body in (HI + b"1}", HI + b"}", HI + b'"' + b"a" * SMALL_BODY + b'"}', gzip.compress(HI)):
             await post(gateway.url, UNARY, body)
         await post(gateway.url, UNARY, gzip.compress(HI + b"1}"), {**KEY, "Content-Encoding": "gzip"})
-    assert [workshop.held for workshop in workshops] == [0]
+    assert [workshop.held_bytes for workshop in workshops] == [0]
 
 
 # ---- answers
 
 
-@pytest.mark.parametrize("framing", [ServerSentEvents, JsonArray])
-def test_an_event_has_a_bound(framing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "MAX_EVENT", 1000)
-    decoder, begin = framing(), {ServerSentEvents: b'data: {"a":"', JsonArray: b'[{"a":"'}[framing]
+@pytest.mark.parametrize("kind", [ServerSentEvents, JsonArray])
+def test_an_event_has_a_bound(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "MAX_EVENT", 1000)
+    decoder, begin = kind(), {ServerSentEvents: b'data: {"a":"', JsonArray: b'[{"a":"'}[kind]
     decoder.feed(begin)
     decoder.feed(b"a" * 900)
     with pytest.raises(BodyError, match="larger than 1000 bytes"):
@@ -243,7 +244,7 @@ def test_an_event_has_a_bound(framing: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_a_stream_without_an_end_of_its_event_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "MAX_EVENT", 100_000)
+    monkeypatch.setattr(framing, "MAX_EVENT", 100_000)
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
     async with peer(head + b"data: " + b"a" * 200_000) as upstream, _before(upstream.url) as url:
         answer = await post(url, SSE, HI + b"1}")
@@ -253,7 +254,7 @@ async def test_a_stream_without_an_end_of_its_event_is_no_answer(monkeypatch: py
 async def test_an_answer_of_too_many_values_is_no_answer() -> None:
     body = b'{"candidates":[],"x":[' + b"[]," * 1000 + b"1]}"
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
-    config = Config(limits=Limits(values=100))
+    config = Config(limits=LimitSettings(values=100))
     async with peer(head + body) as upstream, _before(upstream.url, config) as url:
         answer = await post(url, UNARY, HI + b"1}")
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")

@@ -8,11 +8,11 @@ import pytest
 from support.gateway import gateway_before, running_gateway, runs, says
 from support.wire import SSE, STREAM, UNARY, Wire, connected
 
-from hookgate.proxy.config import Config, Streams
+from hookgate.proxy.config import Config, StreamSettings
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi there my friend"}]}]}
 STREAMS = pytest.mark.parametrize("target", [SSE, STREAM], ids=["sse", "array"])
-IMPATIENT = Config(streams=Streams(header_timeout=0.05, keep_alive=0.05))
+IMPATIENT = Config(streams=StreamSettings(header_timeout=0.05, keep_alive=0.05))
 DENY = {"decision": "deny", "reason": "Not in this house."}
 TWO_EVENTS = {"rules": [{"answer": {"chunks": ["one", "two"]}}]}
 REDACT = {"hookSpecificOutput": {"llm_response": {"text": "**"}}}

@@ -18,15 +18,15 @@ from support.gateway import running_upstream, runs, says
 from support.life import gateway_with, nothing_left, until
 from support.wire import KEY, SSE, UNARY, Wire, connected, ok, post, request_bytes
 
-from hookgate.proxy import accepting
-from hookgate.proxy import limits as kept
-from hookgate.proxy.config import Limits
-from hookgate.proxy.metrics import Metrics
-from hookgate.proxy.places import address_of
-from hookgate.proxy.server import listening
+from hookgate.proxy.app import serve_on
+from hookgate.proxy.config import LimitSettings
+from hookgate.proxy.http import listener
+from hookgate.proxy.http import timeouts as kept
+from hookgate.proxy.http.slots import address_of
+from hookgate.proxy.observe.metrics import Metrics
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
-SHORT = Limits(header_timeout=0.1, body_timeout=0.1, reader_timeout=0.4, drain_timeout=5, body=100_000)
+SHORT = LimitSettings(header_timeout=0.1, body_timeout=0.1, reader_timeout=0.4, drain_timeout=5, body=100_000)
 BOTH = pytest.mark.parametrize("hooks", [{}, {"BeforeModel": [says()]}], ids=["copied", "judged"])
 PROMISED = {**KEY, "Content-Length": "100"}
 
@@ -65,7 +65,7 @@ async def flooding() -> AsyncIterator[Flood]:
 
 
 @asynccontextmanager
-async def gateway(hooks: Any = None, limits: Limits = SHORT) -> AsyncIterator[str]:
+async def gateway(hooks: Any = None, limits: LimitSettings = SHORT) -> AsyncIterator[str]:
     async with (
         running_upstream() as (upstream_url, _),
         gateway_with(upstream_url, hooks, limits=limits) as url,
@@ -183,7 +183,7 @@ async def test_a_client_that_takes_nothing_of_its_last_bytes_is_cut() -> None:
     async def large(_: Any) -> Any:
         return web.Response(body=b"x" * 20_000_000)
 
-    async with nothing_left(), listening(large, "127.0.0.1", 0, SHORT) as url, stuck(url) as client:
+    async with nothing_left(), serve_on(large, "127.0.0.1", 0, SHORT) as url, stuck(url) as client:
         await asyncio.sleep(1)
         with pytest.raises(ConnectionResetError):
             await everything(client)
@@ -219,7 +219,7 @@ async def answered(wire: Wire) -> bool:
 async def test_one_connection_more_waits_while_all_others_have_calls_in_flight() -> None:
     async with (
         flooding() as flood,
-        gateway_with(flood.url, limits=Limits(connections=2)) as url,
+        gateway_with(flood.url, limits=LimitSettings(connections=2)) as url,
         connected(url) as one,
         connected(url) as two,
     ):
@@ -245,7 +245,7 @@ async def test_a_waiting_connection_gets_the_place_of_one_whose_call_has_ended()
         await decided.wait()
 
     hooks = {"BeforeModel": [runs(wait)]}
-    async with gateway(hooks, Limits(connections=1)) as url, connected(url) as one:
+    async with gateway(hooks, LimitSettings(connections=1)) as url, connected(url) as one:
         await one.post(UNARY, HI)
         await began.wait()
         async with connected(url) as two:
@@ -261,7 +261,7 @@ async def test_a_waiting_connection_gets_the_place_of_one_whose_call_has_ended()
 
 async def test_for_one_connection_more_the_one_that_is_idle_for_longest_closes() -> None:
     async with (
-        gateway(limits=Limits(connections=3)) as url,
+        gateway(limits=LimitSettings(connections=3)) as url,
         connected(url) as one,
         connected(url) as two,
         connected(url) as three,
@@ -276,7 +276,7 @@ async def test_for_one_connection_more_the_one_that_is_idle_for_longest_closes()
 
 
 async def test_connections_that_never_sent_anything_keep_no_call_out() -> None:
-    async with nothing_left(), gateway(limits=Limits(connections=2)) as url, AsyncExitStack() as stack:
+    async with nothing_left(), gateway(limits=LimitSettings(connections=2)) as url, AsyncExitStack() as stack:
         silent = [await stack.enter_async_context(connected(url)) for _ in range(20)]
         async with connected(url) as wire:
             assert await answered(wire)
@@ -285,7 +285,7 @@ async def test_connections_that_never_sent_anything_keep_no_call_out() -> None:
 
 async def test_a_head_that_is_never_finished_keeps_no_call_out_and_no_young_one_is_closed_for_it() -> None:
     async with (
-        gateway(limits=Limits(connections=3, header_timeout=60)) as url,
+        gateway(limits=LimitSettings(connections=3, header_timeout=60)) as url,
         connected(url) as idle,
         connected(url) as old,
         connected(url) as young,
@@ -306,7 +306,7 @@ async def test_a_head_that_is_never_finished_keeps_no_call_out_and_no_young_one_
 
 
 async def test_a_body_that_drips_makes_way_and_one_that_flows_does_not() -> None:
-    limits = Limits(connections=2, body_timeout=60)
+    limits = LimitSettings(connections=2, body_timeout=60)
     size = 2_000_000
     async with (
         gateway(limits=limits) as url,
@@ -326,7 +326,7 @@ async def test_a_body_that_drips_makes_way_and_one_that_flows_does_not() -> None
 
 
 async def test_an_address_with_too_many_connections_makes_room_of_its_own_alone() -> None:
-    limits = Limits(connections=10, connections_per_address=2)
+    limits = LimitSettings(connections=10, connections_per_address=2)
     async with (
         flooding() as flood,
         gateway_with(flood.url, limits=limits) as url,
@@ -363,7 +363,11 @@ def test_an_address_is_what_one_client_is_given(one: str, other: str, same: bool
 
 
 async def test_requests_behind_a_streaming_one_are_held_back() -> None:
-    async with flooding() as flood, gateway_with(flood.url, limits=Limits()) as url, stuck(url) as client:
+    async with (
+        flooding() as flood,
+        gateway_with(flood.url, limits=LimitSettings()) as url,
+        stuck(url) as client,
+    ):
         loop = asyncio.get_running_loop()
         requests = request_bytes("POST", SSE, b"x" * 60_000, KEY) * 1000
         with pytest.raises(TimeoutError):
@@ -371,7 +375,7 @@ async def test_requests_behind_a_streaming_one_are_held_back() -> None:
 
 
 async def test_it_goes_on_accepting_when_there_are_descriptors_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accepting, "_BREATHER", 0.01)
+    monkeypatch.setattr(listener, "_DESCRIPTOR_WAIT", 0.01)
     loop = asyncio.get_running_loop()
     accept, failures = loop.sock_accept, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
 
@@ -381,7 +385,7 @@ async def test_it_goes_on_accepting_when_there_are_descriptors_again(monkeypatch
         return await accept(listener)
 
     monkeypatch.setattr(loop, "sock_accept", failing)
-    async with gateway(limits=Limits(connections=1)) as url:
+    async with gateway(limits=LimitSettings(connections=1)) as url:
         for _ in range(2):
             assert (await post(url, UNARY, HI)).status == 200
     assert not failures

@@ -15,12 +15,10 @@ from support.program import run, serving
 from support.wire import KEY, SSE, STREAM_HEAD, UNARY, Answer, connected, peer, post, sse
 
 from hookgate.proxy import policy
-from hookgate.proxy.config import Config
-from hookgate.proxy.config import Prices as PriceSettings
-from hookgate.proxy.config import Store as StoreSettings
-from hookgate.proxy.prices import read_prices
-from hookgate.proxy.server import Gateway, listening
-from hookgate.proxy.sources import Sources
+from hookgate.proxy.app import Gateway, serve_on
+from hookgate.proxy.config import Config, PriceSettings, StoreSettings
+from hookgate.proxy.config.reading import Sources
+from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.store import Store
 
 Json = dict[str, Any]
@@ -43,10 +41,10 @@ async def gateway(
     sources = Sources(policy=(settings,), state=folder / "state")
     config = Config(prices=PriceSettings(file=prices))
     async with Store(StoreSettings(url=url), sources.state) as store, running_upstream() as (there, recorded):
-        live = policy.load(sources, store=store, prices=read_prices(prices))
+        live = policy.load_policy(sources, store=store, prices=read_prices(prices))
         async with (
             upstreams_at(there) as upstreams,
-            listening(Gateway(live, upstreams, config).handle, "127.0.0.1", 0) as here,
+            serve_on(Gateway(live, upstreams, config).handle, "127.0.0.1", 0) as here,
         ):
             yield Running(here, there, recorded)
         await live.close()

@@ -2,15 +2,17 @@
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.gateway import gateway_before, running_gateway, says
+from support.program import serving
 from support.wire import SSE, UNARY, ask, connected, post
 
-from hookgate.proxy import logs
-from hookgate.proxy.config import Clients, Config, Logs
+from hookgate.proxy.config import ClientSettings, Config, LogSettings
+from hookgate.proxy.observe import logs
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "secret-prompt"}]}]}
 CANARY = "AIza-canary-0815"
@@ -46,7 +48,7 @@ def stderr(capsys: pytest.CaptureFixture[str]) -> Iterator[Stderr]:
 
 
 async def test_a_call_is_one_line(stderr: Stderr) -> None:
-    logs.configure(Logs(format="json"))
+    logs.configure(LogSettings(format="json"))
     async with running_gateway(SAYS) as gateway:
         answer = await post(gateway.url, f"/s/abc{SSE}&key={CANARY}", HI, {"X-Request-Id": "r-1"})
     [line] = stderr.lines
@@ -60,7 +62,7 @@ async def test_a_call_is_one_line(stderr: Stderr) -> None:
 
 
 async def test_text_tells_the_same(stderr: Stderr) -> None:
-    logs.configure(Logs())
+    logs.configure(LogSettings())
     async with running_gateway() as gateway:
         answer = await post(gateway.url, UNARY, HI, {"X-Request-Id": "r-1"})
     [line] = stderr.text.splitlines()
@@ -69,8 +71,8 @@ async def test_text_tells_the_same(stderr: Stderr) -> None:
 
 
 async def test_a_call_that_is_refused_is_told_with_its_cause(stderr: Stderr) -> None:
-    logs.configure(Logs())
-    config = Config(clients=Clients(unknown_keys="refuse"))
+    logs.configure(LogSettings())
+    config = Config(clients=ClientSettings(unknown_keys="refuse"))
     async with running_gateway({}, config=config) as gateway:
         await post(gateway.url, UNARY, HI, {"x-goog-api-key": CANARY})
         await post(gateway.url, "/nowhere", HI, {})
@@ -81,7 +83,7 @@ async def test_a_call_that_is_refused_is_told_with_its_cause(stderr: Stderr) -> 
 
 @pytest.mark.parametrize("hooks", [{}, SAYS], ids=["copied", "judged"])
 async def test_an_upstream_that_is_down_is_warned_of(stderr: Stderr, hooks: Any) -> None:
-    logs.configure(Logs(format="json"))
+    logs.configure(LogSettings(format="json"))
     async with gateway_before("http://127.0.0.1:1", hooks) as url:
         answer = await post(url, f"{UNARY}?key={CANARY}", HI, {})
     assert answer.error["message"] == "The upstream cannot be reached (connection refused)."
@@ -115,7 +117,7 @@ async def test_the_id_goes_upstream_and_comes_back(hooks: Any) -> None:
 
 
 async def test_what_a_hook_does_is_told_with_the_calls_id(stderr: Stderr) -> None:
-    logs.configure(Logs(format="json", level="debug"))
+    logs.configure(LogSettings(format="json", level="debug"))
     hooks = {"BeforeModel": [{"type": "command", "command": "exit 1"}]}
     async with running_gateway(hooks) as gateway:
         await post(gateway.url, UNARY, HI, {"x-goog-api-key": "k", "X-Request-Id": "r-1"})
@@ -127,7 +129,7 @@ async def test_what_a_hook_does_is_told_with_the_calls_id(stderr: Stderr) -> Non
 @pytest.mark.parametrize("level", ["debug", "info", "warning"])
 @pytest.mark.parametrize("form", ["text", "json"])
 async def test_no_line_holds_a_key_or_a_word_of_a_call(stderr: Stderr, form: Any, level: Any) -> None:
-    logs.configure(Logs(format=form, level=level))
+    logs.configure(LogSettings(format=form, level=level))
     fails = {"BeforeModel": [{"type": "command", "command": "env >&2; exit 1"}]}
     for hooks in ({}, SAYS, fails):
         async with running_gateway(hooks) as gateway:
@@ -146,14 +148,14 @@ async def test_no_line_holds_a_key_or_a_word_of_a_call(stderr: Stderr, form: Any
 
 
 def test_other_libraries_are_heard_when_something_is_wrong(stderr: Stderr) -> None:
-    logs.configure(Logs(format="json", level="debug"))
+    logs.configure(LogSettings(format="json", level="debug"))
     logging.getLogger("asyncio").debug("not this")
     logging.getLogger("asyncio").warning("this")
     assert [line["message"] for line in stderr.lines] == ["this"]
 
 
 def test_a_traceback_is_part_of_its_line(stderr: Stderr) -> None:
-    logs.configure(Logs(format="json"))
+    logs.configure(LogSettings(format="json"))
     try:
         raise ValueError("no")
     except ValueError:
@@ -164,6 +166,40 @@ def test_a_traceback_is_part_of_its_line(stderr: Stderr) -> None:
 
 
 def test_a_message_is_one_line_of_text(stderr: Stderr) -> None:
-    logs.configure(Logs())
+    logs.configure(LogSettings())
     logging.getLogger("hookgate").warning("a\r\nb")
     assert stderr.text.count("\n") == 1
+
+
+# ---- a reader of stderr that is slow
+
+
+def test_nobody_waits_for_a_slow_reader_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MAX_WAITING", 5)
+    ours, theirs = os.pipe()
+    handler = logs.BackgroundHandler(theirs)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    line = "x" * 100_000  # more than the pipe takes
+    for number in range(20):
+        handler.handle(logging.makeLogRecord({"msg": f"{number} {line}"}))
+    with open(ours, closefd=False) as reader:
+        written = [reader.readline()]
+        while handler.waiting:
+            written.append(reader.readline())
+        handler.handle(logging.makeLogRecord({"msg": "the last"}))
+        while written[-1] != "the last\n":
+            written.append(reader.readline())
+    handler.close()
+    os.close(ours)
+    os.close(theirs)
+    *lines, lost, _ = written
+    assert lines == [f"{number} {line}\n" for number in range(len(lines))]
+    assert lost == f"{20 - len(lines)} lines of the log were dropped: stderr is read too slowly\n"
+    assert len(lines) < 10
+
+
+async def test_calls_are_answered_while_nobody_reads_the_log() -> None:
+    long_id = {"X-Request-Id": "i" * 128}
+    async with serving("serve", "--listen", "127.0.0.1:0", patience=60) as gateway:
+        for _ in range(1500):  # about 400 KB of log: more than a pipe and its reader hold
+            assert (await post(gateway.url, "/nowhere", HI, long_id)).status == 403

@@ -13,8 +13,8 @@ from support.gateway import Running, running_upstream, runs
 from support.life import gateway_with
 from support.wire import UNARY, Wire, connected, post
 
-from hookgate.proxy import limits as kept
-from hookgate.proxy.config import Limits
+from hookgate.proxy.config import LimitSettings
+from hookgate.proxy.http import timeouts as kept
 
 MARK = "forbidden-word"
 BODY = json.dumps({"contents": [{"role": "user", "parts": [{"text": MARK}]}]}).encode()
@@ -305,7 +305,7 @@ class Judging:
 async def judging(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Judging]:
     # Every connection ends by itself, soon: then all that the gateway has to say was said.
     monkeypatch.setattr(kept, "KEPT_ALIVE", 0.2)
-    limits = Limits(header_timeout=0.2, body_timeout=0.2)
+    limits = LimitSettings(header_timeout=0.2, body_timeout=0.2)
     prompts: list[str] = []
 
     def policy(event: dict[str, Any]) -> dict[str, Any] | None:

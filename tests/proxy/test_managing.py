@@ -9,7 +9,7 @@ import pytest
 from support.hooks import command, one_group, write_file
 
 from hookgate.hooks.settings import EVENTS
-from hookgate.proxy.cli import main
+from hookgate.proxy.cli.main import run_command
 
 Hookgate = Callable[..., tuple[int, str]]
 
@@ -30,7 +30,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def hookgate(project: Path, capsys: pytest.CaptureFixture[str]) -> Hookgate:
     def run(*words: str) -> tuple[int, str]:
-        code = main(["hooks", *words])
+        code = run_command(["hooks", *words])
         captured = capsys.readouterr()
         return code, captured.out + captured.err
 

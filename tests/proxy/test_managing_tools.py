@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hookgate.hooks.policies.pins import Declared, Pins
-from hookgate.proxy.cli import main
+from hookgate.proxy.cli.main import run_command
 
 Hookgate = Callable[..., tuple[int, str]]
 
@@ -18,7 +18,7 @@ def hookgate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
     def run(*words: str) -> tuple[int, str]:
-        code = main(["tools", *words, "--state", str(tmp_path)])
+        code = run_command(["tools", *words, "--state", str(tmp_path)])
         captured = capsys.readouterr()
         return code, captured.out + captured.err
 

@@ -15,12 +15,11 @@ from support.gateway import Running, running_gateway, runs
 from support.python_sdk import python_client, sdk_warnings
 from support.wire import UNARY, Answer, ask, post
 
-from hookgate.proxy import keys
-from hookgate.proxy.caller import Caller, Callers
-from hookgate.proxy.cli import main
-from hookgate.proxy.config import Clients, Config, NamedKey, Routes, Transcripts
-from hookgate.proxy.keys import Named
-from hookgate.proxy.routes import Route
+from hookgate.proxy.cli.main import run_command
+from hookgate.proxy.config import ClientSettings, Config, NamedKey, RouteSettings, TranscriptSettings
+from hookgate.proxy.identity import callers
+from hookgate.proxy.identity.callers import Caller, Callers, Named
+from hookgate.proxy.routing.table import Route
 
 CANARY = "AIza-canary-0815"
 OTHER = "AIza-canary-4711"
@@ -38,8 +37,8 @@ NAMES = {
     "alice": NamedKey(sha256=digest(CANARY), team="search"),
     "bob": NamedKey(sha256=digest("AIza-canary-bob"), team="platform"),
 }
-ROUTES = Routes(unhooked=("live", "openai", "agents"), files="forward")
-REFUSING = Config(keys=NAMES, clients=Clients(unknown_keys="refuse"), routes=ROUTES)
+ROUTES = RouteSettings(unhooked=("live", "openai", "agents"), files="forward")
+REFUSING = Config(keys=NAMES, clients=ClientSettings(unknown_keys="refuse"), routes=ROUTES)
 
 
 def deny(**when: Any) -> dict[str, Any]:
@@ -70,7 +69,7 @@ def all_logs(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 )
 def test_a_caller_has_the_name_of_its_key(headers: dict[str, str], in_query: str) -> None:
     callers = Callers({digest(CANARY): Named("alice", "search")})
-    caller = callers.of(Route("judged", "/", key=in_query), headers)
+    caller = callers.caller_for(Route("judged", "/", key=in_query), headers)
     session = caller.in_session("s")
     assert (caller.key, session.key, session.team) == ("alice", "alice", "search")
     assert "canary" not in repr(session)
@@ -79,20 +78,20 @@ def test_a_caller_has_the_name_of_its_key(headers: dict[str, str], in_query: str
 @pytest.mark.parametrize(
     ("headers", "name"),
     [
-        ({"x-goog-api-key": OTHER}, digest(OTHER)[:12]),
-        ({"authorization": f"Bearer {OTHER}"}, digest(OTHER)[:12]),
+        ({"x-goog-api-key": OTHER}, digest(OTHER)[:24]),
+        ({"authorization": f"Bearer {OTHER}"}, digest(OTHER)[:24]),
         ({"authorization": "Bearer "}, ""),
         ({}, ""),
     ],
     ids=["header", "bearer", "empty", "none"],
 )
 def test_a_key_without_a_name_is_called_by_its_hash(headers: dict[str, str], name: str) -> None:
-    caller = Callers({digest(CANARY): Named("alice", "search")}).of(Route("judged", "/"), headers)
+    caller = Callers({digest(CANARY): Named("alice", "search")}).caller_for(Route("judged", "/"), headers)
     assert (caller.key, caller.team) == (name, "")
 
 
 def test_a_callers_repr_does_not_tell_its_key() -> None:
-    caller: Caller = Callers().of(Route("judged", "/"), {"x-goog-api-key": CANARY})
+    caller: Caller = Callers().caller_for(Route("judged", "/"), {"x-goog-api-key": CANARY})
     assert "canary" not in repr(caller)
 
 
@@ -104,7 +103,7 @@ def test_a_callers_repr_does_not_tell_its_key() -> None:
     [
         ({"keys": ["alice"]}, True),
         ({"keys": ["bob"]}, False),
-        ({"keys": [digest(CANARY)[:12]]}, False),
+        ({"keys": [digest(CANARY)[:24]]}, False),
         ({"teams": "search"}, True),
         ({"teams": "platform"}, False),
     ],
@@ -132,7 +131,7 @@ async def test_events_have_the_team_of_their_key() -> None:
 
 
 async def test_transcripts_are_in_a_folder_of_the_name(tmp_path: Path) -> None:
-    config = Config(keys=NAMES, transcripts=Transcripts(enabled=True, folder=tmp_path))
+    config = Config(keys=NAMES, transcripts=TranscriptSettings(enabled=True, folder=tmp_path))
     async with running_gateway(config=config) as gateway:
         await post(gateway.url, UNARY, HI, {"x-goog-api-key": CANARY})
     assert os.listdir(tmp_path) == ["alice"]
@@ -187,7 +186,9 @@ async def test_a_named_client_can_upload_although_its_sdk_sends_the_bytes_withou
     tmp_path: Path,
 ) -> None:
     (tmp_path / "a.txt").write_text("hi")
-    config = Config(keys={"sdk": NamedKey(sha256=digest("any"))}, clients=Clients(unknown_keys="refuse"))
+    config = Config(
+        keys={"sdk": NamedKey(sha256=digest("any"))}, clients=ClientSettings(unknown_keys="refuse")
+    )
     config = config.model_copy(update={"routes": ROUTES})
     async with running_gateway(config=config) as gateway, python_client(gateway.url) as client:
         file = await client.aio.files.upload(file=tmp_path / "a.txt")
@@ -220,7 +221,7 @@ def test_key_hash_prints_the_hash_of_stdin(
     text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert main(["key-hash"]) == 0
+    assert run_command(["key-hash"]) == 0
     assert capsys.readouterr().out == digest(CANARY) + "\n"
 
 
@@ -228,8 +229,8 @@ def test_key_hash_asks_at_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr(keys, "getpass", lambda prompt: CANARY if "key" in prompt else "")
-    assert asyncio.run(keys.print_hash()) == 0
+    monkeypatch.setattr(callers, "getpass", lambda prompt: CANARY if "key" in prompt else "")
+    assert asyncio.run(callers.print_hash()) == 0
     assert capsys.readouterr().out == digest(CANARY) + "\n"
 
 
@@ -238,12 +239,12 @@ def test_key_hash_wants_one_key(
     text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert main(["key-hash"]) == 1
-    told = "hookgate: stdin holds no key, or more than one; put the key alone there, on one line\n"
+    assert run_command(["key-hash"]) == 1
+    told = "hookgate: stdin contains no key, or more than one; it must contain one key on one line\n"
     assert capsys.readouterr() == ("", told)
 
 
 def test_key_hash_takes_no_key_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["key-hash", "x"])
+        run_command(["key-hash", "x"])
     assert "unrecognized arguments" in capsys.readouterr().err

@@ -14,8 +14,8 @@ from support.http import peer as talking
 from support.program import serving
 from support.wire import KEY, connected, peer, response
 
-from hookgate.proxy.config import Config, Routes
-from hookgate.proxy.passthrough import MAX_UNSEEN
+from hookgate.proxy.call.passthrough import MAX_UNSEEN
+from hookgate.proxy.config import Config, RouteSettings
 
 UPLOAD = "/upload/v1beta/files?upload_id=1&upload_protocol=resumable"
 MIB = 1024 * 1024
@@ -253,7 +253,7 @@ async def test_an_unhooked_route_is_refused_with_its_remedy_and_marked_when_it_i
         assert remedy in answer.error["message"]
         assert upstream.heard == []
         async with gateway_before(
-            upstream.url, config=Config(routes=Routes(unhooked=("interactions",)))
+            upstream.url, config=Config(routes=RouteSettings(unhooked=("interactions",)))
         ) as url:
             for _ in range(2):
                 async with connected(url) as wire:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgate.proxy.config import ConfigError
-from hookgate.proxy.prices import Prices, read_prices
+from hookgate.proxy.observe.usage import Prices, read_prices
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "prices.toml"
 TABLE = """

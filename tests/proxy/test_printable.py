@@ -15,9 +15,8 @@ from support.hooks import write_file
 from support.life import nothing_left
 from support.wire import SSE, UNARY, ask, peer, post, spoken
 
-from hookgate.proxy.cli import main
-from hookgate.proxy.logs import JsonLines, TextLines
-from hookgate.proxy.printable import EscapingStream, escape_controls
+from hookgate.proxy.cli.main import run_command
+from hookgate.proxy.observe.logs import EscapingStream, JsonLines, TextLines, escape_controls
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 HOSTILE = "\x1b]0;owned\x07 \x1b[2K\r\n2026-01-01 forged \x9b31m \u202e\u2066bidi\u2028\u2029\u200b\x7f\ud800"
@@ -82,14 +81,14 @@ def test_hooks_of_others_do_not_speak_to_the_terminal(
     output = json.dumps({"decision": "deny", "reason": "no\x9b31m\u202e"}, ensure_ascii=False)
     hook = {"name": "x", "type": "command", "command": f"echo '{output}' # \x9b2K\u202e"}
     file = write_file(tmp_path, {"hooks": {"BeforeModel": [{"hooks": [hook]}]}})
-    main([*command, "--hooks", str(file), "--state", str(tmp_path)])
+    run_command([*command, "--hooks", str(file), "--state", str(tmp_path)])
     said = capsys.readouterr()
     assert "\\u202e" in said.out
     assert not speaks(said.out + said.err)
 
 
 def test_errors_quote_what_is_wrong_without_speaking(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["receipt", "\x9b31m\u202e"]) == 1
+    assert run_command(["receipt", "\x9b31m\u202e"]) == 1
     assert not speaks(capsys.readouterr().err)
 
 

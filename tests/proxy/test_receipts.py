@@ -10,10 +10,12 @@ from support.panel import BEARER, panel_gateway
 from support.policies import answer_itself, no_rockets, redact, stop_at_rockets
 from support.wire import KEY, SSE, UNARY, ask, peer, post, sse
 
-from hookgate.proxy.admin import Admin
-from hookgate.proxy.admin import listening as admin_listening
-from hookgate.proxy.metrics import Metrics
-from hookgate.proxy.records import CallRecord, Receipts, Usage, UsageMeter
+from hookgate.proxy.admin.listener import AdminListener
+from hookgate.proxy.admin.listener import serve_admin as admin_listening
+from hookgate.proxy.observe.metrics import Metrics
+from hookgate.proxy.observe.receipts import Receipts
+from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.usage import Usage, UsageMeter
 
 Json = dict[str, Any]
 OTHER = {"x-goog-api-key": "another-key"}
@@ -128,7 +130,7 @@ async def test_operators_see_every_receipt(tmp_path: Path) -> None:
 
 
 async def test_before_there_is_a_token_there_are_no_receipts() -> None:
-    admin = Admin(Metrics())
+    admin = AdminListener(Metrics())
     record = CallRecord()
     record.end(200, 10)
     admin.receipts.add(record)
@@ -141,8 +143,8 @@ def test_the_oldest_receipts_go() -> None:
     records = [CallRecord() for _ in range(10_001)]
     for record in records:
         receipts.add(record)
-    assert receipts.of(records[0].id) is None
-    assert receipts.of(records[-1].id) is not None
+    assert receipts.receipt_for(records[0].id) is None
+    assert receipts.receipt_for(records[-1].id) is not None
 
 
 USAGE = b'{"usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 2, "cachedContentTokenCount": 1}}'
@@ -179,3 +181,10 @@ def test_usage_that_nobody_means_does_no_harm(told: bytes, counted: Usage) -> No
     meter = UsageMeter()
     meter.feed(b'{"usageMetadata": {"promptTokenCount": ' + told + b"}}")
     assert meter.usage() == counted
+
+
+def test_nothing_goes_upstream_before_the_start_of_its_call_is_on_record() -> None:
+    record = CallRecord()
+    with pytest.raises(RuntimeError, match="on record"), record.attempt():
+        pytest.fail("it went upstream")
+    assert record.upstream_requests == 0

@@ -16,8 +16,8 @@ from support.secrets import cut as chunked
 from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ask, ok, peer, post, spoken, sse
 
 from hookgate.hooks.policies.redact import DETECTORS, Scanner
-from hookgate.proxy.config import Config, ToolCalls, Transcripts
-from hookgate.proxy.server import listening
+from hookgate.proxy.app import serve_on
+from hookgate.proxy.config import Config, ToolCallSettings, TranscriptSettings
 
 Json = dict[str, Any]
 MAIL = "anna.berg@example.org"
@@ -113,7 +113,7 @@ async def test_pseudonyms_go_upstream_and_the_originals_come_back() -> None:
         return web.Response(body=b"".join(sse(*events)), headers={"Content-Type": "text/event-stream"})
 
     async with (
-        listening(repeating, "127.0.0.1", 0) as upstream,
+        serve_on(repeating, "127.0.0.1", 0) as upstream,
         gateway_before(upstream, both(action="pseudonymise")) as url,
     ):
         answer = await post(url, SSE, user(SAID), KEY)
@@ -141,7 +141,7 @@ async def test_a_hooks_own_answer_comes_back_with_the_originals() -> None:
 async def test_other_hooks_and_transcripts_see_what_the_model_sees(tmp_path: Path) -> None:
     seen: list[Json] = []
     hooks = {"BeforeModel": [policy()], "AfterModel": [policy(), listens(seen)]}
-    config = Config(transcripts=Transcripts(enabled=True, folder=tmp_path))
+    config = Config(transcripts=TranscriptSettings(enabled=True, folder=tmp_path))
     async with running_gateway(hooks, {"rules": [{"answer": {"text": SAID}}]}, config) as gateway:
         await post(gateway.url, SSE, user(SAID), KEY)
     kept = "".join(map(Path.read_text, files(tmp_path)))
@@ -162,7 +162,7 @@ async def test_a_refused_call_is_told_to_the_model_in_its_own_words() -> None:
         ]
     }
     hooks = {**both(action="pseudonymise"), "BeforeTool": [runs(no_sending)]}
-    async with running_gateway(hooks, script, Config(tools=ToolCalls(refused="ask_again"))) as gateway:
+    async with running_gateway(hooks, script, Config(tools=ToolCallSettings(refused="ask_again"))) as gateway:
         answer = await post(gateway.url, UNARY, user("send it"), KEY)
         asked = gateway.generated
     assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "Then not."}]
@@ -243,7 +243,7 @@ async def test_of_500_planted_secrets_no_byte_leaves_however_the_answer_is_cut()
         return web.Response(body=stream, headers={"Content-Type": "text/event-stream"})
 
     async with (
-        listening(saying, "127.0.0.1", 0) as upstream,
+        serve_on(saying, "127.0.0.1", 0) as upstream,
         gateway_before(upstream, both(detect=["*"])) as url,
     ):
         for text, secret in texts:
@@ -373,7 +373,7 @@ async def test_an_error_that_quotes_a_pseudonym_gives_the_original_back() -> Non
         return web.json_response({"error": {"code": 400, "message": f"not this: {text}"}}, status=400)
 
     async with (
-        listening(refusing, "127.0.0.1", 0) as upstream,
+        serve_on(refusing, "127.0.0.1", 0) as upstream,
         gateway_before(upstream, both(action="pseudonymise")) as url,
     ):
         answer = await post(url, UNARY, user(SAID), KEY)

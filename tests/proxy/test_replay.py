@@ -12,7 +12,7 @@ from support.gateway import running_upstream, write_settings
 from support.program import run
 from support.wire import KEY, SSE, UNARY, post
 
-from hookgate.proxy.managing.audit import export as export_audit
+from hookgate.proxy.cli.audit import export_records as export_audit
 from hookgate.proxy.store.database import open_audit
 
 Json = dict[str, Any]

@@ -7,7 +7,8 @@ import pytest
 from support.routes import CALL, PLACE, refused
 
 from hookgate.proxy.config.models import Unhooked
-from hookgate.proxy.routes import TABLE, match
+from hookgate.proxy.routing.matching import match
+from hookgate.proxy.routing.table import TABLE
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta", "v1alpha"])

@@ -1,21 +1,23 @@
 """What is remembered of sessions and calls: no key crowds out another, nor do keys that are made up."""
 
-from hookgate.hooks import CallState, Session
-from hookgate.proxy.accepted import AcceptedKeys
-from hookgate.proxy.records import CallRecord, Receipts
-from hookgate.proxy.records import receipts as kept
-from hookgate.proxy.sessions import KEPT, Sessions, fingerprint
+import pytest
+
+from hookgate.hooks import CallState, SessionContext
+from hookgate.proxy.identity.sessions import KEPT_SESSIONS, AcceptedKeys, Sessions, text_fingerprint
+from hookgate.proxy.observe import receipts as kept
+from hookgate.proxy.observe.receipts import Receipts
+from hookgate.proxy.observe.record import CallRecord
 
 
-def session(key: str, name: str) -> Session:
-    return Session(name, key=key)
+def session(key: str, name: str) -> SessionContext:
+    return SessionContext(name, key=key)
 
 
 def answered(key: str) -> CallRecord:
     """The record of a call that the model has answered."""
-    record = CallRecord(kind="judged", session=session(key, "s"))
-    with record.asking() as asked:
-        asked.begun(200)
+    record = CallRecord(kind="judged", session=session(key, "s"), start_is_on_record=True)
+    with record.attempt() as attempt:
+        attempt.answer_began(200)
     record.end(200, 0)
     return record
 
@@ -23,71 +25,88 @@ def answered(key: str) -> CallRecord:
 def accepted(*names: str) -> AcceptedKeys:
     keys = AcceptedKeys()
     for name in names:
-        keys.note(answered(name))
+        keys.accept(name)
     return keys
 
 
 def test_one_keys_sessions_take_nothing_from_those_of_another() -> None:
     sessions = Sessions(accepted("alice", "mallory"))
-    sessions.of(session("alice", "mine")).stopped = "enough"
+    sessions.state_for(session("alice", "mine")).stopped = "enough"
     sessions.announce(session("alice", "mine"), "what now?")
-    for number in range(KEPT + 200):
+    for number in range(KEPT_SESSIONS + 200):
         flood = session("mallory", f"s-{number}")
-        sessions.of(flood)
+        sessions.state_for(flood)
         sessions.announce(flood, str(number))
-    assert sessions.of(session("alice", "mine")).stopped == "enough"
-    assert sessions.linked(session("alice", "x"), [fingerprint("what now?")]).session_id == "mine"
-    assert len(sessions) == KEPT
+    assert sessions.state_for(session("alice", "mine")).stopped == "enough"
+    assert (
+        sessions.resolve_session(session("alice", "x"), [text_fingerprint("what now?")]).session_id == "mine"
+    )
+    assert len(sessions) == KEPT_SESSIONS
 
 
 def test_keys_that_are_made_up_take_nothing_from_one_that_works() -> None:
     sessions = Sessions(accepted("alice"))
     for number in range(100):
-        sessions.of(session("alice", f"mine-{number}")).stopped = "enough"
-    for number in range(KEPT + 200):
-        sessions.of(session(f"junk-{number}", "s"))
-    assert all(sessions.of(session("alice", f"mine-{n}")).stopped for n in range(100))
+        sessions.state_for(session("alice", f"mine-{number}")).stopped = "enough"
+    for number in range(KEPT_SESSIONS + 200):
+        sessions.state_for(session(f"junk-{number}", "s"))
+    assert all(sessions.state_for(session("alice", f"mine-{n}")).stopped for n in range(100))
 
 
 def test_what_was_told_before_a_keys_first_answer_is_kept_after_it() -> None:
     keys = AcceptedKeys()
     sessions = Sessions(keys)
-    sessions.of(session("alice", "mine")).stopped = "enough"
-    keys.note(answered("alice"))
-    for number in range(KEPT + 200):
-        sessions.of(session(f"junk-{number}", "s"))
+    sessions.state_for(session("alice", "mine")).stopped = "enough"
+    keys.accept("alice")
+    for number in range(KEPT_SESSIONS + 200):
+        sessions.state_for(session(f"junk-{number}", "s"))
         if number == 0:
-            assert sessions.of(session("alice", "mine")).stopped == "enough"
-    assert sessions.of(session("alice", "mine")).stopped == "enough"
+            assert sessions.state_for(session("alice", "mine")).stopped == "enough"
+    assert sessions.state_for(session("alice", "mine")).stopped == "enough"
     sessions.end(session("alice", "mine"))
-    assert sessions.of(session("alice", "mine")).stopped is None
+    assert sessions.state_for(session("alice", "mine")).stopped is None
 
 
 def test_the_same_name_below_another_key_is_another_session() -> None:
     sessions = Sessions()
-    sessions.of(session("alice", "s")).stopped = "enough"
-    assert sessions.of(session("bob", "s")).stopped is None
+    sessions.state_for(session("alice", "s")).stopped = "enough"
+    assert sessions.state_for(session("bob", "s")).stopped is None
 
 
-def test_a_refused_key_is_not_an_accepted_one() -> None:
+@pytest.mark.parametrize(
+    ("kind", "statuses", "answered"),
+    [
+        ("judged", [200], True),
+        ("judged", [400, 200], True),
+        ("judged", [400], False),
+        ("judged", [], False),
+        ("forwarded", [200], False),
+    ],
+)
+def test_only_an_answer_of_the_model_proves_a_key(kind: str, statuses: list[int], answered: bool) -> None:
+    record = CallRecord(kind=kind, session=session("junk", "s"), start_is_on_record=True)
+    for status in statuses:
+        with record.attempt() as attempt:
+            attempt.answer_began(status)
+    assert record.was_answered_by_model is answered
+
+
+def test_a_key_has_a_share_of_its_own_once_it_is_accepted() -> None:
     keys = AcceptedKeys()
-    record = CallRecord(kind="judged", session=session("junk", "s"))
-    with record.asking() as asked:
-        asked.begun(400)
-    keys.note(record)
-    keys.note(CallRecord(kind="judged", session=session("junk", "s")))
     assert keys.owners("junk") == (*keys.owners("other")[:1], "junk")
+    keys.accept("junk")
+    assert keys.owners("junk")[0] == "junk"
 
 
 def test_one_keys_receipts_take_nothing_from_those_of_another() -> None:
     receipts = Receipts()
     first = answered("alice")
     receipts.add(first)
-    for _ in range(kept.KEPT + 200):
+    for _ in range(kept.KEPT_RECEIPTS + 200):
         receipts.add(CallRecord(session=session("mallory", "s"), calls=[CallState()]))
     last = answered("alice")
     receipts.add(last)
-    assert receipts.of(first.id, "alice") is not None
-    assert receipts.of(first.id, "mallory") is None
+    assert receipts.receipt_for(first.id, "alice") is not None
+    assert receipts.receipt_for(first.id, "mallory") is None
     ids = [each["receipt"] for each in receipts.latest()]
-    assert (ids[0], ids[-1], len(ids)) == (last.id, first.id, kept.KEPT)
+    assert (ids[0], ids[-1], len(ids)) == (last.id, first.id, kept.KEPT_RECEIPTS)

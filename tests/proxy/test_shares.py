@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.proxy.shares import Shares
+from hookgate.proxy.identity.sessions import Shares
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["keep", "get", "drop"]), st.sampled_from("abc"), st.integers(0, 9)),
@@ -22,7 +22,7 @@ def test_it_forgets_what_the_largest_owner_used_longest_ago(
         if step == "keep" or (step == "get" and key in known):
             known[:] = [each for each in known if each != key] + [key]
         if step == "keep":
-            shares.keep(owner, key, key)
+            shares.store(owner, key, key)
         elif step == "get":
             assert shares.get(owner, key) == (key if key in known else None)
         else:
@@ -42,7 +42,7 @@ def test_it_forgets_what_the_largest_owner_used_longest_ago(
 def test_an_owner_with_its_fair_share_loses_nothing_to_a_flood(most: int, flood: int) -> None:
     shares: Shares[int, str] = Shares(most)
     for key in range(most // 2):
-        shares.keep("quiet", key, "kept")
+        shares.store("quiet", key, "kept")
     for key in range(flood):
-        shares.keep("loud", key, "")
+        shares.store("loud", key, "")
     assert all(shares.get("quiet", key) == "kept" for key in range(most // 2))

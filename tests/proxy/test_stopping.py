@@ -18,8 +18,8 @@ from support.life import gateway_with
 from support.program import Server, serving
 from support.wire import KEY, SSE, UNARY, Wire, ask, connected, ok, post, request_bytes
 
-from hookgate.proxy.audit.reading import Filter
-from hookgate.proxy.config import Limits
+from hookgate.proxy.audit.reading import RecordFilter
+from hookgate.proxy.config import LimitSettings
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 EVENT = b'data: {"candidates":[{"content":{"parts":[{"text":"so far"}]}}]}\r\n\r\n'
@@ -111,7 +111,7 @@ async def test_a_dropped_call_is_on_record_as_such(env: dict[str, str], signals:
             await call.server.next_line()
         await call.server.ended()
     with reading(tmp_path) as audit:
-        [ended] = audit.calls(Filter())
+        [ended] = audit.calls(RecordFilter())
     assert (ended.outcome, ended.body["client_gone"]) == ("interrupted", False)
 
 
@@ -156,7 +156,7 @@ async def test_what_does_not_finish_in_time_is_dropped() -> None:
     async with call_in_flight(HOOKGATE_LIMITS__DRAIN_TIMEOUT="0.2") as call:
         call.server.signal(signal.SIGTERM)
         assert await call.server.ended() == 0
-        assert "1 connections are left after 0.2 seconds" in call.server.log
+        assert "1 connections are still open after 0.2 seconds" in call.server.log
         assert await call.wire.ended()
     assert "Traceback" not in call.server.log
 
@@ -180,7 +180,7 @@ async def stoppable(**limits: float) -> AsyncIterator[Stopping]:
     async def run() -> None:
         async with (
             running_upstream() as (upstream_url, _),
-            gateway_with(upstream_url, {"BeforeModel": [says()]}, limits=Limits(**limits)) as url,
+            gateway_with(upstream_url, {"BeforeModel": [says()]}, limits=LimitSettings(**limits)) as url,
         ):
             started.set_result(url)
             await stop.wait()

@@ -36,7 +36,7 @@ def split(text: str, *cuts: int) -> list[dict[str, Any]]:
 def said(answer: Answer, index: int = 0) -> str:
     texts = []
     for event in answer.events:
-        for candidate in event["candidates"]:
+        for candidate in event.get("candidates", []):
             if candidate["index"] == index:
                 texts += [part.get("text", "") for part in candidate["content"]["parts"]]
     return "".join(texts)
@@ -169,3 +169,19 @@ async def test_a_stream_that_breaks_off_lets_nothing_out_that_was_not_judged() -
     ):
         answer = await post(url, SSE, HI)
     assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_BROKE")
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.02], ids=["together", "one by one"])
+async def test_a_call_that_a_hook_takes_out_of_the_body_goes_to_nobody(pause: float) -> None:
+    def without_calls(event: dict[str, Any]) -> dict[str, Any]:
+        raw = event["llm_response"]["raw"]
+        for candidate in raw.get("candidates", []):
+            content = candidate["content"]
+            content["parts"] = [part for part in content["parts"] if "functionCall" not in part]
+        return {"hookSpecificOutput": {"llm_response": {"raw": raw}}}
+
+    call = {"candidates": [{"content": {"role": "model", "parts": [CALL]}, "index": 0}]}
+    hooks = {"AfterModel": [runs(without_calls, view="raw")]}
+    answer = await streamed(hooks, spoken("a"), call, spoken("b", finishReason="STOP"), pause=pause)
+    assert "functionCall" not in answer.body.decode()
+    assert said(answer) == "ab"

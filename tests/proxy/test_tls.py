@@ -17,8 +17,8 @@ from support.gateway import running_upstream, says
 from support.life import gateway_with, nothing_left, until
 from support.wire import connected
 
-from hookgate.proxy.config import Limits
-from hookgate.proxy.tls import Certificate
+from hookgate.proxy.config import LimitSettings
+from hookgate.proxy.http.tls import Certificate
 
 HOOKS = {"BeforeModel": [says()], "AfterModel": [says()]}
 
@@ -143,7 +143,7 @@ async def test_a_client_that_does_not_shake_hands_is_dropped(
 ) -> None:
     caplog.set_level(logging.INFO)
     issue(tmp_path)
-    limits = Limits(header_timeout=0.2, connections=1)
+    limits = LimitSettings(header_timeout=0.2, connections=1)
     async with (
         nothing_left(),
         gateway_with("http://localhost:1", certificate=certificate(tmp_path), limits=limits) as url,
@@ -165,7 +165,7 @@ async def test_tls_below_1_2_is_refused(tmp_path: Path) -> None:
 
 async def test_handshakes_that_do_not_come_keep_no_call_out(tmp_path: Path) -> None:
     context = issue(tmp_path)
-    limits = Limits(connections=2, header_timeout=60)
+    limits = LimitSettings(connections=2, header_timeout=60)
     async with (
         nothing_left(),
         running_upstream() as (upstream_url, _),
@@ -182,7 +182,9 @@ async def test_shaken_hands_alone_keep_no_call_out_either(tmp_path: Path) -> Non
     async with (
         nothing_left(),
         running_upstream() as (upstream_url, _),
-        gateway_with(upstream_url, certificate=certificate(tmp_path), limits=Limits(connections=2)) as url,
+        gateway_with(
+            upstream_url, certificate=certificate(tmp_path), limits=LimitSettings(connections=2)
+        ) as url,
     ):
         place, silent = urlsplit(url), []
         for _ in range(6):

@@ -6,7 +6,7 @@ import pytest
 from support.gateway import gateway_before, running_gateway, runs
 from support.wire import SSE, STREAM_HEAD, UNARY, Answer, ok, peer, post, spoken, sse
 
-from hookgate.proxy.config import Config, ToolCalls
+from hookgate.proxy.config import Config, ToolCallSettings
 
 TOOLS = [{"functionDeclarations": [{"name": "read_file"}, {"name": "write_file"}]}]
 ASK: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "do it"}]}], "tools": TOOLS}
@@ -61,7 +61,7 @@ async def test_the_arguments_of_a_refused_call_that_follow_are_left_out() -> Non
 
 # ---- asked again
 
-AGAIN = Config(tools=ToolCalls(refused="ask_again", ask_again_at_most=2))
+AGAIN = Config(tools=ToolCallSettings(refused="ask_again", ask_again_at_most=2))
 
 
 @pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "stream"])

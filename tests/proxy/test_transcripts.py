@@ -10,13 +10,13 @@ from support.gateway import listens, running_gateway, runs
 from support.policies import CARD, REDACTED, redact
 from support.wire import KEY, SSE, UNARY, post
 
-from hookgate.proxy.config import Config, Transcripts
+from hookgate.proxy.config import Config, TranscriptSettings
 
 HI = {"role": "user", "parts": [{"text": "hi"}]}
 
 
 def kept_in(folder: Path, **more: Any) -> Config:
-    return Config(transcripts=Transcripts(enabled=True, folder=folder, **more))
+    return Config(transcripts=TranscriptSettings(enabled=True, folder=folder, **more))
 
 
 def lines(path: str | Path) -> list[Any]:
@@ -54,7 +54,7 @@ async def test_a_session_is_written_down_as_hooks_left_it(target: str, tmp_path:
 
 async def test_none_is_kept_unless_it_is_wanted(tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
-    config = Config(transcripts=Transcripts(folder=tmp_path))
+    config = Config(transcripts=TranscriptSettings(folder=tmp_path))
     async with running_gateway({"BeforeModel": [listens(seen)]}, config=config) as gateway:
         await post(gateway.url, UNARY, {"contents": [HI]})
     assert (seen[0]["transcript_path"], names(tmp_path)) == ("", [])

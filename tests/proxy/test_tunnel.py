@@ -11,10 +11,10 @@ from aiohttp import WSMsgType, web
 from support.gateway import gateway_before
 from support.wire import KEY, ask
 
-from hookgate.proxy.config import Config, Routes
+from hookgate.proxy.config import Config, RouteSettings
 
 LIVE = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
-OPEN = Config(routes=Routes(unhooked=("live",)))
+OPEN = Config(routes=RouteSettings(unhooked=("live",)))
 VERTEX = "/ws/google.cloud.aiplatform.v1beta1.LlmBidiService/BidiGenerateContent"
 
 
@@ -144,7 +144,7 @@ async def test_an_upstream_that_is_gone_takes_the_clients_side_along() -> None:
 
 
 async def test_a_message_beyond_the_limit_ends_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hookgate.proxy.tunnel.MAX_MESSAGE", 1000)
+    monkeypatch.setattr("hookgate.proxy.call.passthrough.MAX_MESSAGE", 1000)
     codes: asyncio.Queue[int | None] = asyncio.Queue()
 
     async def wait(socket: web.WebSocketResponse) -> None:

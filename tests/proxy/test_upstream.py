@@ -19,17 +19,27 @@ from support.http import peer as talking
 from support.life import until
 from support.wire import ok, peer, response
 
-from hookgate.proxy.config import Upstream
+from hookgate.proxy.config import UpstreamSettings
+from hookgate.proxy.config.values import parse_origin, parse_proxy
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.origins import parse_origin, parse_proxy
-from hookgate.proxy.routes import Route, match
-from hookgate.proxy.upstream import UpstreamError, Upstreams, why
+from hookgate.proxy.http.client import UpstreamError, Upstreams, describe_connection_error
+from hookgate.proxy.observe.record import UpstreamAttempt
+from hookgate.proxy.routing.matching import match
+from hookgate.proxy.routing.table import Route
 
 ROUTE = match("POST", "/v1/models/m:generateContent?alt=js%6Fn&key=a%2Fb")
 
 
+def _attempt() -> UpstreamAttempt:
+    """An attempt of a call that no trace follows."""
+    return UpstreamAttempt(None)
+
+
 async def get(upstreams: Upstreams, route: Route = ROUTE) -> bytes:
-    async with upstreams, upstreams.open("POST", route, {}, b"{}", decompress=True) as answer:
+    async with (
+        upstreams,
+        upstreams.open(_attempt(), "POST", route, {}, b"{}", decompress=True) as answer,
+    ):
         return await answer.read()
 
 
@@ -98,7 +108,10 @@ async def test_a_path_in_the_origin_stands_before_the_routes_own_and_the_query_i
 async def test_each_api_has_its_own_upstream(target: str, api: str) -> None:
     async with peer(ok(b"{}")) as other:
         nowhere = dict.fromkeys(["gemini", "vertex", "code_assist"], "http://127.0.0.1:1")
-        assert await get(Upstreams(Upstream(**{**nowhere, api: other.url})), match("POST", target)) == b"{}"
+        assert (
+            await get(Upstreams(UpstreamSettings(**{**nowhere, api: other.url})), match("POST", target))
+            == b"{}"
+        )
     assert target.encode() in other.heard[0]
 
 
@@ -116,7 +129,9 @@ async def test_cookies_of_one_client_do_not_reach_another() -> None:
         upstreams_at(other.url) as upstream,
     ):
         for _ in range(2):
-            async with upstream.open("POST", ROUTE, {}, b"{}", decompress=True) as answer:
+            async with upstream.open(
+                UpstreamAttempt(None), "POST", ROUTE, {}, b"{}", decompress=True
+            ) as answer:
                 await answer.read()
     assert len(other.heard) == 2
     assert b"session" not in other.heard[1]
@@ -154,7 +169,7 @@ async def slow(*pauses_and_data: Any) -> AsyncIterator[str]:
 async def test_an_upstream_that_does_not_answer_in_time_is_a_504() -> None:
     async with slow(60) as url:
         with pytest.raises(ApiError) as late:
-            await get(upstreams_at(url, Upstream(header_timeout=0.05)))
+            await get(upstreams_at(url, UpstreamSettings(header_timeout=0.05)))
     assert (late.value.code, late.value.reason) == (504, "UPSTREAM_TIMEOUT")
 
 
@@ -166,8 +181,8 @@ async def test_the_time_for_headers_does_not_count_while_the_request_is_sent() -
 
     async with (
         slow(ok(b"{}")) as url,
-        upstreams_at(url, Upstream(header_timeout=0.2)) as upstreams,
-        upstreams.open("POST", ROUTE, {}, body(), decompress=True) as answer,
+        upstreams_at(url, UpstreamSettings(header_timeout=0.2)) as upstreams,
+        upstreams.open(_attempt(), "POST", ROUTE, {}, body(), decompress=True) as answer,
     ):
         assert await answer.read() == b"{}"
 
@@ -178,7 +193,9 @@ async def test_an_answer_that_has_begun_has_a_time_of_its_own(
 ) -> None:
     whole = ok(b"{}")
     async with slow(whole[:-1], 0.4, whole[-1:]) as url:
-        upstreams = upstreams_at(url, Upstream(header_timeout=header_timeout, idle_timeout=idle_timeout))
+        upstreams = upstreams_at(
+            url, UpstreamSettings(header_timeout=header_timeout, idle_timeout=idle_timeout)
+        )
         if idle_timeout > 1:
             assert await get(upstreams) == b"{}"
         else:
@@ -204,10 +221,10 @@ async def test_a_call_is_never_sent_twice_even_on_a_connection_that_went_stale(d
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
     async with talking(talk) as url, upstreams_at(url) as upstreams:
-        async with upstreams.open("POST", ROUTE, {}, data, decompress=True) as answer:
+        async with upstreams.open(_attempt(), "POST", ROUTE, {}, data, decompress=True) as answer:
             assert await answer.read() == b"{}"
         with pytest.raises(ApiError) as broken:
-            async with upstreams.open("POST", ROUTE, {}, data, decompress=True):
+            async with upstreams.open(_attempt(), "POST", ROUTE, {}, data, decompress=True):
                 pass
     assert broken.value.code == 502
     assert heard == 2
@@ -220,12 +237,12 @@ async def test_a_proxy_is_asked_and_its_password_is_not_told(caplog: pytest.LogC
     caplog.set_level("DEBUG")
     async with peer(ok(b"{}")) as proxy:
         through = proxy.url.replace("://", "://user:canary@")
-        upstreams = upstreams_at("http://upstream.invalid", Upstream(proxy=through))
+        upstreams = upstreams_at("http://upstream.invalid", UpstreamSettings(proxy=through))
         assert await get(upstreams) == b"{}"
     assert proxy.heard[0].startswith(b"POST http://upstream.invalid/v1/models/m:generateContent")
     assert b"\r\nProxy-Authorization: Basic dXNlcjpjYW5hcnk=\r\n" in proxy.heard[0]
     with pytest.raises(ApiError) as gone:
-        await get(upstreams_at("http://upstream.invalid", Upstream(proxy=through)))
+        await get(upstreams_at("http://upstream.invalid", UpstreamSettings(proxy=through)))
     assert "canary" not in gone.value.message + caplog.text
 
 
@@ -234,7 +251,7 @@ async def test_https_asks_the_proxy_for_a_tunnel() -> None:
     async with peer(refusal) as proxy:
         through = proxy.url.replace("://", "://user:canary@")
         with pytest.raises(ApiError) as refused:
-            await get(upstreams_at("https://upstream.invalid", Upstream(proxy=through)))
+            await get(upstreams_at("https://upstream.invalid", UpstreamSettings(proxy=through)))
     assert proxy.heard[0].startswith(b"CONNECT upstream.invalid:443 ")
     assert b"\r\nProxy-Authorization: Basic dXNlcjpjYW5hcnk=\r\n" in proxy.heard[0]
     assert (refused.value.code, "canary" in refused.value.message) == (502, False)
@@ -251,10 +268,10 @@ def test_what_is_no_proxy_is_refused_without_being_shown(text: str) -> None:
 
 def test_a_bundle_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty.pem").write_text("nothing")
-    with pytest.raises(ValueError, match=r"upstream\.ca_bundle: .*empty\.pem holds no certificates"):
-        Upstreams(Upstream(ca_bundle=tmp_path / "empty.pem"))
+    with pytest.raises(ValueError, match=r"upstream\.ca_bundle: .*empty\.pem contains no PEM certificates"):
+        Upstreams(UpstreamSettings(ca_bundle=tmp_path / "empty.pem"))
     with pytest.raises(OSError, match=r"upstream\.ca_bundle: cannot read .*none\.pem: No such file"):
-        Upstreams(Upstream(ca_bundle=tmp_path / "none.pem"))
+        Upstreams(UpstreamSettings(ca_bundle=tmp_path / "none.pem"))
 
 
 # ---- words for what went wrong
@@ -273,7 +290,7 @@ ADDRESS = ConnectionKey("upstream.invalid", 443, True, True, None, None, None)
         ),
         pytest.param(
             aiohttp.ClientConnectorDNSError(ADDRESS, OSError(-2, "x")),
-            "the name upstream.invalid is not known",
+            "the host name upstream.invalid cannot be resolved",
             id="name",
         ),
         pytest.param(
@@ -282,7 +299,7 @@ ADDRESS = ConnectionKey("upstream.invalid", 443, True, True, None, None, None)
             id="certificate",
         ),
         pytest.param(
-            aiohttp.ClientConnectorSSLError(ADDRESS, OSError(1, "x")), "TLS with it failed", id="TLS"
+            aiohttp.ClientConnectorSSLError(ADDRESS, OSError(1, "x")), "the TLS handshake failed", id="TLS"
         ),
         pytest.param(
             aiohttp.ClientProxyConnectionError(ADDRESS, OSError(errno.ECONNREFUSED, "x")),
@@ -294,19 +311,21 @@ ADDRESS = ConnectionKey("upstream.invalid", 443, True, True, None, None, None)
     ],
 )
 def test_what_went_wrong_is_told_in_words(error: Exception, told: str) -> None:
-    assert why(error) == told
+    assert describe_connection_error(error) == told
 
 
 async def test_few_connections_are_kept_for_later_after_many_were_in_use() -> None:
     async with AsyncExitStack() as stack:
         urls = [(await stack.enter_async_context(running_upstream()))[0] for _ in range(3)]
-        settings = Upstream(gemini=urls[0], vertex=urls[1], code_assist=urls[2])
+        settings = UpstreamSettings(gemini=urls[0], vertex=urls[1], code_assist=urls[2])
         upstreams = await stack.enter_async_context(Upstreams(settings, most=16))
         routes = [replace(ROUTE, api=api) for api in ("gemini", "vertex", "code_assist")]
         before = descriptors()
 
         async def ask(route: Route, all_here: asyncio.Barrier) -> None:
-            async with upstreams.open("POST", route, {}, b"{}", decompress=True) as answer:
+            async with upstreams.open(
+                UpstreamAttempt(None), "POST", route, {}, b"{}", decompress=True
+            ) as answer:
                 await all_here.wait()
                 await answer.read()
 

@@ -20,13 +20,13 @@ from support.gateway import gateway_before, says
 from support.life import nothing_left
 from support.wire import SSE, STREAM_HEAD, UNARY, Answer, ok, post, response, spoken, sse
 
-from hookgate.proxy.config import Config, Upstream
+from hookgate.proxy.config import Config, UpstreamSettings
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 WATCHED = {"BeforeModel": [says()], "AfterModel": [says()]}
 WHOLE = json.dumps(spoken("all of it", finishReason="STOP")).encode()
 EVENTS = sse(spoken("all "), spoken("of it", finishReason="STOP"))
-HASTY = Config(upstream=Upstream(connect_timeout=0.3, header_timeout=0.3, idle_timeout=0.3))
+HASTY = Config(upstream=UpstreamSettings(connect_timeout=0.3, header_timeout=0.3, idle_timeout=0.3))
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 

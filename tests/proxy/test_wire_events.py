@@ -7,7 +7,8 @@ import pytest
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ok, peer, post, sse
 
-from hookgate.proxy.config import Config, Shims, ToolCalls
+from hookgate.proxy.config import Config, ShimSettings, ToolCallSettings
+from hookgate.proxy.identity import memory
 
 SESSION = {**KEY, "x-hookgate-session": "s-1"}
 EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["whole", "sse", "array"])
@@ -120,7 +121,7 @@ async def test_a_turn_is_judged_whatever_format_it_asks_for(
     settings: Json, event: str, believed: bool
 ) -> None:
     hooks = {event: [says({"decision": "deny", "reason": "no"})]}
-    async with running_gateway(hooks, config=Config(shims=Shims(believed=believed))) as gateway:
+    async with running_gateway(hooks, config=Config(shims=ShimSettings(believed=believed))) as gateway:
         answer = await post(gateway.url, UNARY, {"contents": [user("forbidden")], **settings}, SESSION)
         assert not gateway.generated
     assert (answer.status, answer.error["message"]) == (403, "no")
@@ -203,7 +204,7 @@ async def test_a_shim_may_say_beforehand_what_it_tells_of() -> None:
 async def test_a_tool_that_ran_past_the_shim_is_flagged_or_denied(
     told: list[str], bypass: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    config = Config(tools=ToolCalls(bypass=bypass))
+    config = Config(tools=ToolCallSettings(bypass=bypass))
     async with running_gateway({}, config=config) as gateway:
         await tell(gateway, "BeforeAgent", prompt="do it")
         for name in told:
@@ -211,9 +212,11 @@ async def test_a_tool_that_ran_past_the_shim_is_flagged_or_denied(
         answer = await ask(gateway, TOOL_TURN)
         passed = len(gateway.recorded)
     past = "read_file" not in told
-    assert ("ran tools past its shim: read_file" in caplog.text) is past
+    assert ("ran tools without its shim: read_file" in caplog.text) is past
     assert passed == (0 if past and bypass == "deny" else 1)
-    assert ("was not told of a run of 'read_file'" in said(answer)) is (past and bypass == "deny")
+    assert ("The tools 'read_file' ran without a BeforeTool event" in said(answer)) is (
+        past and bypass == "deny"
+    )
 
 
 async def test_a_tool_that_was_denied_and_so_did_not_run_is_not_flagged(
@@ -224,7 +227,7 @@ async def test_a_tool_that_was_denied_and_so_did_not_run_is_not_flagged(
         await tell(gateway, "BeforeAgent", prompt="do it")
         await tell(gateway, "BeforeTool", tool_name="t", tool_input={})
         await ask(gateway, tool_turn(blocked, calls=(call("t"),)))
-    assert "past its shim" not in caplog.text
+    assert "without its shim" not in caplog.text
 
 
 # ---- prompts
@@ -291,7 +294,7 @@ async def test_a_denied_call_is_answered_to_the_model_which_goes_on(target: str)
 
 async def test_a_model_that_insists_is_asked_so_often_and_then_told_of() -> None:
     bad = {"chunks": [[call("run_shell_command", command="rm -rf /")]]}
-    config = Config(tools=ToolCalls(ask_again_at_most=1))
+    config = Config(tools=ToolCallSettings(ask_again_at_most=1))
     async with running_gateway(NO_RM, answers(bad), config=config) as gateway:
         answer = await ask(gateway, "clean up", SSE)
         assert len(gateway.generated) == 2
@@ -494,7 +497,7 @@ async def test_arguments_in_pieces_never_reach_the_agent_unjudged(pieces: list[J
         return {"decision": "deny", "reason": "no"} if "rm" in str(event["tool_input"]) else None
 
     events = [{"candidates": [{"content": {"role": "model", "parts": [piece]}}]} for piece in pieces]
-    config = Config(tools=ToolCalls(ask_again_at_most=1))
+    config = Config(tools=ToolCallSettings(ask_again_at_most=1))
     body = STREAM_HEAD + b"".join(sse(*events))
     async with (
         peer(body) as upstream,
@@ -507,11 +510,77 @@ async def test_arguments_in_pieces_never_reach_the_agent_unjudged(pieces: list[J
 @pytest.mark.parametrize("believed", [True, False])
 async def test_a_claim_to_be_a_shim_is_believed_where_that_is_wanted(believed: bool) -> None:
     fired: list[Json] = []
-    config = Config(shims=Shims(believed=believed))
+    config = Config(shims=ShimSettings(believed=believed))
     headers = {**SESSION, "x-hookgate-shim": "tools, turns"}
     async with running_gateway({"BeforeAgent": [listens(fired)]}, config=config) as gateway:
         await post(gateway.url, UNARY, {"contents": [user("hi")]}, headers)
     assert len(fired) == (0 if believed else 1)
+
+
+CLAIM = {**SESSION, "x-hookgate-shim": "session, turns, tools"}
+"""What a client sends that claims to be a shim."""
+DENY = says({"decision": "deny", "reason": "no"})
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "BeforeAgent"])
+async def test_a_client_that_claims_a_shim_does_not_get_past_the_turns_of_a_policy_file(event: str) -> None:
+    async with running_gateway({event: [DENY]}, layer="policy") as gateway:
+        answer = await post(gateway.url, UNARY, {"contents": [user("hi")]}, CLAIM)
+        assert not gateway.generated
+    assert (answer.status, answer.error["message"]) == (403, "no")
+
+
+@EVERY_WAY
+async def test_a_client_that_claims_a_shim_gets_no_tool_call_past_a_policy_file(target: str) -> None:
+    script = answers({"chunks": [[call("rm", path="/")]]})
+    config = Config(tools=ToolCallSettings(ask_again_at_most=1))
+    async with running_gateway({"BeforeTool": [DENY]}, script, config, layer="policy") as gateway:
+        answer = await post(gateway.url, target, {"contents": [user("go")]}, CLAIM)
+    assert "functionCall" not in str(bodies(answer))
+
+
+async def test_one_reported_event_does_not_switch_off_the_tools_of_a_policy_file() -> None:
+    script = answers({"chunks": [[call("rm", path="/")]]})
+    config = Config(tools=ToolCallSettings(ask_again_at_most=1))
+    guard = runs(lambda event: {"decision": "deny"} if event["tool_name"] == "rm" else None)
+    async with running_gateway({"BeforeTool": [guard]}, script, config, layer="policy") as gateway:
+        fields = {"tool_name": "harmless", "tool_input": {}}
+        await post(gateway.url, "/s/s-1/hookgate/v1/events/BeforeTool", fields, KEY)
+        answer = await ask(gateway, "go")
+    assert "functionCall" not in str(bodies(answer))
+
+
+async def test_a_client_that_claims_a_shim_does_not_hide_results_from_a_policy_file() -> None:
+    async with running_gateway({"AfterTool": [DENY]}, layer="policy") as gateway:
+        for _ in range(2):
+            await post(gateway.url, UNARY, {"contents": TOOL_TURN}, CLAIM)
+    assert len(gateway.generated) == 2
+    assert not [request for request in gateway.generated if "a secret" in str(request.body)]
+
+
+async def test_a_client_that_claims_a_shim_gets_no_last_words_past_a_policy_file() -> None:
+    guard = runs(lambda event: {"decision": "deny"} if "secret" in event["prompt_response"] else None)
+    script = answers({"text": "a secret"}, {"text": "nothing"})
+    async with running_gateway({"AfterAgent": [guard]}, script, layer="policy") as gateway:
+        answer = await post(gateway.url, UNARY, {"contents": [user("go")]}, CLAIM)
+    assert said(answer) == "nothing"
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "BeforeAgent", "AfterTool"])
+async def test_what_a_shim_adds_is_not_added_on_the_wire_as_well(event: str) -> None:
+    hooks = {event: [says(additionalContext="from the policy")]}
+    async with running_gateway(hooks, layer="policy") as gateway:
+        await post(gateway.url, UNARY, {"contents": TOOL_TURN}, CLAIM)
+    assert "from the policy" not in str(gateway.generated[0].body)
+
+
+async def test_more_hidden_results_than_are_remembered_stay_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "KEPT_RESULTS", 5)
+    results = [result("read_file", f"secret {number}", f"c{number}") for number in range(20)]
+    calls = tuple(call("read_file", f"c{number}") for number in range(20))
+    async with running_gateway({"AfterTool": [DENY]}) as gateway:
+        await ask(gateway, tool_turn(*results, calls=calls))
+    assert "secret" not in str(gateway.generated[0].body)
 
 
 async def test_context_waits_for_the_user_s_own_call() -> None:
@@ -544,7 +613,7 @@ async def test_a_hundred_sessions_at_once_keep_context_stop_and_history_apart() 
         return {"continue": False, "stopReason": f"no {event['session_id']}"} if odd else None
 
     hooks = {"BeforeAgent": [runs(note)], "Notification": [], "AfterTool": [runs(stop_the_odd)]}
-    config = Config(shims=Shims(believed=False))
+    config = Config(shims=ShimSettings(believed=False))
 
     async def converse(gateway: Any, number: int) -> Answer:
         name = f"s-{number}"

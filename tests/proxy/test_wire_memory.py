@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.proxy.wire.memory import results_of, turn_of
+from hookgate.proxy.identity.memory import tool_results, turn_of
 
 NAMES = st.sampled_from(["a", "b"])
 IDS = st.sampled_from([None, "1", "2"])
@@ -52,7 +52,7 @@ def _plainly(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_each_result_is_told_of_with_the_first_call_that_it_can_answer(
     contents: list[dict[str, Any]],
 ) -> None:
-    assert [result.call for result in results_of(contents)] == _plainly(contents)
+    assert [result.call for result in tool_results(contents)] == _plainly(contents)
 
 
 @given(CONTENTS, st.integers(0, 8))
@@ -77,5 +77,5 @@ def test_many_results_without_a_call_are_not_compared_with_every_call() -> None:
 
     calls = [{"functionCall": {"name": Name(f"call-{n}")}} for n in range(500)]
     results = [{"functionResponse": {"name": Name(f"other-{n}")}} for n in range(500)]
-    results_of([{"role": "model", "parts": calls}, {"role": "user", "parts": results}])
+    tool_results([{"role": "model", "parts": calls}, {"role": "user", "parts": results}])
     assert len(compared) < 10_000

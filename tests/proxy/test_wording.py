@@ -5,12 +5,12 @@ import socket
 
 import pytest
 
-from hookgate.proxy.wording import counted, why
+from hookgate.proxy.errors import describe_os_error, pluralize
 
 
 def test_one_is_no_plural() -> None:
-    assert [counted(count, "call") for count in (0, 1, 2)] == ["0 calls", "1 call", "2 calls"]
-    assert [counted(count, "call has", "calls have") for count in (1, 2)] == ["1 call has", "2 calls have"]
+    assert [pluralize(count, "call") for count in (0, 1, 2)] == ["0 calls", "1 call", "2 calls"]
+    assert [pluralize(count, "call has", "calls have") for count in (1, 2)] == ["1 call has", "2 calls have"]
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_one_is_no_plural() -> None:
     ],
 )
 def test_what_the_system_says_has_no_number(error: OSError, told: str) -> None:
-    assert why(error) == told
+    assert describe_os_error(error) == told

@@ -109,7 +109,7 @@ async def test_without_an_answer_the_shim_decides_within_its_time(how: str) -> N
         async with Shim(url, timeout=0.2) as shim:
             assert await run_tool(shim) == "done"
         async with Shim(url, timeout=0.2, on_unreachable="deny") as shim:
-            with pytest.raises(ToolDenied, match="cannot be asked"):
+            with pytest.raises(ToolDenied, match="gateway is unreachable"):
                 await run_tool(shim)
     assert time.monotonic() - begin < 2
 
@@ -120,10 +120,10 @@ async def test_nobody_there_at_all() -> None:
     async with Shim(url) as shim:
         assert await run_tool(shim) == "done"
     async with Shim(url, on_unreachable="deny") as shim:
-        with pytest.raises(Denied, match="cannot be asked"):
+        with pytest.raises(Denied, match="gateway is unreachable"):
             async with shim.session():
                 pass
-        with pytest.raises(Denied, match="cannot be asked"):
+        with pytest.raises(Denied, match="gateway is unreachable"):
             async with shim.session().agent("Go."):
                 pass
 
@@ -136,7 +136,7 @@ async def test_an_answer_that_cannot_be_judged_stops_the_turn() -> None:
         turns = session.turns("Go.")
         attempt = await anext(turns)
     attempt.answer("Done.")
-    with pytest.raises(Stopped, match="cannot be asked"):
+    with pytest.raises(Stopped, match="gateway is unreachable"):
         await anext(turns)
     await shim.aclose()
 
@@ -155,8 +155,8 @@ async def test_an_outage_is_told_once_and_ends_by_itself(caplog: pytest.LogCaptu
     await shim.aclose()
     told = [record.getMessage() for record in caplog.records if record.name == "hookgate.shim"]
     assert [text.split(":")[0] for text in told] == [
-        "the gateway cannot be asked, so hooks deny everything",
-        "the gateway can be asked again",
+        "the gateway is unreachable, so all events are denied",
+        "the gateway is reachable again",
     ]
 
 

@@ -115,7 +115,7 @@ async def test_a_tool_that_the_user_should_be_asked_about_is_denied_without_one(
         opened({"BeforeTool": [says({"decision": "ask", "reason": "Costly."})]}) as shim,
         shim.session() as session,
     ):
-        with pytest.raises(ToolDenied, match=r"Costly\..*nobody to ask"):
+        with pytest.raises(ToolDenied, match=r"Costly\..*cannot ask the user"):
             async with session.tool("launch", {}):
                 pass
 
@@ -257,5 +257,5 @@ async def test_an_argument_that_a_function_does_not_take_is_told(opened: Opened)
         async def say(text: str) -> str:
             return text
 
-        with pytest.raises(TypeError, match="'colour', which a hook gave it"):
+        with pytest.raises(TypeError, match="'colour', which a hook added"):
             await say("a")

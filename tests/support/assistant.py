@@ -18,11 +18,11 @@ from hookgate.hooks import (
     Notification,
     Outcome,
     PreCompress,
-    Session,
+    SessionContext,
     SessionEnd,
     SessionStart,
 )
-from hookgate.hooks.document import Encoded
+from hookgate.hooks.events.base import Encoded
 from hookgate.hooks.settings import Configuration, load_places, project_places
 
 Json = dict[str, Any]
@@ -138,7 +138,7 @@ class Assistant:
         try:
             for label, event in steps.items():
                 self._happens(event)
-                self.outcomes[label] = await engine.fire(event, Session(session_id))
+                self.outcomes[label] = await engine.fire(event, SessionContext(session_id))
         finally:
             await engine.close()
 

@@ -8,19 +8,19 @@ from typing import Any
 
 from support.gateway import upstreams_at, write_settings
 
-from hookgate.hooks import Engine, Session, load_settings
+from hookgate.hooks import Engine, SessionContext, load_settings
+from hookgate.proxy.app import Gateway, serve_on
 from hookgate.proxy.audit import Audit
-from hookgate.proxy.audit.entries import end_of, start_of
-from hookgate.proxy.audit.ledger import Ledger
-from hookgate.proxy.audit.living import locks_of
-from hookgate.proxy.audit.opening import audited
+from hookgate.proxy.audit.chain import end_entry, start_entry
+from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.proving import verify_database
-from hookgate.proxy.audit.reading import Reading
-from hookgate.proxy.audit.report import Report
+from hookgate.proxy.audit.reading import AuditReader
+from hookgate.proxy.audit.trail import open_audit_trail
+from hookgate.proxy.audit.verifying import VerificationReport
 from hookgate.proxy.config import Config
-from hookgate.proxy.config.recording import Audit as Settings
-from hookgate.proxy.records import CallRecord, HookTally, Usage
-from hookgate.proxy.server import Gateway, listening
+from hookgate.proxy.config.recording import AuditSettings as Settings
+from hookgate.proxy.observe.record import CallRecord, HookTally
+from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.store.database import Database, open_audit
 
 
@@ -30,7 +30,7 @@ def record_of(number: int = 0, **changes: Any) -> CallRecord:
         request_id=f"request-{number}",
         kind="judged",
         route="/v1beta/models/gemini-2.5-flash:generateContent",
-        session=Session(f"{number // 20:032x}", client="google-genai-sdk", key="alice", team="search"),
+        session=SessionContext(f"{number // 20:032x}", client="google-genai-sdk", key="alice", team="search"),
         model="gemini-2.5-flash",
         revision="4b9f7d802648",
         request_bytes=5120 + number % 977,
@@ -53,7 +53,7 @@ def record_of(number: int = 0, **changes: Any) -> CallRecord:
 
 def entries_of(*records: CallRecord) -> list[Any]:
     """Start and end of each call."""
-    return [entry for record in records for entry in (start_of(record), end_of(record))]
+    return [entry for record in records for entry in (start_entry(record), end_entry(record))]
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def opened(state: Path, url: str | None = None) -> Iterator[Database]:
 @contextmanager
 def ledger_in(database: Database, state: Path) -> Iterator[Ledger]:
     """A writer's chain, registered; nothing closes it."""
-    locks = locks_of(database, state)
+    locks = writer_locks(database, state)
     ledger = Ledger(database, locks)
     ledger.register()
     try:
@@ -79,7 +79,7 @@ def ledger_in(database: Database, state: Path) -> Iterator[Ledger]:
         locks.close()
 
 
-def report_of(state: Path, url: str | None = None) -> Report:
+def report_of(state: Path, url: str | None = None) -> VerificationReport:
     """What `hookgate audit verify` finds."""
     database = open_audit(url, state, writes=False)
     try:
@@ -89,11 +89,11 @@ def report_of(state: Path, url: str | None = None) -> Report:
 
 
 @contextmanager
-def reading(state: Path, url: str | None = None) -> Iterator[Reading]:
+def reading(state: Path, url: str | None = None) -> Iterator[AuditReader]:
     """What the commands read with."""
     database = open_audit(url, state, writes=False)
     try:
-        yield Reading(database)
+        yield AuditReader(database)
     finally:
         database.close()
 
@@ -122,9 +122,9 @@ async def audited_gateway(
     engine = Engine(load_settings([write_settings(state / "hooks", hooks)] if hooks else []))
     async with (
         upstreams_at(upstream_url) as upstreams,
-        audited(Settings(**settings), store, state) as audit,
+        open_audit_trail(Settings(**settings), store, state) as audit,
     ):
         assert audit is not None
         gateway = Gateway(engine, upstreams, config, audit=audit)
-        async with listening(gateway.handle, "127.0.0.1", 0, config.limits) as url:
+        async with serve_on(gateway.handle, "127.0.0.1", 0, config.limits) as url:
             yield Audited(url, audit)

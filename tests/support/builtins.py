@@ -5,23 +5,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks import Session
-from hookgate.hooks.kinds.builtin import Policy, Surroundings
+from hookgate.hooks import SessionContext
+from hookgate.hooks.runners.inprocess import Policy, Surroundings
 
 Json = dict[str, Any]
 
-ANNA = Session("s-1", client="GeminiCLI", key="anna", team="search")
+ANNA = SessionContext("s-1", client="GeminiCLI", key="anna", team="search")
 
 
 def made(
     factory: Callable[[Mapping[str, Any], Surroundings], Policy],
     options: Json,
     state: Path | None = None,
-    session: Session = ANNA,
+    session: SessionContext = ANNA,
 ) -> Callable[[Json], Any]:
     """A policy with these options, asked by Anna unless someone else is named."""
     return partial(_ask, factory(options, Surroundings(Path("/"), state)), session)
 
 
-def _ask(policy: Policy, session: Session, event: Json) -> Any:
+def _ask(policy: Policy, session: SessionContext, event: Json) -> Any:
     return policy(event, session)

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from hookgate.proxy.server import listening
+from hookgate.proxy.app import serve_on
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,6 @@ def _value(value: Any) -> Any:
 async def collecting() -> AsyncIterator[Collector]:
     """A collector, for as long as the block runs."""
     collector = Collector()
-    async with listening(collector.take, "127.0.0.1", 0) as url:
+    async with serve_on(collector.take, "127.0.0.1", 0) as url:
         collector.url = url
         yield collector

@@ -15,7 +15,7 @@ from unittest import mock
 import aiohttp
 from support.gateway import runs
 
-from hookgate.hooks.kinds import process
+from hookgate.hooks.runners import process
 
 Json = dict[str, Any]
 

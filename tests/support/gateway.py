@@ -9,12 +9,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks import Engine, load_settings
+from hookgate.hooks import Engine
+from hookgate.hooks.settings import Layer, SettingsSource, load_places
 from hookgate.proxy import embedded
-from hookgate.proxy.config import Config, Upstream
+from hookgate.proxy.app import Gateway, serve_on
+from hookgate.proxy.config import Config, UpstreamSettings
 from hookgate.proxy.embedded import Script
-from hookgate.proxy.server import Gateway, listening
-from hookgate.proxy.upstream import Upstreams
+from hookgate.proxy.http.client import Upstreams
 
 _numbers = count()
 
@@ -39,7 +40,7 @@ class Running:
 @asynccontextmanager
 async def running_upstream(script: Any = None) -> AsyncIterator[tuple[str, Any]]:
     """The embedded upstream with a script's rules; gives its base URL and what it records."""
-    async with embedded.running(Script.model_validate(script) if script else None) as upstream:
+    async with embedded.run_embedded(Script.model_validate(script) if script else None) as upstream:
         yield upstream.url, upstream.recorded
 
 
@@ -48,11 +49,12 @@ async def running_gateway(
     settings: Path | dict[str, Any] | None = None,
     script: Any = None,
     config: Config | None = None,
+    layer: Layer = "explicit",
 ) -> AsyncIterator[Running]:
     """The gateway before an embedded upstream of its own, with hooks from a settings file or per event."""
     async with (
         running_upstream(script) as (upstream_url, recorded),
-        gateway_before(upstream_url, settings, config) as url,
+        gateway_before(upstream_url, settings, config, layer) as url,
     ):
         yield Running(url, upstream_url, recorded)
 
@@ -62,15 +64,16 @@ async def gateway_before(
     upstream_url: str,
     settings: Path | dict[str, Any] | None = None,
     config: Config | None = None,
+    layer: Layer = "explicit",
 ) -> AsyncIterator[str]:
     """The gateway before any upstream, which all three APIs are at; gives its base URL."""
     config = config or Config()
     with tempfile.TemporaryDirectory() as folder:
         file = write_settings(Path(folder), settings) if isinstance(settings, dict) else settings
-        engine = Engine(load_settings([file] if file else []))
+        engine = Engine(load_places([SettingsSource(file, layer)] if file else []))
         async with (
             upstreams_at(upstream_url, config.upstream) as upstream,
-            listening(Gateway(engine, upstream, config).handle, "127.0.0.1", 0, config.limits) as url,
+            serve_on(Gateway(engine, upstream, config).handle, "127.0.0.1", 0, config.limits) as url,
         ):
             try:
                 yield url
@@ -78,10 +81,10 @@ async def gateway_before(
                 await engine.close()
 
 
-def upstreams_at(url: str, settings: Upstream | None = None) -> Upstreams:
+def upstreams_at(url: str, settings: UpstreamSettings | None = None) -> Upstreams:
     """All three upstreams at one place."""
     origins = {"gemini": url, "vertex": url, "code_assist": url}
-    return Upstreams(Upstream(**{**(settings or Upstream()).model_dump(), **origins}))
+    return Upstreams(UpstreamSettings(**{**(settings or UpstreamSettings()).model_dump(), **origins}))
 
 
 def write_settings(folder: Path, hooks: dict[str, Any]) -> Path:

@@ -8,13 +8,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks import BeforeModel, Configuration, Engine, Session
+from hookgate.hooks import BeforeModel, Configuration, Engine, SessionContext
 from hookgate.hooks.settings import Group, Hook, RuntimeConfig
 
 Json = dict[str, Any]
 Action = Callable[..., Any]
 
-SESSION = Session("s-1", "/logs/s-1.json")
+SESSION = SessionContext("s-1", "/logs/s-1.json")
 ROOT = Path("/")
 
 _numbers = count(1)

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks.document import Document
-from hookgate.hooks.kinds import Runner
-from hookgate.hooks.kinds.making import make_runners
-from hookgate.hooks.session import Session
+from hookgate.hooks.events.base import Document
+from hookgate.hooks.factory import make_runners
+from hookgate.hooks.runners import Runner
+from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import AnyConfig, Hook
 
 KEY = {"messages": [{"role": "user", "content": "-----BEGIN PRIVATE KEY-----"}]}
@@ -35,7 +35,7 @@ async def running(hook: Hook, **more: Any) -> AsyncIterator[Runner]:
 
 async def ask(runner: Runner, event: str = "BeforeModel", session: str = "s-1", **fields: Any) -> Any:
     """One run, with these fields as the input."""
-    return await runner.run(event, Session(session), Document(fields))
+    return await runner.run(event, SessionContext(session), Document(fields))
 
 
 def documented(name: str) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 from support.gateway import upstreams_at, write_settings
 
 from hookgate.hooks import Engine, load_settings
-from hookgate.proxy.config import Config, Limits
-from hookgate.proxy.metrics import Metrics
-from hookgate.proxy.server import Gateway, listening
-from hookgate.proxy.tls import Certificate
-from hookgate.proxy.tracing.traces import Traces
+from hookgate.proxy.app import Gateway, serve_on
+from hookgate.proxy.config import Config, LimitSettings
+from hookgate.proxy.http.tls import Certificate
+from hookgate.proxy.observe.metrics import Metrics
+from hookgate.proxy.observe.tracing import Traces
 
 
 @asynccontextmanager
@@ -24,7 +24,7 @@ async def gateway_with(
     upstream_url: str,
     hooks: dict[str, Any] | None = None,
     *,
-    limits: Limits | None = None,
+    limits: LimitSettings | None = None,
     certificate: Certificate | None = None,
     metrics: Metrics | None = None,
     config: Config | None = None,
@@ -35,7 +35,7 @@ async def gateway_with(
         engine = Engine(load_settings([write_settings(Path(folder), hooks or {})]))
         async with (
             upstreams_at(upstream_url) as upstreams,
-            listening(
+            serve_on(
                 Gateway(engine, upstreams, config, metrics, traces).handle,
                 "127.0.0.1",
                 0,

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks import CallEnd, Session
-from hookgate.hooks.kinds.builtin import Counters, Policy, Surroundings
+from hookgate.hooks import CallEnd, SessionContext
+from hookgate.hooks.policies.counters import MemoryCounters
 from hookgate.hooks.policies.limits import limits_policy
-from hookgate.hooks.policies.limits.memory import MemoryCounters
+from hookgate.hooks.runners.inprocess import Counters, Policy, Surroundings
 
 FLASH, PRO = "gemini-2.5-flash", "gemini-2.5-pro"
 
@@ -54,7 +54,7 @@ class Limited:
         surroundings = Surroundings(Path("/"), counters=self.counters, prices=Prices())
         return limits_policy({"rules": list(rules)}, surroundings, self.clock)
 
-    async def begin(self, session: Session | None = None, model: str = FLASH) -> str | None:
+    async def begin(self, session: SessionContext | None = None, model: str = FLASH) -> str | None:
         """Why a call is denied, or None when it may go on."""
         return await asked(self.policy, session or caller(), model)
 
@@ -67,12 +67,12 @@ class Limited:
         return told
 
 
-def caller(key: str = "anna", team: str = "search", session: str = "s-1") -> Session:
+def caller(key: str = "anna", team: str = "search", session: str = "s-1") -> SessionContext:
     """Who makes one call; each has a state of its own."""
-    return Session(session, key=key, team=team)
+    return SessionContext(session, key=key, team=team)
 
 
-async def asked(policy: Policy, session: Session, model: str = FLASH) -> str | None:
+async def asked(policy: Policy, session: SessionContext, model: str = FLASH) -> str | None:
     """Why a policy denies the call, or None."""
     event = {"hook_event_name": "BeforeModel", "llm_request": {"model": model, "messages": []}}
     said = await policy(event, session)
@@ -82,7 +82,7 @@ async def asked(policy: Policy, session: Session, model: str = FLASH) -> str | N
     return str(said["reason"])
 
 
-def end(session: Session, model: str = FLASH, **used: Any) -> None:
+def end(session: SessionContext, model: str = FLASH, **used: Any) -> None:
     """End a call as the gateway does."""
     for tell in session.call.at_end:
         tell(CallEnd(model, **used))

@@ -9,17 +9,16 @@ from typing import Any
 from support.gateway import running_upstream, upstreams_at, write_settings
 
 from hookgate.hooks.live import LiveEngine
-from hookgate.proxy import admin as operators
 from hookgate.proxy import policy
-from hookgate.proxy.admin import Admin
-from hookgate.proxy.audit.opening import audited
+from hookgate.proxy.admin import listener as operators
+from hookgate.proxy.admin.access import panel_link
+from hookgate.proxy.admin.listener import AdminListener
+from hookgate.proxy.admin.panel import Panel, open_panel
+from hookgate.proxy.app import Gateway, serve_on
+from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.config import Config, Effective
-from hookgate.proxy.metrics import Metrics
-from hookgate.proxy.panel.opening import paneled
-from hookgate.proxy.panel.panel import Panel
-from hookgate.proxy.panel.tokens import link_of
-from hookgate.proxy.server import Gateway, listening
-from hookgate.proxy.sources import Sources
+from hookgate.proxy.config.reading import Sources
+from hookgate.proxy.observe.metrics import Metrics
 
 TOKEN = "a-token-of-some-length"  # noqa: S105  # of gateways that end with their tests
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -38,7 +37,7 @@ class Paneled:
     @property
     def link(self) -> str:
         """Where a browser is signed in."""
-        return link_of(self.admin, TOKEN)
+        return panel_link(self.admin, TOKEN)
 
 
 @asynccontextmanager
@@ -66,22 +65,22 @@ async def panel_gateway(
         "logs": logs or {},
     }
     config = Config.model_validate(sections)
-    live = policy.load(sources)
+    live = policy.load_policy(sources)
     metrics = Metrics()
-    operated = Admin(metrics)
+    operated = AdminListener(metrics)
     operated.live = live
     async with (
         running_upstream(script) as (upstream_url, _),
-        operators.listening(operated, "127.0.0.1", 0) as admin_url,
+        operators.serve_admin(operated, "127.0.0.1", 0) as admin_url,
         upstreams_at(upstream_url) as upstreams,
-        audited(config.audit, None, sources.state) as audit_trail,
+        open_audit_trail(config.audit, None, sources.state) as audit_trail,
     ):
         gateway = Gateway(live, upstreams, config, metrics, audit=audit_trail)
         operated.receipts = gateway.receipts
         effective = Effective(config, {f"keys.{name}": "hookgate.toml" for name in config.keys}, None)
         async with (
-            paneled(effective, sources, live, gateway.receipts, None, admin_url) as operated.panel,
-            listening(gateway.handle, "127.0.0.1", 0) as url,
+            open_panel(effective, sources, live, gateway.receipts, None, admin_url) as operated.panel,
+            serve_on(gateway.handle, "127.0.0.1", 0) as url,
         ):
             assert operated.panel
             yield Paneled(url, admin_url, settings, live, operated.panel)

@@ -12,7 +12,7 @@ from uuid import uuid4
 from support.kinds import hook_of, running
 from support.programs import MARK, marked
 
-from hookgate.hooks.kinds import Runner
+from hookgate.hooks.runners import Runner
 from hookgate.hooks.settings import CommandConfig
 
 Starting = Callable[..., AbstractAsyncContextManager[Runner]]

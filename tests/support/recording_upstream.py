@@ -26,6 +26,20 @@ _ANSWERS = {
     ":embedContent": {"embedding": {"values": [0.5]}},
     ":batchEmbedContents": {"embeddings": [{"values": [0.5]}]},
 }
+_PROJECT = "recorded"
+_CODE_ASSIST: dict[str, Any] = {
+    ":loadCodeAssist": {
+        "currentTier": {"id": "standard-tier", "name": _PROJECT},
+        "cloudaicompanionProject": _PROJECT,
+    },
+    ":getCodeAssistGlobalUserSetting": {"cloudaicompanionProject": _PROJECT},
+    ":setCodeAssistGlobalUserSetting": {"cloudaicompanionProject": _PROJECT},
+    ":recordCodeAssistMetrics": {},
+    ":fetchAdminControls": {},
+    ":listExperiments": {"flags": [], "experimentIds": []},
+    ":retrieveUserQuota": {"buckets": []},
+}
+"""What Gemini CLI asks of Code Assist beside its calls."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +56,7 @@ class RecordingUpstream:
     """The running process, by its URL."""
 
     url: str
+    pid: int
 
     def report(self) -> Report:
         """What has come so far."""
@@ -57,7 +72,7 @@ def recording_upstream(word: str) -> Iterator[RecordingUpstream]:
     with Popen(command, stdout=PIPE, text=True, env={**os.environ, "PYTHONPATH": path}) as process:
         try:
             assert process.stdout is not None
-            yield RecordingUpstream(process.stdout.readline().strip())
+            yield RecordingUpstream(process.stdout.readline().strip(), process.pid)
         finally:
             process.kill()
 
@@ -96,6 +111,8 @@ def _without_escapes(body: bytes) -> bytes:
 def _answer(request: web.BaseRequest) -> web.Response:
     if "streamGenerateContent" not in request.path:
         verb = ":" + request.path.rpartition(":")[2]
+        if verb in _CODE_ASSIST:
+            return web.json_response(_CODE_ASSIST[verb])
         body: Any = _ANSWERS.get(verb, _TEXT)
         return web.json_response({"response": body} if request.path.startswith("/v1internal") else body)
     event = json.dumps({"response": _TEXT} if request.path.startswith("/v1internal") else _TEXT)

@@ -273,7 +273,7 @@ def prose(rnd: random.Random, count: int) -> str:
 
 def planted(seed: int, label: str) -> tuple[str, str]:
     """A text with one secret of that label in it, and the secret."""
-    rnd = random.Random(seed)  # noqa: S311
+    rnd = random.Random(seed)  # noqa: S311  # repeatable test texts
     before, after, make = PLANTED[label]
     secret = make(rnd)
     left, right = rnd.choice(

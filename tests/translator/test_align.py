@@ -1,12 +1,13 @@
 """Law 4: messages are recognised by role and text, wherever they stand."""
 
+from time import process_time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.translator.align import Message, align
+from hookgate.translator.conversation.alignment import Message, align
 
 MESSAGES = st.lists(
     st.tuples(st.sampled_from(["user", "model"]), st.sampled_from(["", "a", "b", "long text", "long word"])),
@@ -81,10 +82,19 @@ def test_a_message_with_another_role_and_other_text_is_a_new_one() -> None:
     assert align([("user", "a")], [("model", "a")]) == [0]
 
 
+@pytest.mark.parametrize(("messages", "texts"), [(1_000, 1), (20_000, 20_000)], ids=["the same", "distinct"])
+def test_a_list_of_which_every_other_message_is_edited_takes_no_time(messages: int, texts: int) -> None:
+    shown = [("user", str(i % texts)) for i in range(messages)]
+    edited = [(role, text if i % 2 else "X") for i, (role, text) in enumerate(shown)]
+    began = process_time()
+    align(shown, edited)
+    assert process_time() - began < 2
+
+
 def test_a_list_that_says_the_same_many_times_is_aligned_without_comparing_all_with_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hookgate.translator.align.SequenceMatcher", pytest.fail)
+    monkeypatch.setattr("hookgate.translator.conversation.alignment.SequenceMatcher", pytest.fail)
     shown = [("user", "first"), *[("user", "a"), ("model", "b")] * 5_000, ("user", "last")]
     edited = [("user", "FIRST"), *shown[1:-1], ("user", "LAST")]
     assert align(shown, edited) == list(range(len(shown)))

@@ -9,7 +9,7 @@ from support.bodies import responses
 from support.inspect import hidden_parts
 
 from hookgate.translator import apply_response, cut_events, join_events, show_response
-from hookgate.translator.joining import join_texts
+from hookgate.translator.streaming.events import join_texts
 
 
 def said(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -128,3 +128,28 @@ def test_an_edited_text_is_what_the_events_say_and_nothing_else_changes(
     cut = cut_events(events, joined, edited)
     assert join_texts(cut) == join_texts([edited])
     assert [hidden_parts(event) for event in cut] == [hidden_parts(event) for event in events]
+
+
+def test_a_call_that_a_hook_takes_out_is_in_no_event() -> None:
+    joined = join_events(STREAM)
+    candidate = joined["candidates"][0]
+    kept = [part for part in candidate["content"]["parts"] if "functionCall" not in part]
+    edited = {**joined, "candidates": [{**candidate, "content": {**candidate["content"], "parts": kept}}]}
+    cut = cut_events(STREAM, joined, edited)
+    assert "functionCall" not in str(cut)
+    assert join_events(cut)["candidates"] == edited["candidates"]
+
+
+def test_a_candidate_that_a_hook_takes_out_is_in_no_event() -> None:
+    joined = join_events(STREAM)
+    cut = cut_events(STREAM, joined, {**joined, "candidates": []})
+    assert not [event for event in cut if event.get("candidates")]
+
+
+def test_arguments_that_a_hook_edits_are_the_ones_that_go_on() -> None:
+    joined = join_events(STREAM)
+    edited = copy.deepcopy(joined)
+    for part in edited["candidates"][0]["content"]["parts"]:
+        if "functionCall" in part:
+            part["functionCall"]["args"] = {"a": 1}
+    assert join_events(cut_events(STREAM, joined, edited)) == edited

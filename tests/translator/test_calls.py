@@ -23,7 +23,9 @@ def parts(body: dict[str, Any]) -> Any:
 
 def decided(gate: CallGate, body: dict[str, Any], *allowed: str) -> dict[str, Any]:
     """The body after a gate that lets calls of some names pass."""
-    return gate.decided(body, [None if call.get("name") in allowed else NO for call in gate.begun(body)])
+    return gate.apply_decisions(
+        body, [None if call.get("name") in allowed else NO for call in gate.starting_calls(body)]
+    )
 
 
 def test_a_refused_call_becomes_a_text_and_the_others_stay() -> None:
@@ -40,7 +42,7 @@ def test_an_answer_whose_calls_pass_is_the_very_object() -> None:
 
 def test_other_arguments_take_the_place_of_the_models() -> None:
     gate, body = CallGate(), calling("read", id="c-1")
-    assert parts(gate.decided(body, [{"a": 1}]))[1] == {
+    assert parts(gate.apply_decisions(body, [{"a": 1}]))[1] == {
         "functionCall": {"name": "read", "id": "c-1", "args": {"a": 1}}
     }
 
@@ -54,7 +56,7 @@ def test_the_arguments_of_a_refused_call_that_go_on_in_later_events_are_left_out
     assert not gate.passed
     decided(gate, calling("read", willContinue=True), "read")
     more = calling(None, partialArgs=[])
-    assert gate.begun(more) == []
+    assert gate.starting_calls(more) == []
     assert decided(gate, more) is more
 
 

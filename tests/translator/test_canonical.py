@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.bodies import distinct_requests, snake
 
 from hookgate.translator import BodyError, check_request
-from hookgate.translator.canonical import is_canonical_base64
+from hookgate.translator.checks import is_canonical_base64
 
 HIDDEN = base64.b64encode(b"a secret").decode()
 

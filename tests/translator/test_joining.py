@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.bodies import responses
 
-from hookgate.translator.joining import Strand, cut_texts, join_texts
+from hookgate.translator.streaming.events import TextStrand, cut_texts, join_texts
 
-SPOKEN, THOUGHT = Strand(0, False), Strand(0, True)
+SPOKEN, THOUGHT = TextStrand(0, False), TextStrand(0, True)
 
 
 def said(text: str, index: int | None = 0, **part: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def test_thoughts_and_candidates_are_strands_of_their_own() -> None:
         said("so", thought=True, thoughtSignature="c2ln"),
         said("c", None),
     ]
-    assert join_texts(events) == {THOUGHT: "hm so", SPOKEN: "ac", Strand(1, False): "b"}
+    assert join_texts(events) == {THOUGHT: "hm so", SPOKEN: "ac", TextStrand(1, False): "b"}
     edited = cut_texts(events, {THOUGHT: "hm no"})
     assert edited[3]["candidates"][0]["content"]["parts"] == [
         {"text": "no", "thought": True, "thoughtSignature": "c2ln"}
@@ -64,4 +64,4 @@ def test_cut_pieces_join_to_the_edited_text(events: list[dict[str, Any]], data: 
 
 def test_a_strand_that_is_not_there_is_no_silent_loss() -> None:
     with pytest.raises(KeyError):
-        cut_texts([said("a")], {Strand(7, False): "b"})
+        cut_texts([said("a")], {TextStrand(7, False): "b"})

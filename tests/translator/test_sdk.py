@@ -16,7 +16,7 @@ from support.lens import MODEL
 from hookgate.translator import BodyError, apply_request, apply_response, show_request
 from hookgate.translator.fields import read
 from hookgate.translator.sdk import request_from_rest, request_to_rest, response_from_rest, response_to_rest
-from hookgate.translator.streams import ServerSentEvents
+from hookgate.translator.streaming.framing import ServerSentEvents
 from hookgate.translator.strictjson import loads
 
 WIRE = Path(__file__).parents[3] / "shared" / "wire" / "responses"
@@ -302,5 +302,5 @@ def test_a_response_of_the_wrong_kind_is_refused_with_its_place() -> None:
 
 
 def test_the_server_never_imports_the_sdk() -> None:
-    program = "import sys, hookgate.proxy.server; sys.exit('google.genai' in sys.modules)"
+    program = "import sys, hookgate.proxy.app; sys.exit('google.genai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.translator import structure
-from hookgate.translator.errors import TooLargeError
-from hookgate.translator.lifting import LONG, lift
-from hookgate.translator.strictjson import Bounds, dumps, parse
-from hookgate.translator.structure import exceeds
+from hookgate.translator import strictjson
+from hookgate.translator.fields import TooLargeError
+from hookgate.translator.inline_data import LONG, lift
+from hookgate.translator.strictjson import Bounds, dumps, exceeds, parse
 
 STRINGS = st.one_of(
     st.text(max_size=6), st.text(alphabet='\\"[]{},: \n', max_size=12), st.just("[[[[,,,,"), st.just("\\\\")
@@ -37,7 +36,7 @@ def test_the_bound_on_values_is_exact_wherever_the_text_is_cut(
     data = json.dumps(value, indent=indent, ensure_ascii=escaped).encode(errors="surrogatepass")
     values = count(value)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(structure, "_SLICE", size)
+        patch.setattr(strictjson, "_SLICE", size)
         assert not exceeds(data, values)
         assert exceeds(data, values - 1)
 
@@ -51,8 +50,8 @@ def test_the_colons_outside_of_strings_are_the_keys(value: Any, indent: Any, siz
         return (len(value) if isinstance(value, dict) else 0) + sum(map(keys, inside))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(structure, "_SLICE", size)
-        assert b"".join(structure.structure(data)).count(b":") == keys(value)
+        patch.setattr(strictjson, "_SLICE", size)
+        assert b"".join(strictjson.structure(data)).count(b":") == keys(value)
 
 
 def test_a_text_full_of_commas_and_brackets_is_one_value() -> None:
@@ -80,8 +79,8 @@ def test_counting_stops_with_the_first_slice_that_holds_too_many(monkeypatch: py
             read.append(marks)
             yield marks
 
-    slices = structure.structure
-    monkeypatch.setattr(structure, "structure", counted)
+    slices = strictjson.structure
+    monkeypatch.setattr(strictjson, "structure", counted)
     assert exceeds(b"[" + b"[]," * 5_000_000 + b"1]", 1000)
     assert len(read) == 1
 

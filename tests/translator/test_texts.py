@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.inspect import Json
 
-from hookgate.translator.spreading import common_prefix, common_suffix, respread
-from hookgate.translator.texts import with_texts, without_texts
+from hookgate.translator.fields import with_texts, without_texts
+from hookgate.translator.streaming.edits import common_prefix, common_suffix, respread
 
 CHUNKS = st.text(alphabet="ab \n.é", max_size=6)
 

@@ -10,15 +10,15 @@ from support.bodies import requests, responses, some, spelled
 from support.inspect import Json, exact, with_each_text
 
 from hookgate.translator import BodyError, apply_request, apply_response, show_request, text_response
-from hookgate.translator.strictjson import loads
-from hookgate.translator.wrappers import (
+from hookgate.translator.code_assist import (
+    enveloped_session,
     rewrap_request,
     rewrap_response,
-    session_of,
     unwrap_request,
     unwrap_response,
     wrap_response,
 )
+from hookgate.translator.strictjson import loads
 
 MODEL = "gemini-2.5-flash"
 CAPTURED = Path(__file__).parents[3] / "shared" / "wire" / "requests" / "gemini-cli-code-assist.json"
@@ -103,7 +103,7 @@ def test_everything_around_an_edit_stays_in_its_place() -> None:
     ],
 )
 def test_a_session_is_read_in_either_spelling(inner: Any, session: str) -> None:
-    assert session_of({"model": MODEL, "request": inner}) == session
+    assert enveloped_session({"model": MODEL, "request": inner}) == session
 
 
 @pytest.mark.parametrize(
@@ -148,5 +148,5 @@ def test_a_word_edited_in_a_captured_request_changes_that_word_alone() -> None:
         messages = show_request(model, inner)["messages"]
         edit = {"messages": [{**m, "content": changed(m["content"])} for m in messages]}
         after = rewrap_request(body, *apply_request(model, inner, edit))
-        assert session_of(after) == session_of(body) != ""
+        assert enveloped_session(after) == enveloped_session(body) != ""
         assert exact(after) == exact({**body, "request": with_each_text(inner, changed)}) != exact(body)

@@ -18,7 +18,7 @@ from hookgate.hooks.events import (
 )
 from hookgate.hooks.merge import Verdict
 from hookgate.hooks.running import Run
-from hookgate.hooks.session import CallEnd, CallState, Screen, Session, Withheld
+from hookgate.hooks.session import CallEnd, CallState, Screen, SessionContext, Withheld
 from hookgate.hooks.settings import Configuration, load_settings
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
     "PreCompress",
     "Run",
     "Screen",
-    "Session",
+    "SessionContext",
     "SessionEnd",
     "SessionStart",
     "SettingsError",

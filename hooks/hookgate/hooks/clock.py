@@ -1,25 +1,25 @@
-"""Time limits that do not run while the event loop stalls, and that a result which is there beats.
+"""Time limits that pause while the event loop stalls, and that never discard a result that has arrived.
 
-The timers of asyncio measure wall time. When something blocks the loop for longer than a hook's timeout, its
-timer fires although the hook may have answered long ago, and asyncio cancels a task even if what it waits for
-is done. Both would let whoever can stall the loop decide that a hook failed.
+asyncio's timers measure wall time. If something blocks the loop for longer than a hook's timeout, the timer
+fires although the hook may have answered in time, and asyncio cancels a task even if what it awaits is done.
+A client that can stall the loop could thus make hooks fail.
 """
 
 import asyncio
 from types import TracebackType
 
 _BEAT = 0.02
-"""Seconds between two looks at the loop's lateness, while anything is being timed."""
+"""The interval, in seconds, at which the loop's lateness is measured while a deadline is open."""
 
 _LATE = 0.005
-"""Seconds that a timer may be late without the loop having stalled: rounding, and other callbacks."""
+"""The lateness of a timer, in seconds, that does not count as a stall: rounding, and other callbacks."""
 
 _LAST_TURNS = 4
-"""Turns of the loop between a timer and its effect: one reads what is ready, the others deliver it."""
+"""Iterations of the loop before a timer takes effect: one reads what is ready, the others deliver it."""
 
 
 class StallClock:
-    """Measures how long the running event loop has stalled, while limits of this clock are in use."""
+    """Measures how long the running event loop has stalled while deadlines of this clock are open."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -29,8 +29,8 @@ class StallClock:
         self._stalled = 0.0
 
     def stalled(self) -> float:
-        """Return the seconds that the loop has stalled so far; only differences mean anything."""
-        assert self._loop is not None  # noqa: S101  # for the types: deadlines enter the clock first
+        """Return the seconds that the loop has stalled so far. Only differences are meaningful."""
+        assert self._loop is not None  # noqa: S101  # for type checkers: a deadline calls `enter` first
         now = self._loop.time()
         if self._beating and now - self._due > _LATE:
             self._stalled += now - self._due
@@ -38,7 +38,7 @@ class StallClock:
         return self._stalled
 
     def enter(self) -> asyncio.AbstractEventLoop:
-        """Begin to measure for one more deadline. Returns the running loop."""
+        """Start measuring for one more deadline, and return the running loop."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._beating, self._deadlines = loop, False, 0
@@ -49,7 +49,7 @@ class StallClock:
         return loop
 
     def leave(self) -> None:
-        """Stop to measure for one deadline. The next beat is the last one when none is left."""
+        """Stop measuring for one deadline. Without open deadlines, the next beat is the last one."""
         self._deadlines -= 1
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -65,7 +65,7 @@ class StallClock:
 
 
 class Deadline:
-    """A moment that moves on by as much as the loop stalls. Close it when nothing is timed by it any more."""
+    """A point in time that is postponed by as much as the loop stalls. Close it after use."""
 
     def __init__(self, clock: StallClock, seconds: float) -> None:
         self._clock, self._loop = clock, clock.enter()
@@ -73,18 +73,18 @@ class Deadline:
         self._at = self._loop.time() + seconds
 
     def remaining(self) -> float:
-        """Return the seconds that are left, less than 0 when it is over."""
+        """Return the seconds that are left; the number is negative if the deadline has passed."""
         return self._at + self._clock.stalled() - self._before - self._loop.time()
 
     def close(self) -> None:
-        """Stop to measure stalls for it."""
+        """Stop measuring stalls for this deadline."""
         self._clock.leave()
 
 
 class TimeLimit:
-    """A context that is cancelled at a deadline, and then raises TimeoutError.
+    """A context manager that cancels its body at a deadline, and then raises TimeoutError.
 
-    Before it cancels, it lets the loop deliver what is ready by then, so that a result that is there counts.
+    Before it cancels, it lets the loop deliver what is ready, so that a result that has arrived counts.
     """
 
     def __init__(self, deadline: Deadline) -> None:
@@ -106,7 +106,7 @@ class TimeLimit:
         await self._timeout.__aexit__(kind, error, trace)
 
     def expired(self) -> bool:
-        """Return whether the deadline has ended the context."""
+        """Return whether the body was cancelled by the deadline."""
         return self._timeout.expired()
 
     def _wait(self) -> None:
@@ -115,7 +115,7 @@ class TimeLimit:
             self._handle = self._loop.call_later(remaining, self._fire)
 
     def _fire(self) -> None:
-        if self._deadline.remaining() > 0:  # the loop has stalled meanwhile
+        if self._deadline.remaining() > 0:  # the loop has stalled in the meantime
             self._wait()
         else:
             self._handle = self._loop.call_soon(self._last_turn, _LAST_TURNS)
@@ -128,7 +128,7 @@ class TimeLimit:
 
 
 class OwnLimit(TimeLimit):
-    """A time limit with a deadline of its own."""
+    """A time limit that creates and closes its own deadline."""
 
     def __init__(self, clock: StallClock, seconds: float) -> None:
         super().__init__(Deadline(clock, seconds))

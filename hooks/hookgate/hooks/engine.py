@@ -1,10 +1,4 @@
-"""The call loop: which hooks run, on which input, and what they decide together.
-
-Hooks of a group run side by side on the same input, or in turn when the group is sequential; groups run
-side by side. The result is always that of the ordered chain: a hook whose input an earlier one in the order
-has edited runs again on the edited input, and what it said before does not count. So no hook undoes
-another's edit, no guard misses what an earlier hook put in, and nothing depends on which was faster.
-"""
+"""The hook engine: selects the hooks of an event, runs them in order and merges their outputs."""
 
 import asyncio
 import logging
@@ -15,18 +9,20 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from hookgate.hooks.clock import Deadline, StallClock
 from hookgate.hooks.errors import HookError
-from hookgate.hooks.events import AfterModel, Event
+from hookgate.hooks.events import AfterModel, AfterTool, BeforeModel, BeforeTool, Event
+from hookgate.hooks.events.tool import result_of
+from hookgate.hooks.factory import make_runners
 from hookgate.hooks.health import Health
-from hookgate.hooks.kinds import Runner
-from hookgate.hooks.kinds.builtin import BuiltinRunner
-from hookgate.hooks.kinds.making import make_runners
-from hookgate.hooks.merge import Verdict, merge
-from hookgate.hooks.queueing import FairQueue
-from hookgate.hooks.running import Refusal, Run, Running, internal_failure
-from hookgate.hooks.screening import HookScreen, Refused
-from hookgate.hooks.session import Screen, Session
-from hookgate.hooks.settings import STREAM_MODES, Configuration, Group, Hook, StreamMode
-from hookgate.translator import TranslatorError
+from hookgate.hooks.merge import NO_VERDICT, Verdict, merge
+from hookgate.hooks.output import Output
+from hookgate.hooks.runners import Runner
+from hookgate.hooks.runners.inprocess import BuiltinRunner
+from hookgate.hooks.running import FairQueue, Refusal, Run, Running, internal_failure
+from hookgate.hooks.screening import HookScreen, ScreenRefusal
+from hookgate.hooks.session import Screen, SessionContext
+from hookgate.hooks.settings import STREAM_MODES, Configuration, Group, Hook, Layer, StreamMode
+from hookgate.translator import TranslatorError, show_request, show_response
+from hookgate.translator.fields import JsonObject
 
 log = logging.getLogger("hookgate.hooks")
 
@@ -36,7 +32,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[E]):
-    """The event after all edits, the verdict, the runs it rests on in plan order, and their revision."""
+    """The result of firing an event: the edited event, the verdict, the runs in plan order, the revision."""
 
     event: E
     verdict: Verdict
@@ -45,19 +41,19 @@ class Outcome(Generic[E]):
 
     @property
     def failed_closed(self) -> bool:
-        """Whether a hook failed and the event is denied for that, whatever the others say."""
+        """Whether the event is denied because a hook failed."""
         return any(run.fails_closed and not run.observed for run in self.runs)
 
 
 class Engines(Protocol):
-    """Where a call gets the engine that it runs under, from its first hook to its last."""
+    """Provides each call with one engine for all of its hooks."""
 
     def lease(self) -> AbstractContextManager["Engine"]:
-        """The engine in force."""
+        """Return a context manager that yields the current engine."""
 
 
 class Engine:
-    """Runs the hooks of one configuration. Close it to end the processes and connections that hooks keep."""
+    """Runs the hooks of one configuration. Call `close` to end the processes and connections of hooks."""
 
     def __init__(
         self,
@@ -67,9 +63,11 @@ class Engine:
         refusal: Refusal = lambda hook: None,
         health: Health | None = None,
     ) -> None:
-        """Without `runners` they are made here; raises SettingsError for a hook that can never run.
+        """Create an engine.
 
-        `refusal` tells why a hook must not run (trust.py has one); `health` carries the record on.
+        `runners` are created from the configuration if omitted; raises SettingsError for a hook that can
+        never run. `refusal` returns the reason why a hook must not run, or None (see trust.py). `health` is
+        an existing record to continue.
         """
         self.configuration = configuration
         self.health = health or Health()
@@ -82,102 +80,105 @@ class Engine:
 
     @property
     def revision(self) -> str:
-        """The hash of the settings that this engine runs."""
+        """The hash of this engine's settings."""
         return self.configuration.revision
 
     @property
     def waiting(self) -> int:
-        """How many runs of hooks wait for their turn."""
+        """The number of hook runs that are queued."""
         return self._running.waiting
 
-    def listens_to(self, event: str) -> bool:
-        """Whether any hook is configured for the event: nobody else needs it made."""
-        return bool(self.configuration.for_event(event))
+    def listens_to(self, event: str, layer: Layer | None = None) -> bool:
+        """Return whether any hook is configured for the event, in any layer or in the given one."""
+        return bool(_of_layer(self.configuration.for_event(event), layer))
 
-    async def fire(self, event: E, session: Session) -> Outcome[E]:
-        """Run the event's hooks and merge what they say."""
-        groups = self._planned(event, session)
+    async def fire(self, event: E, session: SessionContext, layer: Layer | None = None) -> Outcome[E]:
+        """Run the event's hooks, of all layers or of the given one, and merge their outputs."""
+        groups = _of_layer(self._groups_for(event, session), layer)
         if not groups:
-            return Outcome(event, Verdict(), revision=self.revision)
+            return Outcome(event, NO_VERDICT, revision=self.revision)
         try:
-            return await self._fired(event, groups, session)
-        except Exception:  # nobody knows what the hooks wanted
+            return await self._run_groups(event, groups, session)
+        except Exception:  # the hooks' decision is unknown, so the event is denied
             log.exception("the %s hooks could not be run", event.name)
             verdict = Verdict("deny", reason=f"hookgate failed to run the {event.name} hooks.")
             return Outcome(event, verdict, revision=self.revision)
 
-    async def _fired(self, event: E, groups: Sequence[Group], session: Session) -> Outcome[E]:
+    async def _run_groups(self, event: E, groups: Sequence[Group], session: SessionContext) -> Outcome[E]:
         deadline = Deadline(self._clock, self.configuration.limits.deadline)
         try:
             event, runs = await _Chain(self._running, session, deadline).run(event, groups)
         finally:
             deadline.close()
         self.record(event.name, runs, session)
-        said = [(run, output) for run in runs if not run.observed and (output := run.said()) is not None]
-        narrowing = [at for at, (run, _) in enumerate(said) if run.hook.config.merge == "intersect"]
-        verdict = merge(event.name, [output for _, output in said], narrowing)
+        outputs = [(run, run.effective_output()) for run in runs if not run.observed]
+        enforced = [(run, output) for run, output in outputs if output is not None]
+        narrowing = [index for index, (run, _) in enumerate(enforced) if run.hook.config.merge == "intersect"]
+        verdict = merge(event.name, [output for _, output in enforced], narrowing)
         return Outcome(event, verdict, tuple(runs), self.revision)
 
-    def stream_modes(self, event: AfterModel, session: Session) -> dict[StreamMode, int]:
-        """The modes of the hooks that run for a streamed answer, the finest first, each with its window.
+    def stream_modes(self, event: AfterModel, session: SessionContext) -> dict[StreamMode, int]:
+        """Return the stream modes of the hooks that run for a streamed answer, finest first.
 
-        The window counts characters: the largest that a hook of the mode asks for.
+        Each mode maps to its window in characters: the largest that a hook of this mode has configured.
         """
-        hooks = [hook for group in self._planned(event, session) for hook in group.hooks]
+        hooks = [hook for group in self._groups_for(event, session) for hook in group.hooks]
         return {
             mode: max(windows)
             for mode in STREAM_MODES
             if (windows := [hook.config.window for hook in hooks if hook.config.stream == mode])
         }
 
-    def screens(self, event: AfterModel, session: Session) -> list[HookScreen]:
-        """What a streamed answer passes first: the screens of the hooks that hold back by themselves.
+    def screens(self, event: AfterModel, session: SessionContext) -> list[HookScreen]:
+        """Return screens for a streamed answer, one for each hook with `"stream": "held"`.
 
-        Whoever passes an answer through them gives each back in the end (`record`).
+        When the answer is complete, the caller passes the run of each screen to `record`.
         """
-        hooks = (
-            hook for group in self._planned(replace(event, stream="held"), session) for hook in group.hooks
-        )
+        groups = self._groups_for(replace(event, stream="held"), session)
+        hooks = (hook for group in groups for hook in group.hooks)
         screens = ((hook, self._screen(hook, session)) for hook in hooks)
         return [HookScreen(hook, screen) for hook, screen in screens if screen is not None]
 
-    def record(self, event: str, runs: Sequence[Run], session: Session) -> None:
-        """Note how hooks have fared, and tell the log what an operator should know."""
+    def record(self, event: str, runs: Sequence[Run], session: SessionContext) -> None:
+        """Update the health record, and log failures, denials and messages."""
         self.health.record(runs)
         for run in runs:
-            _report(event, run, session)
+            _log_run(event, run, session)
 
     def refused(self) -> list[tuple[Hook, str]]:
-        """The hooks that must not run, and why."""
-        told = ((hook, self._refusal(hook)) for hook in self.configuration.hooks())
-        return [(hook, reason) for hook, reason in told if reason is not None]
+        """Return the hooks that must not run, each with the reason."""
+        reasons = ((hook, self._refusal(hook)) for hook in self.configuration.hooks())
+        return [(hook, reason) for hook, reason in reasons if reason is not None]
 
     @contextmanager
     def lease(self) -> Iterator["Engine"]:
-        """The engine for the length of one call: itself, whose settings never change (see live.py)."""
+        """Yield this engine, whose settings never change. See LiveEngine for settings that do."""
         yield self
 
     async def close(self) -> None:
-        """End what hooks keep."""
+        """End the processes and connections of all hooks."""
         await asyncio.gather(*(runner.close() for runner in self._runners.values()))
 
-    def _screen(self, hook: Hook, session: Session) -> Screen | None:
-        """The hook's screen. If it must not run, its `on_error` says: none, or one that withholds all."""
+    def _screen(self, hook: Hook, session: SessionContext) -> Screen | None:
+        """Return the hook's screen, or None if it has none.
+
+        For a hook that must not run, `on_error` decides between None and a screen that withholds everything.
+        """
         try:
             reason = self._refusal(hook)
-        except OSError as error:  # no descriptor to look at its scripts with: nothing may pass unjudged
-            return Refused(f"cannot be checked: {error.strerror}")
+        except OSError as error:  # no file descriptor to read its scripts: nothing may pass unchecked
+            return ScreenRefusal(f"cannot be checked: {error.strerror}")
         if reason is not None:
-            return Refused(reason) if hook.on_error == "deny" else None
+            return ScreenRefusal(reason) if hook.on_error == "deny" else None
         runner = self._runners[hook]
         return runner.screen(session) if isinstance(runner, BuiltinRunner) else None
 
-    def _planned(self, event: Event, session: Session) -> tuple[Group, ...]:
-        known = event.subject()
-        if event.name not in self._targeted and not known.stream:
+    def _groups_for(self, event: Event, session: SessionContext) -> tuple[Group, ...]:
+        subject = event.subject()
+        if event.name not in self._targeted and not subject.stream:
             return self.configuration.for_event(event.name)
         subject = replace(
-            known,
+            subject,
             client=session.client,
             key=session.key,
             team=session.team,
@@ -186,36 +187,47 @@ class Engine:
         return self.configuration.plan(event.name, subject)
 
 
-class _Chain:
-    """The runs of one event."""
+def _of_layer(groups: tuple[Group, ...], layer: Layer | None) -> tuple[Group, ...]:
+    """Return the groups with their hooks of a layer only; all groups if it is None."""
+    if layer is None:
+        return groups
+    restricted = [
+        replace(group, hooks=tuple(hook for hook in group.hooks if hook.layer == layer)) for group in groups
+    ]
+    return tuple(group for group in restricted if group.hooks)
 
-    def __init__(self, running: Running, session: Session, deadline: Deadline) -> None:
+
+class _Chain:
+    """Runs the hooks of one event, in plan order where one depends on another's edits."""
+
+    def __init__(self, running: Running, session: SessionContext, deadline: Deadline) -> None:
         self._running, self._session, self._deadline = running, session, deadline
 
     async def run(self, event: E, groups: Sequence[Group]) -> tuple[E, list[Run]]:
-        first = await _together([self._run_group(group, event) for group in groups])
-        return await self._in_order(event, [run for runs in first for run in runs])
+        """Return the event after all edits, and the runs in plan order."""
+        first_runs = await _gather([self._run_group(group, event) for group in groups])
+        return await self._apply_in_order(event, [run for runs in first_runs for run in runs])
 
     async def _run_group(self, group: Group, event: E) -> list[Run]:
         if not group.sequential:
-            return await _together([self._run(hook, event, ()) for hook in group.hooks])
+            return await _gather([self._run(hook, event, ()) for hook in group.hooks])
         runs: list[Run] = []
         edits: tuple[Run, ...] = ()
         for hook in group.hooks:
-            run, event = await self._applied(await self._run(hook, event, edits), event)
-            event = _with_sequel(run, event)
+            run, event = await self._apply(await self._run(hook, event, edits), event)
+            event = _sequel(run, event)
             runs.append(run)
             edits = (*edits, run) if run.edits else edits
         return runs
 
-    async def _in_order(self, event: E, first_runs: Sequence[Run]) -> tuple[E, list[Run]]:
-        """The ordered chain, made of first runs where they still hold and of new runs where not."""
+    async def _apply_in_order(self, event: E, first_runs: Sequence[Run]) -> tuple[E, list[Run]]:
+        """Apply the runs' edits in order. A hook runs again if its first run did not see the latest edits."""
         runs: list[Run] = []
         edits: tuple[Run, ...] = ()
         for first in first_runs:
             up_to_date = set(first.seen) == set(edits)
             run = first if up_to_date else await self._run(first.hook, event, edits)
-            run, event = await self._applied(run, event)
+            run, event = await self._apply(run, event)
             runs.append(run)
             edits = (*edits, run) if run.edits else edits
         return event, runs
@@ -223,8 +235,8 @@ class _Chain:
     async def _run(self, hook: Hook, event: Event, seen: tuple[Run, ...]) -> Run:
         return await self._running.run(hook, event, seen, self._session, self._deadline)
 
-    async def _applied(self, run: Run, event: E) -> tuple[Run, E]:
-        """The event after the run's edit; an edit that does not fit makes it a failed run."""
+    async def _apply(self, run: Run, event: E) -> tuple[Run, E]:
+        """Return the run, and the event with its edit applied. If the edit does not fit, the run failed."""
         if not run.edit:
             return run, event
         try:
@@ -237,18 +249,18 @@ class _Chain:
         return run, event if run.observed else edited
 
 
-async def _together(calls: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
-    """All results, in order. One call alone needs no task: that is most events of most streams."""
+async def _gather(calls: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
+    """Return all results, in order. A single call, the common case, is awaited without a task."""
     return [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
 
 
-def _with_sequel(run: Run, event: E) -> E:
+def _sequel(run: Run, event: E) -> E:
     specific = (run.output or {}).get("hookSpecificOutput")
     return event.sequel(specific) if specific and not run.observed else event
 
 
-def _report(event: str, run: Run, session: Session) -> None:
-    """Tell the log what an operator should know; never what was said in the call."""
+def _log_run(event: str, run: Run, session: SessionContext) -> None:
+    """Log a failure, denial or message of a run, but no content of the call."""
     would = "would have " if run.observed else ""
     if run.error:
         then = "; the call is denied" if run.fails_closed and not run.observed else ""
@@ -261,3 +273,47 @@ def _report(event: str, run: Run, session: Session) -> None:
     message = output.get("systemMessage")
     if message and not output.get("suppressOutput"):
         log.info("%s hook %r says: %s", event, run.hook.name, message)
+
+
+def combined_output(event: Event, outcome: Outcome[Event]) -> Output:
+    """Return one hook output that combines all hooks' outputs; it is empty if there were none.
+
+    `event` is the event as it was fired. Edited parts are included in full, as they are after all edits.
+    """
+    verdict = outcome.verdict
+    combined: Output = {}
+    if verdict.stop:
+        combined |= {"continue": False, "stopReason": verdict.reason}
+    elif verdict.decision != "allow" or verdict.reason:
+        combined |= {"decision": verdict.decision, "reason": verdict.reason or None}
+    combined |= {"systemMessage": "\n".join(verdict.system_messages) or None}
+    combined |= {"suppressOutput": verdict.suppress_output or None}
+    specific = {
+        **_edits(event, outcome.event),
+        "additionalContext": verdict.context,
+        "llm_response": verdict.llm_response or _edits(event, outcome.event).get("llm_response"),
+        "toolConfig": verdict.tool_config,
+        "tools": verdict.tools,
+        "tailToolCallRequest": verdict.tail_tool_call,
+        "clearContext": verdict.clear_context or None,
+    }
+    specific = {key: value for key, value in specific.items() if value is not None}
+    if specific:
+        combined["hookSpecificOutput"] = {"hookEventName": event.name, **specific}
+    return {key: value for key, value in combined.items() if value is not None}
+
+
+def _edits(before: Event, after: Event) -> JsonObject:
+    """Return the edited part of the event as fields of a hookSpecificOutput."""
+    if after is before:
+        return {}
+    match after:
+        case BeforeTool():
+            return {"tool_input": after.tool_input}
+        case AfterTool():
+            return {"tool_result": result_of(after.tool_response)}
+        case BeforeModel():
+            return {"llm_request": show_request(after.model, after.body)}
+        case AfterModel():
+            return {"llm_response": show_response(after.body)}
+    return {}

@@ -1,5 +1,7 @@
-"""What can go wrong with hooks: a settings file that cannot be used, a hook that failed."""
+"""Errors of the hook engine: unusable settings, failed hooks, exhausted resources."""
 
+import errno
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a settings file: the file, the line where it is known, and text with a remedy."""
+    """A problem in a settings file: the file, the position if known, and a message that names the remedy."""
 
     path: Path
     message: str
@@ -16,12 +18,12 @@ class Problem:
     column: int | None = None
 
     def __str__(self) -> str:
-        place = [str(part) for part in (self.path, self.line, self.column) if part is not None]
-        return f"{':'.join(place)}: {self.message}"
+        location = [str(part) for part in (self.path, self.line, self.column) if part is not None]
+        return f"{':'.join(location)}: {self.message}"
 
 
 class SettingsError(ValueError):
-    """Settings that cannot be used; the text names file, place and remedy of each problem, one a line."""
+    """The settings are unusable. The message has one line per problem: file, position and remedy."""
 
     def __init__(self, problems: str | Sequence[Problem]) -> None:
         self.problems = () if isinstance(problems, str) else tuple(problems)
@@ -29,37 +31,75 @@ class SettingsError(ValueError):
 
 
 class HookError(Exception):
-    """A hook failed: the hook contract's "a signal, a missing program, a timeout".
+    """A hook failed: for example it died of a signal, its program is missing, or it timed out.
 
-    What happens to the call next is the hook's `on_error`, never this exception's business.
+    The hook's `on_error` decides what happens to the call.
     """
 
 
 class ExitCodeError(HookError):
-    """A hook's program ended with a code other than 0 and 2, which the contract's documents call a warning.
+    """A hook's program exited with a code other than 0 and 2. Gemini CLI documents this as a warning.
 
     The hook's `on_exit_code` decides what happens to the call.
     """
 
 
 Cause = Literal["no resources", "overload", "deadline", "long output", "closed", "internal error"]
-"""Why a hook could not run or answer, where the reason lies outside of the hook:
+"""The cause of a failure that is not the hook's fault:
 
-no resources    no descriptor, process, thread, port or memory was left
+no resources    no file descriptor, process, thread, port or memory was left
 overload        too many other calls were waiting for hooks
-deadline        the whole time of the event was over
-long output     the output was too long, and so was the input that it was made of
+deadline        the event's deadline had passed
+long output     the output was too long, and so was the input that it was derived from
 closed          the gateway was closing the hook
 internal error  hookgate itself failed
 """
 
 
 class HookUnavailableError(HookError):
-    """A hook could not run or answer for a reason outside of it.
+    """A hook could not run or answer for a reason outside the hook.
 
-    A client can cause such a failure, so the call is denied whatever the hook's `on_error` says.
+    A client can cause such a failure, so the call is denied regardless of the hook's `on_error`.
     """
 
     def __init__(self, cause: Cause, message: str) -> None:
         super().__init__(message)
         self.cause: Cause = cause
+
+
+_EXHAUSTED = frozenset(
+    {
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.EAGAIN,
+        errno.ENOMEM,
+        errno.ENOBUFS,
+        errno.ENOSPC,  # a full disk, or no epoll watches left
+        errno.EADDRNOTAVAIL,
+        errno.E2BIG,
+    }
+)
+_UNRESOLVED = frozenset({socket.EAI_AGAIN, socket.EAI_MEMORY, socket.EAI_SYSTEM})
+"""Errors of name resolution that may mean that no file descriptor or memory was left."""
+_NO_THREAD = "can't start new thread"
+
+
+def is_exhaustion(error: BaseException) -> bool:
+    """Return whether the error means that this machine or process has run out of a resource.
+
+    Resources are file descriptors, processes, threads, ports and memory. The chain of causes is searched too.
+    """
+    current: BaseException | None = error
+    while current is not None:
+        if isinstance(current, socket.gaierror):
+            exhausted = current.errno in _UNRESOLVED
+        elif isinstance(current, OSError):
+            exhausted = current.errno in _EXHAUSTED
+        else:  # CPython has no exception type for a thread that cannot be started
+            exhausted = isinstance(current, MemoryError) or (
+                isinstance(current, RuntimeError) and str(current) == _NO_THREAD
+            )
+        if exhausted:
+            return True
+        current = current.__cause__ or current.__context__
+    return False

@@ -1,4 +1,4 @@
-"""How each hook has fared so far: for the list of hooks, for metrics, for a gateway that is degraded."""
+"""Health records of hooks: for the list of hooks, for metrics, and for the degraded state of a gateway."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -7,62 +7,69 @@ from hookgate.hooks.running import Run
 from hookgate.hooks.settings import Hook
 
 Key = tuple[str, str, str]
-"""Event, name and what runs: the same hook before and after a reload."""
+"""Event, name and target, which identify a hook across reloads."""
 
 
 def key_of(hook: Hook) -> Key:
+    """Return the key of the hook's record."""
     return hook.event, hook.name, hook.runs
 
 
 @dataclass
 class Status:
-    """One hook's record. `seconds` is the time of its last run; a failure is degraded until it runs well."""
+    """One hook's record.
+
+    `seconds`, `error` and `summary` are those of the last run: its duration, its error message if it failed,
+    and a summary of its output.
+    """
 
     runs: int = 0
     failures: int = 0
     denials: int = 0
     seconds: float = 0.0
     error: str = ""
-    said: str = ""
+    summary: str = ""
 
     @property
     def degraded(self) -> bool:
+        """Whether the last run failed."""
         return bool(self.error)
 
 
 @dataclass
 class Health:
-    """The records of all hooks; it outlives reloads of their settings."""
+    """The records of all hooks. They survive reloads of the settings."""
 
     hooks: dict[Key, Status] = field(default_factory=dict)
     off: dict[Key, Status] = field(default_factory=dict)
-    """Of hooks that are switched off: a failure of theirs degrades nothing."""
+    """The records of hooks that are switched off. Their failures do not make a gateway degraded."""
 
     def record(self, runs: Iterable[Run]) -> None:
+        """Add runs to the records."""
         for run in runs:
-            key = key_of(run.hook)  # of a call that began before the switch, the hook may be off
+            key = key_of(run.hook)  # the hook may have been switched off since the call began
             status = (self.off if key in self.off else self.hooks).setdefault(key, Status())
             output = run.output or {}
             status.runs += 1
             status.failures += bool(run.error)
             status.denials += output.get("decision") == "deny" or output.get("continue") is False
-            status.seconds, status.error, status.said = run.seconds, run.error, _shortly(run)
+            status.seconds, status.error, status.summary = run.seconds, run.error, _summarize(run)
 
-    def of(self, hook: Hook) -> Status:
-        """The hook's record; an empty one when it never ran."""
+    def status_for(self, hook: Hook) -> Status:
+        """Return the hook's record, or an empty one if the hook never ran."""
         return self.all().get(key_of(hook), Status())
 
     def all(self) -> dict[Key, Status]:
-        """Every record that is kept."""
+        """Return all records, those of switched-off hooks included."""
         return self.off | self.hooks
 
-    def keep(self, hooks: Iterable[Hook], off: Iterable[Hook] = ()) -> None:
-        """Forget the hooks that are no more, neither on nor `off`, so that reloads do not pile up records."""
-        known = self.all()
-        keys = {key_of(hook) for hook in hooks}
-        resting = {key_of(hook) for hook in off} - keys
-        self.hooks = {key: status for key, status in known.items() if key in keys}
-        self.off = {key: status for key, status in known.items() if key in resting}
+    def retain(self, hooks: Iterable[Hook], off: Iterable[Hook] = ()) -> None:
+        """Discard the records of all hooks other than `hooks`, which are on, and `off`."""
+        records = self.all()
+        on_keys = {key_of(hook) for hook in hooks}
+        off_keys = {key_of(hook) for hook in off} - on_keys
+        self.hooks = {key: status for key, status in records.items() if key in on_keys}
+        self.off = {key: status for key, status in records.items() if key in off_keys}
 
     @property
     def degraded(self) -> list[str]:
@@ -70,13 +77,13 @@ class Health:
         return [name for (_, name, _), status in self.hooks.items() if status.degraded]
 
 
-def _shortly(run: Run) -> str:
-    """What a run came to, without a word of what was said in the call."""
+def _summarize(run: Run) -> str:
+    """Summarize a run's output, without any content of the call."""
     output = run.output or {}
     specific = output.get("hookSpecificOutput") or {}
-    told = [str(output["decision"])] if output.get("decision") else []
-    told += ["stop"] if output.get("continue") is False else []
-    told += [f"edits {', '.join(sorted(run.edit))}"] if run.edit else []
-    told += ["answers for the model"] if specific.get("llm_response") and not run.edit else []
-    told += ["adds context"] if specific.get("additionalContext") else []
-    return "; ".join(told) or "nothing to say"
+    effects = [str(output["decision"])] if output.get("decision") else []
+    effects += ["stop"] if output.get("continue") is False else []
+    effects += [f"edits {', '.join(sorted(run.edit))}"] if run.edit else []
+    effects += ["answers for the model"] if specific.get("llm_response") and not run.edit else []
+    effects += ["adds context"] if specific.get("additionalContext") else []
+    return "; ".join(effects) or "nothing to say"

@@ -1,70 +1,135 @@
-"""Settings that change while calls run: the engine in force, and the ones still finishing their calls.
-
-A call leases the engine in force and keeps it to its end, so it runs under one revision of the settings,
-whatever is reloaded meanwhile. Settings that cannot be used are told, and the last good ones stay in force.
-"""
+"""Live settings: replaces the engine when its settings files change, and reports what changed."""
 
 import asyncio
 import hashlib
 import logging
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks.changes import Changes, Outline, changes, outline
 from hookgate.hooks.engine import Engine
-from hookgate.hooks.errors import SettingsError
-from hookgate.hooks.exhaustion import is_exhaustion
+from hookgate.hooks.errors import SettingsError, is_exhaustion
 from hookgate.hooks.health import Health
-from hookgate.hooks.scripts import digest_of, fingerprint, scripts_of
-from hookgate.hooks.settings import Configuration, Place, load_places
+from hookgate.hooks.settings import Configuration, SettingsSource, load_places
+from hookgate.hooks.trust import digest_of, hook_fingerprint, scripts_of
+
+Label = tuple[str, str]
+"""The event and the name of a hook."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A summary of a configuration for comparisons: fingerprints of the hooks that are on, and those off."""
+
+    on: Mapping[Label, frozenset[str]]
+    off: frozenset[Label]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The differences between two revisions of the settings. Hooks are listed as `EVENT NAME`."""
+
+    before: str
+    revision: str
+    came: tuple[str, ...] = ()
+    went: tuple[str, ...] = ()
+    switched_on: tuple[str, ...] = ()
+    switched_off: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    def hooks(self) -> dict[str, tuple[str, ...]]:
+        """Return the hooks by kind of change, without the kinds that have none."""
+        return {change: hooks for change, hooks in asdict(self).items() if hooks and isinstance(hooks, tuple)}
+
+    def __str__(self) -> str:
+        return "; ".join(
+            f"{change.replace('_', ' ')}: {', '.join(hooks)}" for change, hooks in self.hooks().items()
+        )
+
+
+def outline(configuration: Configuration) -> Outline:
+    """Summarize a configuration for comparisons. This reads the hooks' scripts."""
+    on: dict[Label, set[str]] = defaultdict(set)
+    for event, groups in configuration.groups.items():
+        for group in groups:
+            for hook in group.hooks:
+                properties = (
+                    hook_fingerprint(hook),
+                    hook.config.model_dump_json(),
+                    hook.on_error,
+                    hook.on_exit_code,
+                    hook.layer,
+                )
+                on[event, hook.name].add(f"{group.sequential} {group.matcher.pattern} {properties}")
+    off = frozenset((hook.event, hook.name) for hook in configuration.off)
+    return Outline({label: frozenset(hooks) for label, hooks in on.items()}, off - on.keys())
+
+
+def changes(before: str, old: Outline, revision: str, new: Outline) -> Changes:
+    """Return the differences between two revisions."""
+    came, went = new.on.keys() - old.on.keys(), old.on.keys() - new.on.keys()
+    same = old.on.keys() & new.on.keys()
+    return Changes(
+        before,
+        revision,
+        came=_sorted_names(came - old.off),
+        went=_sorted_names(went - new.off),
+        switched_on=_sorted_names(came & old.off),
+        switched_off=_sorted_names(went & new.off),
+        changed=_sorted_names(label for label in same if old.on[label] != new.on[label]),
+    )
+
+
+def _sorted_names(labels: Iterable[Label]) -> tuple[str, ...]:
+    return tuple(f"{event} {name}" for event, name in sorted(labels))
+
 
 log = logging.getLogger("hookgate.hooks")
 
 MakeEngine = Callable[[Configuration, Health], Engine]
-# Some file systems tell of no change, so the files are looked at now and then all the same.
-_WATCHING: Any = {
+# Some file systems report no changes, so the files are also checked at intervals.
+_WATCH_OPTIONS: Any = {
     "recursive": False,
     "rust_timeout": 5_000,
     "yield_on_timeout": True,
     "ignore_permission_denied": True,
 }
 _RETRY_SECONDS = 5.0
-"""Until settings are looked at again after that has failed in a way that nobody foresaw."""
+"""The pause after an unexpected error, before the settings are checked again."""
 
-FindPlaces = Callable[[], Iterable[Place]]
+FindPlaces = Callable[[], Iterable[SettingsSource]]
 
 
 class LiveEngine:
-    """Keeps the engine in force up to date with its settings files."""
+    """Keeps the current engine up to date with its settings files."""
 
     def __init__(self, find_places: FindPlaces, make_engine: MakeEngine) -> None:
-        """Raises SettingsError when the settings cannot be used from the start."""
+        """Load the settings. Raises SettingsError if they are unusable."""
         self._find_places, self._make_engine = find_places, make_engine
         self.health = Health()
         self.reloads: Counter[str] = Counter()
-        """How often the settings were read again, by what came of it: applied, unchanged or refused."""
+        """The number of reloads by result: applied, unchanged or refused."""
         self.watchers: list[Callable[[Changes], None]] = []
-        """Who is told that other settings are in force; they must be quick."""
+        """Callbacks for changed settings. They must be quick."""
         self._leases: Counter[Engine] = Counter()
         self._closing: set[asyncio.Task[None]] = set()
-        self._reloading = asyncio.Lock()  # so that the settings in force are those that were read last
-        self._seen = _contents(self._places())
+        self._reload_lock = asyncio.Lock()  # so that the settings that were read last win
+        self._digests = _digests(self._settings_paths())
         self.current, self._outline = self._load()
-        self._seen |= _contents(self._scripts(self.current))
+        self._digests |= _digests(self._script_paths(self.current))
 
     @property
     def waiting(self) -> int:
-        """How many runs of hooks wait for their turn, those of former revisions included."""
+        """The number of queued hook runs, including those of former revisions."""
         return sum(engine.waiting for engine in {self.current, *self._leases})
 
     @contextmanager
     def lease(self) -> Iterator[Engine]:
-        """The engine in force, for the length of one call."""
+        """Yield the current engine, and keep it open for the length of the context."""
         engine = self.current
         self._leases[engine] += 1
         try:
@@ -76,65 +141,66 @@ class LiveEngine:
                 self._retire(engine)
 
     async def reload(self) -> bool:
-        """Read the settings again; whether another revision is in force. Never raises, but logs."""
+        """Reload the settings, and return whether they have changed. Errors are logged, never raised."""
         try:
             return await self._reload()
         except Exception as error:
-            self._log_surprise(error)
+            self._log_unexpected(error)
             return False
 
     async def watch(self) -> None:
-        """Reload whenever a file changes that the settings rest on; runs until it is cancelled.
+        """Reload whenever a settings file or a script changes, until cancelled.
 
-        Whatever goes wrong is logged, and the files are looked at again a little later.
+        Errors are logged, and the files are checked again after a pause.
         """
         while True:
             try:
                 await self._until_changed()
                 await self._reload()
             except Exception as error:
-                self._log_surprise(error)
+                self._log_unexpected(error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _until_changed(self) -> None:
-        from watchfiles import awatch  # noqa: PLC0415  # only a program that watches needs it
+        from watchfiles import awatch  # noqa: PLC0415  # a dependency of `watch` alone
 
         if await asyncio.to_thread(self._changed):
             return
-        folders = {_existing(path.parent) for path in self._files()}
-        async for _ in awatch(*folders, **_WATCHING):
+        folders = {_nearest_existing(path.parent) for path in self._paths()}
+        async for _ in awatch(*folders, **_WATCH_OPTIONS):
             if await asyncio.to_thread(self._changed):
                 return
 
     async def _reload(self) -> bool:
-        """As `reload`. Raises what nobody foresaw; then the files still count as changed."""
-        async with self._reloading:
-            seen = await asyncio.to_thread(_contents, self._files())
+        """Reload like `reload`, but raise unexpected errors; the files then still count as changed."""
+        async with self._reload_lock:
+            digests = await asyncio.to_thread(_digests, self._paths())
             try:
-                engine, found = await asyncio.to_thread(self._load)
+                engine, new_outline = await asyncio.to_thread(self._load)
             except SettingsError as error:
-                self._seen = seen
+                self._digests = digests
                 self.reloads["refused"] += 1
                 log.error("the settings cannot be used, revision %s stays: %s", self.current.revision, error)
                 return False
-            self._seen = seen | await asyncio.to_thread(_contents, self._scripts(engine))
+            self._digests = digests | await asyncio.to_thread(_digests, self._script_paths(engine))
             if engine.revision == self.current.revision:
                 self.reloads["unchanged"] += 1
                 log.info("settings read again: unchanged, revision %s", engine.revision)
                 await engine.close()
                 return False
-            self._put_in_force(engine, found)
+            self._activate(engine, new_outline)
             return True
 
-    def _put_in_force(self, engine: Engine, found: Outline) -> None:
+    def _activate(self, engine: Engine, new_outline: Outline) -> None:
         self.reloads["applied"] += 1
-        before, self.current = self.current, engine
-        self.health.keep(engine.configuration.hooks(), engine.configuration.off)
-        self._retire(before)
-        told, self._outline = changes(before.revision, self._outline, engine.revision, found), found
-        self._tell(told)
+        previous, self.current = self.current, engine
+        self.health.retain(engine.configuration.hooks(), engine.configuration.off)
+        self._retire(previous)
+        difference = changes(previous.revision, self._outline, engine.revision, new_outline)
+        self._outline = new_outline
+        self._notify(difference)
 
-    def _log_surprise(self, error: Exception) -> None:
+    def _log_unexpected(self, error: Exception) -> None:
         self.reloads["refused"] += 1
         if is_exhaustion(error):
             log.error("the settings cannot be read now, revision %s stays: %s", self.current.revision, error)
@@ -145,7 +211,7 @@ class LiveEngine:
         )
 
     async def close(self) -> None:
-        """End what the hooks keep, those of former revisions included."""
+        """End the processes and connections of all hooks, including those of former revisions."""
         await asyncio.gather(self.current.close(), *self._closing)
 
     def _load(self) -> tuple[Engine, Outline]:
@@ -153,27 +219,29 @@ class LiveEngine:
         configuration = replace(configuration, revision=_revision(configuration))
         return self._make_engine(configuration, self.health), outline(configuration)
 
-    def _tell(self, told: Changes) -> None:
-        about = str(told) or "no hook is another"
-        log.info("settings reloaded: revision %s, before %s; %s", told.revision, told.before, about)
+    def _notify(self, difference: Changes) -> None:
+        summary = str(difference) or "no hook changed"
+        log.info(
+            "settings reloaded: revision %s, before %s; %s", difference.revision, difference.before, summary
+        )
         for watcher in self.watchers:
-            watcher(told)
+            watcher(difference)
 
     def _changed(self) -> bool:
-        return _contents(self._files()) != self._seen
+        return _digests(self._paths()) != self._digests
 
-    def _files(self) -> set[Path]:
-        return self._places() | self._scripts(self.current)
+    def _paths(self) -> set[Path]:
+        return self._settings_paths() | self._script_paths(self.current)
 
-    def _places(self) -> set[Path]:
-        return {place.path for place in self._find_places()}
+    def _settings_paths(self) -> set[Path]:
+        return {source.path for source in self._find_places()}
 
     @staticmethod
-    def _scripts(engine: Engine) -> set[Path]:
+    def _script_paths(engine: Engine) -> set[Path]:
         return {path for hook in engine.configuration.hooks() for path in scripts_of(hook)}
 
     def _retire(self, engine: Engine) -> None:
-        """Close an engine that is no longer in force, once its last call is over."""
+        """Close an engine that is no longer current, once its last lease has ended."""
         if engine is not self.current and engine not in self._leases:
             task = asyncio.get_running_loop().create_task(engine.close())
             self._closing.add(task)
@@ -181,17 +249,17 @@ class LiveEngine:
 
 
 def _revision(configuration: Configuration) -> str:
-    """The settings' own revision and the scripts' content, as one."""
+    """Return a hash of the settings' revision and the content of the hooks' scripts."""
     digest = hashlib.sha256(configuration.revision.encode())
     for hook in configuration.hooks():
-        digest.update(fingerprint(hook).encode())
+        digest.update(hook_fingerprint(hook).encode())
     return digest.hexdigest()[:12]
 
 
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there: its appearance is seen there."""
-    return next(each for each in (folder, *folder.parents) if os.path.isdir(each))
+def _nearest_existing(folder: Path) -> Path:
+    """Return the folder, or its nearest existing parent, where the creation of the folder can be observed."""
+    return next(path for path in (folder, *folder.parents) if os.path.isdir(path))
 
 
-def _contents(files: Iterable[Path]) -> dict[Path, str | None]:
-    return {path: digest_of(path) for path in files}
+def _digests(paths: Iterable[Path]) -> dict[Path, str | None]:
+    return {path: digest_of(path) for path in paths}

@@ -1,7 +1,7 @@
-"""One output out of those of all hooks of an event, in plan order. Pure.
+"""Merges the outputs of an event's hooks, in plan order, into one verdict. Pure.
 
-A denial or a stop is sticky: no later hook lifts it, and the reasons told are those of the hooks that
-denied or asked. Tool selections are united, and NONE wins.
+A denial or a stop is final: no later hook lifts it, and only the reasons of the hooks that denied or asked
+are reported. Tool selections are united; NONE wins.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -33,7 +33,7 @@ class Verdict:
 
     @property
     def synthetic(self) -> bool:
-        """Whether a hook answers in the model's place; a stop outranks that."""
+        """Whether a hook answers in place of the model. A stop takes precedence."""
         return self.llm_response is not None and not self.stop
 
     @property
@@ -42,20 +42,26 @@ class Verdict:
 
     @property
     def context(self) -> str | None:
-        """The additional context as it may go to a model: no hook's words pass for markup of the agent's."""
+        """The additional context for the model, with `<` and `>` escaped so that it cannot mimic markup."""
         context = self.additional_context
         return None if context is None else context.replace("<", "&lt;").replace(">", "&gt;")
 
 
-def merge(event: str, outputs: Sequence[Output], narrowing: Collection[int] = ()) -> Verdict:
-    """The verdict of all outputs, in plan order.
+NO_VERDICT = Verdict()
+"""The verdict of hooks that say nothing."""
 
-    `narrowing` are the positions of those whose tool selection no other may widen (`"merge": "intersect"`).
+
+def merge(event: str, outputs: Sequence[Output], narrowing: Collection[int] = ()) -> Verdict:
+    """Return the verdict of all outputs, given in plan order.
+
+    `narrowing` are the indexes of hooks with `"merge": "intersect"`: no other hook may widen their selection.
     """
+    if not outputs:
+        return NO_VERDICT
     stops = [output for output in outputs if output.get("continue") is False]
     decision = _decision(outputs)
     specifics = [_specific(output) for output in outputs]
-    selects = event == "BeforeToolSelection"
+    selection = event == "BeforeToolSelection"
     return Verdict(
         decision=decision,
         stop=bool(stops),
@@ -63,28 +69,28 @@ def merge(event: str, outputs: Sequence[Output], narrowing: Collection[int] = ()
         system_messages=tuple(o["systemMessage"] for o in outputs if o.get("systemMessage")),
         suppress_output=any(output.get("suppressOutput") for output in outputs),
         additional_context=_context(specifics),
-        llm_response=_synthetic(outputs) if event == "BeforeModel" else None,
-        tool_config=_selected(specifics, narrowing) if selects else None,
-        tools=_common([s.get("tools") for s in specifics]) if selects else None,
-        tail_tool_call=_last(specifics, "tailToolCallRequest") if event == "AfterTool" else None,
+        llm_response=_synthetic_response(outputs) if event == "BeforeModel" else None,
+        tool_config=_merged_selection(specifics, narrowing) if selection else None,
+        tools=_common_tools([s.get("tools") for s in specifics]) if selection else None,
+        tail_tool_call=_last_value(specifics, "tailToolCallRequest") if event == "AfterTool" else None,
         clear_context=event == "AfterAgent" and any(s.get("clearContext") is True for s in specifics),
     )
 
 
 def _context(specifics: Sequence[JsonObject]) -> str | None:
-    """All contexts, one a line; one that is no text has no say."""
+    """Return all additional contexts, joined by newlines. Values that are not strings are ignored."""
     texts = [text for s in specifics if isinstance(text := s.get("additionalContext"), str)]
     return "\n".join(texts) if texts else None
 
 
-def _last(specifics: Sequence[JsonObject], key: str) -> Any:
+def _last_value(specifics: Sequence[JsonObject], key: str) -> Any:
     return next((value for s in reversed(specifics) if (value := s.get(key)) is not None), None)
 
 
-def _synthetic(outputs: Sequence[Output]) -> Any:
-    """The last answer in the model's place; a denial by a hook that gives none outranks it.
+def _synthetic_response(outputs: Sequence[Output]) -> Any:
+    """Return the last synthetic response, or None if a hook denied without providing one.
 
-    A hook that denies and answers in one output means the answer.
+    If a hook denies and provides a response, the response is used.
     """
     answers = [(output.get("hookSpecificOutput") or {}).get("llm_response") for output in outputs]
     denials = (
@@ -96,71 +102,73 @@ def _synthetic(outputs: Sequence[Output]) -> Any:
 
 
 def _decision(outputs: Sequence[Output]) -> Literal["allow", "ask", "deny"]:
-    said = {output.get("decision") for output in outputs}
-    return "deny" if "deny" in said else "ask" if "ask" in said else "allow"
+    decisions = {output.get("decision") for output in outputs}
+    return "deny" if "deny" in decisions else "ask" if "ask" in decisions else "allow"
 
 
 def _reasons(outputs: Sequence[Output], decision: str) -> str:
-    """Why it was denied (or asked about), not why some other hook agreed."""
-    telling = ("allow", None) if decision == "allow" else ("deny", "ask")
-    return _lines(output.get("reason") for output in outputs if output.get("decision") in telling)
+    """Return the reasons for the decision. Reasons of hooks that allowed a denied event are omitted."""
+    relevant = ("allow", None) if decision == "allow" else ("deny", "ask")
+    return _join_lines(output.get("reason") for output in outputs if output.get("decision") in relevant)
 
 
 def _stop_reason(stops: Sequence[Output]) -> str:
-    return _lines(output.get("stopReason") or output.get("reason") for output in stops)
+    return _join_lines(output.get("stopReason") or output.get("reason") for output in stops)
 
 
-def _lines(texts: Iterable[str | None]) -> str:
+def _join_lines(texts: Iterable[str | None]) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def _selected(specifics: Sequence[JsonObject], narrowing: Collection[int]) -> JsonObject | None:
-    """The hooks' selections as one: united, then cut down to what each narrowing one allows."""
-    given = {
-        position: read_tool_config(selection)
-        for position, specific in enumerate(specifics)
+def _merged_selection(specifics: Sequence[JsonObject], narrowing: Collection[int]) -> JsonObject | None:
+    """Unite the hooks' tool selections, then restrict the union to what each narrowing hook allows."""
+    selections = {
+        index: read_tool_config(selection)
+        for index, specific in enumerate(specifics)
         if (selection := read(specific, "toolConfig")) is not None
     }
-    united = _united([selection for at, selection in given.items() if selection and at not in narrowing])
-    for at, selection in given.items():
-        if selection and at in narrowing:
-            united = selection if united is None else _narrowed(united, selection)
-    return united
+    merged = _union([selection for i, selection in selections.items() if selection and i not in narrowing])
+    for index, selection in selections.items():
+        if selection and index in narrowing:
+            merged = selection if merged is None else _restrict(merged, selection)
+    return merged
 
 
-def _united(given: Sequence[JsonObject]) -> JsonObject | None:
-    """The union of selections; NONE wins, for the documents."""
-    if not given:
+def _union(selections: Sequence[JsonObject]) -> JsonObject | None:
+    """Return the union of selections. NONE wins, as Gemini CLI documents."""
+    if not selections:
         return None
-    mode = min((selection.get("mode", "AUTO") for selection in given), key=_MODES.index)
+    mode = min((selection.get("mode", "AUTO") for selection in selections), key=_MODES.index)
     if mode == "NONE":
-        return _NOTHING
-    lists = [selection["allowedFunctionNames"] for selection in given if "allowedFunctionNames" in selection]
+        return _NO_TOOLS
+    lists = [
+        selection["allowedFunctionNames"] for selection in selections if "allowedFunctionNames" in selection
+    ]
     if not lists:
         return {"mode": mode}
     return {"mode": mode, "allowedFunctionNames": _sorted({name for names in lists for name in names})}
 
 
-def _narrowed(selection: JsonObject, limit: JsonObject) -> JsonObject:
-    """A selection within the limit of a hook that no other may widen."""
+def _restrict(selection: JsonObject, limit: JsonObject) -> JsonObject:
+    """Return the intersection of a selection and a limit."""
     mode = min(selection.get("mode", "AUTO"), limit.get("mode", "AUTO"), key=_MODES.index)
-    lists = [each["allowedFunctionNames"] for each in (selection, limit) if "allowedFunctionNames" in each]
+    lists = [s["allowedFunctionNames"] for s in (selection, limit) if "allowedFunctionNames" in s]
     names = set.intersection(*map(set, lists)) if lists else set()
     if mode == "NONE" or (lists and not names):
-        return _NOTHING
+        return _NO_TOOLS
     return {"mode": mode, "allowedFunctionNames": _sorted(names)} if lists else {"mode": mode}
 
 
-_NOTHING: JsonObject = {"mode": "NONE", "allowedFunctionNames": []}
+_NO_TOOLS: JsonObject = {"mode": "NONE", "allowedFunctionNames": []}
 
 
 def _sorted(names: Iterable[str]) -> list[str]:
-    """By UTF-16 code units, as Gemini CLI sorts: caches of prompts depend on the order."""
+    """Sort by UTF-16 code units, as Gemini CLI does: prompt caches depend on the order."""
     return sorted(names, key=lambda name: name.encode("utf-16-be"))
 
 
-def _common(filters: Sequence[Any]) -> list[str] | None:
-    """The tools that every filter keeps; None when no hook filters."""
+def _common_tools(filters: Sequence[Any]) -> list[str] | None:
+    """Return the tools that every filter keeps, or None if no hook filters."""
     kept: list[str] | None = None
     for names in (read_tools(tools) for tools in filters if tools is not None):
         kept = names if kept is None else [name for name in kept if name in names]
@@ -168,9 +176,9 @@ def _common(filters: Sequence[Any]) -> list[str] | None:
 
 
 def aggregate(event: str, outputs: Sequence[Output]) -> Output | None:
-    """One output that says what all of them say together; None when nobody said anything.
+    """Return one output that combines all outputs, or None if there are none.
 
-    Edits lie over one another key by key, later ones on top.
+    Edits are merged key by key; later ones win.
     """
     if not outputs:
         return None
@@ -179,29 +187,29 @@ def aggregate(event: str, outputs: Sequence[Output]) -> Output | None:
     for key in ("llm_request", "llm_response", "tool_input", "tool_result"):
         edits = [edit for output in outputs if isinstance(edit := _specific(output).get(key), dict)]
         if edits:
-            specific[key] = _laid_over(edits)
+            specific[key] = _merge_edits(edits)
     specific.pop("additionalContext", None)
     if verdict.additional_context is not None:
         specific["additionalContext"] = verdict.additional_context
     if verdict.tool_config is not None:
         specific["toolConfig"] = verdict.tool_config
-    told: Output = {"decision": verdict.decision, "continue": not verdict.stop}
-    told |= {"stopReason": verdict.reason} if verdict.stop else {"reason": verdict.reason or None}
-    told |= {"systemMessage": "\n".join(verdict.system_messages) or None}
-    told |= {"suppressOutput": verdict.suppress_output, "hookSpecificOutput": specific or None}
-    return {key: value for key, value in told.items() if value is not None}
+    combined: Output = {"decision": verdict.decision, "continue": not verdict.stop}
+    combined |= {"stopReason": verdict.reason} if verdict.stop else {"reason": verdict.reason or None}
+    combined |= {"systemMessage": "\n".join(verdict.system_messages) or None}
+    combined |= {"suppressOutput": verdict.suppress_output, "hookSpecificOutput": specific or None}
+    return {key: value for key, value in combined.items() if value is not None}
 
 
 def _specific(output: Output) -> JsonObject:
     return output.get("hookSpecificOutput") or {}
 
 
-def _laid_over(edits: Sequence[JsonObject]) -> JsonObject:
-    """Objects laid over one another; of their own objects, `config` is too."""
-    over: JsonObject = {}
+def _merge_edits(edits: Sequence[JsonObject]) -> JsonObject:
+    """Merge objects key by key, and their `config` objects as well; later values win."""
+    merged: JsonObject = {}
     for edit in edits:
-        config = (
-            {**over.get("config", {}), **edit["config"]} if isinstance(edit.get("config"), dict) else None
-        )
-        over |= edit if config is None else {**edit, "config": config}
-    return over
+        if isinstance(edit.get("config"), dict):
+            merged |= {**edit, "config": {**merged.get("config", {}), **edit["config"]}}
+        else:
+            merged |= edit
+    return merged

@@ -1,33 +1,110 @@
-"""One run of one hook: its time, its turn, its output cut down to what it changes."""
+"""Runs single hooks: queueing, deadlines, and the edit that an output makes."""
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from hookgate.hooks.clock import Deadline, TimeLimit
-from hookgate.hooks.document import Document
-from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
+from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError, is_exhaustion
 from hookgate.hooks.events import Event
-from hookgate.hooks.exhaustion import is_exhaustion
-from hookgate.hooks.kinds import Runner
+from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import Output
-from hookgate.hooks.queueing import FairQueue
-from hookgate.hooks.session import Session
+from hookgate.hooks.runners import Runner
+from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook, RuntimeConfig
 from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 
+_Sessions = OrderedDict[str, deque[asyncio.Future[None]]]
+"""The waiting runs of each session."""
+
+
+class FairQueue:
+    """A queue that lets at most `limit` runs proceed at once.
+
+    Waiting API keys are served round-robin, and so are the sessions of each key; the runs of a session are
+    served in order. Round-robin by session alone would be unfair, since a client may open many sessions.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._free = limit
+        self._waiting: OrderedDict[str, _Sessions] = OrderedDict()
+
+    @property
+    def open(self) -> bool:
+        """Whether a run could proceed without waiting."""
+        return self._free > 0
+
+    @property
+    def waiting(self) -> int:
+        """The number of waiting runs."""
+        return sum(len(queue) for sessions in self._waiting.values() for queue in sessions.values())
+
+    @asynccontextmanager
+    async def turn(self, session_id: str, key: str = "") -> AsyncIterator[None]:
+        """Wait for a free slot, and hold it for the length of the context."""
+        if self._free > 0:
+            self._free -= 1
+        else:
+            await self._wait(session_id, key)
+        try:
+            yield
+        finally:
+            self._release()
+
+    async def _wait(self, session_id: str, key: str) -> None:
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, OrderedDict()).setdefault(session_id, deque()).append(ready)
+        try:
+            await ready
+        except asyncio.CancelledError:
+            if ready.done() and not ready.cancelled():
+                self._release()  # the slot was assigned, but is no longer wanted
+            else:
+                self._leave(session_id, key, ready)
+            raise
+
+    def _release(self) -> None:
+        """Pass a slot to the next key and session, which then move to the end of their queues."""
+        while self._waiting:
+            key, sessions = self._waiting.popitem(last=False)
+            session_id, queue = sessions.popitem(last=False)
+            ready = queue.popleft()
+            if queue:
+                sessions[session_id] = queue
+            if sessions:
+                self._waiting[key] = sessions
+            if not ready.done():
+                ready.set_result(None)
+                return
+        self._free += 1
+
+    def _leave(self, session_id: str, key: str, ready: asyncio.Future[None]) -> None:
+        sessions = self._waiting.get(key, OrderedDict())
+        queue = sessions.get(session_id)
+        if queue and ready in queue:
+            queue.remove(ready)
+            if not queue:
+                del sessions[session_id]
+            if not sessions:
+                del self._waiting[key]
+
+
 Refusal = Callable[[Hook], str | None]
-"""Why a hook must not run, or None when it may."""
+"""Returns the reason why a hook must not run, or None if it may."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """One run of one hook: the edits its input held, and what came of it. `seconds` includes its wait.
+    """One run of one hook.
 
-    It `began` at this time of the monotonic clock.
+    `seen` are the runs whose edits its input contained. `began` is the monotonic time of its start, and
+    `seconds` its duration, including the time in the queue.
     """
 
     hook: Hook
@@ -40,33 +117,33 @@ class Run:
 
     @property
     def error(self) -> str:
-        """What went wrong; empty when nothing did."""
+        """The error message, or an empty string if the run succeeded."""
         return "" if self.failure is None else str(self.failure) or type(self.failure).__name__
 
     @property
     def observed(self) -> bool:
-        """Whether the run is for the record alone: nothing of it is applied."""
+        """Whether the hook only observes: its output is recorded, but not applied."""
         return self.hook.config.mode == "observe"
 
     @property
     def edits(self) -> bool:
-        """Whether later hooks see another input because of this run."""
+        """Whether this run changes the input of later hooks."""
         return bool(self.edit) and not self.observed
 
     @property
     def enforced_denial(self) -> bool:
-        """Whether it denies something, and not for the record alone."""
-        return not self.observed and (self.said() or {}).get("decision") == "deny"
+        """Whether the run denies the event and the denial is applied."""
+        return not self.observed and (self.effective_output() or {}).get("decision") == "deny"
 
-    def said(self) -> Output | None:
-        """What the hook would have done: its output, or a denial if it failed and its failure denies."""
+    def effective_output(self) -> Output | None:
+        """Return the output to apply: the hook's own, or a denial if the hook failed closed."""
         if self.failure is None:
             return self.output
         return {"decision": "deny", "reason": self.client_reason()} if self.fails_closed else None
 
     @property
     def fails_closed(self) -> bool:
-        """Whether the run failed, and for that the call is denied."""
+        """Whether the run failed and the call is denied because of it."""
         if self.failure is None or self.hook.event in ADVISORY:
             return False
         match self.failure:
@@ -78,45 +155,42 @@ class Run:
                 return self.hook.on_error == "deny"
 
     def client_reason(self) -> str:
-        """Return what clients are told of a failed run.
-
-        How a hook failed may tell of the gateway's machine: it is for the log alone.
-        """
+        """Return the reason for clients. It omits the error, which may reveal details of the gateway."""
         if isinstance(self.failure, HookUnavailableError):
             return f"The hook {self.hook.name!r} could not judge this call ({self.failure.cause})."
         return failed(self.hook)
 
 
 def failed(hook: Hook) -> str:
-    """What clients are told of a failed hook: how it failed may tell of the gateway's machine."""
+    """Return the message for clients about a failed hook. It omits the error, which only the log has."""
     return f"The hook {hook.name!r} failed; its log tells why."
 
 
-_OVER = "the whole time of the event's hooks was over"
-_OVERLOAD = f"{_OVER} before its turn came: too many other hooks were running"
+_DEADLINE_PASSED = "the deadline for the event's hooks has passed"
+_OVERLOADED = f"{_DEADLINE_PASSED} while it was queued: too many other hooks were running"
 
 log = logging.getLogger("hookgate.hooks")
 
 
 class Running:
-    """Runs hooks by their runners, within an event's whole time and the bound on hooks at once."""
+    """Runs hooks, within the event's deadline and the limit on concurrent hooks."""
 
     def __init__(self, runners: Mapping[Hook, Runner], queue: FairQueue, refusal: Refusal) -> None:
         self._runners, self._queue, self._refusal = runners, queue, refusal
 
     @property
     def waiting(self) -> int:
-        """How many runs wait for their turn."""
+        """The number of queued runs."""
         return self._queue.waiting
 
     async def run(
-        self, hook: Hook, event: Event, seen: tuple[Run, ...], session: Session, deadline: Deadline
+        self, hook: Hook, event: Event, seen: tuple[Run, ...], session: SessionContext, deadline: Deadline
     ) -> Run:
-        """One run; whatever goes wrong with it stands in its `failure`."""
-        begin = time.monotonic()
-        run = Run(hook, seen, began=begin)
+        """Run the hook once. Never raises: an error becomes the `failure` of the run."""
+        began = time.monotonic()
+        run = Run(hook, seen, began=began)
         try:
-            output = await self._in_time(hook, event, session, deadline)
+            output = await self._run_queued(hook, event, session, deadline)
             specific = (output or {}).get("hookSpecificOutput") or {}
             edit = await session.call.take(event.changed, specific, hook.config.view)
             run = replace(run, output=output, edit=edit)
@@ -124,55 +198,57 @@ class Running:
             run = replace(run, failure=error)
         except TranslatorError as error:
             run = replace(run, failure=HookError(f"hookSpecificOutput.{error}"))
-        except Exception as error:  # whatever it is, it must not lose the other hooks' verdicts
+        except Exception as error:  # an unexpected error must not lose the other hooks' verdicts
             run = replace(run, failure=internal_failure(error))
-        return replace(run, seconds=time.monotonic() - begin)
+        return replace(run, seconds=time.monotonic() - began)
 
-    async def _in_time(self, hook: Hook, event: Event, session: Session, deadline: Deadline) -> Output | None:
+    async def _run_queued(
+        self, hook: Hook, event: Event, session: SessionContext, deadline: Deadline
+    ) -> Output | None:
         if (reason := self._refusal(hook)) is not None:
             raise HookError(reason)
         remaining = deadline.remaining()
         if remaining <= 0:
-            raise HookUnavailableError("deadline", _OVER)
-        if self._queue.open and hook.timeout <= remaining:  # its own timeout is the tighter one
+            raise HookUnavailableError("deadline", _DEADLINE_PASSED)
+        if self._queue.open and hook.timeout <= remaining:  # the hook's timeout is the tighter limit
             async with self._queue.turn(session.session_id, session.key):
-                return await self._answer(hook, event, session)
-        began = False
+                return await self._execute(hook, event, session)
+        started = False
         limit = TimeLimit(deadline)
         try:
             async with limit, self._queue.turn(session.session_id, session.key):
-                began = True
-                return await self._answer(hook, event, session)
+                started = True
+                return await self._execute(hook, event, session)
         except TimeoutError:
             if not limit.expired():
                 raise
-            if began:
-                raise HookUnavailableError("deadline", _OVER) from None
-            raise HookUnavailableError("overload", _OVERLOAD) from None
+            if started:
+                raise HookUnavailableError("deadline", _DEADLINE_PASSED) from None
+            raise HookUnavailableError("overload", _OVERLOADED) from None
 
-    async def _answer(self, hook: Hook, event: Event, session: Session) -> Output | None:
+    async def _execute(self, hook: Hook, event: Event, session: SessionContext) -> Output | None:
         document = await session.call.take(_document, hook, event, session)
         return await self._runners[hook].run(event.name, session, document)
 
 
 def internal_failure(error: Exception) -> HookUnavailableError:
-    """Return the failure of a run that ended with an exception which no hook is answerable for."""
+    """Return the failure for an exception that was not the hook's fault."""
     if is_exhaustion(error):
         return HookUnavailableError("no resources", f"could not run: {error!r}")
     log.error("a hook could not run because hookgate failed", exc_info=error)
     return HookUnavailableError("internal error", f"could not run because hookgate failed: {error!r}")
 
 
-def _document(hook: Hook, event: Event, session: Session) -> Document:
-    """What a hook is shown; of a large body in the form that it takes, so that nothing is left to do."""
+def _document(hook: Hook, event: Event, session: SessionContext) -> Document:
+    """Return the hook's input. For large bodies, serialize it here, off the event loop."""
     document = Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)})
     if session.call.aside is not None:
         document.make(value=isinstance(hook.config, BuiltinConfig | RuntimeConfig))
     return document
 
 
-def base_fields(hook: Hook, event: str, session: Session) -> JsonObject:
-    """The fields that every hook's input begins with."""
+def base_fields(hook: Hook, event: str, session: SessionContext) -> JsonObject:
+    """Return the fields that all hook inputs have in common."""
     return {
         "session_id": session.session_id,
         "transcript_path": session.transcript_path,

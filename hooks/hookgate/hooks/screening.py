@@ -1,4 +1,4 @@
-"""Streamed answers before policies that judge them piece by piece, each under its hook's settings. Pure."""
+"""Screens: policies that filter streamed answers piece by piece, under their hooks' settings. Pure."""
 
 import time
 from collections import Counter
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class HookScreen:
-    """A hook's screen for one answer. It is a screen itself."""
+    """A Screen that applies a hook's settings to the screen of its policy, for one answer."""
 
     def __init__(self, hook: Hook, screen: Screen) -> None:
         self._hook, self._screen = hook, screen
@@ -32,24 +32,24 @@ class HookScreen:
     def judge(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, JsonObject]]:
-        """As its policy judges; with `"mode": "observe"` all events go on as they came.
+        """Return what the policy lets pass; with `"mode": "observe"`, return all events unchanged.
 
-        A policy that fails withholds the answer, whatever `on_error` says: what it holds would be lost.
+        If the policy fails, the answer is withheld regardless of `on_error`: text held back would be lost.
         """
         first, self._events = self._events, self._events + len(events)
-        as_they_came = list(enumerate(events, first))
+        unchanged = list(enumerate(events, first))
         if self._hook.config.mode == "observe" and (self._failure or self._withheld):
-            return as_they_came
-        judged = self._timed(lambda: self._screen.judge(events, last=last, cut_off=cut_off))
+            return unchanged
+        judged = self._call(lambda: self._screen.judge(events, last=last, cut_off=cut_off))
         if self._hook.config.mode == "observe":
-            return as_they_came
+            return unchanged
         if isinstance(judged, Withheld):
             raise judged
         return judged
 
     def redact(self, value: Any) -> Any:
-        """As its policy redacts it; with `"mode": "observe"` as it came."""
-        redacted = self._timed(lambda: self._screen.redact(value))
+        """Return the value as the policy redacts it; with `"mode": "observe"`, return it unchanged."""
+        redacted = self._call(lambda: self._screen.redact(value))
         if not self.enforces:
             return value
         if isinstance(redacted, Withheld):
@@ -58,10 +58,11 @@ class HookScreen:
 
     @property
     def enforces(self) -> bool:
-        """Whether what the policy says is done."""
+        """Whether the policy's verdicts are applied."""
         return self._hook.config.mode == "enforce"
 
-    def _timed(self, judge: Callable[[], T]) -> T | Withheld:
+    def _call(self, judge: Callable[[], T]) -> T | Withheld:
+        """Call `judge`, measure its time, and return Withheld if it fails."""
         began = time.monotonic()
         self._began = self._began or began
         try:
@@ -72,27 +73,28 @@ class HookScreen:
         except HookError as error:
             self._failure = error
             return Withheld(failed(self._hook))
-        except Exception as error:  # whatever it is, nothing may pass unjudged
+        except Exception as error:  # nothing may pass unchecked
             self._failure = HookError(f"raised {error!r}")
             return Withheld(failed(self._hook))
         finally:
             self._seconds += time.monotonic() - began
 
-    def told(self) -> JsonObject:
-        told, withheld = self._screen.told(), self._withheld
-        found = Counter(_findings(told)) + Counter(_findings(withheld))
-        specific = {**(told.get("hookSpecificOutput") or {}), **({"findings": dict(found)} if found else {})}
-        return {**told, **withheld, **({"hookSpecificOutput": specific} if specific else {})}
+    def findings_output(self) -> JsonObject:
+        output, withheld = self._screen.findings_output(), self._withheld
+        specific = dict(output.get("hookSpecificOutput") or {})
+        if findings := Counter(_findings(output)) + Counter(_findings(withheld)):
+            specific["findings"] = dict(findings)
+        return {**output, **withheld, **({"hookSpecificOutput": specific} if specific else {})}
 
     def run(self) -> Run:
-        """All that came of the answer so far, as one run of the hook."""
-        output = self.told()
+        """Return the outcome for the answer so far, as one run of the hook."""
+        output = self.findings_output()
         edit = (output.get("hookSpecificOutput") or {}).get("llm_response") or {}
         return Run(self._hook, (), output, edit, self._failure, self._seconds, self._began)
 
 
-class Refused:
-    """The screen of a hook that must not run: it fails."""
+class ScreenRefusal:
+    """The screen of a hook that must not run: it always fails."""
 
     slow = False
 
@@ -107,10 +109,10 @@ class Refused:
     def redact(self, value: Any) -> Any:
         raise HookError(self._reason)
 
-    def told(self) -> JsonObject:
+    def findings_output(self) -> JsonObject:
         return {}
 
 
 def _findings(output: Output) -> dict[str, int]:
-    found: dict[str, int] = (output.get("hookSpecificOutput") or {}).get("findings") or {}
-    return found
+    findings: dict[str, int] = (output.get("hookSpecificOutput") or {}).get("findings") or {}
+    return findings

@@ -1,4 +1,4 @@
-"""Who asks, and what is kept of one call while it runs."""
+"""The context of a hook's run: the session, the caller, and the state of the current call."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,86 +8,86 @@ from hookgate.translator.fields import JsonObject
 
 
 class Screen(Protocol):
-    """One streamed answer before someone who says himself what of it has to wait."""
+    """A filter for one streamed answer that decides which parts of it to hold back."""
 
     @property
     def slow(self) -> bool:
-        """Whether judging may take so long that it has to be done in a thread."""
+        """Whether `judge` may take so long that it must run in a thread."""
 
     def judge(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, JsonObject]]:
-        """What may go on now, as pairs: the number of the event it came from, and what that has become.
+        """Return the events that may be sent now, as pairs of an event's number and its new content.
 
-        `events` are the next ones, counted from 0 over the whole answer; after the `last` ones nothing waits.
-        `cut_off`: the answer ended before its time, so what waits may be a part of something.
-        Numbers never fall. An event may go on in several pieces; one that nothing changes is the very object.
-        Raises Withheld.
+        `events` are the next events of the answer; they are numbered from 0 over the whole answer. If `last`
+        is true, nothing is held back. `cut_off` means that the answer ended prematurely, so that the text
+        held back may be incomplete. Numbers never decrease. An event may be sent in several pieces; an
+        unchanged event is the same object. Raises Withheld.
         """
 
     def redact(self, value: Any) -> Any:
-        """A JSON value that is no answer, such as an error, as it may go on. Raises Withheld."""
+        """Return a redacted copy of a JSON value that is not an answer, such as an error. Raises Withheld."""
 
-    def told(self) -> JsonObject:
-        """What was done so far, in the words of a hook's output; for the record."""
+    def findings_output(self) -> JsonObject:
+        """Return what was done so far as a hook output, for the record."""
 
 
 class Withheld(Exception):  # noqa: N818  # a verdict, not an error
-    """Nothing more of a text may go on; the reason tells why, and `kind` what was found, if anything was."""
+    """The rest of a text must not be sent. `kind` names the kind of finding, or is empty."""
 
     def __init__(self, reason: str, kind: str = "") -> None:
         super().__init__(reason)
         self.kind = kind
 
     def output(self) -> JsonObject:
-        """The verdict in the words of a hook's output."""
-        found = {"hookSpecificOutput": {"findings": {self.kind: 1}}} if self.kind else {}
-        return {"decision": "deny", "reason": str(self), **found}
+        """Return the verdict as a hook output."""
+        findings = {"hookSpecificOutput": {"findings": {self.kind: 1}}} if self.kind else {}
+        return {"decision": "deny", "reason": str(self), **findings}
 
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """How a call to a model ended. Tokens are those that the upstream told of, also when it was cut off."""
+    """The end of a model call. Token counts are those that the upstream reported, even if it was cut off."""
 
     model: str
     input_tokens: int = 0
-    """Of the prompt, cached ones among them."""
+    """The tokens of the prompt, including cached ones."""
     output_tokens: int = 0
-    """Of the answer, thoughts among them."""
+    """The tokens of the answer, including thoughts."""
     cost: float | None = None
-    """In the currency of the price table; None when that knows no price for the model."""
+    """The cost in the currency of the price table, or None if it has no price for the model."""
 
 
 class Aside(Protocol):
-    """Where steps of a call are taken that would keep others waiting."""
+    """Runs the expensive steps of a call off the event loop."""
 
     async def __call__(self, step: Callable[..., Any], /, *args: Any) -> Any:
-        """The result of a pure function."""
+        """Call a pure function and return its result."""
 
 
 @dataclass(slots=True)
 class CallState:
-    """What policies keep of one call, from its first event to its end; nobody else's call can see it."""
+    """The state of one call, from its first event to its end. Policies may store values in it."""
 
     kept: dict[Any, Any] = field(default_factory=dict)
-    """By a key of the policy's own."""
+    """Values of policies, by a key of the policy's choice."""
     exits: dict[Any, Callable[[], Screen]] = field(default_factory=dict)
-    """What an answer passes last, behind all hooks: how something is turned back for the client alone."""
+    """Filters for the answer to the client, applied after all hooks, such as one that restores names."""
     at_end: list[Callable[[CallEnd], None]] = field(default_factory=list)
-    """Whom to tell how the call ended. They have to be quick, and must not raise."""
+    """Callbacks for the end of the call. They must be quick, and must not raise."""
     aside: Aside | None = None
-    """Where what is proportional to the bodies is done, when these are large; None when they are small."""
+    """Runs steps whose cost is proportional to the bodies; None if the bodies are small."""
 
     async def take(self, step: Callable[..., Any], *args: Any) -> Any:
-        """The result of a pure step that is proportional to the call's bodies."""
+        """Call a pure function whose cost is proportional to the call's bodies, and return its result."""
         return step(*args) if self.aside is None else await self.aside(step, *args)
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """Who asks: the base fields of every hook's input, and what `when` can tell apart.
+class SessionContext:
+    """The session and caller of an event, for the fields that all hook inputs share and for `when`.
 
-    `key` is a name for the caller's API key, never the key itself; `team` is the one it belongs to.
+    `key` is the name of the caller's API key, never the key itself; `team` is the team of that key.
     """
 
     session_id: str
@@ -95,7 +95,7 @@ class Session:
     client: str = ""
     key: str = ""
     cwd: str = ""
-    """Where the agent works, when it says so; else hooks are told the project folder they belong to."""
+    """The agent's working directory if known; otherwise hooks get the project folder they belong to."""
     team: str = ""
     call: CallState = field(default_factory=CallState, compare=False, repr=False)
-    """The call that is being made in the session."""
+    """The state of the current call."""

@@ -1,62 +1,157 @@
-"""Trust in the hooks that come with a project: a repository must not run code by being pulled.
+"""Trust in project hooks: cloning a repository must not be enough to run its code."""
 
-A project's hook runs once its user has trusted it as it is. When its name, its command or the content of its
-script changes, it is a new hook and waits to be trusted again.
-"""
-
+import hashlib
 import json
 import os
-from collections.abc import Iterable
+import re
+import shlex
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from stat import S_ISREG
+from string import Template
 from typing import Any
 
-from hookgate.hooks.errors import Problem, SettingsError
-from hookgate.hooks.managing.edits import write_atomically
-from hookgate.hooks.scripts import fingerprint, scripts_of
-from hookgate.hooks.settings import Hook
+from hookgate.hooks.errors import Problem, SettingsError, is_exhaustion
+from hookgate.hooks.settings import CommandConfig, Hook, RuntimeConfig
+from hookgate.hooks.settings.editing import write_atomically
+from hookgate.hooks.settings.files import open_at_once
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/dev", "/proc", "/sys")
+"""Folders of the operating system, whose programs and devices are not part of a project."""
+
+_MAX_BYTES = 16 * 1024 * 1024  # larger files are identified by size and times instead of content
+
+_QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""", re.DOTALL)
+_QUOTED_SIGN = "\ue000"  # stands for a ">" between quotes, which redirects nothing
+_REDIRECTION = re.compile(r".*(?<!<)>{1,2}[|&]?")
+"""The operators that redirect output to a file, such as `>`, `>>`, `>|` and `&>`, but not `<>`."""
+
+
+def scripts_of(hook: Hook) -> tuple[Path, ...]:
+    """Return the files that the hook's command line or callable names, except those of the operating system.
+
+    Files that a command line only redirects output to are omitted: they do not affect what the hook does.
+    """
+    root = os.path.realpath(hook.root)
+    paths = dict.fromkeys(path for word in _words(hook) if (path := _existing_file(root, word)))
+    return tuple(path for path in paths if not any(path.is_relative_to(folder) for folder in _SYSTEM))
+
+
+def digest_of(path: Path) -> str | None:
+    """Return a hash of the file's content, or None if it is not a regular file or cannot be read.
+
+    For a file larger than 16 MiB, the hash is of its size and times, so that its author cannot make the check
+    expensive. Raises OSError if the machine has run out of a resource, such as file descriptors: the file may
+    be unchanged then.
+    """
+    try:
+        with open(path, "rb", opener=open_at_once) as file:
+            stat = os.fstat(file.fileno())
+            if not S_ISREG(stat.st_mode):
+                return None
+            if stat.st_size <= _MAX_BYTES:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+            times = stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+            return hashlib.sha256(repr(times).encode()).hexdigest()
+    except OSError as error:
+        if is_exhaustion(error):
+            raise
+        return None
+
+
+def hook_fingerprint(hook: Hook) -> str:
+    """Return a hash of the hook's name, its target and environment, and the content of its scripts.
+
+    Raises OSError like `digest_of`.
+    """
+    scripts = [(os.path.relpath(path, hook.root), digest_of(path)) for path in scripts_of(hook)]
+    config = hook.config.model_dump(
+        include={"type", "env", "command", "action", "url", "headers", "persistent"}
+    )
+    return hashlib.sha256(json.dumps([hook.name, config, scripts], sort_keys=True).encode()).hexdigest()
+
+
+def _words(hook: Hook) -> Iterator[str]:
+    config = hook.config
+    if isinstance(config, RuntimeConfig):
+        target = config.action.rpartition(":")[0]
+        yield from [target] if target.endswith(".py") else []
+    if isinstance(config, CommandConfig):
+        words = _split(config.command) if isinstance(config.command, str) else config.command
+        root = str(hook.root)
+        names = dict.fromkeys(("GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR"), root)
+        for word in words:
+            yield Template(word).safe_substitute(names)
+
+
+def _split(line: str) -> list[str]:
+    """Return a command line's words, without the files it redirects to.
+
+    A line with unbalanced quotes is split at its spaces.
+    """
+    hidden = _QUOTED.sub(lambda quoted: quoted[0].replace(">", _QUOTED_SIGN), line)
+    lexer = shlex.shlex(hidden, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""  # in a shell, a comment begins at the start of a word, unlike in `run#1.sh`
+    try:
+        words = list(lexer)
+    except ValueError:
+        return line.split()
+    pairs = zip(["", *words], words, strict=False)
+    return [word.replace(_QUOTED_SIGN, ">") for before, word in pairs if not _REDIRECTION.fullmatch(before)]
+
+
+def _existing_file(root: str, word: str) -> Path | None:
+    """Return the file that a word names relative to the project folder, or None if there is none."""
+    try:
+        path = os.path.realpath(os.path.join(root, word))
+    except ValueError:  # a null character, or a lone surrogate
+        return None
+    return Path(path) if os.path.isfile(path) else None
+
 
 _FILE = "trusted_hooks.json"
 
 
 class TrustStore:
-    """The fingerprints of trusted hooks by project, kept in one file of the state folder."""
+    """The fingerprints of trusted hooks by project, stored in one file of the state folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises SettingsError for a file that cannot be read."""
+        """Load the file. Raises SettingsError if it cannot be read."""
         self._path = folder / _FILE
         self._projects = _load(self._path)
         self._checked: dict[Hook, tuple[Any, bool]] = {}
 
     def trusts(self, hook: Hook) -> bool:
-        """Whether the hook may run. Files are read again only when they have changed.
+        """Return whether the hook may run. Files are read again only if they have changed.
 
-        Raises OSError when there is no descriptor left to read them with.
+        Raises OSError if no file descriptor is left to read them.
         """
         if not hook.needs_trust:
             return True
         stamp = tuple(_stamp(path) for path in scripts_of(hook))
         if hook not in self._checked or self._checked[hook][0] != stamp:
             known = self._projects.get(str(hook.root), {})
-            trusted = bool(known) and fingerprint(hook) in known  # without any, no script is worth a look
+            trusted = bool(known) and hook_fingerprint(hook) in known
             self._checked[hook] = (stamp, trusted)
         return self._checked[hook][1]
 
     def refusal(self, hook: Hook) -> str | None:
-        """Why the hook must not run, or None."""
+        """Return the reason why the hook must not run, or None if it may."""
         if self.trusts(hook):
             return None
         return (
-            f"is not trusted: it is new in {hook.root}, or has changed; look at it, then run: "
+            f"is not trusted: it is new in {hook.root}, or has changed; review it, then run: "
             f"hookgate hooks trust --project {hook.root}"
         )
 
     def trust(self, hooks: Iterable[Hook]) -> list[Hook]:
-        """Trust project hooks as they are now; those that were not trusted before. Raises OSError."""
+        """Trust project hooks as they are now. Returns those that were not trusted before. Raises OSError."""
         new = [hook for hook in hooks if not self.trusts(hook)]
         for hook in new:
             entry = {"name": hook.name, "runs": hook.runs, "trusted": _now()}
-            self._projects.setdefault(str(hook.root), {})[fingerprint(hook)] = entry
+            self._projects.setdefault(str(hook.root), {})[hook_fingerprint(hook)] = entry
         if new:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(self._path, json.dumps(self._projects, indent=2) + "\n")
@@ -74,8 +169,8 @@ def _load(path: Path) -> dict[str, dict[str, Any]]:
         raise SettingsError([Problem(path, f"cannot be read: {error.strerror}; {remedy}")]) from None
     except ValueError as error:
         raise SettingsError([Problem(path, f"cannot be read: {error}; repair or remove it")]) from None
-    if not isinstance(projects, dict) or not all(isinstance(each, dict) for each in projects.values()):
-        raise SettingsError([Problem(path, "has to hold an object of projects; repair or remove it")])
+    if not isinstance(projects, dict) or not all(isinstance(hooks, dict) for hooks in projects.values()):
+        raise SettingsError([Problem(path, "must contain an object of projects; repair or remove it")])
     return projects
 
 

@@ -3,4 +3,4 @@
 __version__ = "0.1.0"
 
 GEMINI_API = "https://generativelanguage.googleapis.com"
-"""The upstream, unless another is named."""
+"""The default upstream."""

@@ -1,17 +1,20 @@
-"""`python -m hookgate.proxy` is the `hookgate` command, and `main` that of an installation."""
+"""The `hookgate` command: `python -m hookgate.proxy`, and `main` for the installed script."""
 
 import sys
 
 
 def main() -> int:
-    """Run the command. An agent waits for `event` at every step, so that meets nothing of the others."""
+    """Run the command. `event` is on the agent's critical path, so it does not import the other commands."""
     if sys.argv[1:2] == ["event"]:
-        from hookgate.shim.command.event import main as event  # noqa: PLC0415  # see above
+        from hookgate.shim.command.event import run_event  # noqa: PLC0415  # see above
 
-        return event(sys.argv[2:])
-    from hookgate.proxy.cli import main as command  # noqa: PLC0415  # see above
-
-    return command()
+        return run_event(sys.argv[2:])
+    try:
+        from hookgate.proxy.cli.main import run_command  # noqa: PLC0415  # see above
+    except ModuleNotFoundError as error:  # the core was installed alone
+        print(f"hookgate: {error}; install it with: pip install 'hookgate[proxy]'", file=sys.stderr)
+        return 1
+    return run_command()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,23 @@
-"""Errors as Google's APIs spell them: `{"error": {"code", "message", "status", "details"}}`."""
+"""Errors in the format of Google's APIs, and helpers for messages."""
 
+import os
+import socket
 from typing import Any
 
 import orjson
+
+
+def pluralize(count: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun: `1 call`, `2 calls`. `many` is the plural if it is not regular."""
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return the system's message for an error, without its number, address or path."""
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
+
 
 _STATUS = {
     400: "INVALID_ARGUMENT",
@@ -18,18 +33,18 @@ _STATUS = {
 }
 
 DOMAIN = "hookgate"
-"""The `domain` of the ErrorInfo in a refusal: how a client tells the gateway's own answers apart."""
+"""The `domain` of the gateway's ErrorInfo: it distinguishes the gateway's errors from the upstream's."""
 
 
 POLICY_DENIED = "POLICY_DENIED"
-"""The reason of a hook's denial."""
+"""The `reason` of a hook's denial."""
 
 _QUOTING = (400, 415)
-"""Of malformed requests: their messages may quote what the client sent."""
+"""The codes for malformed requests, whose messages may quote what the client sent."""
 
 
 class ApiError(Exception):
-    """An answer that is an error. `reason` is the ErrorInfo's machine-readable reason."""
+    """Raised to answer a request with an error. `reason` is the machine-readable reason in the ErrorInfo."""
 
     def __init__(self, code: int, message: str, reason: str = "", **metadata: str) -> None:
         super().__init__(message)
@@ -40,16 +55,16 @@ class ApiError(Exception):
 
     @property
     def cause(self) -> str:
-        """What went wrong, in one word."""
+        """The reason, or else the status, as one word."""
         return self.reason or _STATUS[self.code]
 
     @property
     def on_record(self) -> str:
-        """The same with the message, unless that may hold what was said."""
+        """The cause with the message, unless the message may quote content of the call."""
         return self.cause if not self.reason or self.code in _QUOTING else f"{self.cause}: {self.message}"
 
     def body(self) -> bytes:
-        """The JSON of the error."""
+        """Return the error as JSON."""
         error: dict[str, Any] = {"code": self.code, "message": self.message, "status": _STATUS[self.code]}
         if self.reason:
             error["details"] = [
@@ -64,10 +79,10 @@ class ApiError(Exception):
 
 
 def policy_denied(reason: str, event: str) -> ApiError:
-    """A hook's denial. Clients show the message of this one, once, and do not try again."""
+    """Return the error for a hook's denial. Clients show its message and do not retry."""
     return ApiError(403, reason, POLICY_DENIED, event=event)
 
 
 def not_a_route(message: str) -> ApiError:
-    """A path or verb the gateway does not serve."""
+    """Return the error for a path or method that the gateway does not serve."""
     return ApiError(403, message, "ROUTE_NOT_ALLOWED")

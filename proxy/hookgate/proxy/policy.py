@@ -1,26 +1,63 @@
-"""The gateway's hooks while it runs: loaded, trusted, watched, their health on record for others to see."""
+"""The hooks of a running gateway: loading, watching and switching them."""
 
 import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import Configuration, Engine, SettingsError
+from hookgate.hooks.factory import make_runners
 from hookgate.hooks.health import Health
-from hookgate.hooks.kinds.builtin import Counters, PriceTable
-from hookgate.hooks.kinds.making import make_runners
 from hookgate.hooks.live import LiveEngine
-from hookgate.hooks.managing.edits import write_atomically
 from hookgate.hooks.policies import COUNTING
+from hookgate.hooks.runners.inprocess import Counters, PriceTable
 from hookgate.hooks.running import Refusal
-from hookgate.hooks.settings import BuiltinConfig
+from hookgate.hooks.settings import BuiltinConfig, Hook, Loaded, read_places
+from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
 from hookgate.hooks.trust import TrustStore
-from hookgate.proxy.sources import Sources
+from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.store import Store, StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredHooks:
+    """All hooks of the sources, including those that are switched off."""
+
+    loaded: Loaded
+    trust: TrustStore
+
+    def all(self) -> list[Hook]:
+        return [*self.loaded.configuration.hooks(), *self.loaded.off]
+
+    def named(self, name: str) -> list[Hook]:
+        """Return the hooks with a name. Raises ValueError with the existing names if there are none."""
+        found = [hook for hook in self.all() if hook.name == name]
+        if not found:
+            names = ", ".join(sorted({repr(hook.name) for hook in self.all()})) or "none at all"
+            raise ValueError(f"there is no hook {name!r}; there are: {names}")
+        return found
+
+    def state_of(self, hook: Hook) -> str:
+        """Return `on`, or the reason why the hook is not simply on."""
+        if hook in self.loaded.off:
+            return "off"
+        if not self.trust.trusts(hook):
+            return "untrusted"
+        return "observe" if hook.config.mode == "observe" else "on"
+
+
+def read_configured_hooks(sources: Sources, *, partly: bool = False) -> ConfiguredHooks:
+    """Read all settings. Raises SettingsError if they have problems, unless `partly` is true."""
+    loaded = read_places(sources.places())
+    if loaded.problems and not partly:
+        raise SettingsError(loaded.problems)
+    return ConfiguredHooks(loaded, TrustStore(sources.state))
+
 
 _STATUS_FILE = "hooks-status.json"
 _STATUS_SECONDS = 2.0
@@ -28,7 +65,9 @@ _STATUS_SECONDS = 2.0
 log = logging.getLogger("hookgate")
 
 
-def load(sources: Sources, *, store: Store | None = None, prices: PriceTable | None = None) -> LiveEngine:
+def load_policy(
+    sources: Sources, *, store: Store | None = None, prices: PriceTable | None = None
+) -> LiveEngine:
     """The engine for the settings that `sources` name. Raises SettingsError.
 
     Hooks that count do so in `store`, which is opened for the first of them; without one in memory.
@@ -50,7 +89,7 @@ def load(sources: Sources, *, store: Store | None = None, prices: PriceTable | N
 
 
 def _counters(configuration: Configuration, refusal: Refusal, store: Store) -> Counters | None:
-    """The store's counters, if any hook needs them. Raises SettingsError when they cannot be had."""
+    """Return the store's counters if a hook needs them. Raises SettingsError if they are not available."""
     kinds = (hook.config for hook in configuration.hooks() if refusal(hook) is None)
     if not any(isinstance(kind, BuiltinConfig) and kind.builtin in COUNTING for kind in kinds):
         return None
@@ -61,8 +100,8 @@ def _counters(configuration: Configuration, refusal: Refusal, store: Store) -> C
 
 
 @asynccontextmanager
-async def kept(live: LiveEngine, state: Path) -> AsyncIterator[None]:
-    """Keep settings up to date and health on record while the gateway runs; end what hooks keep after it."""
+async def running_policy(live: LiveEngine, state: Path) -> AsyncIterator[None]:
+    """Watch the settings and save the hooks' health while the block runs, and close the hooks after it."""
     tasks = [asyncio.create_task(live.watch()), asyncio.create_task(_record(live, state / _STATUS_FILE))]
     try:
         yield
@@ -74,7 +113,7 @@ async def kept(live: LiveEngine, state: Path) -> AsyncIterator[None]:
 
 
 async def _record(live: LiveEngine, path: Path) -> None:
-    """Write what has changed every few seconds, and once more at the end."""
+    """Save changes of the health every few seconds, and once more at the end."""
     written = None
     try:
         while True:
@@ -108,8 +147,71 @@ def _write(path: Path, live: LiveEngine, before: str | None) -> str | None:
 
 
 def read_status(state: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """The records that the last gateway with this state folder kept, by event, name and what runs."""
+    """Return the health that the last gateway with this state folder saved, by event, name and command."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         hooks = json.loads((state / _STATUS_FILE).read_text(encoding="utf-8"))["hooks"]
         return {(hook["event"], hook["name"], hook["command"]): hook for hook in hooks}
     return {}
+
+
+def switch(sources: Sources, names: Sequence[str], on: bool) -> int:
+    """Switch hooks on or off by name. Raises ValueError if a name cannot be switched."""
+    print(*switch_text(sources, names, on), sep="\n")
+    return 0
+
+
+def switch_text(sources: Sources, names: Sequence[str], on: bool) -> list[str]:
+    """Switch hooks on or off by name, and say what came of it.
+
+    Raises ValueError for an unknown name, and for one to switch off that a policy alone has.
+    """
+    above = _above(read_configured_hooks(sources), names, on)
+    path = _switches(sources)
+    rewrite(path, lambda text: with_disabled(text, names, disabled=not on))
+    still = {hook.name for hook in read_places(sources.places()).off} & set(names)
+    told = []
+    for name in names:
+        also = f"; but {_stays_on(name, above[name])}" if name in above else ""
+        told.append(f"{name!r} is {'on' if on else 'off'}: {path}{also}")
+        if on and name in still:
+            told.append(f"{name!r} stays off all the same: another settings file disables it, too.")
+    return told
+
+
+def _above(hooks: ConfiguredHooks, names: Sequence[str], on: bool) -> dict[str, Path]:
+    """Return the policy files that also have a hook with one of the names to switch off, by name."""
+    found: dict[str, Path] = {}
+    for name in names:
+        named = hooks.named(name)
+        files = [hook.source for hook in named if hook.layer == "policy"]
+        if files and not on:
+            if len(files) == len(named):
+                raise ValueError(_stays_on(name, files[0]))
+            found[name] = files[0]
+    return found
+
+
+def _stays_on(name: str, policy: Path) -> str:
+    return f"{name!r} stays on in the policy {policy}, which nobody below can switch off"
+
+
+def switch_all(sources: Sources, on: bool) -> int:
+    """Switch all hooks on or off, except those of a policy. Raises ValueError if there are no others."""
+    hooks = read_configured_hooks(sources).all()
+    stay = [] if on else [hook for hook in hooks if hook.layer == "policy"]
+    if stay and len(stay) == len(hooks):
+        raise ValueError(
+            f"every hook stands in the policy {stay[0].source}, which nobody below can switch off"
+        )
+    path = _switches(sources)
+    rewrite(path, lambda text: with_switch(text, on))
+    but = ", ".join(sorted({repr(hook.name) for hook in stay}))
+    print(f"Hooks are {'on' if on else 'off'}: {path}{f'; but the policy keeps {but} on' if but else ''}")
+    return 0
+
+
+def _switches(sources: Sources) -> Path:
+    """Return the settings file for the switches, which is one of those that the sources are read from."""
+    if sources.project is None and sources.hooks:
+        return sources.hooks[0]
+    return Path.home() / ".gemini" / "settings.json"

@@ -1,6 +1,6 @@
-"""The companion of the gateway: an agent's sessions, turns and tools, told to its hooks.
+"""The gateway's companion library: it reports an agent's sessions, turns and tools to the hooks.
 
-Nothing is imported before it is asked for: a program that only sends one event starts at once.
+Names are imported on first access, so that a program that only sends one event starts quickly.
 """
 
 from importlib import import_module
@@ -9,33 +9,33 @@ TYPE_CHECKING = False  # as in typing, whose import would cost more than this mo
 if TYPE_CHECKING:
     from typing import Any
 
-    from hookgate.shim.decisions import Decision, Question
-    from hookgate.shim.errors import (
+    from hookgate.shim.decisions import (
         Blocked,
+        Decision,
         Denied,
         EventRefused,
+        Question,
         ShimError,
         Stopped,
         ToolDenied,
         ToolFailed,
     )
-    from hookgate.shim.session import Session
+    from hookgate.shim.sessions import Session, SyncSession
     from hookgate.shim.shim import Shim
-    from hookgate.shim.sync import SyncSession
 
-_HOMES = {
-    "Blocked": "errors",
+_MODULES = {
+    "Blocked": "decisions",
     "Decision": "decisions",
-    "Denied": "errors",
-    "EventRefused": "errors",
+    "Denied": "decisions",
+    "EventRefused": "decisions",
     "Question": "decisions",
-    "Session": "session",
+    "Session": "sessions",
     "Shim": "shim",
-    "ShimError": "errors",
-    "Stopped": "errors",
-    "SyncSession": "sync",
-    "ToolDenied": "errors",
-    "ToolFailed": "errors",
+    "ShimError": "decisions",
+    "Stopped": "decisions",
+    "SyncSession": "sessions",
+    "ToolDenied": "decisions",
+    "ToolFailed": "decisions",
 }
 
 __all__ = [
@@ -55,6 +55,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> "Any":
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

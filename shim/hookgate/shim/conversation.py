@@ -1,23 +1,103 @@
-"""What happens in a session, as steps without I/O: the contract's rules for those who fire its events."""
+"""The rules of a session: which events it fires and what their decisions mean. No I/O.
 
+Each operation is a generator, a step, that yields the events to fire and the questions to ask.
+"""
+
+import dataclasses
+import json
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from hookgate.shim.decisions import Decision, Json, Question
-from hookgate.shim.errors import Denied, Stopped, ToolDenied
-from hookgate.shim.steps import Ask, Fire, Step
-from hookgate.shim.values import edited, extended, retold, shown, text_of
+from hookgate.shim.decisions import Decision, Denied, Json, Question, Stopped, ToolDenied
+
+
+def shown(value: Any) -> Any:
+    """Return a value as plain JSON data: models and dataclasses as objects, anything else with `str`."""
+    return json.loads(_dumps(value))
+
+
+def edited(value: Any, new: Any) -> Any:
+    """Return `value` changed to `new`.
+
+    Returns `value` itself if nothing changed. If it is a Pydantic model, `new` is validated as its class.
+    """
+    if shown(value) == new:
+        return value
+    validate = getattr(type(value), "model_validate", None)
+    return new if validate is None else validate(new)
+
+
+def text_of(value: Any) -> str:
+    """Return a tool's result as text: a string as it is, any other value as JSON."""
+    return value if isinstance(value, str) else _dumps(value)
+
+
+def retold(value: Any, content: Any) -> Any:
+    """Return a tool's result after its text was edited; parsed again if the text was JSON for a value."""
+    if isinstance(value, str) or not isinstance(content, str):
+        return content
+    try:
+        return json.loads(content)
+    except ValueError:
+        return content
+
+
+def extended(value: Any, context: str) -> Any:
+    """Return a tool's result with context for the model, appended to text or added to an object."""
+    if not context:
+        return value
+    if isinstance(value, dict):
+        return {**value, "additionalContext": context}
+    text = text_of(value)
+    return f"{text}\n\n{context}" if text else context
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if dump is not None:
+        return dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return str(value)
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """A request to fire an event with these event-specific fields; the reply is its Decision."""
+
+    event: str
+    fields: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request to ask the user; the reply is whether they agree, or None if nobody can be asked."""
+
+    question: Question
+
+
+Step = Generator[Fire | Ask, Any, T]
+"""A generator that yields requests, receives their replies, and returns a T."""
+
 
 _ADVISORY = frozenset({"SessionEnd", "PreCompress", "Notification"})
-_NOBODY = "a hook wants the user to be asked, and there is nobody to ask"
+_NO_ASKER = "a hook requires the user's permission, but the agent cannot ask the user"
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One try at answering a prompt.
+    """One attempt at answering a prompt.
 
-    `prompt` is what to ask the model now: the user's words at first, a hook's `feedback` on a retry.
-    `clear_context` says that the hook wants the conversation so far forgotten.
+    `prompt` is what to send to the model: the user's prompt (`asked`) at first, a hook's `feedback` on a
+    retry. If `clear_context` is true, the hook wants the conversation so far to be dropped.
     """
 
     asked: str
@@ -28,16 +108,16 @@ class Attempt:
     clear_context: bool = False
     text: str | None = None
     decision: Decision | None = None
-    """What hooks said to the answer, once they were asked."""
+    """The hooks' decision about the answer, once it is known."""
 
     def answer(self, text: str) -> None:
-        """Note the final answer; hooks are asked about it when the loop goes on."""
+        """Set the final answer. Hooks judge it when the loop continues."""
         self.text = text
 
 
 @dataclass(slots=True)
 class ToolRun:
-    """A tool that may run, with the arguments that hooks left it, and then what they said to its result."""
+    """A tool that may run: its arguments after the hooks, and later their decision about its result."""
 
     name: str
     args: Json
@@ -45,7 +125,11 @@ class ToolRun:
 
 
 class Conversation:
-    """One session. `context` is what its start gave for the model; `stopped` holds until the next turn."""
+    """One session.
+
+    `context` is what SessionStart hooks added for the model. `stopped` is the decision that stopped the
+    agent, until its next turn.
+    """
 
     def __init__(self, session_id: str, attempts: int) -> None:
         self.session_id = session_id
@@ -56,6 +140,7 @@ class Conversation:
     # ---- the session
 
     def start(self, source: str) -> Step[None]:
+        """Fire SessionStart. Raises Denied or Stopped."""
         self.stopped = None
         decision = yield from self._fire("SessionStart", source=source)
         if decision.denied:
@@ -63,30 +148,33 @@ class Conversation:
         self.context = decision.context
 
     def end(self, reason: str) -> Step[Decision]:
+        """Fire SessionEnd."""
         return (yield from self._fire("SessionEnd", reason=reason))
 
     def notify(self, kind: str, message: str, details: Json | None) -> Step[Decision]:
+        """Fire Notification."""
         fields = {"notification_type": kind, "message": message, "details": details or {}}
         return (yield from self._fire("Notification", **fields))
 
     def compress(self, trigger: str, size: int | None, max_size: int | None) -> Step[Decision]:
-        sizes = {"context_size": size, "max_context_size": max_size}
-        known = {key: size for key, size in sizes.items() if size is not None}
-        return (yield from self._fire("PreCompress", trigger=trigger, **known))
+        """Fire PreCompress. Sizes are in tokens."""
+        fields = {"context_size": size, "max_context_size": max_size}
+        sizes = {key: value for key, value in fields.items() if value is not None}
+        return (yield from self._fire("PreCompress", trigger=trigger, **sizes))
 
     # ---- turns
 
     def begin(self, prompt: str, history: list[Any] | None = None) -> Step[Attempt]:
-        """A turn: it lifts a stop. Raises Denied or Stopped."""
+        """Begin a turn, which lifts a stop, and fire BeforeAgent. Raises Denied or Stopped."""
         self.stopped = None
-        known = {} if history is None else {"conversation_history": history}
-        decision = yield from self._fire("BeforeAgent", prompt=prompt, **known)
+        optional = {} if history is None else {"conversation_history": history}
+        decision = yield from self._fire("BeforeAgent", prompt=prompt, **optional)
         if decision.denied:
             raise Denied(decision.reason, decision)
         return Attempt(prompt, prompt, decision.context)
 
     def judge(self, attempt: Attempt, text: str) -> Step[Decision]:
-        """What hooks say to a final answer. Raises Stopped."""
+        """Fire AfterAgent for a final answer and return the decision. Raises Stopped."""
         decision = yield from self._fire(
             "AfterAgent",
             prompt=attempt.asked,
@@ -97,9 +185,10 @@ class Conversation:
         return decision
 
     def following(self, attempt: Attempt) -> Step[Attempt | None]:
-        """The next try where hooks deny the answer, None where they do not or none was given.
+        """Return the next attempt if hooks deny the answer.
 
-        Raises Denied when they deny the last one that may be made.
+        Returns None if they accept it, or if the attempt has no answer. Raises Denied if they deny the last
+        attempt, and Stopped.
         """
         if attempt.text is None:
             return None
@@ -120,29 +209,32 @@ class Conversation:
     # ---- tools
 
     def before_tool(self, name: str, args: Json, description: str | None) -> Step[ToolRun]:
-        """Raises ToolDenied, or Stopped: also at once when the turn was stopped before."""
+        """Fire BeforeTool, and ask the user if a hook requires it.
+
+        Raises ToolDenied, and Stopped; the latter also if the turn was stopped before.
+        """
         if self.stopped:
             raise Stopped(self.stopped.reason, self.stopped)
-        told = {} if description is None else {"tool_description": description}
-        decision = yield from self._fire("BeforeTool", tool_name=name, tool_input=shown(args), **told)
-        new = decision.tool_input or {}
-        left = {key: edited(args[key], value) if key in args else value for key, value in new.items()}
+        optional = {} if description is None else {"tool_description": description}
+        decision = yield from self._fire("BeforeTool", tool_name=name, tool_input=shown(args), **optional)
+        changes = decision.tool_input or {}
+        edits = {key: edited(args[key], value) if key in args else value for key, value in changes.items()}
         if decision.decision == "ask":
-            yield from self._permit(name, {**args, **left}, decision)
+            yield from self._require_permission(name, {**args, **edits}, decision)
         if decision.denied:
             raise ToolDenied(decision.reason, decision)
-        return ToolRun(name, {**args, **left})
+        return ToolRun(name, {**args, **edits})
 
-    def _permit(self, name: str, args: Json, decision: Decision) -> Step[None]:
+    def _require_permission(self, name: str, args: Json, decision: Decision) -> Step[None]:
         question = Question(self.session_id, name, shown(args), decision.reason)
-        agreed = yield Ask(question)
-        if agreed is None:
-            raise ToolDenied(f"{decision.reason} ({_NOBODY})" if decision.reason else _NOBODY, decision)
-        if not agreed:
-            raise ToolDenied(decision.reason or "the user said no", decision)
+        permitted = yield Ask(question)
+        if permitted is None:
+            raise ToolDenied(f"{decision.reason} ({_NO_ASKER})" if decision.reason else _NO_ASKER, decision)
+        if not permitted:
+            raise ToolDenied(decision.reason or "the user denied permission", decision)
 
     def after_tool(self, run: ToolRun, value: Any) -> Step[Any]:
-        """What the model shall see of a result. Raises Stopped."""
+        """Fire AfterTool and return the result that the model may see. Raises Stopped."""
         text = text_of(value)
         decision = yield from self._after(run, {"llmContent": text, "returnDisplay": ""})
         if decision.denied:
@@ -151,13 +243,16 @@ class Conversation:
         return extended(value if content == text else retold(value, content), decision.context)
 
     def after_failure(self, run: ToolRun, error: Exception) -> Step[str | None]:
-        """What the model shall see of a failure; None where that is the error as it is. Raises Stopped."""
+        """Fire AfterTool for a failed tool and return the error message that the model may see.
+
+        Returns None if hooks did not change it. Raises Stopped.
+        """
         text = str(error) or type(error).__name__
         failure = {"llmContent": text, "returnDisplay": "", "error": {"message": text}}
         decision = yield from self._after(run, failure)
         content = text_of((decision.tool_result or {}).get("llmContent", text))
-        told: str = extended(decision.reason if decision.denied else content, decision.context)
-        return None if told == text else told
+        message: str = extended(decision.reason if decision.denied else content, decision.context)
+        return None if message == text else message
 
     def _after(self, run: ToolRun, response: Json) -> Step[Decision]:
         fields = {"tool_name": run.name, "tool_input": shown(run.args), "tool_response": response}

@@ -1,32 +1,108 @@
-"""Runs one session's steps: fires what they want fired, asks whom they want asked."""
+"""Runs the steps of a session, with a background event loop for their I/O."""
 
 import asyncio
 import inspect
+import os
+import threading
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar, cast
 
-from hookgate.shim.conversation import Conversation
+from hookgate.shim.conversation import Ask, Conversation, Fire, Step
 from hookgate.shim.decisions import Decision, Question
-from hookgate.shim.host import Host
-from hookgate.shim.steps import Ask, Fire, Step
-from hookgate.shim.transport import Transport
+from hookgate.shim.transports import Transport
 
 T = TypeVar("T")
 
+
+class Host:
+    """An event loop in a background thread.
+
+    It starts on first use, and again on first use in a forked process. It ends with `stop`, or when the host
+    is garbage-collected.
+    """
+
+    def __init__(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Run `close` in the loop before it ends. `close` must not keep a reference to the host."""
+        self._close = close
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
+        self._finalizer: weakref.finalize[..., Host] | None = None
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine in the background loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._running_loop())
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the background loop and block until it has a result."""
+        future = self.submit(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # the caller was interrupted; if the coroutine itself failed, this does nothing
+            raise
+
+    def stop(self) -> None:
+        """Cancel what still runs, and end the loop and its thread. A later call starts a new loop."""
+        with self._lock:
+            finalizer, self._loop, self._finalizer = self._finalizer, None, None
+        if finalizer is not None:
+            finalizer()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None or self._process != os.getpid():
+                self._loop = asyncio.new_event_loop()
+                self._process = os.getpid()
+                thread = threading.Thread(
+                    target=_run_loop, args=(self._loop, self._close), name="hookgate-shim", daemon=True
+                )
+                thread.start()
+                self._finalizer = weakref.finalize(self, _stop_loop, self._loop, thread, self._process)
+            return self._loop
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop, close: Callable[[], Awaitable[None]]) -> None:
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_shut_down(close))
+    finally:
+        loop.close()
+
+
+async def _shut_down(close: Callable[[], Awaitable[None]]) -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await close()
+    await asyncio.sleep(0)  # lets closed connections run their callbacks
+
+
+def _stop_loop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, process: int) -> None:
+    if process != os.getpid():  # after a fork the thread exists only in the parent
+        return
+    loop.call_soon_threadsafe(loop.stop)
+    if thread is not threading.current_thread():
+        thread.join()
+
+
 Asker = Callable[[Question], bool | Awaitable[bool]]
-"""Asks the user whether a tool may run."""
+"""A function that asks the user whether a tool may run."""
 
 Context = Literal["returned", "delivered"]
-"""Who tells the model what hooks add at the start of a session or turn: the caller, or the gateway."""
+"""Who passes to the model what hooks add at the start of a session or turn: the caller or the gateway."""
 
 _ADDS_CONTEXT = frozenset({"SessionStart", "BeforeAgent"})
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """One session's way to who decides."""
+    """Runs a session's steps: it fires their events and asks their questions."""
 
     transport: Transport
     host: Host
@@ -36,36 +112,38 @@ class Driver:
     asker: Asker | None
 
     async def run(self, step: Step[T]) -> T:
-        """The step's result, with the calling loop free meanwhile."""
+        """Run a step without blocking the calling event loop, and return its result."""
         answer: Any = None
         while True:
             try:
-                wanted = step.send(answer)
+                request = step.send(answer)
             except StopIteration as end:
                 return cast("T", end.value)
-            match wanted:
+            match request:
                 case Fire():
-                    answer = await asyncio.wrap_future(self.host.submit(self._fire(wanted)))
+                    answer = await asyncio.wrap_future(self.host.submit(self._event_decision(request)))
                 case Ask(question):
-                    agreed = self.asker and self.asker(question)
-                    answer = await agreed if inspect.isawaitable(agreed) else agreed
+                    permission = self.asker and self.asker(question)
+                    answer = await permission if inspect.isawaitable(permission) else permission
 
     def wait(self, step: Step[T]) -> T:
-        """The step's result, waited for in the calling thread."""
+        """Run a step, blocking the calling thread, and return its result."""
         answer: Any = None
         while True:
             try:
-                wanted = step.send(answer)
+                request = step.send(answer)
             except StopIteration as end:
                 return cast("T", end.value)
-            match wanted:
+            match request:
                 case Fire():
-                    answer = self.host.wait(self._fire(wanted))
+                    answer = self.host.wait(self._event_decision(request))
                 case Ask(question):
-                    agreed = self.asker and self.asker(question)
-                    answer = self.host.wait(_result(agreed)) if inspect.isawaitable(agreed) else agreed
+                    permission = self.asker and self.asker(question)
+                    answer = (
+                        self.host.wait(_await(permission)) if inspect.isawaitable(permission) else permission
+                    )
 
-    def _fire(self, fire: Fire) -> Coroutine[Any, Any, Decision]:
+    def _event_decision(self, fire: Fire) -> Coroutine[Any, Any, Decision]:
         document = {
             "session_id": self.conversation.session_id,
             "transcript_path": "",
@@ -78,5 +156,5 @@ class Driver:
         return self.transport.fire(fire.event, document, deliver=deliver)
 
 
-async def _result(awaitable: Awaitable[T]) -> T:
+async def _await(awaitable: Awaitable[T]) -> T:
     return await awaitable

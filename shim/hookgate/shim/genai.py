@@ -1,10 +1,10 @@
-"""google-genai through the shim: a client at the gateway, its Python tools run as hooks decide.
+"""An adapter for google-genai: points a client at the gateway and runs its Python tools through hooks.
 
     client = genai.Client()
     instrument(client, "http://127.0.0.1:8787")
 
-All of this goes by the SDK's public names, but for two places: `_point`, the base URL of a client that
-exists, and `_restate`, the contents that automatic function calling sends.
+The adapter uses the SDK's public names, with two exceptions: the base URL of an existing client
+(`_set_base_url`), and the contents that automatic function calling sends (`_send_with_errors`).
 """
 
 import functools
@@ -14,114 +14,121 @@ from typing import Any, cast
 
 from google import genai
 
-from hookgate.shim.errors import ShimError, Stopped, ToolDenied, ToolFailed
-from hookgate.shim.remote import TELLS, without_session
+from hookgate.shim.decisions import ShimError, Stopped, ToolDenied, ToolFailed
+from hookgate.shim.sessions import SyncSession
 from hookgate.shim.shim import Shim
-from hookgate.shim.sync import SyncSession
+from hookgate.shim.transports import TELLS, without_session
 
 Function = Callable[..., Any]
 
 
 class _Error(str):
-    """A tool's result that the model shall be told as an error: `{"error": …}` instead of `{"result": …}`."""
+    """A tool's result that is sent to the model as `{"error": …}` instead of `{"result": …}`."""
 
     __slots__ = ()
 
 
 def instrument(client: genai.Client, at: Shim | str, session_id: str | None = None) -> SyncSession:
-    """Point the client at the gateway, and run its Python tools as the hooks there decide.
+    """Point the client at the gateway, and run its Python tools through the hooks there.
 
-    `at` is a gateway's base URL, asked with the client's own key, or a shim; one with an engine leaves the
-    client where it is. Gives the client's session: it may be used as it is, or entered with `with` so that
-    its start and end are events. Calls raise Stopped where a hook said `continue: false` about a tool. Tools
-    of MCP servers are called by the SDK itself. Raises ShimError for an SDK that this does not fit.
+    `at` is a gateway's base URL, called with the client's own key, or a shim. A shim with an engine leaves
+    the client's base URL unchanged. Returns the client's session, which may be used as it is, or entered with
+    `with` so that its start and end are events. Calls raise Stopped if a hook answered `continue: false`
+    about a tool. The SDK itself calls the tools of MCP servers, which are not covered. Raises ShimError if
+    the SDK's version is not supported.
     """
-    shim = at if isinstance(at, Shim) else Shim(at, getattr(_private(client, "_api_client"), "api_key", None))
+    api_client = _private_attribute(client, "_api_client")
+    shim = at if isinstance(at, Shim) else Shim(at, getattr(api_client, "api_key", None))
     session = shim.sync_session(session_id, context="delivered")
     if shim.url is not None:
-        _point(client, f"{without_session(shim.url)}/s/{session.session_id}")
+        _set_base_url(client, f"{without_session(shim.url)}/s/{session.session_id}")
     for owner in (client, client.aio):
         for name in ("generate_content", "generate_content_stream"):
-            _wrap(owner.models, name, functools.partial(_configured, session))
+            _wrap(owner.models, name, functools.partial(_guard_config, session))
         for name in ("_generate_content", "_generate_content_stream"):
-            _private(owner.models, name)
-            _wrap(owner.models, name, functools.partial(_restate, session))
-        _with_chats(owner, session)
+            _private_attribute(owner.models, name)
+            _wrap(owner.models, name, functools.partial(_send_with_errors, session))
+        _guard_chats(owner, session)
     return session
 
 
 # ---- the client
 
 
-def _point(client: genai.Client, url: str) -> None:
-    """Have all calls go to the gateway, and tell it not to derive events of tools from them."""
-    options = _private(_private(client, "_api_client"), "_http_options")
+def _set_base_url(client: genai.Client, url: str) -> None:
+    """Send all calls to the gateway, and tell it not to derive tool events from them."""
+    options = _private_attribute(_private_attribute(client, "_api_client"), "_http_options")
     options.base_url = url
     options.headers = {**(options.headers or {}), TELLS: "tools"}
 
 
-def _private(owner: Any, name: str) -> Any:
-    found = getattr(owner, name, None)
-    if found is None:
-        raise ShimError(f"this google-genai has no {type(owner).__name__}.{name}; hookgate knows version 3")
-    return found
+def _private_attribute(owner: Any, name: str) -> Any:
+    attribute = getattr(owner, name, None)
+    if attribute is None:
+        raise ShimError(
+            f"this version of google-genai has no {type(owner).__name__}.{name}; install version 3"
+        )
+    return attribute
 
 
-def _wrap(owner: Any, name: str, wrap: Callable[[Function], Function]) -> None:
-    """Of this object alone, never of its class: other clients of the program stay as they are."""
-    setattr(owner, name, wrap(getattr(owner, name)))
+def _wrap(owner: Any, name: str, wrapper: Callable[[Function], Function]) -> None:
+    """Replace a method of this object only, not of its class, so that other clients are unaffected."""
+    setattr(owner, name, wrapper(getattr(owner, name)))
 
 
-def _with_chats(owner: Any, session: SyncSession) -> None:
-    """Guard the tools of chats, which call them by themselves. Each access of `chats` makes a new object."""
-    kind = type(owner)
+def _guard_chats(owner: Any, session: SyncSession) -> None:
+    """Guard the tools of chats, which call tools themselves.
+
+    The SDK creates a new object at each access of `chats`, so the property is replaced, in a subclass.
+    """
+    owner_class = type(owner)
 
     def chats(self: Any) -> Any:
-        made = kind.chats.fget(self)
-        _wrap(made, "create", create)
-        return made
+        chats_object = owner_class.chats.fget(self)
+        _wrap(chats_object, "create", create)
+        return chats_object
 
     def create(original: Function) -> Function:
-        def creating(*, config: Any = None, **asking: Any) -> Any:
-            chat = original(config=_guarded(session, config), **asking)
+        def create_guarded(*, config: Any = None, **arguments: Any) -> Any:
+            chat = original(config=_guarded_config(session, config), **arguments)
             for name in ("send_message", "send_message_stream"):
-                _wrap(chat, name, functools.partial(_configured, session))
+                _wrap(chat, name, functools.partial(_guard_config, session))
             return chat
 
-        return creating
+        return create_guarded
 
-    owner.__class__ = type(kind.__name__, (kind,), {"chats": property(chats)})
+    owner.__class__ = type(owner_class.__name__, (owner_class,), {"chats": property(chats)})
 
 
-def _configured(session: SyncSession, original: Function) -> Function:
-    """The method, with the tools of its `config` guarded. What it gives goes through."""
+def _guard_config(session: SyncSession, original: Function) -> Function:
+    """Wrap a method so that the tools of its `config` are guarded."""
 
     @functools.wraps(original)
-    def calling(*args: Any, **kwargs: Any) -> Any:
+    def call_guarded(*args: Any, **kwargs: Any) -> Any:
         bound = inspect.signature(original).bind(*args, **kwargs)
         if "config" in bound.arguments:
-            bound.arguments["config"] = _guarded(session, bound.arguments["config"])
+            bound.arguments["config"] = _guarded_config(session, bound.arguments["config"])
         return original(*bound.args, **bound.kwargs)
 
-    return calling
+    return call_guarded
 
 
-def _restate(session: SyncSession, original: Function) -> Function:
-    """The method that sends contents, with refusals of tools told as errors. Raises Stopped for a stop."""
+def _send_with_errors(session: SyncSession, original: Function) -> Function:
+    """Wrap the method that sends contents: denials of tools become errors, and a stop raises Stopped."""
 
     @functools.wraps(original)
-    def sending(*, contents: Any, **asking: Any) -> Any:
+    def send(*, contents: Any, **arguments: Any) -> Any:
         if stopped := session.lift():
             raise stopped
         for content in contents if isinstance(contents, list) else []:
             for part in getattr(content, "parts", None) or []:
-                _tell_error(part)
-        return original(contents=contents, **asking)
+                _mark_error(part)
+        return original(contents=contents, **arguments)
 
-    return sending
+    return send
 
 
-def _tell_error(part: Any) -> None:
+def _mark_error(part: Any) -> None:
     response = getattr(getattr(part, "function_response", None), "response", None) or {}
     if isinstance(refusal := response.get("result"), _Error):
         part.function_response.response = {"error": str(refusal)}
@@ -130,37 +137,40 @@ def _tell_error(part: Any) -> None:
 # ---- its tools
 
 
-def _guarded(session: SyncSession, config: Any) -> Any:
-    """A configuration with its Python functions guarded; the caller's own stays as it is."""
+def _guarded_config(session: SyncSession, config: Any) -> Any:
+    """Return a copy of a configuration with its Python functions guarded."""
     tools = (config.get("tools") if isinstance(config, dict) else getattr(config, "tools", None)) or []
     if not any(map(inspect.isroutine, tools)):
         return config
-    ours = [_tool(session, tool) if inspect.isroutine(tool) else tool for tool in tools]
+    guarded_tools = [_guarded_tool(session, tool) if inspect.isroutine(tool) else tool for tool in tools]
     return (
-        {**config, "tools": ours} if isinstance(config, dict) else config.model_copy(update={"tools": ours})
+        {**config, "tools": guarded_tools}
+        if isinstance(config, dict)
+        else config.model_copy(update={"tools": guarded_tools})
     )
 
 
-def _tool(session: SyncSession, function: Function) -> Function:
-    """A function whose refusals are results: an exception would be told in the SDK's own words."""
-    if getattr(function, "guarded_by", None) is session:  # a chat asks the models that are wrapped as well
+def _guarded_tool(session: SyncSession, function: Function) -> Function:
+    """Guard a function, and return denials as results: the SDK would reword an exception."""
+    # A chat calls `models`, whose methods are wrapped as well.
+    if getattr(function, "guarded_by", None) is session:
         return function
     guarded = session.guard(function)
 
     @functools.wraps(function)
-    def waited(*args: Any, **kwargs: Any) -> Any:
+    def call_tool(*args: Any, **kwargs: Any) -> Any:
         try:
             return guarded(*args, **kwargs)
         except (ToolDenied, ToolFailed, Stopped) as refusal:
             return _Error(refusal)
 
     @functools.wraps(function)
-    async def awaited(*args: Any, **kwargs: Any) -> Any:
+    async def call_tool_async(*args: Any, **kwargs: Any) -> Any:
         try:
             return await guarded(*args, **kwargs)
         except (ToolDenied, ToolFailed, Stopped) as refusal:
             return _Error(refusal)
 
-    tool: Any = awaited if inspect.iscoroutinefunction(function) else waited
+    tool: Any = call_tool_async if inspect.iscoroutinefunction(function) else call_tool
     tool.guarded_by = session
     return cast("Function", tool)

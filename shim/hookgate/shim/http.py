@@ -1,4 +1,4 @@
-"""As much of HTTP/1.1 as asking the gateway takes: POST over kept connections."""
+"""A minimal HTTP/1.1 client for the gateway: POST over pooled connections."""
 
 import asyncio
 import contextlib
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
-_KEPT = 8
-"""Idle connections that are kept; more are made as they are needed, and closed after their answer."""
+_MAX_IDLE = 8
+"""The maximum number of idle connections. Further connections are closed after their response."""
 
 
 class HttpError(Exception):
-    """There was no whole answer; the text says why."""
+    """There was no complete response; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer, its header names in lower case."""
+class HttpResponse:
+    """A response; its header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -26,29 +26,32 @@ class Answer:
 
 
 class Pool:
-    """Connections to one place. Everything here runs in one event loop."""
+    """Connections to one server. Not thread-safe: a pool belongs to one event loop."""
 
     def __init__(self, url: str) -> None:
-        """Raises ValueError for what is no http or https URL."""
-        place = urlsplit(url)
-        if place.scheme not in ("http", "https") or not place.hostname or place.query or place.fragment:
-            raise ValueError(f"a gateway's URL is http(s)://host[:port][/path], not {url!r}")
-        self._host, self._tls = place.hostname, place.scheme == "https"
-        self._port = place.port or (443 if self._tls else 80)
-        self._authority = place.netloc.rpartition("@")[2]
+        """Raises ValueError unless `url` is an http or https URL without a query or fragment."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise ValueError(f"invalid gateway URL {url!r}: it must look like http(s)://host[:port][/path]")
+        self._host, self._tls = parts.hostname, parts.scheme == "https"
+        self._port = parts.port or (443 if self._tls else 80)
+        self._authority = parts.netloc.rpartition("@")[2]
         self._idle: list[_Connection] = []
         self._inherited: list[_Connection] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def post(self, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Raises HttpError and OSError. A kept connection that proves dead is replaced, once."""
+    async def post(self, target: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        """Send a POST request and return the response. Raises HttpError and OSError.
+
+        If a pooled connection turns out to be closed, the request is sent once more on a new one.
+        """
         request = self._request(target, headers, body)
-        if (kept := self._kept()) is not None:
-            with contextlib.suppress(_Dead):
-                return await self._exchange(kept, request)
+        if (idle := self._take_idle()) is not None:
+            with contextlib.suppress(_ConnectionDead):
+                return await self._exchange(idle, request)
         try:
             return await self._exchange(await self._connect(), request)
-        except _Dead as error:
+        except _ConnectionDead as error:
             raise HttpError(str(error)) from None
 
     def close(self) -> None:
@@ -60,9 +63,10 @@ class Pool:
         lines += [f"{name}: {value}" for name, value in headers.items()]
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
-    def _kept(self) -> "_Connection | None":
+    def _take_idle(self) -> "_Connection | None":
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # in a forked process: to close its parent's would deafen the parent
+        # In a forked process, closing the inherited connections would break the parent's.
+        if loop is not self._loop:
             self._loop, self._inherited, self._idle = loop, self._idle, []
         while self._idle:
             if (connection := self._idle.pop()).alive:
@@ -74,21 +78,21 @@ class Pool:
         context = ssl.create_default_context() if self._tls else None
         return _Connection(*await asyncio.open_connection(self._host, self._port, ssl=context))
 
-    async def _exchange(self, connection: "_Connection", request: bytes) -> Answer:
+    async def _exchange(self, connection: "_Connection", request: bytes) -> HttpResponse:
         try:
-            answer, reusable = await connection.ask(request)
+            response, reusable = await connection.send(request)
         except BaseException:
             connection.close()
             raise
-        if reusable and len(self._idle) < _KEPT:
+        if reusable and len(self._idle) < _MAX_IDLE:
             self._idle.append(connection)
         else:
             connection.close()
-        return answer
+        return response
 
 
-class _Dead(Exception):  # noqa: N818  # the connection is, not the exchange
-    """The connection ended before any byte of an answer: the request was most likely never read."""
+class _ConnectionDead(Exception):  # noqa: N818  # a state of the connection
+    """The connection was closed before any byte of a response: the request was most likely not read."""
 
 
 class _Connection:
@@ -102,23 +106,23 @@ class _Connection:
     def close(self) -> None:
         self._writer.transport.abort()
 
-    async def ask(self, request: bytes) -> tuple[Answer, bool]:
-        """The answer, and whether the connection can be used again."""
+    async def send(self, request: bytes) -> tuple[HttpResponse, bool]:
+        """Send a request; return the response, and whether the connection can be reused."""
         try:
             self._writer.write(request)
             await self._writer.drain()
             head = await _Head.read(self._reader)
         except ConnectionError as error:
-            raise _Dead(str(error)) from None
+            raise _ConnectionDead(str(error)) from None
         except asyncio.IncompleteReadError as error:
             if error.partial:
-                raise HttpError("the answer ended within its head") from None
-            raise _Dead("the connection was closed without an answer") from None
+                raise HttpError("the response ended within its header") from None
+            raise _ConnectionDead("the connection was closed without a response") from None
         try:
             body = await self._body(head)
         except asyncio.IncompleteReadError:
-            raise HttpError("the answer ended before its end") from None
-        return Answer(head.status, head.headers, body), head.keeps
+            raise HttpError("the response is incomplete") from None
+        return HttpResponse(head.status, head.headers, body), head.reusable
 
     async def _body(self, head: "_Head") -> bytes:
         if "chunked" in head.headers.get("transfer-encoding", "").lower():
@@ -139,26 +143,26 @@ class _Connection:
 class _Head:
     status: int
     headers: Mapping[str, str]
-    keeps: bool
+    reusable: bool
 
     @classmethod
     async def read(cls, reader: asyncio.StreamReader) -> Self:
-        """The head of the final answer: those with status 1xx are passed over."""
+        """Read the header of the final response, skipping those with status 1xx."""
         while True:
             try:
                 lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             except asyncio.LimitOverrunError:
-                raise HttpError("the answer has no end of its head") from None
+                raise HttpError("the response header is too long") from None
             version, _, rest = lines[0].partition(" ")
             if not version.startswith("HTTP/1."):
-                raise HttpError(f"the answer is not HTTP/1.1: {lines[0][:40]!r}")
+                raise HttpError(f"the response is not HTTP/1.1: {lines[0][:40]!r}")
             status = _number(rest[:3], 10)
             pairs = (line.partition(":") for line in lines[1:] if line)
             headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
             if status >= 200:
-                ends = "content-length" in headers or "transfer-encoding" in headers
+                has_length = "content-length" in headers or "transfer-encoding" in headers
                 closes = headers.get("connection", "").lower() == "close" or version == "HTTP/1.0"
-                return cls(status, headers, ends and not closes)
+                return cls(status, headers, has_length and not closes)
 
 
 def _number(text: str, base: int) -> int:
@@ -167,5 +171,5 @@ def _number(text: str, base: int) -> int:
     except ValueError:
         number = -1
     if number < 0:
-        raise HttpError(f"the answer has {text[:20]!r} where a number belongs")
+        raise HttpError(f"the response has {text[:20]!r} instead of a number")
     return number

@@ -1,4 +1,4 @@
-"""Where an agent's sessions begin: at a gateway, or at hooks in the agent's own process."""
+"""The entry point for agents: sessions at a gateway, or with hooks in the agent's own process."""
 
 import asyncio
 import os
@@ -7,23 +7,23 @@ import uuid
 from typing import TYPE_CHECKING, Self
 
 from hookgate.shim.conversation import Conversation
-from hookgate.shim.driver import Asker, Context, Driver
-from hookgate.shim.host import Host
-from hookgate.shim.remote import Remote, session_of
-from hookgate.shim.session import Session
-from hookgate.shim.sync import SyncSession
-from hookgate.shim.transport import OnUnreachable, Transport
+from hookgate.shim.driver import Asker, Context, Driver, Host
+from hookgate.shim.sessions import Session, SyncSession
+from hookgate.shim.transports import OnUnreachable, Remote, Transport, session_from
 
 if TYPE_CHECKING:
     from hookgate.hooks import Engine
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 
 
 class Shim:
-    """Fires an agent's events. Threads and event loops may share one; close it when the last has ended."""
+    """Create sessions and fire their events.
 
-    def __init__(  # noqa: PLR0913  # settings, each by its name
+    Threads and event loops may share one shim. Close it after the last session has ended.
+    """
+
+    def __init__(  # noqa: PLR0913  # settings, passed by keyword
         self,
         at: "str | Engine",
         key: str | None = None,
@@ -33,22 +33,23 @@ class Shim:
         ask: Asker | None = None,
         attempts: int = 3,
     ) -> None:
-        """`at` is a gateway's base URL, or an engine, which the shim closes.
+        """Connect to a gateway or an engine.
 
-        `key` is the one that the agent calls the model with, `Bearer …` for a token. `timeout` is how many
-        seconds an event may take at the gateway, hooks included, before `on_unreachable` decides. `ask`
-        asks the user about a tool where a hook wants that; without it such a tool is denied. `attempts` is
-        how often `turns` lets the model answer one prompt. Raises ValueError for an unusable URL or key.
+        `at` is a gateway's base URL, or an engine, which the shim closes. `key` is the key that the agent
+        calls the model with, or `Bearer …` for a token. `timeout` is how many seconds an event may take at
+        the gateway, hooks included, before `on_unreachable` decides. `ask` asks the user whether a tool may
+        run when a hook requires it; without `ask`, the tool is denied. `attempts` is how many
+        answers to one prompt `turns` allows. Raises ValueError for an unusable URL or key.
         """
         self.url = at if isinstance(at, str) else None
         self._transport: Transport
         if isinstance(at, str):
             self._transport = Remote(at, key, on_unreachable, timeout)
         else:
-            from hookgate.shim.local import Local  # noqa: PLC0415  # its imports are for who has an engine
+            from hookgate.shim.local import Local  # noqa: PLC0415  # needs hookgate.hooks, which a remote shim does not
 
             self._transport = Local(at)
-        self._asker, self._attempts = ask, attempts
+        self._ask, self._attempts = ask, attempts
         self._host = Host(self._transport.close)
 
     def session(
@@ -59,10 +60,11 @@ class Shim:
         *,
         context: Context = "returned",
     ) -> Session:
-        """A session to enter with `async with`.
+        """Return a session to enter with `async with`.
 
-        Its name is the base URL's where that has one, else a new one. Raises ValueError for a name that a
-        gateway does not take.
+        Without `session_id`, its id is the one in the base URL, or else a new one. `source` is reported in
+        SessionStart. `context` says who passes on what hooks add for the model: the caller ("returned") or
+        the gateway ("delivered"). Raises ValueError for an id that a gateway does not accept.
         """
         return Session(self._driver(session_id, cwd, context), source)
 
@@ -74,15 +76,15 @@ class Shim:
         *,
         context: Context = "returned",
     ) -> SyncSession:
-        """The same for `with`: each event is waited for in the calling thread."""
+        """Return a session to enter with `with`. Each event blocks the calling thread."""
         return SyncSession(self._driver(session_id, cwd, context), source)
 
     def close(self) -> None:
-        """End connections, and the hooks that an engine keeps."""
+        """Close all connections, and the engine if there is one."""
         self._host.stop()
 
     async def aclose(self) -> None:
-        """The same, with the calling loop free meanwhile."""
+        """Close the shim without blocking the calling event loop."""
         await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
@@ -98,10 +100,10 @@ class Shim:
         await self.aclose()
 
     def _driver(self, session_id: str | None, cwd: str | None, context: Context) -> Driver:
-        name = session_id or (self.url and session_of(self.url)) or str(uuid.uuid4())
-        if not _NAME.fullmatch(name):
+        name = session_id or (self.url and session_from(self.url)) or str(uuid.uuid4())
+        if not _SESSION_ID.fullmatch(name):
             raise ValueError(
-                f"a session's name is a letter or digit, then up to 127 of these and ._~-: {name!r}"
+                f"invalid session id {name!r}: use a letter or digit, then up to 127 letters, digits or ._~-"
             )
         conversation = Conversation(name, self._attempts)
-        return Driver(self._transport, self._host, conversation, cwd or os.getcwd(), context, self._asker)
+        return Driver(self._transport, self._host, conversation, cwd or os.getcwd(), context, self._ask)

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 from support.kinds import ask, hook_of, running
 
-from hookgate.hooks import HookError, Session, SettingsError
-from hookgate.hooks.kinds.builtin import Builtins, Surroundings
-from hookgate.hooks.kinds.making import make_runners
+from hookgate.hooks import HookError, SessionContext, SettingsError
+from hookgate.hooks.factory import make_runners
+from hookgate.hooks.runners.inprocess import Builtins, Surroundings
 from hookgate.hooks.settings import BuiltinConfig, Hook
 
 Json = dict[str, Any]
 
 
-def limit(options: Mapping[str, Any], surroundings: Surroundings) -> Callable[[Json, Session], Json | None]:
+def limit(
+    options: Mapping[str, Any], surroundings: Surroundings
+) -> Callable[[Json, SessionContext], Json | None]:
     """Denies what exceeds `most`."""
     most = options.get("most")
     if not isinstance(most, int):
@@ -79,7 +81,7 @@ async def test_a_policy_that_takes_too_long_is_cancelled() -> None:
     ("action", "error"),
     [
         pytest.param(lambda _: 1 / 0, r"^raised ZeroDivisionError\('division by zero'\)$", id="raises"),
-        pytest.param(lambda _: [], r"^gave list where an object or nothing is expected$", id="a list"),
+        pytest.param(lambda _: [], r"^returned list; return an object or nothing$", id="a list"),
         pytest.param(lambda _: {"reason": 5}, r"^output\.reason: ", id="wrong type"),
     ],
 )
@@ -104,7 +106,9 @@ async def test_the_input_is_the_policy_s_own() -> None:
     ],
 )
 def test_an_unknown_policy_is_told_with_those_that_exist(builtins: Builtins, known: str) -> None:
-    told = rf"^/settings\.json: the builtin hook 'guard': there is no policy 'limits'; .* exist: {known}$"
+    told = (
+        rf"^/settings\.json: the builtin hook 'guard': there is no policy 'limits'; known policies: {known}$"
+    )
     with pytest.raises(SettingsError, match=told):
         make_runners([builtin("limits")], builtins=builtins)
 

@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from hookgate.hooks.kinds.command import command_program, environment, in_session, quoted
-from hookgate.hooks.kinds.process import run_process
+from hookgate.hooks.runners.command import (
+    command_program,
+    hook_environment,
+    in_session,
+    quote_project_variables,
+)
+from hookgate.hooks.runners.process import run_process
 from hookgate.hooks.settings import CommandConfig, Hook
 
 NAMES = ["GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_PLANS_DIR", "CLAUDE_PROJECT_DIR"]
@@ -50,7 +55,7 @@ async def test_the_project_s_path_is_one_word_quoted_or_not(form: str, odd: Path
     ],
 )
 def test_a_command_within_quotes_is_left_to_its_author(line: str) -> None:
-    assert quoted(line) == line
+    assert quote_project_variables(line) == line
 
 
 async def test_quotes_within_a_command_within_quotes_keep_their_meaning(odd: Path) -> None:
@@ -74,7 +79,7 @@ async def test_a_here_document_is_left_as_it_is(odd: Path) -> None:
     "line", ["echo $GEMINI_CWD_OLD", "echo $HOME ${x[1]}", "echo ${GEMINI_CWD:-x}", "a $b"]
 )
 def test_other_variables_are_the_shell_s_business(line: str) -> None:
-    assert quoted(line) == line
+    assert quote_project_variables(line) == line
 
 
 async def test_command_lines_are_written_for_bash(odd: Path) -> None:
@@ -96,7 +101,7 @@ async def test_a_hook_runs_in_its_project(odd: Path) -> None:
 
 
 def test_a_hook_finds_the_contract_s_variables(tmp_path: Path) -> None:
-    found = environment(hook(tmp_path), {}, {})
+    found = hook_environment(hook(tmp_path), {}, {})
     plans = str(tmp_path / ".gemini" / "plans")
     assert found == dict(zip(NAMES, [str(tmp_path), str(tmp_path), plans, str(tmp_path)], strict=True))
 
@@ -105,7 +110,7 @@ def test_the_contract_s_variables_outrank_the_parent_s_and_the_hook_s_own_outran
     tmp_path: Path,
 ) -> None:
     parent = {"GEMINI_CWD": "/elsewhere", "GEMINI_PLANS_DIR": "/other", "LANG": "C"}
-    found = environment(hook(tmp_path), {"GEMINI_CWD": "mine", "LANG": "de"}, parent)
+    found = hook_environment(hook(tmp_path), {"GEMINI_CWD": "mine", "LANG": "de"}, parent)
     plans = str(tmp_path / ".gemini" / "plans")
     assert (found["GEMINI_CWD"], found["GEMINI_PLANS_DIR"], found["LANG"]) == ("mine", plans, "de")
 
@@ -133,7 +138,7 @@ SECRET = (
 
 def test_a_hook_inherits_what_programs_need_and_nothing_that_may_hold_a_secret(tmp_path: Path) -> None:
     parent = dict.fromkeys((*INHERITED, *SECRET), "canary")
-    found = environment(hook(tmp_path), {}, parent)
+    found = hook_environment(hook(tmp_path), {}, parent)
     assert {name for name, value in found.items() if value == "canary"} == set(INHERITED)
 
 
@@ -149,16 +154,16 @@ async def test_a_program_sees_what_it_inherits_as_it_is_and_no_secret(
 
 def test_a_hook_s_env_names_any_other_variable(tmp_path: Path) -> None:
     parent = {"HTTPS_PROXY": "http://proxy.example:3128"}
-    found = environment(hook(tmp_path), {"HTTPS_PROXY": "$HTTPS_PROXY"}, parent)
+    found = hook_environment(hook(tmp_path), {"HTTPS_PROXY": "$HTTPS_PROXY"}, parent)
     assert found["HTTPS_PROXY"] == parent["HTTPS_PROXY"]
 
 
 @pytest.mark.parametrize("form", ["$GEMINI_API_KEY", "${GEMINI_API_KEY}"])
 def test_a_key_that_the_hook_s_env_names_does(form: str, tmp_path: Path) -> None:
     named = {"KEY": form, "GEMINI_API_KEY": f"<{form}>"}
-    found = environment(hook(tmp_path), named, {"GEMINI_API_KEY": "secret"})
+    found = hook_environment(hook(tmp_path), named, {"GEMINI_API_KEY": "secret"})
     assert (found["KEY"], found["GEMINI_API_KEY"]) == ("secret", "<secret>")
 
 
 def test_an_unset_variable_in_the_hook_s_env_is_empty(tmp_path: Path) -> None:
-    assert environment(hook(tmp_path), {"A": "x${NONE}y$NONE"}, {})["A"] == "xy"
+    assert hook_environment(hook(tmp_path), {"A": "x${NONE}y$NONE"}, {})["A"] == "xy"

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgate.hooks.kinds.descriptors import ENOUGH, raised_descriptor_limit
-from hookgate.hooks.kinds.process import Program, run_process
+from hookgate.hooks.runners.process import ENOUGH, Program, raised_descriptor_limit, run_process
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from support.kinds import GREETING, KEPT_HERE, KEY, ask, documented, running
 from support.programs import eventually
 
 from hookgate.hooks import HookError
-from hookgate.hooks.kinds.http import MAX_ANSWER
+from hookgate.hooks.runners.http import MAX_ANSWER
 
 pytestmark = pytest.mark.usefixtures("tidy")
 
@@ -124,10 +124,10 @@ async def test_an_answer_is_an_output_or_nothing(answer: Any, output: Any) -> No
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        pytest.param({"text": "deny"}, "answered with what is not JSON", id="prose"),
-        pytest.param({"text": '{"n": NaN}'}, "answered with what is not JSON", id="NaN"),
-        pytest.param({"text": "[" * 100_000}, "answered with what is not JSON", id="depth"),
-        pytest.param({"body": b'{"reason": "\xff"}'}, "answered with what is not JSON", id="not UTF-8"),
+        pytest.param({"text": "deny"}, "answered with invalid JSON", id="prose"),
+        pytest.param({"text": '{"n": NaN}'}, "answered with invalid JSON", id="NaN"),
+        pytest.param({"text": "[" * 100_000}, "answered with invalid JSON", id="depth"),
+        pytest.param({"body": b'{"reason": "\xff"}'}, "answered with invalid JSON", id="not UTF-8"),
         pytest.param({"text": "[]"}, "answered with JSON that is not an object", id="list"),
         pytest.param({"text": "null"}, "answered with JSON that is not an object", id="null"),
         pytest.param({"text": '{"reason": 5}'}, "output.reason: Input should be a valid string", id="type"),

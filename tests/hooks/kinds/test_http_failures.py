@@ -78,12 +78,10 @@ async def test_a_cancelled_call_closes_its_connection() -> None:
         pytest.param(b"", BROKEN_OFF, id="nothing"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Le", BROKEN_OFF, id="half a head"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}", BROKEN_OFF, id="half a body"),
-        pytest.param(
-            b"SSH-2.0-x\r\n\r\n", "answered with what is not HTTP: ClientResponseError", id="not HTTP"
-        ),
+        pytest.param(b"SSH-2.0-x\r\n\r\n", "answered with invalid HTTP: ClientResponseError", id="not HTTP"),
         pytest.param(
             b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
-            "answered with what is not HTTP: ClientResponseError",
+            "answered with invalid HTTP: ClientResponseError",
             id="endless header",
         ),
     ],

@@ -10,7 +10,7 @@ from support.http import CANARY, http, peer, read_request, service
 from support.kinds import ask, running
 
 from hookgate.hooks import HookError, SettingsError
-from hookgate.hooks.kinds.making import make_runners
+from hookgate.hooks.factory import make_runners
 
 pytestmark = pytest.mark.usefixtures("tidy")
 
@@ -118,7 +118,9 @@ def test_a_nameless_hook_is_called_by_its_url_without_the_query() -> None:
     ],
 )
 def test_a_target_that_could_never_match_is_told(target: str) -> None:
-    with pytest.raises(SettingsError, match=r"^hooksConfig\.http_targets: entry 2 has to be like ") as raised:
+    with pytest.raises(
+        SettingsError, match=r"^hooksConfig\.http_targets: entry 2 has to be a URL like "
+    ) as raised:
         make_runners([http("http://127.0.0.1/")], http_targets=[POLICY, target])
     assert CANARY not in str(raised.value)
 
@@ -130,10 +132,12 @@ def test_a_target_that_could_never_match_is_told(target: str) -> None:
     ("headers", "told"),
     [
         pytest.param(
-            {"X-Key": "$CANARY $NO_SUCH"}, "headers.X-Key: the environment has no NO_SUCH", id="unset"
+            {"X-Key": "$CANARY $NO_SUCH"},
+            "headers.X-Key: the environment variable NO_SUCH is not set",
+            id="unset",
         ),
-        pytest.param({"X-Key": "${CANARY}\n"}, "headers.X-Key: a header takes one line", id="new line"),
-        pytest.param({"X Key": "$CANARY"}, "headers.X Key: a header takes one line", id="name"),
+        pytest.param({"X-Key": "${CANARY}\n"}, "headers.X-Key: name or value is not valid", id="new line"),
+        pytest.param({"X Key": "$CANARY"}, "headers.X Key: name or value is not valid", id="name"),
     ],
 )
 def test_a_header_that_cannot_be_sent_is_told_without_its_value(

@@ -21,9 +21,9 @@ from support.hooks import SESSION, asking, command, texts_of, write_file
 from support.programs import MARK, children, descriptors, eventually, marked
 
 from hookgate.hooks import BeforeModel, BeforeToolSelection, Engine, Outcome
-from hookgate.hooks.kinds import escapees, orphans
-from hookgate.hooks.kinds.orphans import adopting_orphans
-from hookgate.hooks.settings import Place, load_places
+from hookgate.hooks.runners import cleanup
+from hookgate.hooks.runners.cleanup import adopting_orphans
+from hookgate.hooks.settings import SettingsSource, load_places
 
 DONE = """echo '{"systemMessage": "done"}'"""
 DENY = """echo '{"decision": "deny", "reason": "no"}'"""
@@ -180,7 +180,7 @@ def load(folder: Path, line: str | list[str], timeout: int = BOUND) -> Engine:
     hook = {"type": "command", "name": "ill", "command": line, "timeout": timeout, "env": {MARK: f"${MARK}"}}
     events = {"BeforeModel": [{"hooks": [hook]}], "BeforeToolSelection": [{"hooks": [command(DENY)]}]}
     file = write_file(folder, {"hooks": events}, ".gemini/settings.json")
-    return Engine(load_places([Place(file, "user")]))  # where a failed hook is a warning
+    return Engine(load_places([SettingsSource(file, "user")]))  # where a failed hook is a warning
 
 
 async def fire(engine: Engine, asked: str = "hi") -> Outcome[BeforeModel]:
@@ -295,8 +295,8 @@ async def test_what_cannot_be_ended_is_told_once_and_holds_nobody_up_again(
     engine = load(tmp_path, CLEARED)
     with adopting_orphans():
         with monkeypatch.context() as context:
-            context.setattr(orphans.os, "kill", lambda *_: None)
-            context.setattr(escapees, "_PATIENCE", 0.05)
+            context.setattr(cleanup.os, "kill", lambda *_: None)
+            context.setattr(cleanup, "_PATIENCE", 0.05)
             await fire(engine)
             escaped = (tmp_path / "escaped").read_text().strip()
             assert caplog.messages == [f"A hook's processes cannot be ended: {escaped}"]

@@ -13,7 +13,7 @@ from support.persistent import ECHO, PROLOGUE, Starting, alive, reason
 from support.programs import children, eventually
 
 from hookgate.hooks import HookError
-from hookgate.hooks.kinds import Runner
+from hookgate.hooks.runners import Runner
 from hookgate.hooks.settings import CommandConfig
 
 pytestmark = pytest.mark.usefixtures("tidy")

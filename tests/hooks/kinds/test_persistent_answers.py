@@ -11,7 +11,7 @@ from support.programs import eventually
 
 from hookgate.hooks import HookError
 from hookgate.hooks.errors import HookUnavailableError
-from hookgate.hooks.kinds.process import MAX_STDERR, MAX_STDOUT
+from hookgate.hooks.runners.process import MAX_STDERR, MAX_STDOUT
 
 pytestmark = pytest.mark.usefixtures("tidy")
 
@@ -91,7 +91,7 @@ for event in events():
 @pytest.mark.parametrize("text", ["{\\n}\\n", "banner\\n{}\\n", "{}\\n\\n", "{}\\n{"])
 async def test_more_than_a_line_for_one_event_is_no_answer(text: str, program: Starting) -> None:
     async with program(f"for event in events(): os.write(1, b'{text}')") as runner:
-        with pytest.raises(HookError, match=r"^printed more than one line for one event; "):
+        with pytest.raises(HookError, match=r"^printed more than one line for an event; "):
             await ask(runner)
         await eventually(lambda: not alive())
 

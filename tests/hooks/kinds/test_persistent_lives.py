@@ -49,8 +49,8 @@ async def test_exit_code_2_outranks_a_line_that_is_seen_with_it(program: Startin
     [
         pytest.param("sys.exit('oops')", "exited with code 1: oops", id="code 1"),
         pytest.param("os.kill(os.getpid(), signal.SIGSEGV)", "died of signal 11", id="signal"),
-        pytest.param("sys.exit()", "ended without an answer; ", id="code 0"),
-        pytest.param("print('{}', end='', flush=True); sys.exit()", "ended without an answer; ", id="half"),
+        pytest.param("sys.exit()", "exited without an answer; ", id="code 0"),
+        pytest.param("print('{}', end='', flush=True); sys.exit()", "exited without an answer; ", id="half"),
     ],
 )
 async def test_another_end_during_a_call_fails_it_and_the_next_call_starts_anew(

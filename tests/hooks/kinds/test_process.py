@@ -13,9 +13,9 @@ from support.persistent import mark
 from support.programs import MARK, eventually, marked
 
 from hookgate.hooks import HookError
-from hookgate.hooks.kinds.marks import Kin, carriers, kill_carrier
-from hookgate.hooks.kinds.process import MAX_STDERR, MAX_STDOUT, Program, end_process, run_process, spawn
-from hookgate.hooks.output import Ended
+from hookgate.hooks.output import ProcessResult
+from hookgate.hooks.runners.cleanup import Kin, carriers, kill_carrier
+from hookgate.hooks.runners.process import MAX_STDERR, MAX_STDOUT, Program, end_process, run_process, spawn
 
 MEGABYTE = b"x" * 1_000_000
 
@@ -29,13 +29,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def run(script: str, stdin: bytes = b"", timeout: float = 10, **more: Any) -> Ended:  # noqa: ASYNC109  # a program's own
+async def run(script: str, stdin: bytes = b"", timeout: float = 10, **more: Any) -> ProcessResult:  # noqa: ASYNC109  # a program's own
     argv = more.pop("argv", ["/bin/sh", "-c", script])
     cwd = more.pop("cwd", Path.cwd())
     return await run_process(Program(argv, more.pop("env", ENV), cwd, timeout, **more), stdin)
 
 
-async def at_once(script: str, stdin: bytes = b"") -> Ended:
+async def at_once(script: str, stdin: bytes = b"") -> ProcessResult:
     """Its end, in much less time than any of the sleeps that it leaves behind."""
     begin = time.monotonic()
     ended = await run(script, stdin, timeout=60)
@@ -47,11 +47,16 @@ async def at_once(script: str, stdin: bytes = b"") -> Ended:
 
 
 async def test_a_program_is_known_by_its_code_and_what_it_printed() -> None:
-    assert await run("cat; echo oops >&2; exit 3", b"in") == Ended(3, b"in", b"oops\n")
+    assert await run("cat; echo oops >&2; exit 3", b"in") == ProcessResult(3, b"in", b"oops\n")
 
 
 async def test_a_program_that_a_signal_kills_has_the_signal_s_number() -> None:
     assert (await run("kill -SEGV $$")).exit_code == -signal.SIGSEGV
+
+
+async def test_a_program_and_what_it_starts_are_scheduled_behind_this_process() -> None:
+    ended = await run("sleep 0.1; nice; sh -c nice")
+    assert ended.stdout.split() == [b"19", b"19"]
 
 
 async def test_a_missing_program_cannot_be_started() -> None:
@@ -105,7 +110,7 @@ async def test_a_cancelled_call_takes_its_program_along(here: Path) -> None:
 
 
 async def test_a_grandchild_that_holds_the_pipe_does_not_hold_the_verdict() -> None:
-    assert await at_once("sleep 30 & echo done") == Ended(0, b"done\n", b"")
+    assert await at_once("sleep 30 & echo done") == ProcessResult(0, b"done\n", b"")
 
 
 async def test_children_in_the_background_end_with_the_program(here: Path) -> None:
@@ -165,7 +170,7 @@ async def test_process_numbers_that_began_anew_hide_nobody() -> None:
 
 @pytest.mark.parametrize("script", ["echo ok", "exec <&-; echo ok", "head -c 1 >/dev/null; echo ok"])
 async def test_a_program_need_not_read_its_input(script: str) -> None:
-    assert await run(script, MEGABYTE) == Ended(0, b"ok\n", b"")
+    assert await run(script, MEGABYTE) == ProcessResult(0, b"ok\n", b"")
 
 
 async def test_a_program_that_reads_gets_all_of_it_and_then_the_end() -> None:
@@ -180,7 +185,7 @@ async def test_a_program_may_print_while_it_reads() -> None:
 
 
 async def test_a_program_that_closes_its_outputs_has_not_ended_yet(here: Path) -> None:
-    assert await run("exec >&- 2>&-; sleep 0.05; exit 3") == Ended(3, b"", b"")
+    assert await run("exec >&- 2>&-; sleep 0.05; exit 3") == ProcessResult(3, b"", b"")
 
 
 async def test_what_is_still_in_a_large_pipe_when_the_program_ends_is_not_lost() -> None:
@@ -223,7 +228,7 @@ async def test_one_that_fails_leaves_the_others_alone() -> None:
     ends = await asyncio.gather(
         run("echo ok"), run("sleep 30", timeout=0.05), run("yes"), run("echo ok"), return_exceptions=True
     )
-    assert [type(end) for end in ends] == [Ended, HookError, HookError, Ended]
+    assert [type(end) for end in ends] == [ProcessResult, HookError, HookError, ProcessResult]
 
 
 async def test_a_program_that_cannot_be_watched_is_not_left_running(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from support.hooks import SESSION, Json, asking, engine, one_group, parallel, sequential, write_file
 
 from hookgate.hooks import Engine, Run, SettingsError, load_settings
-from hookgate.hooks.kinds import runtime
+from hookgate.hooks.runners import inprocess
 
 DENY = {"decision": "deny", "reason": "no"}
 
@@ -97,8 +97,8 @@ def give_up(_: Json) -> None:
         (find_nothing, "raised StopIteration()"),
         (give_up, "raised TimeoutError('the database did not answer')"),
         (lambda: None, "raised TypeError("),
-        (lambda _: "deny", "gave str where an object or nothing is expected"),
-        (lambda _: [DENY], "gave list where an object or nothing is expected"),
+        (lambda _: "deny", "returned str; return an object or nothing"),
+        (lambda _: [DENY], "returned list; return an object or nothing"),
         (lambda _: {"decision": "never"}, "output.decision: "),
         (lambda _: {"reason": 5}, "output.reason: "),
     ],
@@ -184,7 +184,7 @@ async def test_a_file_is_found_from_its_project(target: str, tmp_path: Path) -> 
 async def test_a_module_is_found_by_its_name(tmp_path: Path) -> None:
     loaded = load(tmp_path, "json:dumps")  # no hook, but a function that every Python has
     [run_of_it] = (await loaded.fire(asking("hi"), SESSION)).runs
-    assert run_of_it.error == "gave str where an object or nothing is expected"
+    assert run_of_it.error == "returned str; return an object or nothing"
 
 
 STATEFUL = """
@@ -252,7 +252,7 @@ async def test_functions_that_hang_keep_no_other_from_running() -> None:
 async def test_a_function_that_hangs_takes_so_many_threads_and_then_denies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(runtime, "MAX_THREADS", 3)
+    monkeypatch.setattr(inprocess, "MAX_THREADS", 3)
     release = threading.Event()
 
     def hang(_: Any) -> None:

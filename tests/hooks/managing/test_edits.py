@@ -14,8 +14,8 @@ from support.hooks import command
 from support.jsontext import Layout, Written, commented, json_objects, json_values, layouts
 
 from hookgate.hooks import SettingsError
-from hookgate.hooks.managing.edits import rewrite, with_disabled, with_hooks, with_switch, write_atomically
-from hookgate.hooks.settings import jsonc
+from hookgate.hooks.settings import files
+from hookgate.hooks.settings.editing import rewrite, with_disabled, with_hooks, with_switch, write_atomically
 
 Json = dict[str, Any]
 
@@ -89,9 +89,9 @@ def _is_scalar(value: Any) -> bool:
 
 def same_but(written: Written, after: str, expected: Json) -> None:
     """The text holds the expected value, key order included, and every comment once."""
-    assert json.dumps(jsonc.loads(after)) == json.dumps(expected)
+    assert json.dumps(files.parse_jsonc(after)) == json.dumps(expected)
     assert all(after.count(comment) == 1 for comment in written.comments)
-    bare = jsonc.without_comments(after)
+    bare = files.without_comments(after)
     assert not any(comment in bare for comment in written.comments)
 
 
@@ -237,7 +237,7 @@ def test_windows_line_ends_and_tabs_stay_what_they_are() -> None:
 def test_of_a_group_with_one_new_hook_all_is_added() -> None:
     there, new = command("x", name="a"), command("y", name="b")
     before = json.dumps({"hooks": {"BeforeTool": [group(there)]}})
-    after = jsonc.loads(with_hooks(before, {"BeforeTool": [group(there, new)]}))
+    after = files.parse_jsonc(with_hooks(before, {"BeforeTool": [group(there, new)]}))
     assert after["hooks"]["BeforeTool"] == [group(there), group(there, new)]
 
 
@@ -272,7 +272,9 @@ def test_what_has_another_form_is_told_and_left_alone(
 ) -> None:
     path = tmp_path / "settings.json"
     path.write_text(text)
-    with pytest.raises(SettingsError, match=rf"settings\.json: {told}|settings\.json: has to hold an object"):
+    with pytest.raises(
+        SettingsError, match=rf"settings\.json: {told}|settings\.json: must contain an object"
+    ):
         rewrite(path, change)
     assert path.read_text() == text
 

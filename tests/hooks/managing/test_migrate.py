@@ -11,9 +11,9 @@ from support.hooks import command, write_file
 from support.jsontext import json_values
 
 from hookgate.hooks import SettingsError, load_settings
-from hookgate.hooks.managing.edits import with_hooks
-from hookgate.hooks.managing.migrate import Migration, migrate, read_claude
+from hookgate.hooks.claude_code.migration import Migration, migrate, read_claude
 from hookgate.hooks.settings import KNOWN_TOOLS, Subject
+from hookgate.hooks.settings.editing import with_hooks
 
 Json = dict[str, Any]
 
@@ -201,7 +201,8 @@ def test_seconds_become_milliseconds(seconds: float, ms: int) -> None:
 @pytest.mark.parametrize("timeout", [0, -1, "5", True, [], float("nan"), float("inf")], ids=repr)
 def test_a_time_that_is_none_is_told(timeout: Any) -> None:
     told = (
-        "hooks.Stop[0].hooks[0].timeout: is no positive number of seconds; the default of 60 s holds instead"
+        "hooks.Stop[0].hooks[0].timeout: is not a positive number of seconds; "
+        "the default of 60 s is used instead"
     )
     assert carried(command("x", timeout=timeout)) == (command("x"), [told])
 

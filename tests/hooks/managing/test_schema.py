@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 from support.hooks import command, one_group, write_file
 
 from hookgate.hooks import SettingsError, load_settings
-from hookgate.hooks.managing.schema import settings_schema
-from hookgate.hooks.settings import EVENTS, jsonc
+from hookgate.hooks.settings import EVENTS, files
+from hookgate.hooks.settings.schema import settings_schema
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
@@ -37,7 +37,7 @@ def settings_on(page: Path) -> Iterator[Any]:
     """Every whole settings file that a page shows, but Claude Code's."""
     for block in blocks(page):
         try:
-            value = jsonc.loads(block)
+            value = files.parse_jsonc(block)
         except ValueError:
             continue
         if is_settings(value) and "PreToolUse" not in block:
@@ -62,7 +62,7 @@ def test_the_schema_is_one() -> None:
     "path", sorted(EXAMPLES.rglob("settings*.json")), ids=lambda path: str(path.relative_to(EXAMPLES))
 )
 def test_every_example_is_valid(path: Path) -> None:
-    VALIDATOR.validate(jsonc.loads(path.read_text(encoding="utf-8")))
+    VALIDATOR.validate(files.parse_jsonc(path.read_text(encoding="utf-8")))
 
 
 def test_the_pages_show_settings() -> None:

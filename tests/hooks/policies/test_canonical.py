@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from hookgate.hooks.policies.canonical import canonical, digest
+from hookgate.hooks.policies.canonical import canonical_form, digest
 
 
 def key(value: Any) -> str:
-    return digest(canonical(value))
+    return digest(canonical_form(value))
 
 
 SCHEMA = {"type": "OBJECT", "properties": {"file_path": {"type": "STRING", "minLength": 1}}}

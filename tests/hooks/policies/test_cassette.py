@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hookgate.hooks import Session
-from hookgate.hooks.kinds.builtin import Policy, Surroundings
+from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.cassette import cassette_policy
+from hookgate.hooks.runners.inprocess import Policy, Surroundings
 from hookgate.translator import show_request, show_request_raw, show_response
 
 Json = dict[str, Any]
@@ -36,19 +36,19 @@ def policy(folder: Path, **options: Any) -> Policy:
     return cassette_policy(options, Surroundings(folder))
 
 
-async def ask(cassette: Policy, body: Json, session: Session | None = None, model: str = "m") -> Any:
+async def ask(cassette: Policy, body: Json, session: SessionContext | None = None, model: str = "m") -> Any:
     event = {"hook_event_name": "BeforeModel", "llm_request": show_request_raw(model, body)}
-    return await cassette(event, session or Session("s"))
+    return await cassette(event, session or SessionContext("s"))
 
 
-async def answer(cassette: Policy, body: Json, session: Session) -> Any:
+async def answer(cassette: Policy, body: Json, session: SessionContext) -> Any:
     shown = {**show_response(body), "raw": body}
     return await cassette({"hook_event_name": "AfterModel", "llm_response": shown}, session)
 
 
 async def record(folder: Path, body: Json = BODY, said: Json = ANSWER, **options: Any) -> Json:
     """Record one answer, as the two hooks of a gateway do; what the only file on tape holds then."""
-    session = Session("s")
+    session = SessionContext("s")
     options = {"redact": False, **options}
     assert await ask(policy(folder, **options), body, session) is None
     assert await answer(policy(folder, **options), said, session) is None
@@ -188,7 +188,7 @@ async def test_a_denial_names_the_key_the_folder_and_the_remedy(tmp_path: Path) 
     file.unlink()
     said = await ask(policy(tmp_path, mode="replay", redact=False), BODY)
     told = f"there is no {recording['key']}.json in {file.parent}. Record it with the mode"
-    assert said["reason"].startswith(f"No answer to this request is on tape: {told}")
+    assert said["reason"].startswith(f"No answer to this request is recorded: {told}")
 
 
 @pytest.mark.parametrize(
@@ -228,24 +228,24 @@ async def test_recording_asks_the_model_again_and_keeps_its_last_answer(tmp_path
 
 
 async def test_a_replaying_cassette_records_nothing(tmp_path: Path) -> None:
-    session = Session("s")
+    session = SessionContext("s")
     await ask(policy(tmp_path, redact=False), BODY, session)
     assert await answer(policy(tmp_path, mode="replay"), ANSWER, session) is None
     assert on_tape(tmp_path) == []
 
 
 async def test_an_answer_to_a_request_that_was_not_seen_is_not_recorded(tmp_path: Path) -> None:
-    said = await answer(policy(tmp_path), ANSWER, Session("s"))
+    said = await answer(policy(tmp_path), ANSWER, SessionContext("s"))
     assert said == {
-        "systemMessage": "Nothing was recorded: the cassette has to stand under BeforeModel as well."
+        "systemMessage": "Nothing was recorded: the cassette has to be configured for BeforeModel as well."
     }
 
 
 async def test_an_answer_that_broke_off_is_not_recorded(tmp_path: Path) -> None:
-    session = Session("s")
+    session = SessionContext("s")
     await ask(policy(tmp_path), BODY, session)
     said = await answer(policy(tmp_path), {"candidates": [{"content": {"parts": [{"text": "do"}]}}]}, session)
-    assert said == {"systemMessage": "Nothing was recorded: the answer did not end by itself."}
+    assert said == {"systemMessage": "Nothing was recorded: the answer is incomplete."}
     assert on_tape(tmp_path) == []
 
 
@@ -255,11 +255,11 @@ async def test_a_blocked_prompt_is_an_answer_too(tmp_path: Path) -> None:
 
 
 async def test_a_cassette_that_is_not_shown_all_there_is_says_so(tmp_path: Path) -> None:
-    session, cassette = Session("s"), policy(tmp_path)
-    with pytest.raises(ValueError, match='leave out its "view"'):
+    session, cassette = SessionContext("s"), policy(tmp_path)
+    with pytest.raises(ValueError, match='remove its "view"'):
         await cassette({"hook_event_name": "BeforeModel", "llm_request": show_request("m", BODY)}, session)
     await ask(cassette, BODY, session)
-    with pytest.raises(ValueError, match='leave out its "view"'):
+    with pytest.raises(ValueError, match='remove its "view"'):
         await cassette({"hook_event_name": "AfterModel", "llm_response": show_response(ANSWER)}, session)
 
 
@@ -318,7 +318,7 @@ async def test_masking_can_be_switched_off(tmp_path: Path) -> None:
     [
         ({"mode": "rewind"}, "mode"),
         ({"ignore": ["contents"]}, r"ignore\.0"),
-        ({"blank": ["(?=x)"]}, r"blank\.0: is no RE2 pattern"),
+        ({"blank": ["(?=x)"]}, r"blank\.0: is not a valid RE2 pattern"),
         ({"folder": ""}, "folder"),
     ],
     ids=["mode", "pointer", "pattern", "folder"],

@@ -7,10 +7,10 @@ import pytest
 from support.builtins import made
 from support.limits import FLASH, PRO, Limited, asked, caller, end
 
-from hookgate.hooks import Session
-from hookgate.hooks.kinds.builtin import Surroundings
+from hookgate.hooks import SessionContext
 from hookgate.hooks.policies import BUILTINS
 from hookgate.hooks.policies.limits import limits_policy
+from hookgate.hooks.runners.inprocess import Surroundings
 
 Json = dict[str, Any]
 
@@ -53,7 +53,7 @@ async def test_a_rule_is_told_by_its_name_with_its_reason_behind() -> None:
         pytest.param("everyone", caller("ben", "ads", "s-2"), True, id="everyone"),
     ],
 )
-async def test_use_is_added_up_per_caller(per: str, other: Session, shared: bool) -> None:
+async def test_use_is_added_up_per_caller(per: str, other: SessionContext, shared: bool) -> None:
     limited = Limited([{"per": per, "window": "day", "requests": 1}])
     assert await limited.begin() is None
     assert (await limited.begin(other) is not None) is shared
@@ -192,7 +192,7 @@ async def test_under_a_limit_on_cost_a_model_without_a_price_is_denied() -> None
 
 async def test_another_event_s_hook_fails() -> None:
     limited = Limited([{"per": "key", "window": "day", "requests": 1}])
-    with pytest.raises(ValueError, match="for BeforeModel hooks alone"):
+    with pytest.raises(ValueError, match="supports only BeforeModel"):
         await limited.policy({"hook_event_name": "AfterModel"}, caller())
 
 

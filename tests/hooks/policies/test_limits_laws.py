@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.limits import FLASH, PRO, Clock, Limited, caller
 
-from hookgate.hooks import Session
-from hookgate.hooks.policies.limits.memory import MemoryCounters
+from hookgate.hooks import SessionContext
+from hookgate.hooks.policies.counters import MemoryCounters
 
 
 class Slow(MemoryCounters):
@@ -95,7 +95,7 @@ async def test_two_policies_at_once_count_a_call_once() -> None:
     limited = Limited([rule], Slow(clock, 7), clock)
     other = Limited([rule], limited.counters, clock)
 
-    async def call(session: Session) -> list[str | None]:
+    async def call(session: SessionContext) -> list[str | None]:
         return list(await asyncio.gather(limited.begin(session), other.begin(session)))
 
     assert await call(caller()) == [None, None]

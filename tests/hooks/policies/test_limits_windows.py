@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.hooks.policies.limits.windows import Span, window_at
+from hookgate.hooks.policies.counters import Span, window_at
 
 TICK = timedelta(microseconds=1)
 

@@ -7,9 +7,9 @@ import pytest
 from support.hooks import write_file
 
 from hookgate.hooks import SettingsError, load_settings
-from hookgate.hooks.kinds.builtin import Surroundings
-from hookgate.hooks.kinds.making import make_runners
+from hookgate.hooks.factory import make_runners
 from hookgate.hooks.policies import BUILTINS
+from hookgate.hooks.runners.inprocess import Surroundings
 
 Json = dict[str, Any]
 RULE = {"per": "key", "window": "day"}
@@ -49,13 +49,13 @@ RULE = {"per": "key", "window": "day"}
         pytest.param(
             "tools",
             {"deny": [{"pattern": "[a-"}]},
-            "deny.0.pattern: is no RE2 pattern: missing ]: [a-",
+            "deny.0.pattern: is not a valid RE2 pattern: missing ]: [a-",
             id="RE2",
         ),
         pytest.param(
             "tools",
             {"deny": [{"pattern": "{0}("}]},
-            "deny.0.pattern: is no RE2 pattern: no argument for repetition operator: {0}",
+            "deny.0.pattern: is not a valid RE2 pattern: no argument for repetition operator: {0}",
             id="braces",
         ),
         pytest.param(
@@ -75,7 +75,7 @@ RULE = {"per": "key", "window": "day"}
         pytest.param(
             "redact",
             {"detect": ["emial"]},
-            "detect: there is no detector 'emial'; did you mean EMAIL?",
+            "detect: unknown detector 'emial'; did you mean EMAIL?",
             id="detector",
         ),
     ],

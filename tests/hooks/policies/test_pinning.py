@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support.builtins import made
 
-from hookgate.hooks import Session
-from hookgate.hooks.kinds.builtin import Surroundings
+from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.pins import MAX_TOOLS, Declared, Pins
 from hookgate.hooks.policies.tools import tools_policy
+from hookgate.hooks.runners.inprocess import Surroundings
 
 Json = dict[str, Any]
 
@@ -36,23 +36,23 @@ class Agent:
 
     async def offers(self, *declarations: Json, tools: Any = None) -> Any:
         """What is said to a request that declares these tools."""
-        self._call = Session(self._id)
+        self._call = SessionContext(self._id)
         given = tools or [{"functionDeclarations": list(declarations)}]
         return await self._says("BeforeToolSelection", self._call, available_tools=given)
 
     async def calls(self, name: str, *, told: bool = False) -> str | None:
         """Why a call is denied; `told`: the agent tells of it, apart from the request."""
-        session = Session(self._id) if told else self._call
+        session = SessionContext(self._id) if told else self._call
         said = await self._says("BeforeTool", session, tool_name=name, tool_input={})
         return said["reason"] if said else None
 
-    async def _says(self, event: str, session: Session, **fields: Any) -> Any:
+    async def _says(self, event: str, session: SessionContext, **fields: Any) -> Any:
         if event not in self._hooks:
             self._hooks[event] = tools_policy(self._options, Surroundings(Path("/"), self._state))
         return await self._hooks[event]({"hook_event_name": event, **fields}, session)
 
 
-REFUSED = "The tool 'read' is not declared as it was when it was first seen, so it is not allowed here."
+REFUSED = "The tool 'read' has changed since it was first declared, so it is not allowed here."
 
 
 async def test_a_changed_tool_is_neither_offered_nor_called(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ async def test_a_changed_tool_is_neither_offered_nor_called(tmp_path: Path) -> N
     said = await agent.offers(EVIL, GLOB)
     assert said["hookSpecificOutput"] == {"tools": ["glob"]}
     assert said["systemMessage"].startswith(
-        "1 of the tools offered are not declared as they were first seen: 'read';"
+        "1 of the offered tools have changed since they were first declared: 'read';"
     )
     assert (await agent.calls("read"), await agent.calls("glob")) == (REFUSED, None)
     assert await agent.calls("read", told=True) == REFUSED
@@ -74,8 +74,8 @@ async def test_a_flagged_tool_may_be_called(tmp_path: Path, caplog: pytest.LogCa
     with caplog.at_level(logging.WARNING, "hookgate.hooks"):
         first = await agent.offers(EVIL, {**GLOB, "description": "x"})
         again = await agent.offers(EVIL)
-    assert first["systemMessage"].startswith("2 of the tools offered")
-    assert again["systemMessage"].startswith("1 of the tools offered")
+    assert first["systemMessage"].startswith("2 of the offered tools")
+    assert again["systemMessage"].startswith("1 of the offered tools")
     assert "hookSpecificOutput" not in first
     assert await agent.calls("read") is None
     # A change is logged when it comes, not with every request after it.

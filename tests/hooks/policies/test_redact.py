@@ -10,10 +10,10 @@ import pytest
 from support.builtins import ANNA, made
 from support.hooks import write_file
 
-from hookgate.hooks import Session, SettingsError, load_settings
-from hookgate.hooks.kinds.builtin import Surroundings
-from hookgate.hooks.kinds.making import make_runners
+from hookgate.hooks import SessionContext, SettingsError, load_settings
+from hookgate.hooks.factory import make_runners
 from hookgate.hooks.policies.redact.policy import redact_policy
+from hookgate.hooks.runners.inprocess import Surroundings
 
 Json = dict[str, Any]
 MAIL = "anna.berg@example.org"
@@ -199,15 +199,17 @@ def test_own_patterns_and_words_are_found_and_kinds_are_skipped() -> None:
     ("options", "told"),
     [
         pytest.param(
-            {"detect": ["EMIAL"]}, "detect: there is no detector 'EMIAL'; did you mean EMAIL?", id="unknown"
+            {"detect": ["EMIAL"]}, "detect: unknown detector 'EMIAL'; did you mean EMAIL?", id="unknown"
         ),
         pytest.param({"skip": ["zzz"]}, "groups are BR, DE, ", id="nothing near"),
         pytest.param(
-            {"patterns": {"A_B": "[a-"}}, "of A_B is no RE2 pattern: missing ]: [a-", id="RE2's words"
+            {"patterns": {"A_B": "[a-"}},
+            "of A_B is not a valid RE2 pattern: missing ]: [a-",
+            id="RE2's words",
         ),
         pytest.param({"patterns": {"A_B": "(?=x)"}}, "A_B", id="no RE2"),
-        pytest.param({"skip": ["*"]}, "nothing is looked for", id="nothing"),
-        pytest.param({"mask": "{who}"}, "mask: {kind} is all that may stand in braces", id="mask"),
+        pytest.param({"skip": ["*"]}, "no detector is enabled", id="nothing"),
+        pytest.param({"mask": "{who}"}, "mask: only {kind} is allowed in braces", id="mask"),
         pytest.param({"action": "hide"}, "action: ", id="action"),
     ],
 )
@@ -219,7 +221,7 @@ def test_bad_options_are_told(options: Json, told: str) -> None:
 
 def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tmp_path: Path) -> None:
     policy: Any = redact_policy({"action": "pseudonymise"}, Surroundings(Path("/"), tmp_path))
-    session = Session("s-1")
+    session = SessionContext("s-1")
     request = {"contents": [user({"text": f"{MAIL} and {MAIL}, {KEY}"})]}
     said = policy(before_model(request), session)
     text = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
@@ -257,7 +259,7 @@ def test_pseudonyms_outlive_a_restart_and_are_another_gateways_own(tmp_path: Pat
 
 def test_another_call_s_pseudonyms_do_not_come_back(tmp_path: Path) -> None:
     policy: Any = redact_policy({"action": "pseudonymise"}, Surroundings(Path("/"), tmp_path))
-    anna, bob = Session("s-1"), Session("s-1")
+    anna, bob = SessionContext("s-1"), SessionContext("s-1")
     request = {"contents": [user({"text": MAIL})]}
     said = policy(before_model(request), anna)
     token = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
@@ -318,7 +320,7 @@ def test_the_well_known_test_card_is_found() -> None:
 def test_answers_are_judged_in_one_way_alone(tmp_path: Path, stream: str) -> None:
     hook = {"type": "builtin", "builtin": "redact", "stream": stream}
     file = write_file(tmp_path / "settings.json", {"hooks": {"AfterModel": [{"hooks": [hook]}]}})
-    with pytest.raises(SettingsError, match='only "stream": "held"; leave it out'):
+    with pytest.raises(SettingsError, match='only "stream": "held"; remove the key'):
         make_runners(load_settings([file]).hooks())
 
 
@@ -490,7 +492,7 @@ def test_a_pattern_that_begins_a_text_is_found_in_every_string() -> None:
 def test_a_policy_is_not_made_to_see_less(tmp_path: Path) -> None:
     hook = {"type": "builtin", "builtin": "redact", "view": "text"}
     file = write_file(tmp_path / "settings.json", {"hooks": {"BeforeModel": [{"hooks": [hook]}]}})
-    with pytest.raises(SettingsError, match='this policy knows only "view": "body"; leave it out'):
+    with pytest.raises(SettingsError, match='this policy supports only "view": "body"; remove the key'):
         load_settings([file])
 
 
@@ -507,7 +509,7 @@ def test_a_word_that_names_a_speaker_leaves_the_roles_alone() -> None:
 @pytest.mark.parametrize("unit", ["12345678A ", "4111111111111112 ", "password=abcdefg1 "])
 async def test_text_made_of_suspects_is_looked_through_in_a_thread(unit: str) -> None:
     policy: Any = redact_policy({}, Surroundings(Path("/")))
-    said = policy(before_model({"contents": [user({"text": unit * 2000 + MAIL})]}), Session("s-1"))
+    said = policy(before_model({"contents": [user({"text": unit * 2000 + MAIL})]}), SessionContext("s-1"))
     assert inspect.isawaitable(said)
     text = (await said)["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
     assert text == unit * 2000 + "[EMAIL]"
@@ -516,5 +518,5 @@ async def test_text_made_of_suspects_is_looked_through_in_a_thread(unit: str) ->
 async def test_an_ordinary_text_is_looked_through_at_once() -> None:
     policy: Any = redact_policy({}, Surroundings(Path("/")))
     assert isinstance(
-        policy(before_model({"contents": [user({"text": f"write to {MAIL}"})]}), Session("s-1")), dict
+        policy(before_model({"contents": [user({"text": f"write to {MAIL}"})]}), SessionContext("s-1")), dict
     )

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from support.captured import RESPONSES, STREAMS, responses_in
 
-from hookgate.hooks import Session
-from hookgate.hooks.kinds.builtin import Surroundings
+from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact.policy import redact_policy
-from hookgate.translator.joining import Strand, join_texts
+from hookgate.hooks.runners.inprocess import Surroundings
+from hookgate.translator.streaming.events import TextStrand, join_texts
 
 Json = dict[str, Any]
 POLICY: Any = redact_policy({}, Surroundings(Path("/")))
@@ -18,17 +18,17 @@ PLANTED = " Reach anna.berg@example.org with AKIA" + "Q3EGRYH7XJ4WPL2D today. "
 
 
 def outcome(events: list[Json]) -> list[Json]:
-    screen = POLICY.screen(Session("s-1"))
+    screen = POLICY.screen(SessionContext("s-1"))
     out = [body for each in events for _, body in screen.judge([each], last=False)]
     return out + [body for _, body in screen.judge([], last=True)]
 
 
-def said(events: list[Json]) -> dict[Strand, str]:
+def said(events: list[Json]) -> dict[TextStrand, str]:
     return {strand: text for strand, text in join_texts(events).items() if text}
 
 
 def text_of(events: list[Json]) -> str:
-    return join_texts(events).get(Strand(0, thought=False), "")
+    return join_texts(events).get(TextStrand(0, thought=False), "")
 
 
 def spoken(*pieces: str) -> list[Json]:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.hooks import Session, Withheld
-from hookgate.hooks.kinds.builtin import Surroundings
+from hookgate.hooks import SessionContext, Withheld
 from hookgate.hooks.policies.redact.policy import redact_policy
+from hookgate.hooks.runners.inprocess import Surroundings
 from hookgate.translator import join_events
 
 Json = dict[str, Any]
@@ -33,7 +33,7 @@ def text(said: str, **more: Any) -> Json:
 
 def released(events: Sequence[Json], policy: Any = POLICY) -> list[list[tuple[int, Json]]]:
     """What goes on after each event, and after the last."""
-    screen = policy.screen(Session("s-1"))
+    screen = policy.screen(SessionContext("s-1"))
     steps = [screen.judge([each], last=False) for each in events]
     return [*steps, screen.judge([], last=True)]
 
@@ -153,7 +153,7 @@ def test_pieces_of_one_event_join_to_what_it_held() -> None:
 
 def test_what_blocks_ends_the_answer() -> None:
     policy: Any = redact_policy({"action": "block", "reason": "no"}, Surroundings(Path("/")))
-    screen = policy.screen(Session("s-1"))
+    screen = policy.screen(SessionContext("s-1"))
     assert screen.judge([text("the key is AKIAQ3EG")], last=False)
     with pytest.raises(Withheld, match="no"):
         screen.judge([text("RYH7XJ4WPL2D. ")], last=False)
@@ -179,7 +179,7 @@ def test_logprobs_would_tell_the_tokens_and_are_left_out() -> None:
 def test_a_stream_joins_to_what_a_whole_answer_becomes() -> None:
     events = [text(piece) for piece in cut(SAID, range(0, 80, 7))]
     event_of = {"hook_event_name": "AfterModel", "llm_response": {"raw": join_events(events)}}
-    whole = POLICY(event_of, Session("s-1"))["hookSpecificOutput"]["llm_response"]["raw"]
+    whole = POLICY(event_of, SessionContext("s-1"))["hookSpecificOutput"]["llm_response"]["raw"]
     assert said(outcome(events)) == said([whole])
 
 
@@ -210,9 +210,9 @@ def test_texts_and_calls_keep_their_order_however_they_come(
     parts: list[list[Json]], data: st.DataObject
 ) -> None:
     events = [event(*each) for each in parts]
-    whole = [body for _, body in POLICY.screen(Session("s-1")).judge(events, last=True)]
+    whole = [body for _, body in POLICY.screen(SessionContext("s-1")).judge(events, last=True)]
     assert flat(outcome(events)) == flat(whole)
-    screen = POLICY.screen(Session("s-1"))
+    screen = POLICY.screen(SessionContext("s-1"))
     out, at = [], 0
     while at < len(events):
         size = data.draw(st.integers(1, 4))

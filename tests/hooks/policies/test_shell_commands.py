@@ -15,6 +15,19 @@ from hookgate.hooks.policies.tools import tools_policy
 RM = Runs(program=("rm",), flags="rf")
 
 CAUGHT = [
+    "tcsh -c 'rm -rf x'",
+    "csh -fc 'rm -rf x'",
+    "yash -c 'rm -rf x'",
+    "ksh93 -c 'rm -rf x'",
+    "nu -c 'rm -rf x'",
+    "at now <<< 'rm -rf x'",
+    "batch <<E\nrm -rf x\nE",
+    "setpriv --reuid=1 rm -rf x",
+    "prlimit --nofile=10 rm -rf x",
+    "dbus-run-session rm -rf x",
+    "gtimeout 5 rm -rf x",
+    "gfind . -exec rm -rf {} +",
+    "mosh h -- rm -rf x",
     "echo $(rm -rf x",
     "rm -rf x",
     "rm -fr x",
@@ -182,6 +195,7 @@ CAUGHT = [
 ]
 
 UNREADABLE = [
+    "echo 'rm -rf x' | at now",
     "$X -rf y",
     "X=rm; $X -rf y",
     "${X:-rm} -rf y",
@@ -260,6 +274,8 @@ UNREADABLE = [
 ]
 
 HARMLESS = [
+    "at -l",
+    "at -f jobs now",
     "",
     "   ",
     "ls",
@@ -402,6 +418,7 @@ def test_a_long_file_in_a_quoted_here_document_is_passed_over_and_what_follows_i
     ("arguments", "expected"),
     [
         (["rm", "-rf", "x"], "caught"),
+        (["rm", "-rf", 5], "caught"),
         (["bash", "-lc", "cd x && rm -rf y"], "caught"),
         (["echo", "rm -rf x"], "passes"),
         (["grep", "$(rm -rf x)", ";", "rm", "-rf"], "passes"),
@@ -452,7 +469,7 @@ def test_the_reason_says_what_cannot_be_read_and_what_to_do() -> None:
 def test_without_the_parser_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
     parsing._parser.cache_clear()
-    with pytest.raises(ValueError, match=r"runs: .*not installed; pip install 'hookgate\[shell\]'"):
+    with pytest.raises(ValueError, match=r"runs: .*not installed; run pip install 'hookgate\[shell\]'"):
         made(tools_policy, {"deny": [{"when": {"/command": {"runs": {"program": "rm"}}}}]})
     made(tools_policy, {"deny": [{"when": {"/command": {"equals": "rm"}}}]})
 

@@ -11,10 +11,10 @@ from support.hooks import command, one_group, write_file
 from hookgate.hooks import Configuration, SettingsError
 from hookgate.hooks.settings import (
     LAYERS,
+    EngineLimits,
     Hook,
     Layer,
-    Limits,
-    Place,
+    SettingsSource,
     Subject,
     load_places,
     project_places,
@@ -26,8 +26,8 @@ def names(configuration: Configuration, event: str = "BeforeModel") -> list[str]
     return [hook.name for group in configuration.for_event(event) for hook in group.hooks]
 
 
-def place(folder: Path, layer: Layer, settings: Any, *, trusted: bool = False) -> Place:
-    return Place(write_file(folder, settings, f"{layer}.json"), layer, trusted=trusted)
+def place(folder: Path, layer: Layer, settings: Any, *, trusted: bool = False) -> SettingsSource:
+    return SettingsSource(write_file(folder, settings, f"{layer}.json"), layer, trusted=trusted)
 
 
 def layers_of(configuration: Configuration, tool: str, event: str = "BeforeTool") -> list[Layer]:
@@ -125,8 +125,8 @@ def test_neither_a_checkout_nor_an_extension_sets_what_all_hooks_share(
 ) -> None:
     settings = {"hooksConfig": {"deadline": 1, "concurrency": 1, "on_error": "deny"}, **one_group(OTHER)}
     configuration = load_places([place(tmp_path, "user", one_group(GUARD)), place(tmp_path, layer, settings)])
-    assert configuration.limits == Limits()
-    assert f"{layer}.json: hooksConfig: deadline and concurrency are left out" in caplog.text
+    assert configuration.limits == EngineLimits()
+    assert f"{layer}.json: hooksConfig: deadline and concurrency are ignored" in caplog.text
     assert {hook.name: hook.on_error for hook in configuration.hooks()}["guard"] == "allow"
 
 
@@ -138,11 +138,11 @@ def test_a_broken_checkout_does_not_keep_the_user_s_settings_out_of_force(
     broken: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = place(tmp_path, "user", one_group(GUARD))
-    project = Place(write_file(tmp_path, broken, "project.json"), "project")
+    project = SettingsSource(write_file(tmp_path, broken, "project.json"), "project")
     assert [hook.name for hook in load_places([project, own]).hooks()] == ["guard"]
     assert "project.json" in caplog.text
     assert "the project is not trusted" in caplog.text
-    trusted = Place(project.path, "project", trusted=True)
+    trusted = SettingsSource(project.path, "project", trusted=True)
     with pytest.raises(SettingsError, match=r"project\.json"):
         load_places([trusted, own])
 
@@ -162,7 +162,7 @@ def test_what_a_checkout_has_in_the_place_of_its_settings_holds_nobody_up(kind: 
             path.symlink_to(path)
         case _:
             path.mkdir()
-    found = Place(path, "project", required=False)
+    found = SettingsSource(path, "project", required=False)
     own = place(tmp_path, "user", one_group(GUARD))
     assert [hook.name for hook in load_places([found, own]).hooks()] == ["guard"]
 
@@ -177,7 +177,7 @@ def test_comments_are_allowed_as_in_gemini_cli(tmp_path: Path) -> None:
     text = """// our hooks
     {"hooks": { /* for models */ "BeforeModel": [ // one group
       {"hooks": [{"type": "command", "command": "echo // no comment /* none */"}]}]}}"""
-    [hook] = load_places([Place(write_file(tmp_path, text))]).hooks()
+    [hook] = load_places([SettingsSource(write_file(tmp_path, text))]).hooks()
     assert hook.target == "echo // no comment /* none */"
 
 
@@ -194,7 +194,7 @@ def test_every_problem_of_every_file_is_told_with_its_line(tmp_path: Path) -> No
     }"""
     first, second = write_file(tmp_path, broken, "a.json"), write_file(tmp_path, "{", "b.json")
     with pytest.raises(SettingsError) as caught:
-        load_places([Place(first), Place(second), Place(tmp_path / "none.json")])
+        load_places([SettingsSource(first), SettingsSource(second), SettingsSource(tmp_path / "none.json")])
     told = str(caught.value).splitlines()
     assert [line.removeprefix(f"{tmp_path}/").split(" ")[0] for line in told] == [
         "b.json:1:2:",
@@ -207,7 +207,7 @@ def test_every_problem_of_every_file_is_told_with_its_line(tmp_path: Path) -> No
 
 
 def test_a_file_that_may_be_missing_may_be_missing(tmp_path: Path) -> None:
-    assert load_places([Place(tmp_path / "none.json", required=False)]) == Configuration()
+    assert load_places([SettingsSource(tmp_path / "none.json", required=False)]) == Configuration()
 
 
 def test_a_file_s_default_for_failures_holds_for_its_hooks_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from support.hooks import command, one_group, write_file
 
 from hookgate.hooks import SettingsError
-from hookgate.hooks.settings import Layer, Place, load_places, read_places
+from hookgate.hooks.settings import Layer, SettingsSource, load_places, read_places
 
 OTHERS: list[Layer] = ["explicit", "project", "user", "system", "extensions"]
 
@@ -52,7 +52,7 @@ SLIPS = [
     ),
     pytest.param(
         lines('{"hooksConfig": {', '  "zzz": 1}}'),
-        "2: hooksConfig: 'zzz' is not known here and does nothing; known are concurrency, deadline, "
+        "2: hooksConfig: 'zzz' is not known here and does nothing; known keys are concurrency, deadline, "
         "disabled, enabled, http_targets, notifications, on_error",
         id="near nothing",
     ),
@@ -63,7 +63,7 @@ SLIPS = [
 def test_a_key_that_is_not_known_ends_the_start_with_a_policy(text: str, told: str, tmp_path: Path) -> None:
     path = write_file(tmp_path, text)
     with pytest.raises(SettingsError) as caught:
-        load_places([Place(path, "policy")])
+        load_places([SettingsSource(path, "policy")])
     assert str(caught.value) == f"{path}:{told}"
 
 
@@ -73,14 +73,14 @@ def test_a_key_that_is_not_known_elsewhere_is_told(
     text: str, told: str, layer: Layer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = write_file(tmp_path, text)
-    load_places([Place(path, layer)])
+    load_places([SettingsSource(path, layer)])
     assert caplog.messages == [f"{path}:{told}"]
 
 
 def test_keys_of_gemini_cli_that_are_not_about_hooks_are_told_of_nowhere(tmp_path: Path) -> None:
     text = {"general": {}, "ui": {"theme": "x"}, "tools": {}, "mcpServers": {}, "security": {}, "hooks": {}}
     for layer in ("policy", *OTHERS):
-        loaded = read_places([Place(write_file(tmp_path, text), layer)])  # type: ignore[arg-type]  # a layer by its name
+        loaded = read_places([SettingsSource(write_file(tmp_path, text), layer)])  # type: ignore[arg-type]  # a layer by its name
         assert (loaded.problems, loaded.warnings) == ((), ())
 
 
@@ -107,16 +107,16 @@ def scripts(tmp_path: Path) -> Path:
         pytest.param('"${GEMINI_CWD}/plain.sh" x', "/plain.sh is not executable; ", id="quoted"),
         pytest.param("./none.sh", "./none.sh does not exist in ", id="missing"),
         pytest.param(["/no/such"], "/no/such does not exist in ", id="missing elsewhere"),
-        pytest.param(["./folder"], "./folder is a folder; name a program", id="folder"),
+        pytest.param(["./folder"], "./folder is a folder; use the path of a program", id="folder"),
     ],
 )
 def test_a_program_that_cannot_be_started_is_told_at_load(program: Any, told: str, scripts: Path) -> None:
     path = write_file(scripts, one_group(command(program, name="guard")))
-    [warning] = read_places([Place(path, "user")]).warnings
+    [warning] = read_places([SettingsSource(path, "user")]).warnings
     assert str(warning).startswith(f"{path}:1: hooks.BeforeModel: the hook 'guard': ")
     assert told in str(warning)
     with pytest.raises(SettingsError) as caught:
-        load_places([Place(path, "policy")])
+        load_places([SettingsSource(path, "policy")])
     assert str(caught.value) == str(warning)
 
 
@@ -137,5 +137,5 @@ def test_a_program_that_cannot_be_started_is_told_at_load(program: Any, told: st
     ],
 )
 def test_a_program_that_starts_or_is_the_shell_s_to_find_is_not_told_of(program: Any, scripts: Path) -> None:
-    loaded = read_places([Place(write_file(scripts, one_group(command(program))), "policy")])
+    loaded = read_places([SettingsSource(write_file(scripts, one_group(command(program))), "policy")])
     assert loaded.problems == ()

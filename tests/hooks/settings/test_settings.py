@@ -164,7 +164,7 @@ def test_the_place_counts_groups_and_hooks_from_zero(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ([], ': has to hold an object such as {"hooks": {…}}'),
+        ([], ': must contain an object such as {"hooks": {…}}'),
         ({"hooks": []}, ":1: hooks: has to be an object of events"),
         ({"hooks": {"BeforeModel": {"hooks": []}}}, ":1: hooks.BeforeModel: has to be a list"),
         ({"hooks": {"BeforeModel": ["x"]}}, ":1: hooks.BeforeModel[0]: has to be an object"),

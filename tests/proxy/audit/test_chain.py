@@ -8,13 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.audits import entries_of, record_of
 
-from hookgate.proxy.audit.chain import Record, canonical, content_hash, registration
-from hookgate.proxy.audit.entries import own_event
-from hookgate.proxy.audit.jsonl import exported, registration_line
-from hookgate.proxy.audit.packing import pack, unpack
+from hookgate.proxy.audit.chain import ChainRecord, audit_entry, canonical_json, content_hash, registration
+from hookgate.proxy.audit.jsonl import exported_record, registration_line
 from hookgate.proxy.audit.proving import verify_lines
-from hookgate.proxy.audit.report import Report
-from hookgate.proxy.audit.stored import Stored
+from hookgate.proxy.audit.stored import StoredRecord, pack, unpack
+from hookgate.proxy.audit.verifying import VerificationReport
 
 CONTENT = {"request": {"contents": [{"parts": [{"text": "grüße"}]}]}}
 JSON = st.recursive(
@@ -30,20 +28,20 @@ def chain(calls: int = 3) -> list[bytes]:
     line = registration_line(document)
     previous, lines = orjson.loads(line)["hash"], [line]
     entries = [*entries_of(*(record_of(number) for number in range(calls)))]
-    entries.append(own_event("closed", writer=1, count=len(entries) + 1))
+    entries.append(audit_entry("closed", writer=1, count=len(entries) + 1))
     for seq, entry in enumerate(entries, 1):
         content = CONTENT if seq == 1 else None
         hashed = content_hash(content) if content else None
-        record = Record("00ff", seq, entry.at, entry.type, entry.id, previous, entry.body, hashed)
+        record = ChainRecord("00ff", seq, entry.at, entry.type, entry.id, previous, entry.body, hashed)
         previous = record.hash()
-        lines.append(exported(Stored(seq, record, previous, None, content)))
+        lines.append(exported_record(StoredRecord(seq, record, previous, None, content)))
     return lines
 
 
 LINES = chain()
 
 
-def report_of(lines: list[bytes]) -> Report:
+def report_of(lines: list[bytes]) -> VerificationReport:
     return verify_lines(lines, lambda done: None)
 
 
@@ -97,18 +95,22 @@ def test_content_belongs_to_its_record(change: dict[str, Any], told: str) -> Non
 
 @given(JSON)
 def test_what_is_packed_comes_out_as_it_was(value: Any) -> None:
-    assert canonical(unpack(pack(value))) == canonical(value)
+    assert canonical_json(unpack(pack(value))) == canonical_json(value)
 
 
 @given(value=JSON, at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_any_flipped_bit_of_what_is_packed_is_found(value: Any, at: float, bit: int) -> None:
     packed = bytearray(pack(value))
     packed[int(at * len(packed))] ^= 1 << bit
-    with pytest.raises(ValueError, match="its bytes are not those that were stored"):
+    with pytest.raises(ValueError, match="its stored data was changed"):
         unpack(bytes(packed))
 
 
 def test_a_hash_does_not_depend_on_the_order_of_fields() -> None:
     body = {"b": 1, "a": {"d": 2**70, "c": "é"}}
     other = {"a": {"c": "é", "d": 2**70}, "b": 1}
-    assert canonical(body) == canonical(other) == '{"a":{"c":"é","d":1180591620717411303424},"b":1}'.encode()
+    assert (
+        canonical_json(body)
+        == canonical_json(other)
+        == '{"a":{"c":"é","d":1180591620717411303424},"b":1}'.encode()
+    )

@@ -12,8 +12,8 @@ from support.audits import entries_of, ledger_in, opened, record_of
 from support.program import COMMAND, environment, run
 from support.terminal import in_terminal
 
-from hookgate.proxy.audit.entries import now
-from hookgate.proxy.managing.audit import moment
+from hookgate.proxy.audit.chain import now
+from hookgate.proxy.cli.audit import parse_moment
 
 CALLS = 12
 
@@ -104,7 +104,7 @@ async def test_a_single_flipped_byte_is_found(state: Path, tmp_path: Path) -> No
     (tmp_path / "audit.db").write_bytes(damaged)
     verified = await run("audit", "verify", "--state", str(tmp_path))
     assert verified.code == 1
-    assert "record 8: its bytes are not those that were stored" in verified.out
+    assert "record 8: its stored data was changed" in verified.out
 
 
 async def test_progress_is_for_terminals(state: Path) -> None:
@@ -151,7 +151,7 @@ async def test_a_line_that_is_no_record_is_told_among_those_that_are(state: Path
     file = tmp_path / "export.jsonl"
     file.write_text(exported.out + "{}\n")
     verified = await run("audit", "verify", str(file))
-    assert (verified.code, "it is no record: it has no 'type'" in verified.out) == (1, True)
+    assert (verified.code, "it is not a record" in verified.out) == (1, True)
 
 
 @pytest.mark.parametrize("words", [["list", "--json"], ["export"]], ids=["text", "bytes"])
@@ -182,7 +182,7 @@ async def test_a_state_that_is_no_folder_is_told(words: list[str], tmp_path: Pat
     file.write_text("")
     ended = await run(*words, env={"HOOKGATE_STATE": str(file)})
     assert ended.code == 1
-    assert ended.complaint.endswith(f"hooks.state: {file}: is no folder; name one with --state")
+    assert ended.complaint.endswith(f"hooks.state: {file}: is not a folder; choose one with --state")
 
 
 async def test_lines_that_cannot_be_written_are_told_with_their_setting(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ async def test_lines_that_cannot_be_written_are_told_with_their_setting(tmp_path
 
 
 def test_times_are_absolute_or_ago() -> None:
-    assert moment("2026-05-04T10:00:00+00:00") == 1_777_888_800_000
-    ago = moment("2h")
+    assert parse_moment("2026-05-04T10:00:00+00:00") == 1_777_888_800_000
+    ago = parse_moment("2h")
     assert ago is not None
     assert abs(now() - ago - 7_200_000) < 5000
-    assert moment(None) is None
+    assert parse_moment(None) is None

@@ -10,7 +10,7 @@ from support.audits import audited_gateway, reading, report_of
 from support.gateway import running_upstream, says
 from support.wire import SSE, UNARY, post
 
-from hookgate.proxy.audit.reading import Detail
+from hookgate.proxy.audit.reading import CallDetail
 
 EMAIL = "jane.doe@example.com"
 WORD = "project-falcon"
@@ -28,7 +28,7 @@ async def told_of(
     path: str = UNARY,
     *,
     script: Any = None,
-) -> tuple[Detail, Any]:
+) -> tuple[CallDetail, Any]:
     """What is on record of one call, and the answer it got."""
     async with (
         running_upstream(script) as (upstream, _),
@@ -42,13 +42,13 @@ async def told_of(
     return detail, answer
 
 
-def contents(detail: Detail) -> tuple[Any, Any]:
+def contents(detail: CallDetail) -> tuple[Any, Any]:
     assert detail.start is not None
     assert detail.end is not None
     return detail.start.content, detail.end.content
 
 
-def all_of(detail: Detail) -> str:
+def all_of(detail: CallDetail) -> str:
     assert detail.start is not None
     assert detail.end is not None
     records = [detail.start.record.document(), detail.end.record.document()]

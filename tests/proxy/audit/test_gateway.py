@@ -16,8 +16,8 @@ from support.gateway import running_upstream, runs, says
 from support.program import run, serving
 from support.wire import KEY, SSE, UNARY, Answer, ask, peer, post
 
-from hookgate.proxy.audit.reading import Ended, Filter
-from hookgate.proxy.config import Clients, Config, Routes
+from hookgate.proxy.audit.reading import EndedCall, RecordFilter
+from hookgate.proxy.config import ClientSettings, Config, RouteSettings
 from hookgate.proxy.config.models import NamedKey
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
@@ -39,12 +39,12 @@ async def ready(url: str, status: int) -> Answer:
     return answer
 
 
-def calls_in(state: Path) -> list[Ended]:
+def calls_in(state: Path) -> list[EndedCall]:
     """Every call and event on record, the newest first, in chains without a fault."""
     assert report_of(state).problems == []
     with reading(state) as audit:
         assert audit.running() == []
-        return audit.calls(Filter())
+        return audit.calls(RecordFilter())
 
 
 @pytest.mark.parametrize("path", [UNARY, SSE], ids=["unary", "stream"])
@@ -117,7 +117,7 @@ async def test_an_event_is_one_record(tmp_path: Path) -> None:
 async def test_which_requests_are_on_record(
     method: str, path: str, outcomes: list[str], tmp_path: Path
 ) -> None:
-    config = Config(routes=Routes(unhooked=("interactions",)))
+    config = Config(routes=RouteSettings(unhooked=("interactions",)))
     async with (
         running_upstream() as (upstream, _),
         audited_gateway(upstream, tmp_path, config=config) as gateway,
@@ -141,7 +141,7 @@ async def test_an_upstream_that_breaks_off_is_on_record(tmp_path: Path) -> None:
         pytest.param(
             {"x-goog-api-key": CANARY},
             HI,
-            {"gateway": "KEY_UNKNOWN: hookgate takes calls with a key that it knows by name;"},
+            {"gateway": "KEY_UNKNOWN: hookgate accepts only API keys that are named in its configuration;"},
             id="unknown key",
         ),
         pytest.param(KEY, b'{"canary": 1, "canary": 2}', {"gateway": "BODY_REFUSED"}, id="body"),
@@ -154,7 +154,7 @@ async def test_why_hookgate_itself_gave_an_error_is_on_record(
     headers: dict[str, str], body: Any, reasons: dict[str, str], tmp_path: Path
 ) -> None:
     key = NamedKey(sha256=sha256(KEY["x-goog-api-key"].encode()).hexdigest())
-    config = Config(clients=Clients(unknown_keys="refuse"), keys={"alice": key})
+    config = Config(clients=ClientSettings(unknown_keys="refuse"), keys={"alice": key})
     hooks = {"BeforeModel": [says()]}
     async with audited_gateway("http://127.0.0.1:1", tmp_path, hooks, config=config) as gateway:
         assert (await post(gateway.url, UNARY, body, headers)).status >= 400
@@ -179,7 +179,7 @@ async def test_no_key_is_anywhere(tmp_path: Path) -> None:
             ("?key=AIza%2Dcanary-0815&alt=json", {"x-goog-api-key": CANARY}),
         ):
             for path in (UNARY, "/v1beta/models/m:countTokens", "/v1beta/elsewhere", EVENT):
-                answers.append(await post(server.url, path + query, HI, headers))  # noqa: PERF401
+                answers.append(await post(server.url, path + query, HI, headers))  # noqa: PERF401  # one after another, and another request between them
             answers.append(await post(server.url, UNARY + query, b"{", headers))
         kept = files_in(tmp_path)
         log = server.log

@@ -11,10 +11,9 @@ import pytest
 from support.audits import entries_of, opened, record_of
 
 from hookgate.proxy.audit.heads import HEADS_FILE, HeadsFile, load_heads
-from hookgate.proxy.audit.ledger import Ledger
-from hookgate.proxy.audit.living import locks_of
+from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.retention import Retention
-from hookgate.proxy.cli import main
+from hookgate.proxy.cli.main import run_command
 
 CALLS = 4
 
@@ -24,7 +23,7 @@ def state(tmp_path: Path) -> Path:
     """Three writers: two that have closed their chains, and one that died."""
     with opened(tmp_path / "state") as database:
         for number in range(3):
-            locks = locks_of(database, tmp_path / "state")
+            locks = writer_locks(database, tmp_path / "state")
             ledger = Ledger(database, locks, heads=HeadsFile(tmp_path / "state"))
             ledger.register()
             ledger.write(entries_of(*(record_of(number * 10 + call) for call in range(CALLS))))
@@ -38,7 +37,7 @@ def state(tmp_path: Path) -> Path:
 @pytest.fixture
 def heads(state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """What `hookgate audit heads` said, on another machine."""
-    main(["audit", "heads", "--state", str(state)])
+    run_command(["audit", "heads", "--state", str(state)])
     file = tmp_path / "heads.json"
     file.write_text(capsys.readouterr().out)
     return file
@@ -46,14 +45,14 @@ def heads(state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Pa
 
 @pytest.fixture
 def export(state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    main(["audit", "export", "--state", str(state)])
+    run_command(["audit", "export", "--state", str(state)])
     file = tmp_path / "export.jsonl"
     file.write_text(capsys.readouterr().out)
     return file
 
 
 def verified(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str]:
-    code = main(["audit", "verify", *map(str, words)])
+    code = run_command(["audit", "verify", *map(str, words)])
     return code, capsys.readouterr().out
 
 
@@ -117,7 +116,7 @@ def test_a_chain_that_was_made_anew_is_not_the_one_that_was_noted(
     shutil.rmtree(state)
     with opened(state) as database:
         for _ in range(3):
-            ledger = Ledger(database, locks_of(database, state))
+            ledger = Ledger(database, writer_locks(database, state))
             ledger.register()
             ledger.write(entries_of(*(record_of(call) for call in range(CALLS))))
             ledger.close()
@@ -188,7 +187,7 @@ def test_what_retention_removes_is_not_missed(
     state: Path, heads: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with opened(state) as database:
-        ledger = Ledger(database, locks_of(database, state), heads=HeadsFile(state))
+        ledger = Ledger(database, writer_locks(database, state), heads=HeadsFile(state))
         ledger.register()
         assert not ledger.retain(Retention(days=0))
         ledger.close()
@@ -204,13 +203,13 @@ def test_a_file_without_heads_is_told_with_its_remedy(
 ) -> None:
     file = tmp_path / "other.json"
     file.write_text(content)
-    assert main(["audit", "verify", "--state", str(state), "--expect", str(file)]) == 1
-    assert "make such a file with: hookgate audit heads" in capsys.readouterr().err
+    assert run_command(["audit", "verify", "--state", str(state), "--expect", str(file)]) == 1
+    assert "create the file with: hookgate audit heads" in capsys.readouterr().err
 
 
 def test_many_gateways_share_the_file_and_the_oldest_go_first(tmp_path: Path) -> None:
     with opened(tmp_path) as database:
         for _ in range(3):
-            Ledger(database, locks_of(database, tmp_path), heads=HeadsFile(tmp_path)).register()
+            Ledger(database, writer_locks(database, tmp_path), heads=HeadsFile(tmp_path)).register()
     assert sorted(head.number for head in load_heads(tmp_path / HEADS_FILE).values()) == [1, 2, 3]
     assert (tmp_path / HEADS_FILE).stat().st_mode & 0o077 == 0

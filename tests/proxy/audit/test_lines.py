@@ -68,7 +68,7 @@ async def test_a_reader_who_is_too_slow_holds_up_nobody(
         os.set_blocking(reader, False)
     os.close(reader)
     await until(lambda: not any(thread.name == "hookgate-audit-jsonl" for thread in threading.enumerate()))
-    assert "its reader is too slow" in caplog.text
+    assert "the reader is too slow" in caplog.text
     assert report_of(tmp_path).problems == []
 
 

@@ -16,9 +16,9 @@ from support.gateway import running_upstream
 from support.program import Server, run, serving
 from support.wire import UNARY, connected, post
 
-from hookgate.proxy.audit.living import locks_of
-from hookgate.proxy.audit.reading import Filter
-from hookgate.proxy.audit.recovery import Recovery
+from hookgate.proxy.audit.ledger import writer_locks
+from hookgate.proxy.audit.reading import RecordFilter
+from hookgate.proxy.audit.trail import Recovery
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 
@@ -69,7 +69,7 @@ async def test_under_load_no_kill_loses_doubles_or_alters_a_record(kills: int, t
     assert (report.problems, report.running, report.writers) == ([], 0, kills + 1)
     assert len(receipts) == len(set(receipts)) > 20 * kills
     with reading(tmp_path) as audit:
-        calls = audit.calls(Filter(), limit=10**6)
+        calls = audit.calls(RecordFilter(), limit=10**6)
         ended = [call.id for call in calls]
         assert len(ended) == len(set(ended))
         assert set(receipts) <= set(ended)
@@ -104,9 +104,9 @@ async def test_a_call_that_was_under_way_is_marked(tmp_path: Path) -> None:
     silent.close()
     await silent.wait_closed()
     async with gateway(origin, tmp_path) as server:
-        assert "had ended without a word" in server.log
+        assert "ended unexpectedly" in server.log
     with reading(tmp_path) as audit:
-        [ended] = audit.calls(Filter())
+        [ended] = audit.calls(RecordFilter())
     assert (ended.id, ended.session, ended.outcome) == (call.id, "s1", "interrupted")
     ended_by = await run("audit", "verify", "--state", str(tmp_path))
     assert "nothing is missing or changed" in ended_by.out, ended_by
@@ -121,7 +121,7 @@ async def test_a_gateway_that_lives_is_left_alone(tmp_path: Path) -> None:
 
 def test_on_a_server_a_writer_is_dead_when_its_lock_stays_free(tmp_path: Path) -> None:
     with postgres() as url, opened(tmp_path, url) as database:
-        own_locks = locks_of(database, tmp_path)
+        own_locks = writer_locks(database, tmp_path)
         recovery = Recovery(database, own_locks, patience=1)
         with ledger_in(database, tmp_path) as ledger:
             start, _ = entries_of(record_of())

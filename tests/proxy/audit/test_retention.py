@@ -9,7 +9,7 @@ from sqlalchemy import delete, text
 from support.audits import entries_of, ledger_in, opened, record_of, report_of
 from support.databases import postgres
 
-from hookgate.proxy.audit import entries, retention
+from hookgate.proxy.audit import chain, retention
 from hookgate.proxy.audit.ledger import Ledger
 from hookgate.proxy.audit.retention import Retention, used_bytes
 from hookgate.proxy.store.database import Database
@@ -20,9 +20,9 @@ DAY = 24 * 3600 * 1000
 
 def write(ledger: Ledger, calls: int, monkeypatch: pytest.MonkeyPatch, days_ago: float = 0) -> None:
     """Calls that ended so long ago."""
-    at = entries.now() - int(days_ago * DAY)
+    at = chain.now() - int(days_ago * DAY)
     with monkeypatch.context() as patch:
-        patch.setattr(entries, "now", lambda: at)
+        patch.setattr(chain, "now", lambda: at)
         ledger.write(entries_of(*(record_of(number) for number in range(calls))))
 
 
@@ -45,15 +45,15 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_records_of_removals_are_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that has been quiet since is known by them alone."""
-    monkeypatch.setattr(retention, "_AT_ONCE", 4)
+    monkeypatch.setattr(retention, "_BATCH", 4)
     with opened(tmp_path) as database, ledger_in(database, tmp_path) as quiet:
         write(quiet, 3, monkeypatch, days_ago=3)
         with ledger_in(database, tmp_path) as closed:
             write(closed, 2, monkeypatch, days_ago=3)
-            monkeypatch.setattr(entries, "now", lambda: 0)
+            monkeypatch.setattr(chain, "now", lambda: 0)
             closed.close()
         monkeypatch.undo()
-        monkeypatch.setattr(retention, "_AT_ONCE", 4)
+        monkeypatch.setattr(retention, "_BATCH", 4)
         with ledger_in(database, tmp_path) as busy:
             for _ in range(4):
                 write(busy, 2, monkeypatch, days_ago=2.5)
@@ -99,7 +99,7 @@ def test_what_nobody_told_of_is_missing(
         write(ledger, 5, monkeypatch)
         ledger.close()
         with database.engine.begin() as connection:
-            connection.execute(delete(AuditRecord).where(where))  # type: ignore[arg-type]
+            connection.execute(delete(AuditRecord).where(where))  # type: ignore[arg-type]  # the parameters of the test are of any type
     assert not report_of(tmp_path).sound
 
 

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from support.audits import audited_gateway, entries_of, ledger_in, opened, reading, record_of, report_of
 from support.databases import postgres
-from support.gateway import running_upstream, says
+from support.gateway import running_upstream, runs, says
 from support.life import until
 from support.wire import SSE, UNARY, connected, post
 
 from hookgate.proxy.audit import AuditError
-from hookgate.proxy.audit.reading import Filter
-from hookgate.proxy.audit.waiting import MAX_WAITING
-from hookgate.proxy.audit.writer import Writer
+from hookgate.proxy.audit.reading import RecordFilter
+from hookgate.proxy.audit.writer import MAX_WAITING, Writer
+from hookgate.proxy.config import Config, StreamSettings
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 
@@ -199,7 +199,24 @@ async def test_with_a_locked_database_nothing_goes_upstream(tmp_path: Path) -> N
         assert (await post(gateway.url, UNARY, HI)).status == 200
     assert report_of(tmp_path).problems == []
     with reading(tmp_path) as audit:
-        assert [call.outcome for call in audit.calls(Filter())].count("refused") == 2
+        assert [call.outcome for call in audit.calls(RecordFilter())].count("refused") == 2
+
+
+async def test_a_stream_that_had_to_begin_early_goes_nowhere_without_its_start(tmp_path: Path) -> None:
+    async def think(_: Any) -> None:
+        await asyncio.sleep(0.8)
+
+    config = Config(streams=StreamSettings(header_timeout=0.05, keep_alive=0.05))
+    hooks = {"BeforeModel": [runs(think)]}
+    async with (
+        running_upstream() as (upstream, recorded),
+        audited_gateway(upstream, tmp_path, hooks, config=config, deadline=0.2) as gateway,
+    ):
+        with locked(tmp_path):
+            answer = await post(gateway.url, SSE, HI)
+        assert len(recorded) == 0
+    assert answer.status == 200
+    assert "cannot write its audit record" in answer.body.decode()
 
 
 async def test_a_client_that_leaves_while_its_start_is_written_is_on_record_once(tmp_path: Path) -> None:
@@ -211,5 +228,5 @@ async def test_a_client_that_leaves_while_its_start_is_written_is_on_record_once
         await until(lambda: gateway.audit.writer.queued == 0)
     assert report_of(tmp_path).problems == []
     with reading(tmp_path) as audit:
-        [call] = audit.calls(Filter())
+        [call] = audit.calls(RecordFilter())
     assert call.body["client_gone"] is True

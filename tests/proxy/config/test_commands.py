@@ -7,12 +7,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from generators.settings_reference import settings_reference
 from support.program import run, serving
 
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.catalogue import SETTINGS, sections
-from hookgate.proxy.config.reference import reference
-from hookgate.proxy.config.section import Section
+from hookgate.proxy.config.values import Section
 
 PROJECT = Path(__file__).parents[3]
 PAGE = PROJECT / "docs" / "configuration.md"
@@ -109,9 +109,9 @@ async def test_a_gateway_is_what_its_file_says(tmp_path: Path) -> None:
 
 
 def test_the_page_is_what_the_model_says() -> None:
-    assert PAGE.read_text(encoding="utf-8") == reference(), (
+    assert PAGE.read_text(encoding="utf-8") == settings_reference(), (
         "docs/configuration.md is out of date; renew it with: "
-        ".venv/bin/python -m hookgate.proxy.config.reference > docs/configuration.md"
+        ".venv/bin/python docs/generators/settings_reference.py > docs/configuration.md"
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hookgate.proxy.config import ConfigError, read_config
-from hookgate.proxy.config.toml import lines_of
+from hookgate.proxy.config.sources import lines_of
 
 Wrong = Callable[..., list[str]]
 
@@ -73,7 +73,7 @@ bdy = 1
         ("listen.address = 'h:65536'", "F:1: listen.address: has to be HOST:PORT, such as 127.0.0.1:8787"),
         (
             "listen.key = 'k.pem'",
-            "listen.key is of no use without listen.certificate; name both, or neither",
+            "listen.key needs listen.certificate; set both, or neither",
         ),
         ("a = 1\nb = = 2", "F:2:5: is not valid TOML: Invalid value"),
         ("listen = {", "is not valid TOML: "),
@@ -94,12 +94,12 @@ def test_what_can_be_wrong_in_a_file(text: str, told: str, wrong: Wrong) -> None
     [
         (
             {"HOOKGATE_LISTEN": "a:1", "HOOKGATE_LISTEN__ADDRESS": "a:1"},
-            "HOOKGATE_LISTEN__ADDRESS: listen.address: is given by HOOKGATE_LISTEN as well; remove one",
+            "HOOKGATE_LISTEN__ADDRESS: listen.address: is also set by HOOKGATE_LISTEN; remove one",
         ),
         (
             {"HOOKGATE_UPSTREAM__PROXY": "http://a", "HOOKGATE_UPSTREAM__PROXY_FILE": "/no"},
             "HOOKGATE_UPSTREAM__PROXY_FILE: upstream.proxy: "
-            "is given by HOOKGATE_UPSTREAM__PROXY as well; remove one",
+            "is also set by HOOKGATE_UPSTREAM__PROXY; remove one",
         ),
         (
             {"HOOKGATE_LISTEN_FILE": "/no/such"},

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from generators.settings_reference import settings_reference
 from pydantic import ValidationError
 from support.program import run
 
 from hookgate.proxy.config import Config, ConfigError, NamedKey, read_config
-from hookgate.proxy.config.catalogue import NAMED
-from hookgate.proxy.config.reference import reference
-from hookgate.proxy.config.schema import config_schema
-from hookgate.proxy.config.section import Section
-from hookgate.proxy.keys import KeysError, Named, named_keys
+from hookgate.proxy.config.catalogue import NAMED, config_schema
+from hookgate.proxy.config.values import Section
+from hookgate.proxy.identity.callers import KeysError, Named, load_named_keys
 
 KEY = "AIza-canary-0815-canary-0815-canary-0815"
 HASH = sha256(KEY.encode()).hexdigest()
@@ -42,7 +41,7 @@ def test_a_file_names_keys(toml: Path) -> None:
 
 
 _NO_NAME = "F:1: keys: a name is a letter or digit, then up to 31 of letters, digits, . _ @ + -"
-_ONE_OF = "has to have sha256 or file, and not both; `hookgate key-hash` prints a sha256"
+_ONE_OF = "needs either sha256 or file, not both; `hookgate key-hash` prints a sha256"
 
 
 @pytest.mark.parametrize(
@@ -70,10 +69,10 @@ _ONE_OF = "has to have sha256 or file, and not both; `hookgate key-hash` prints 
         (f"[keys.{KEY}]\nteam = 'x'", _NO_NAME),
         ("[keys.'../x']", _NO_NAME),
         (
-            "[keys.0123456789ab]",
-            "F:1: keys: this name is what a key without a name is called; choose another",
+            "[keys.0123456789abcdef01234567]",
+            "F:1: keys: this name is reserved for keys without a name; choose another",
         ),
-        ("[keys.no-key]", "F:1: keys: this name is what a key without a name is called; choose another"),
+        ("[keys.no-key]", "F:1: keys: this name is reserved for keys without a name; choose another"),
         (
             "clients.unknown_keys = 'deny'",
             "F:1: clients.unknown_keys: has to be 'allow' or 'refuse'",
@@ -118,7 +117,7 @@ def test_a_variable_cannot_name_a_key(toml: Path) -> None:
 @pytest.mark.parametrize("content", [KEY, KEY + "\n", KEY + "\r\n"], ids=["bare", "line", "windows"])
 def test_the_key_in_a_file_is_found(content: str, tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(content.encode())
-    assert named_keys({"ci": NamedKey(file=tmp_path / "key", team="t")}) == {HASH: Named("ci", "t")}
+    assert load_named_keys({"ci": NamedKey(file=tmp_path / "key", team="t")}) == {HASH: Named("ci", "t")}
 
 
 async def test_check_tells_what_is_wrong_with_the_files_of_keys(toml: Path) -> None:
@@ -128,7 +127,7 @@ async def test_check_tells_what_is_wrong_with_the_files_of_keys(toml: Path) -> N
     text = f"[keys.alice]\nsha256 = '{HASH}'\n" + "".join(tables)
     ended = await run("config", "check", "--config", written(toml, text))
     assert ended.code == 1
-    alone = "holds no key, or more than one; put the key alone there, on one line"
+    alone = "contains no key, or more than one; it must contain one key on one line"
     folder = toml.parent
     missing = f"{folder}/missing: cannot be read: No such file or directory; check the path"
     assert ended.err.removeprefix("hookgate: ").splitlines() == [
@@ -162,10 +161,15 @@ def test_no_text_of_the_configuration_tells_a_key(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(KEY)
     config = Config(keys={"alice": NamedKey(sha256=HASH), "ci": NamedKey(file=tmp_path / "key")})
     with pytest.raises(KeysError) as same:
-        named_keys(config.keys)
+        load_named_keys(config.keys)
     with pytest.raises(ValidationError) as wrong:
         NamedKey(sha256=KEY)
-    told = [repr(config), str(same.value), str(wrong.value), repr(named_keys({"a": NamedKey(sha256=HASH)}))]
+    told = [
+        repr(config),
+        str(same.value),
+        str(wrong.value),
+        repr(load_named_keys({"a": NamedKey(sha256=HASH)})),
+    ]
     assert not any("canary" in each for each in told)
 
 
@@ -181,4 +185,4 @@ def test_tables_with_names_are_documented(section: str) -> None:
     kind = NAMED[section]
     assert issubclass(kind, Section)
     assert all((field.description or "").endswith(".") for field in kind.model_fields.values())
-    assert f"## [{section}.NAME]\n\n{(kind.__doc__ or '').split('.', maxsplit=1)[0]}" in reference()
+    assert f"## [{section}.NAME]\n\n{(kind.__doc__ or '').split('.', maxsplit=1)[0]}" in settings_reference()

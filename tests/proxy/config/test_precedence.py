@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from hookgate.proxy.config import Config, read_config
-from hookgate.proxy.config.catalogue import SETTINGS, Setting
-from hookgate.proxy.config.schema import config_schema
+from hookgate.proxy.config.catalogue import SETTINGS, Setting, config_schema
 
 _SAMPLES = {
     "HOST:PORT": ["a:1", "b:2", "[::1]:3", "127.0.0.1:0"],

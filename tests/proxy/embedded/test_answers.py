@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from hookgate.proxy.embedded.answers import Call, embedding, respond
-from hookgate.proxy.embedded.requests import canonical
-from hookgate.proxy.embedded.script import Answer
+from hookgate.proxy.embedded.answers import ModelCall, embedding, respond
+from hookgate.proxy.embedded.requests import canonical_request
+from hookgate.proxy.embedded.script import ScriptedAnswer
 
 WEATHER = {
     "name": "get_weather",
@@ -24,8 +24,8 @@ def user(*texts: str) -> dict[str, Any]:
     return {"role": "user", "parts": [{"text": text} for text in texts]}
 
 
-def call(*contents: dict[str, Any], stream: bool = True, **fields: Any) -> Call:
-    return Call("gemini-2.5-flash", stream, canonical({"contents": list(contents), **fields}))
+def call(*contents: dict[str, Any], stream: bool = True, **fields: Any) -> ModelCall:
+    return ModelCall("gemini-2.5-flash", stream, canonical_request({"contents": list(contents), **fields}))
 
 
 def parts(chunks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -260,7 +260,7 @@ def test_a_tool_response_is_answered_with_text_even_in_mode_any() -> None:
 
 
 def scripted(stream: bool, **answer: Any) -> list[dict[str, Any]]:
-    return respond(call(user("hi"), stream=stream), Answer.model_validate(answer))
+    return respond(call(user("hi"), stream=stream), ScriptedAnswer.model_validate(answer))
 
 
 def test_a_scripted_text_is_streamed_in_words() -> None:

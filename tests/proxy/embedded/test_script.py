@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from hookgate.proxy.embedded import Script, ScriptError, load_script
-from hookgate.proxy.embedded.script import Answer, Player, Scene
+from hookgate.proxy.embedded.script import Player, ScriptedAnswer, ScriptScene
 
 
 def player(*rules: dict[str, Any]) -> Player:
@@ -26,7 +26,7 @@ def picked(
     stream: bool = False,
     tool_responses: tuple[str, ...] = (),
 ) -> str | None:
-    answer = player.pick(Scene(text, model, stream, tool_responses))
+    answer = player.pick(ScriptScene(text, model, stream, tool_responses))
     return None if answer is None else answer.text
 
 
@@ -90,7 +90,7 @@ def test_the_example_in_the_manual_is_a_script(tmp_path: Path) -> None:
     path.write_text(manual.partition("```json\n")[2].partition("```")[0])
     given = {kind for rule in load_script(path).rules for kind in rule.answer.model_fields_set}
     # Every field of an answer is shown, so that a new one cannot be left out of the manual.
-    assert given == set(Answer.model_fields)
+    assert given == set(ScriptedAnswer.model_fields)
 
 
 def mistake(tmp_path: Path, content: bytes) -> str:

@@ -10,7 +10,7 @@ import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from hookgate.proxy.embedded import RECORDED, Recorded, Script, make_app
+from hookgate.proxy.embedded import RECORDED, RecordedRequest, Script, make_app
 
 Start = Callable[..., Awaitable[TestClient[Any, Any]]]
 
@@ -34,7 +34,7 @@ async def start() -> AsyncIterator[Start]:
         yield _start
 
 
-def record(client: TestClient[Any, Any], index: int = -1) -> Recorded:
+def record(client: TestClient[Any, Any], index: int = -1) -> RecordedRequest:
     return client.server.app[RECORDED][index]
 
 

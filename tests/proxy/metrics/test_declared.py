@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from generators.metrics_reference import metrics_reference
 from support.counted import Counted
 from support.gateway import running_upstream, says, write_settings
 from support.life import gateway_with
@@ -15,10 +16,9 @@ from support.wire import SSE, post
 
 from hookgate.hooks import Engine
 from hookgate.hooks.live import LiveEngine
-from hookgate.hooks.settings import Place
-from hookgate.proxy.metrics import Metrics
-from hookgate.proxy.metrics.names import LABELS, METRICS
-from hookgate.proxy.metrics.reference import reference
+from hookgate.hooks.settings import SettingsSource
+from hookgate.proxy.observe.metric_names import LABELS, METRICS
+from hookgate.proxy.observe.metrics import Metrics
 
 PROJECT = Path(__file__).parents[3]
 DASHBOARD = json.loads((PROJECT / "deploy/grafana/hookgate.json").read_text())
@@ -33,7 +33,9 @@ HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 async def test_a_page_holds_exactly_the_metrics_that_are_declared(tmp_path: Path) -> None:
     metrics = Metrics()
     file = write_settings(tmp_path, {"AfterModel": [says()]})
-    live = LiveEngine(lambda: [Place(file)], lambda settings, health: Engine(settings, health=health))
+    live = LiveEngine(
+        lambda: [SettingsSource(file)], lambda settings, health: Engine(settings, health=health)
+    )
     metrics.watch_engine(live)
     metrics.watch_audit(SimpleNamespace(queued=2, lag_seconds=0.5, failures=1))
     metrics.watch_spans(SimpleNamespace(queued=3, results={"exported": 4, "dropped": 5}))
@@ -70,7 +72,7 @@ def test_every_label_that_is_described_is_used() -> None:
 
 def test_the_page_of_the_documentation_is_up_to_date() -> None:
     page = (PROJECT / "docs/metrics.md").read_text(encoding="utf-8")
-    assert page == reference(), "run: python -m hookgate.proxy.metrics.reference > docs/metrics.md"
+    assert page == metrics_reference(), "run: python docs/generators/metrics_reference.py > docs/metrics.md"
 
 
 # ---- the dashboard and the alerts

@@ -12,11 +12,10 @@ from support.policies import answer_itself, no_rockets, stop_at_rockets
 from support.wire import KEY, SSE, UNARY, ask, connected, peer, post
 
 from hookgate.proxy.config import Config
-from hookgate.proxy.keys import hash_of
-from hookgate.proxy.metrics import Metrics
-from hookgate.proxy.metrics.counting import Histogram
-from hookgate.proxy.metrics.names import HOOK_DURATION
-from hookgate.proxy.prices import read_prices
+from hookgate.proxy.identity.callers import hash_of
+from hookgate.proxy.observe.metric_names import HOOK_DURATION
+from hookgate.proxy.observe.metrics import FastHistogram, Metrics
+from hookgate.proxy.observe.usage import read_prices
 
 Json = dict[str, Any]
 FLASH = "gemini-2.5-flash"
@@ -205,7 +204,7 @@ async def test_a_client_that_leaves_is_counted_once() -> None:
     ],
 )
 def test_a_duration_is_in_every_bucket_that_is_as_long(seconds: float, bucket: str) -> None:
-    histogram = Histogram(HOOK_DURATION)
+    histogram = FastHistogram(HOOK_DURATION)
     histogram.observe(("BeforeModel", "guard"), seconds)
     [metric] = histogram.collect()
     counts = {sample.labels["le"]: sample.value for sample in metric.samples if "le" in sample.labels}

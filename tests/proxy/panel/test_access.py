@@ -9,11 +9,18 @@ from support.gateway import says
 from support.panel import BEARER, TOKEN, panel_gateway
 from support.wire import Answer, ask, connected, post, request_bytes
 
+from hookgate.proxy.admin.access import (
+    SESSION_SECONDS,
+    Access,
+    KnownHosts,
+    admin_token_source,
+    create_token,
+    find_token,
+    is_loopback,
+    panel_link,
+)
 from hookgate.proxy.config import ConfigError
-from hookgate.proxy.config.models import Admin
-from hookgate.proxy.panel.access import SESSION_SECONDS, Access, is_loopback
-from hookgate.proxy.panel.hosts import KnownHosts
-from hookgate.proxy.panel.tokens import found_token, link_of, made_token, token_of
+from hookgate.proxy.config.models import AdminSettings
 
 SAME = {"X-Hookgate-Panel": "1", "Content-Type": "application/json"}
 GUARD = {"BeforeModel": [{**says({}), "name": "one"}]}
@@ -101,7 +108,7 @@ def test_what_somebody_has_put_in_the_token_s_place_is_replaced(planted: str, tm
         path.chmod(0o666)
     else:
         path.symlink_to(elsewhere)
-    with made_token(tmp_path, 1) as (token, file):
+    with create_token(tmp_path, 1) as (token, file):
         assert file == path
         assert (path.read_text(), path.is_symlink()) == (token, False)
         assert path.stat().st_mode & 0o777 == 0o600
@@ -112,23 +119,23 @@ def test_a_token_that_cannot_be_kept_is_told_and_works(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "state").write_text("no folder")
-    with made_token(tmp_path / "state", 1) as (token, file):
+    with create_token(tmp_path / "state", 1) as (token, file):
         assert (bool(token), file) == (True, None)
     assert "cannot be kept" in caplog.text
     assert "admin.token_file" in caplog.text
 
 
 def test_a_made_token_is_shown_to_this_machine_alone(tmp_path: Path) -> None:
-    with made_token(tmp_path, 9787) as (token, _):
-        assert found_token(tmp_path, ("127.0.0.1", 9787)) == token
-        assert found_token(tmp_path, ("elsewhere.example", 9787)) is None
-        assert found_token(tmp_path, ("127.0.0.1", 9788)) is None
+    with create_token(tmp_path, 9787) as (token, _):
+        assert find_token(tmp_path, ("127.0.0.1", 9787)) == token
+        assert find_token(tmp_path, ("elsewhere.example", 9787)) is None
+        assert find_token(tmp_path, ("127.0.0.1", 9788)) is None
 
 
 def test_a_link_is_one_that_a_browser_can_open() -> None:
-    assert link_of("http://0.0.0.0:9787", "t") == "http://127.0.0.1:9787/#token=t"
-    assert link_of("http://[::]:9787", "t") == "http://127.0.0.1:9787/#token=t"
-    assert link_of("http://[::1]:9787", "t") == "http://[::1]:9787/#token=t"
+    assert panel_link("http://0.0.0.0:9787", "t") == "http://127.0.0.1:9787/#token=t"
+    assert panel_link("http://[::]:9787", "t") == "http://127.0.0.1:9787/#token=t"
+    assert panel_link("http://[::1]:9787", "t") == "http://[::1]:9787/#token=t"
 
 
 # ---- what is told without a token
@@ -296,15 +303,15 @@ def test_which_addresses_are_the_machine_s_own(host: str, own: bool) -> None:
 def test_a_token_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
-    assert token_of(Admin(token_file=file)) == TOKEN
+    assert admin_token_source(AdminSettings(token_file=file)) == TOKEN
     file.write_text("short")
     with pytest.raises(ConfigError, match=r"admin\.token_file: .*16 to 256"):
-        token_of(Admin(token_file=file))
+        admin_token_source(AdminSettings(token_file=file))
     with pytest.raises(ConfigError, match="cannot be read"):
-        token_of(Admin(token_file=tmp_path / "none"))
+        admin_token_source(AdminSettings(token_file=tmp_path / "none"))
 
 
 def test_a_token_is_never_shown() -> None:
-    admin = Admin.model_validate({"token": TOKEN})
+    admin = AdminSettings.model_validate({"token": TOKEN})
     assert TOKEN not in repr(admin)
     assert TOKEN not in admin.model_dump_json()

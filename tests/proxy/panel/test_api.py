@@ -194,7 +194,7 @@ async def test_traffic_counts_what_has_ended(tmp_path: Path) -> None:
 
 
 async def test_the_policy_in_force_is_told_without_secrets(tmp_path: Path) -> None:
-    secret = "canary-5d1f"  # noqa: S105
+    secret = "canary-5d1f"  # noqa: S105  # a canary, no secret
     hooks = {
         "BeforeModel": [
             {"type": "command", "name": "c", "command": "true", "env": {"API": secret}},

@@ -11,7 +11,7 @@ from support import program
 from support.gateway import running_upstream, write_settings
 from support.wire import UNARY, ask, post
 
-TOKEN = "canary-token-8c1d0f"  # noqa: S105
+TOKEN = "canary-token-8c1d0f"  # noqa: S105  # a canary, no secret
 HI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 
 

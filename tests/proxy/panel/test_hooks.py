@@ -11,9 +11,9 @@ import pytest
 from support.hooks import SESSION, asking, command, one_group, write_file
 
 from hookgate.proxy import policy
+from hookgate.proxy.admin.policy import HookPanel
+from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.panel.hooks import HookPanel
-from hookgate.proxy.sources import Sources
 
 DENY = command("echo 'not here' >&2; exit 2", name="deny")
 ALLOW = command("true", name="allow")
@@ -33,7 +33,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @asynccontextmanager
 async def paneled(project: Path, *, trusted: bool = True) -> AsyncIterator[HookPanel]:
     sources = Sources(project=project, state=project.parent / "state", trust_project=trusted)
-    live = policy.load(sources)
+    live = policy.load_policy(sources)
     yield HookPanel(live, sources)
     await live.close()
 

@@ -11,9 +11,10 @@ from support.life import until
 from support.panel import BEARER, panel_gateway
 from support.wire import UNARY, Wire, ask, connected, post, request_bytes
 
+from hookgate.proxy.admin.live import MAX_READERS, MAX_ROWS, MAX_WAITING, Live, Reader
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.panel.live import MAX_READERS, MAX_ROWS, MAX_WAITING, Live, Reader
-from hookgate.proxy.records import CallRecord, Receipts
+from hookgate.proxy.observe.receipts import Receipts
+from hookgate.proxy.observe.record import CallRecord
 
 HI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 DENY = {"BeforeModel": [{**says({"decision": "deny"}), "name": "guard"}]}

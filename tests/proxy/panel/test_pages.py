@@ -8,7 +8,7 @@ import pytest
 from support.panel import BEARER, panel_gateway
 from support.wire import ask
 
-PAGES = {each.name: each.read_text() for each in (files("hookgate.proxy.panel") / "pages").iterdir()}
+PAGES = {each.name: each.read_text() for each in (files("hookgate.proxy.admin") / "pages").iterdir()}
 SCRIPTS = sorted(name for name in PAGES if name.endswith(".js"))
 
 _WAYS_TO_MARKUP = re.compile(

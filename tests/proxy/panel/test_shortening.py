@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.proxy.panel.shortening import LONGEST_TEXT, MOST_ITEMS, MOST_SIGNS, shortened
+from hookgate.proxy.admin.content import LONGEST_TEXT, MOST_ITEMS, MOST_SIGNS, shorten
 
 _SMALL = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(max_size=50),
@@ -18,14 +18,14 @@ _SMALL = st.recursive(
 
 @given(_SMALL)
 def test_what_is_small_stays_as_it_is(value: Any) -> None:
-    assert shortened(value) == value
+    assert shorten(value) == value
 
 
 def test_what_is_left_out_is_counted() -> None:
-    text = shortened({"a": "x" * (LONGEST_TEXT + 7)})["a"]
+    text = shorten({"a": "x" * (LONGEST_TEXT + 7)})["a"]
     assert text.endswith("(7 more characters)")
     assert len(text) < LONGEST_TEXT + 50
-    items = shortened([0] * (MOST_ITEMS + 3))
+    items = shorten([0] * (MOST_ITEMS + 3))
     assert (len(items), items[-1]) == (MOST_ITEMS + 1, "… (3 more)")
 
 
@@ -39,13 +39,13 @@ def test_what_is_left_out_is_counted() -> None:
     ],
 )
 def test_a_large_document_is_cut_as_a_whole(value: Any) -> None:
-    told = json.dumps(shortened(value), ensure_ascii=False)
+    told = json.dumps(shorten(value), ensure_ascii=False)
     assert len(told) < 2 * MOST_SIGNS
     assert "more" in told
 
 
 def test_numbers_that_a_browser_would_change_become_texts() -> None:
-    assert shortened([2**53 - 1, 2**53, -(2**63), 10**30]) == [
+    assert shorten([2**53 - 1, 2**53, -(2**63), 10**30]) == [
         2**53 - 1,
         str(2**53),
         str(-(2**63)),
@@ -57,5 +57,5 @@ def test_a_document_of_any_depth_is_cut() -> None:
     value: Any = "end"
     for _ in range(100):
         value = [value]
-    assert "deeper levels" in str(shortened(value))
-    assert "end" not in str(shortened(value))
+    assert "deeper levels" in str(shorten(value))
+    assert "end" not in str(shorten(value))

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import insert, select
 from support.databases import cut, drop, postgres
 
-from hookgate.hooks.kinds.builtin import Counters
-from hookgate.proxy.config import Store as StoreSettings
+from hookgate.hooks.runners.inprocess import Counters
+from hookgate.proxy.config import StoreSettings
 from hookgate.proxy.store import Store, StoreError, database
 from hookgate.proxy.store.counters import SqlCounters
 from hookgate.proxy.store.models import Counter
@@ -25,7 +25,7 @@ COUNTING = """
 import asyncio, sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from hookgate.proxy.config import Store as StoreSettings
+from hookgate.proxy.config import StoreSettings
 from hookgate.proxy.store import Store
 
 async def main(url, state):

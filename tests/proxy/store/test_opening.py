@@ -13,7 +13,7 @@ from alembic.migration import MigrationContext
 from pydantic import ValidationError
 from support.databases import postgres
 
-from hookgate.proxy.config import Store as StoreSettings
+from hookgate.proxy.config import StoreSettings
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import open_database
 from hookgate.proxy.store.models import Base
@@ -148,7 +148,7 @@ def test_a_url_whose_password_could_not_be_masked_is_refused(url: str) -> None:
 
 
 def test_two_places_for_one_url_are_one_too_many(tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match="both given; remove one"):
+    with pytest.raises(ValidationError, match="both set; remove one"):
         StoreSettings(url=URL, url_file=tmp_path)
 
 

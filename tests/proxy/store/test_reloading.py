@@ -6,8 +6,8 @@ import pytest
 from support.gateway import write_settings
 
 from hookgate.proxy import policy
-from hookgate.proxy.config import Store as StoreSettings
-from hookgate.proxy.sources import Sources
+from hookgate.proxy.config import StoreSettings
+from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.store import Store
 
 MODELS = {"type": "builtin", "builtin": "models", "options": {}}
@@ -23,7 +23,7 @@ async def test_the_last_good_settings_stay_until_the_store_can_be_opened(
     in_the_way = sources.state / "hookgate.db"
     in_the_way.mkdir(parents=True)
     async with Store(StoreSettings(), sources.state) as store:
-        live = policy.load(sources, store=store)
+        live = policy.load_policy(sources, store=store)
         before = live.current
         write_settings(tmp_path, {"BeforeModel": [LIMITS]})
         assert await live.reload() is False

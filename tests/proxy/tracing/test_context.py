@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookgate.proxy.tracing.context import Trace, trace_of
+from hookgate.proxy.observe.trace_context import Trace, trace_of
 
 ID, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{ID}-{SPAN}-01"
@@ -61,6 +61,6 @@ def test_a_share_of_new_traces_is_sampled(sample: float, least: int, most: int) 
 def test_only_the_end_of_an_answer_is_kept() -> None:
     trace = Trace(1, 1)
     for chunk in (b"a" * 20_000, b"b" * 10, b"c" * 16_000):
-        trace.feed(chunk)
+        trace.see_chunk(chunk)
     assert len(trace.tail) == 16 * 1024
     assert trace.tail == (b"a" * 374 + b"b" * 10 + b"c" * 16_000)

@@ -18,10 +18,10 @@ from support.policies import no_rockets, redact
 from support.program import environment, serving
 from support.wire import KEY, SSE, UNARY, peer, post
 
-from hookgate.proxy.config import Tracing
-from hookgate.proxy.metrics import Metrics
-from hookgate.proxy.tracing import sending
-from hookgate.proxy.tracing.traces import tracing
+from hookgate.proxy.config import TracingSettings
+from hookgate.proxy.observe import traces
+from hookgate.proxy.observe.metrics import Metrics
+from hookgate.proxy.observe.tracing import open_tracing
 
 Json = dict[str, Any]
 ID, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -48,10 +48,10 @@ async def traced(
     collector_url: str, hooks: Json | None = None, script: Any = None, **settings: Any
 ) -> AsyncIterator[Traced]:
     metrics = Metrics()
-    told = Tracing(endpoint=collector_url, **settings)
+    told = TracingSettings(endpoint=collector_url, **settings)
     async with (
         running_upstream(script) as (upstream_url, recorded),
-        tracing(told, metrics, {"gemini": upstream_url}) as traces,
+        open_tracing(told, metrics, {"gemini": upstream_url}) as traces,
         gateway_with(upstream_url, hooks, metrics=metrics, traces=traces) as url,
     ):
         yield Traced(url, upstream_url, recorded, metrics)
@@ -126,7 +126,7 @@ async def test_a_denied_call_has_no_span_upstream_and_tells_why_by_its_outcome()
 async def test_an_upstream_that_is_away_is_a_failed_span() -> None:
     async with (
         collecting() as collector,
-        tracing(Tracing(endpoint=collector.url), Metrics()) as traces,
+        open_tracing(TracingSettings(endpoint=collector.url), Metrics()) as traces,
         gateway_with("http://127.0.0.1:1", traces=traces) as url,
     ):
         await post(url, UNARY, user("hi"))
@@ -194,9 +194,9 @@ async def test_calls_go_on_and_spans_are_counted_while_the_collector_is_away() -
 async def test_a_collector_that_never_answers_holds_up_neither_calls_nor_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sending, "_ROOM", 1)
-    monkeypatch.setattr(sending, "_PAUSE_SECONDS", 60)
-    monkeypatch.setattr(sending, "_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(traces, "_MAX_QUEUED", 1)
+    monkeypatch.setattr(traces, "_PAUSE_SECONDS", 60)
+    monkeypatch.setattr(traces, "_TIMEOUT_SECONDS", 0.2)
     async with asyncio.timeout(15), peer(stays=asyncio.Event()) as silent, traced(silent.url) as gateway:
         for _ in range(3):
             assert (await post(gateway.url, UNARY, user("hi"))).status == 200
@@ -253,7 +253,7 @@ async def test_without_a_collector_the_clients_header_goes_through_as_it_came() 
 
 
 async def test_without_a_collector_nothing_of_opentelemetry_is_imported() -> None:
-    script = "import hookgate.proxy.commands, sys; print([m for m in sys.modules if 'opentelemetry' in m])"
+    script = "import hookgate.proxy.app, sys; print([m for m in sys.modules if 'opentelemetry' in m])"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE
     )
@@ -263,7 +263,7 @@ async def test_without_a_collector_nothing_of_opentelemetry_is_imported() -> Non
 
 @pytest.mark.parametrize("missing", ["opentelemetry", "requests"])
 async def test_a_missing_extra_is_named(tmp_path: Path, missing: str) -> None:
-    script = f"import sys; sys.modules[{missing!r}] = None; from hookgate.proxy.cli import main; main()"
+    script = f"import sys; sys.modules[{missing!r}] = None; from hookgate.proxy.__main__ import main; main()"
     env = environment({"HOOKGATE_TRACING__ENDPOINT": "http://127.0.0.1:1", "HOOKGATE_ADMIN__ADDRESS": "off"})
     flags = ("serve", "--listen", "127.0.0.1:0", "--state", str(tmp_path))
     pipe = asyncio.subprocess.PIPE

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.event_service import NOWHERE, event_service, hookgate
 
-from hookgate.hooks.managing import claude
+from hookgate.hooks.claude_code import names
 from hookgate.shim.command import naming
 
 BASE = {"session_id": "s-1", "transcript_path": "/t.jsonl", "cwd": "/", "permission_mode": "default"}
@@ -21,7 +21,7 @@ SHELL = {
 async def exchanged(event: str, given: Any, output: Any = None) -> tuple[str, Any, int, Any]:
     """The path and the document that reached the gateway, the exit code and what was printed."""
     async with event_service() as service:
-        service.answers[claude.EVENTS.get(event, event)] = output or {}
+        service.answers[names.EVENTS.get(event, event)] = output or {}
         words = ("event", event, "--gateway", service.url, "--from", "claude-code")
         ended = await hookgate(*words, given=given)
     [(path, _, told)] = service.told
@@ -65,7 +65,7 @@ async def exchanged(event: str, given: Any, output: Any = None) -> tuple[str, An
 )
 async def test_its_events_and_names_become_the_contract_s(event: str, fields: Any, told: Any) -> None:
     path, arrived, code, printed = await exchanged(event, {**BASE, "hook_event_name": event, **fields})
-    assert (path, code, printed) == (claude.EVENTS.get(event, event), 0, {})
+    assert (path, code, printed) == (names.EVENTS.get(event, event), 0, {})
     assert arrived.items() >= {**BASE, "hook_event_name": path, **told}.items()
 
 
@@ -167,9 +167,9 @@ async def test_an_answer_that_nobody_could_judge_ends_the_turn() -> None:
 
 
 def test_the_names_are_those_that_hooks_are_migrated_with() -> None:
-    assert naming.EVENTS == claude.EVENTS
-    latest = {name: new[-1] for name, new in claude.TOOLS.items() if new}
+    assert naming.EVENTS == names.EVENTS
+    latest = {name: new[-1] for name, new in names.TOOLS.items() if new}
     assert latest == naming.TOOLS
     for event, (_, words) in naming._TRIGGERS.items():
-        known = claude.TRIGGERS[event]
+        known = names.TRIGGERS[event]
         assert words == {name: new[0] for name, new in known.items() if new and new[0] != name}

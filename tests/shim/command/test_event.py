@@ -40,7 +40,10 @@ DENY = {"decision": "deny", "reason": "Not that."}
         pytest.param({"decision": "block", "reason": "Not that."}, 2, "Not that.\n", id="blocked"),
         pytest.param({"continue": False, "stopReason": "Enough."}, 2, "Enough.\n", id="stopped"),
         pytest.param(
-            {"decision": "deny"}, 2, "Denied by a BeforeTool hook of the gateway.\n", id="without a reason"
+            {"decision": "deny"},
+            2,
+            "Denied by one of the gateway's BeforeTool hooks.\n",
+            id="without a reason",
         ),
     ],
 )
@@ -80,7 +83,7 @@ async def test_a_session_of_the_environment_is_the_url_s_and_what_lacks_is_fille
 async def test_without_a_gateway_it_goes_on_or_not_as_configured() -> None:
     ended = await hookgate("event", "BeforeTool", "--gateway", NOWHERE, given=INPUT)
     assert (ended.code, ended.out) == (0, "{}\n")
-    assert "127.0.0.1:9 is not reachable: Connection refused; it goes on unjudged" in ended.err
+    assert "127.0.0.1:9 is not reachable: Connection refused; the event is allowed" in ended.err
     assert ended.err.count("\n") == 1
     words = ("event", "BeforeTool", "--gateway", NOWHERE, "--on-unreachable", "deny")
     ended = await hookgate(*words, given=INPUT)
@@ -134,10 +137,10 @@ async def answering(answer: Answer) -> AsyncIterator[str]:
     ("answer", "why"),
     [
         pytest.param(silent, "did not answer within 0.3 s", id="silent"),
-        pytest.param(sends(b""), "ended in the middle", id="closes"),
+        pytest.param(sends(b""), "closed in the middle", id="closes"),
         pytest.param(sends(b"SSH-2.0-x\r\n\r\n"), "does not speak HTTP", id="not HTTP"),
         pytest.param(
-            sends(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}"), "ended in the middle", id="cut off"
+            sends(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}"), "closed in the middle", id="cut off"
         ),
         pytest.param(
             sends(b"HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n"), "answered 503", id="out of service"
@@ -187,19 +190,19 @@ async def test_a_refused_event_is_an_error_that_says_why(status: int) -> None:
     [
         pytest.param(["BeforeTool"], b"", "not JSON", id="no input"),
         pytest.param(["BeforeTool"], b"{", "not JSON", id="half an input"),
-        pytest.param(["BeforeTool"], b"[]", "no JSON object", id="a list"),
+        pytest.param(["BeforeTool"], b"[]", "not a JSON object", id="a list"),
         pytest.param(["BeforeTool"], b"\xff", "not JSON", id="not UTF-8"),
         pytest.param([], b"{}", "name one event", id="no event"),
-        pytest.param(["BeforeLunch"], b"{}", "there is no event 'BeforeLunch'", id="an unknown event"),
-        pytest.param(["PreToolUse"], b"{}", "there is no event 'PreToolUse'", id="Claude Code's"),
-        pytest.param(["BeforeTool", "--fast"], b"{}", "no option --fast", id="an unknown flag"),
+        pytest.param(["BeforeLunch"], b"{}", "unknown event 'BeforeLunch'", id="an unknown event"),
+        pytest.param(["PreToolUse"], b"{}", "unknown event 'PreToolUse'", id="Claude Code's"),
+        pytest.param(["BeforeTool", "--fast"], b"{}", "unknown option --fast", id="an unknown flag"),
         pytest.param(["BeforeTool", "--timeout"], b"{}", "--timeout needs a value", id="no value"),
         pytest.param(["BeforeTool", "--timeout", "x"], b"{}", "--timeout x", id="no number"),
         pytest.param(["BeforeTool", "--on-unreachable", "x"], b"{}", "allow or deny", id="no policy"),
-        pytest.param(["BeforeTool", "--from", "x"], b"{}", "only claude-code", id="an unknown agent"),
+        pytest.param(["BeforeTool", "--from", "x"], b"{}", "must be claude-code", id="an unknown agent"),
         pytest.param(["BeforeTool", "--key-env", "NONE"], b"{}", "NONE is not set", id="no key"),
-        pytest.param(["BeforeTool", "--gateway", "localhost:1"], b"{}", "write it as", id="no scheme"),
-        pytest.param(["BeforeTool", "--gateway", "http://x:y"], b"{}", "write it as", id="no port"),
+        pytest.param(["BeforeTool", "--gateway", "localhost:1"], b"{}", "write it like", id="no scheme"),
+        pytest.param(["BeforeTool", "--gateway", "http://x:y"], b"{}", "write it like", id="no port"),
         pytest.param(["BeforeTool", "--gateway", "http://k@x"], b"{}", "without a key", id="a key"),
     ],
 )
@@ -210,7 +213,7 @@ async def test_what_is_wrong_is_told_on_one_line(words: list[str], given: bytes,
 
 async def test_a_session_s_name_is_checked_before_it_becomes_part_of_a_path() -> None:
     ended = await hookgate("event", "BeforeTool", given=INPUT, env={"HOOKGATE_SESSION": "../x"})
-    assert (ended.code, "'../x' is no session's name" in ended.complaint) == (1, True)
+    assert (ended.code, "'../x' is not a valid session id" in ended.complaint) == (1, True)
 
 
 async def test_https_is_spoken_with_the_machine_s_authorities(tmp_path: Path) -> None:
@@ -263,7 +266,10 @@ def test_every_event_of_the_contract_is_known() -> None:
 
 
 async def test_nothing_that_takes_long_to_import_is_imported() -> None:
-    code = "import sys; from hookgate.shim.command.event import main; main(sys.argv[1:]); print(*sys.modules)"
+    code = (
+        "import sys; from hookgate.shim.command.event import run_event;"
+        "run_event(sys.argv[1:]); print(*sys.modules)"
+    )
     words = ("-S", "-c", code, "BeforeTool", "--gateway", NOWHERE)
     roots = os.pathsep.join(
         path for path in sys.path if path.endswith(("shim", "proxy", "hooks", "translator"))

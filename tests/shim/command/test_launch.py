@@ -188,8 +188,10 @@ def _read_until(terminal: int, mark: bytes, seconds: float = 15) -> bytes:
     ("words", "code", "told"),
     [
         pytest.param(["--gateway", NOWHERE, "--", "true"], 1, "is not reachable", id="no gateway"),
-        pytest.param(["--session", "a/b", "--", "true"], 1, "'a/b' is no session's name", id="a bad name"),
-        pytest.param(["--", "no-such-agent"], 127, "was not found", id="no program"),
+        pytest.param(
+            ["--session", "a/b", "--", "true"], 1, "'a/b' is not a valid session id", id="a bad name"
+        ),
+        pytest.param(["--", "no-such-agent"], 127, "not found", id="no program"),
         pytest.param(["--", "/etc/passwd"], 126, "cannot be executed", id="no executable"),
     ],
 )

@@ -1,15 +1,12 @@
-"""hookgate's translator: Gemini REST bodies seen as the stable hook model, and edits written back in place.
+"""hookgate's translator: converts Gemini REST bodies to the stable hook model, and applies edits to them.
 
-Pure functions over parsed JSON. This package knows no sockets, no event loop, no clock and no SDK; it
+It consists of pure functions over parsed JSON. This package uses no sockets, event loop, clock or SDK; it
 imports nothing else of hookgate and can be used without it.
 """
 
-from hookgate.translator.assembling import cut_events, join_events
-from hookgate.translator.batchbody import BatchBody
-from hookgate.translator.calls import CallGate
-from hookgate.translator.canonical import check_canonical, check_spellings
-from hookgate.translator.checks import check_request, check_response
-from hookgate.translator.errors import BodyError, EditError, TranslatorError
+from hookgate.translator.batches import BatchBody
+from hookgate.translator.checks import check_canonical, check_request, check_response, check_spellings
+from hookgate.translator.fields import BodyError, EditError, TranslatorError
 from hookgate.translator.inputs import INPUTS, Inputs, read_inputs
 from hookgate.translator.request import (
     MODEL_NAME,
@@ -21,10 +18,10 @@ from hookgate.translator.request import (
     show_request_parts,
     show_request_raw,
 )
-from hookgate.translator.response import apply_response, show_response
-from hookgate.translator.streams import Frame, Framing, JsonArray, ServerSentEvents
-from hookgate.translator.synthetic import synthetic_response, text_response
-from hookgate.translator.toolconfig import (
+from hookgate.translator.response import apply_response, show_response, synthetic_response, text_response
+from hookgate.translator.streaming.events import CallGate, cut_events, join_events
+from hookgate.translator.streaming.framing import Frame, Framing, JsonArray, ServerSentEvents
+from hookgate.translator.tool_config import (
     apply_tool_config,
     apply_tools,
     callable_names,

@@ -1,21 +1,161 @@
-"""Bodies that must not be read, because a hook and the API could understand them differently."""
+"""Checks that refuse bodies which a hook and the API could interpret differently."""
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any
 
-from hookgate.translator.canonical import check_canonical, check_spellings
-from hookgate.translator.errors import BodyError
-from hookgate.translator.fields import JsonObject, camel, read, read_list
+from hookgate.translator.fields import BodyError, JsonObject, camel, read, read_list
+
+_FREE = frozenset(
+    {
+        "args",
+        "const",
+        "customConfigs",
+        "custom_configs",
+        "default",
+        "enum",
+        "example",
+        "examples",
+        "labels",
+        "metadata",
+        "partMetadata",
+        "part_metadata",
+        "userMetadata",
+        "user_metadata",
+    }
+)
+"""Fields that contain free-form JSON wherever they occur in the API."""
+
+_RESULTS = frozenset({"functionResponse", "function_response", "toolResponse", "tool_response"})
+"""Objects whose `response` is free-form JSON. The `response` of a function declaration is a schema."""
+
+_MAPS = frozenset(
+    {"$defs", "defs", "definitions", "dependentSchemas", "headers", "patternProperties", "properties"}
+)
+"""Fields that contain objects by names which the caller has chosen."""
+
+_BLOBS = frozenset({"inlineData", "inline_data"})
+
+_SPECIAL = _FREE | _RESULTS | _MAPS | _BLOBS
+
+_STANDARD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_TO_STANDARD = bytes.maketrans(b"-_", b"+/")
+
+
+def check_canonical(value: Any, path: str = "") -> None:
+    """Check an API document recursively. `path` is its path for errors.
+
+    Raises BodyError if an object contains a field in two spellings, or if inline data is not canonical
+    base64.
+    """
+    try:
+        if isinstance(value, dict):
+            _check_object(value)
+        elif isinstance(value, list):
+            _check_list(value)
+    except BodyError as error:
+        error.path = _joined(path, error.path)
+        raise
+
+
+def _check_object(obj: JsonObject) -> None:
+    # This loop is hot: it makes no function calls for values that are neither objects nor lists.
+    spelled = False
+    key = ""
+    try:
+        for key, item in obj.items():
+            if "_" in key:
+                spelled = True
+            kind = type(item)
+            if kind is dict:
+                if key in _SPECIAL:
+                    _check_special(key, item)
+                else:
+                    _check_object(item)
+            elif kind is list and item and key not in _FREE:
+                _check_list(item)
+    except BodyError as error:
+        error.path = _joined(key, error.path)
+        raise
+    if spelled:
+        check_spellings(obj)
+
+
+def _check_list(items: list[Any]) -> None:
+    place = 0
+    try:
+        for place, item in enumerate(items):  # noqa: B007  # an error tells it
+            kind = type(item)
+            if kind is dict:
+                _check_object(item)
+            elif kind is list:
+                _check_list(item)
+    except BodyError as error:
+        error.path = _joined(f"[{place}]", error.path)
+        raise
+
+
+def _check_special(key: str, item: JsonObject) -> None:
+    """The object in a field that is not simply one of the API's."""
+    if key in _MAPS:
+        for name, value in item.items():
+            check_canonical(value, name)
+    elif key in _RESULTS:
+        _check_object({name: value for name, value in item.items() if name != "response"})
+    elif key in _BLOBS:
+        _check_object(item)
+        _check_base64(item.get("data"))
+
+
+def check_spellings(obj: JsonObject, path: str = "") -> None:
+    """Check a single object, not its values. Raises BodyError if it contains a field in two spellings."""
+    seen: dict[str, str] = {}
+    for key in obj:
+        other = seen.setdefault(key.replace("_", "").lower(), key)
+        if other != key:
+            camel, snake = sorted((key, other), key=lambda name: "_" in name)
+            message = f"the field is given twice, as {snake!r} and {camel!r}; send it once"
+            raise BodyError(_joined(path, camel), message)
+
+
+def _check_base64(data: Any) -> None:
+    """Refuse data that is not a string, or that two decoders could interpret differently."""
+    if data is not None and not (isinstance(data, str) and is_canonical_base64(data)):
+        raise BodyError(
+            "data",
+            "inline data has to be base64 as in RFC 4648: one alphabet, padded, without other characters",
+        )
+
+
+def is_canonical_base64(text: str) -> bool:
+    """Return whether the text is what an encoder produces, in the standard or the URL-safe alphabet."""
+    if len(text) % 4 or not text.isascii():
+        return False
+    data = text.encode()
+    if b"-" in data or b"_" in data:
+        if b"+" in data or b"/" in data:
+            return False
+        data = data.translate(_TO_STANDARD)
+    padding = data.translate(None, delete=_STANDARD)  # in C: some 40 MB in less than a tenth of a second
+    if padding not in (b"", b"=", b"==") or not data.endswith(padding):
+        return False
+    last = data[-4:]  # only the last group can have unused bits
+    return b64encode(b64decode(last)) == last
+
+
+def _joined(path: str, rest: str) -> str:
+    return f"{path}{rest}" if not path or not rest or rest.startswith("[") else f"{path}.{rest}"
+
 
 _ROLE = re.compile(r"[A-Za-z_]{0,32}")
 
 
 def check_request(body: Any) -> JsonObject:
-    """The body if it can be read in one way only; BodyError if not.
+    """Return the body if it can be interpreted in only one way. Raises BodyError.
 
-    A field in both spellings and inline data in two readings are refused (canonical.py). So is a text that
-    is none, which no hook would see.
+    A body is refused if it contains a field in two spellings, inline data that is not canonical, or values of
+    the wrong type, which hooks would not see.
     """
     if not isinstance(body, dict):
         raise BodyError("", "the body has to be a JSON object")
@@ -29,40 +169,40 @@ def check_request(body: Any) -> JsonObject:
         _check_content(content, f"contents[{i}]")
     for name in ("generationConfig", "toolConfig"):
         if not isinstance(read(body, name), dict | None):
-            raise BodyError(name, "it has to be an object: no hook would see this one")
+            raise BodyError(name, "it has to be an object, since hooks cannot inspect other types")
     if not isinstance(read(body, "tools"), list | dict | None):
-        raise BodyError("tools", "the tools have to be a list: no hook would see these")
+        raise BodyError("tools", "the tools have to be a list, since hooks cannot inspect other types")
     for i, tool in enumerate(read_list(body, "tools")):
         _check_tool(tool, f"tools[{i}]")
     return body
 
 
 def check_role(content: JsonObject, path: str) -> None:
-    """Refuse a role that is no name: what else it holds, hooks need not be shown. Raises BodyError."""
+    """Refuse a role that is not a name, since hooks would not see its content. Raises BodyError."""
     role = content.get("role")
     if role is not None and not (isinstance(role, str) and _ROLE.fullmatch(role)):
         raise BodyError(f"{path}.role" if path else "role", "a role has to be a name, such as user or model")
 
 
 def check_keys(obj: Any, path: str, known: Sequence[str]) -> JsonObject:
-    """The object at `path`, if it holds `known` fields alone: what another one holds, no hook would see.
+    """Return the object at `path` if all of its fields are `known`. Raises BodyError.
 
-    Raises BodyError, naming the first that is not known.
+    Unknown fields are refused, since hooks would not see them. The error names the first.
     """
     if not isinstance(obj, dict):
         raise BodyError(path, "it has to be an object")
     for key in obj:
         if camel(key) not in known:
             place = f"{path}.{key}" if path else key
-            raise BodyError(place, f"hooks cannot be shown this field; known here are {', '.join(known)}")
+            raise BodyError(place, f"hooks cannot inspect this field; known fields are {', '.join(known)}")
     return obj
 
 
 def check_response(body: Any) -> JsonObject:
-    """The response, or event of one, if its candidates have the shape that hooks are shown; BodyError if not.
+    """Return the response, or event of a stream, if its candidates are well-formed. Raises BodyError.
 
-    What is shaped otherwise would reach the client unseen, or be joined to another candidate's text. Unknown
-    fields are the upstream's own.
+    Otherwise they could reach the client without being inspected, or be joined with another candidate's text.
+    Unknown fields are allowed.
     """
     if not isinstance(body, dict):
         raise BodyError("", "the answer has to be a JSON object")
@@ -85,7 +225,7 @@ def check_response(body: Any) -> JsonObject:
 
 
 def _check_call(call: Any, path: str) -> None:
-    """A call that hooks cannot be asked about would reach the client's tools unseen."""
+    """Refuse a malformed call, which would reach the client's tools without being inspected."""
     if call is None:
         return
     if not isinstance(call, dict):
@@ -101,7 +241,7 @@ def _check_content(content: Any, path: str) -> None:
         raise BodyError(path, "a content has to be an object {role, parts}")
     check_role(content, path)
     parts = content.get("parts")
-    if type(parts) is not list:  # the usual case needs no second look
+    if type(parts) is not list:  # the usual type is checked first
         if parts is not None and not isinstance(parts, dict):
             raise BodyError(f"{path}.parts", "the parts have to be a list of objects")
         parts = read_list(content, "parts")
@@ -111,7 +251,7 @@ def _check_content(content: Any, path: str) -> None:
         text = part.get("text")
         if type(text) is not str and text is not None:
             raise BodyError(
-                f"{path}.parts[{i}].text", "a text has to be a string: no hook would see this one"
+                f"{path}.parts[{i}].text", "a text has to be a string, since hooks cannot inspect other types"
             )
 
 

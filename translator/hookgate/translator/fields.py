@@ -1,33 +1,77 @@
-"""Reading and writing REST fields in either spelling.
+"""Reads and writes the fields and texts of REST bodies, in camelCase or snake_case. Pure."""
 
-The API takes `systemInstruction` and `system_instruction` alike, and real clients mix both within one
-body. Everything here is named in camelCase; a field that exists keeps the spelling it came in, a new one
-is camelCase. Nothing here changes an object in place: a write returns a new one.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
+
+
+class TranslatorError(ValueError):
+    """The base class of the translator's errors. `path` names the field: `contents[2].parts[0].text`."""
+
+    def __init__(self, path: str, message: str) -> None:
+        self.path = path
+        self.message = message
+        super().__init__(path, message)
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class BodyError(TranslatorError):
+    """A body is refused, because two readers could interpret it differently."""
+
+    status = 400
+    """The HTTP status with which a server refuses such a body."""
+
+
+class TooLargeError(BodyError):
+    """A body is too large to be parsed."""
+
+    status = 413
+
+
+class EditError(TranslatorError):
+    """A hook's edit cannot be applied. The body is unchanged."""
+
+    def __init__(self, path: str, expected: str, got: object) -> None:
+        super().__init__(path, f"expected {expected}, got {_describe(got)}")
+
+
+def _describe(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
 
 JsonObject = dict[str, Any]
 
 
 @cache
 def snake(name: str) -> str:
-    """`maxOutputTokens` -> `max_output_tokens`."""
+    """Convert a name to snake_case: `maxOutputTokens` becomes `max_output_tokens`."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
-@lru_cache(maxsize=4096)  # bounded: these names come from outside
+@lru_cache(maxsize=4096)  # bounded, since these names come from clients
 def camel(name: str) -> str:
-    """`max_output_tokens` -> `maxOutputTokens`; other names, `odd_1` too, come back as they are."""
+    """Convert a name to camelCase: `max_output_tokens` becomes `maxOutputTokens`.
+
+    Names that cannot be converted back, such as `odd_1`, are returned unchanged.
+    """
     head, *tail = name.split("_")
     other = head + "".join(word[:1].upper() + word[1:] for word in tail)
     return other if snake(other) == name else name
 
 
 def spelling(obj: Mapping[str, Any], name: str) -> str:
-    """The spelling in which `obj` holds the field, or camelCase when it does not."""
+    """Return the spelling of the field in `obj`, or its camelCase name if it is missing."""
     if name in obj:
         return name
     other = snake(name)
@@ -35,19 +79,19 @@ def spelling(obj: Mapping[str, Any], name: str) -> str:
 
 
 def read(obj: Mapping[str, Any], name: str) -> Any:
-    """The field's value, or None. The API takes null for absent, so both read the same."""
+    """Return the field's value, or None if it is missing. The API treats null as absent."""
     value = obj.get(name)
     return value if value is not None else obj.get(snake(name))
 
 
 def read_object(obj: Mapping[str, Any], name: str) -> JsonObject:
-    """The field's value if it is an object, else an empty one."""
+    """Return the field's value if it is an object, or else an empty one."""
     value = read(obj, name)
     return value if isinstance(value, dict) else {}
 
 
 def read_list(obj: Mapping[str, Any], name: str) -> list[Any]:
-    """The field's items; a single object stands for a list of one, as the API has it."""
+    """Return the field's items. As in the API, a single object is the same as a list of one."""
     value = read(obj, name)
     if isinstance(value, dict):
         return [value]
@@ -55,32 +99,32 @@ def read_list(obj: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def indexes(candidates: Sequence[JsonObject]) -> list[int]:
-    """The index of each candidate of one event. One without has that of its place.
+    """Return the index of each candidate of an event. The default is the candidate's position.
 
-    Beside others that name theirs it is 0, if that is none of them: some upstreams leave out what is 0.
+    If other candidates have an index other than 0, a missing index is 0: some upstreams omit zeros.
     """
-    found = [read(candidate, "index") for candidate in candidates]
-    named = {index for index in found if index is not None}
-    for place, index in enumerate(found):
+    result = [read(candidate, "index") for candidate in candidates]
+    explicit = {index for index in result if index is not None}
+    for position, index in enumerate(result):
         if index is None:
-            found[place] = 0 if named and 0 not in named else place
-            named |= {0} if named else set()
-    return found
+            result[position] = 0 if explicit and 0 not in explicit else position
+            explicit |= {0} if explicit else set()
+    return result
 
 
 def write(obj: JsonObject, name: str, value: Any) -> JsonObject:
-    """A copy of `obj` with the field set, in its place and spelling."""
+    """Return a copy of `obj` with the field set, in its existing position and spelling."""
     return {**obj, spelling(obj, name): value}
 
 
 def without(obj: JsonObject, name: str) -> JsonObject:
-    """A copy of `obj` without the field; `obj` itself when it has none."""
-    gone = spelling(obj, name)
-    return {key: value for key, value in obj.items() if key != gone} if gone in obj else obj
+    """Return a copy of `obj` without the field, or `obj` itself if the field is missing."""
+    spelled = spelling(obj, name)
+    return {key: value for key, value in obj.items() if key != spelled} if spelled in obj else obj
 
 
 def same(a: Any, b: Any) -> bool:
-    """JSON equality: 1 equals 1.0 (JavaScript hooks write one for the other), but true does not equal 1."""
+    """Compare JSON values: 1 equals 1.0, which JavaScript does not distinguish, but true does not equal 1."""
     if a is b:
         return True
     if isinstance(a, bool) or isinstance(b, bool):
@@ -90,3 +134,97 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(same, a, b))
     return bool(a == b)
+
+
+def strings_in(value: Any) -> Iterator[str]:
+    """Yield all strings of the value in order, including keys, each before its value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from strings_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings_in(item)
+
+
+def with_strings(value: Any, strings: Iterator[str]) -> Any:
+    """Return the value with its strings replaced by strings from the iterator."""
+    if isinstance(value, str):
+        return next(strings)
+    if isinstance(value, dict):
+        return {next(strings): with_strings(item, strings) for item in value.values()}
+    if isinstance(value, list):
+        return [with_strings(item, strings) for item in value]
+    return value
+
+
+def is_text(part: Any) -> bool:
+    """Return whether a part has text. Thoughts are text with a flag."""
+    return isinstance(part, dict) and isinstance(part.get("text"), str)
+
+
+def has_part(content: Any, field: str) -> bool:
+    """Return whether a content has a part with the field, such as `functionResponse`."""
+    parts = read_list(content, "parts") if isinstance(content, dict) else []
+    return any(isinstance(part, dict) and read(part, field) is not None for part in parts)
+
+
+def texts_of(content: JsonObject) -> list[str]:
+    """Return the texts of all text parts, in order."""
+    parts = content.get("parts")
+    if type(parts) is not list:  # this function is hot, so the usual type is checked first
+        parts = read_list(content, "parts")
+    return [part["text"] for part in parts if type(part) is dict and type(part.get("text")) is str]
+
+
+def joined_text(content: JsonObject) -> str:
+    """Return the joined text of a content."""
+    return "".join(texts_of(content))
+
+
+def joined_texts(contents: Sequence[Any]) -> list[str]:
+    """Return the joined text of each content. This loop is hot, so the usual case makes no function calls."""
+    joined = []
+    for content in contents:
+        text = ""
+        if type(content) is dict:
+            parts = content.get("parts")
+            for part in parts if type(parts) is list else read_list(content, "parts"):
+                if type(part) is dict and type(piece := part.get("text")) is str:
+                    text += piece
+        joined.append(text)
+    return joined
+
+
+def with_texts(content: JsonObject, texts: Sequence[str]) -> JsonObject:
+    """Return a copy of `content` with `texts` in its text parts; other parts and fields are unchanged.
+
+    Additional texts become new parts after the last text part. Text parts without a text are removed, unless
+    they have other fields, such as a signature: those get an empty text.
+    """
+    parts = read_list(content, "parts")
+    if len(parts) == len(texts) == 1 and is_text(parts[0]) and type(content.get("parts")) is list:
+        return {**content, "parts": [{**parts[0], "text": texts[0]}]}  # most events of a stream
+    at = [index for index, part in enumerate(parts) if is_text(part)]
+    edited: dict[int, Any] = dict(enumerate(parts))
+    for position, index in enumerate(at):
+        if position < len(texts):
+            edited[index] = {**parts[index], "text": texts[position]}
+        elif len(parts[index]) > 1:
+            edited[index] = {**parts[index], "text": ""}
+        else:
+            del edited[index]
+    added = [{"text": text} for text in texts[len(at) :]]
+    behind = at[-1] + 1 if at else len(parts)
+    new = [edited[i] for i in range(behind) if i in edited] + added + parts[behind:]
+    # A single part object, which means a list of one, is kept as an object.
+    single = isinstance(content.get("parts"), dict) and len(new) == 1
+    return write(content, "parts", new[0] if single else new)
+
+
+def without_texts(content: JsonObject) -> JsonObject:
+    """Return a copy of `content` without its text; other parts and fields are unchanged."""
+    bare = [part for part in read_list(content, "parts") if not is_text(part)]
+    return with_texts(content, []) if bare else without(content, "parts")

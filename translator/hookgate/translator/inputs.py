@@ -1,11 +1,11 @@
-"""Calls that carry text and are answered in numbers: token counts and embeddings.
+"""Token counts and embeddings: calls that contain text and return numbers.
 
     inputs = read_inputs("embedContent", body)
-    body = inputs.edited([edit(each.request) for each in inputs.requests])
+    body = inputs.edited([edit(item.request) for item in inputs.requests])
 
-Hooks know one kind of request, the GenerateContentRequest, so each text in such a body is shown as one; a
-title is a turn of the user before its content. Only known fields are taken: what another one holds, no hook
-would see. Nothing here changes an object in place, and a body that nothing changed comes back itself.
+Hooks accept only GenerateContentRequests, so each text in such a body is shown as one; a title is a turn of
+the user before its content. Bodies with unknown fields are refused, since hooks would not see them. Objects
+are never changed in place, and an unchanged body is returned itself.
 """
 
 import re
@@ -13,30 +13,36 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hookgate.translator.batchbody import BatchBody
-from hookgate.translator.canonical import check_canonical
-from hookgate.translator.checks import check_keys, check_role
-from hookgate.translator.errors import BodyError, EditError
-from hookgate.translator.fields import JsonObject, camel, read, write
-from hookgate.translator.texts import is_text, joined_text
+from hookgate.translator.batches import BatchBody
+from hookgate.translator.checks import check_canonical, check_keys, check_role
+from hookgate.translator.fields import (
+    BodyError,
+    EditError,
+    JsonObject,
+    camel,
+    is_text,
+    joined_text,
+    read,
+    write,
+)
 
 INPUTS = frozenset(
     {"countTokens", "computeTokens", "embedContent", "batchEmbedContents", "asyncBatchEmbedContent"}
 )
-"""The API's methods that these calls are."""
+"""The API's methods of these calls."""
 
 _COUNTED = ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig")
 _TASK_TYPE = re.compile(r"[A-Za-z_]{1,64}")
 
 
-class Lens(Protocol):
-    """How one object of a body is shown as a request, and how an edit comes back."""
+class InputLens(Protocol):
+    """Shows an object of a body as a request, and applies edits to it."""
 
     request: JsonObject
     """The GenerateContentRequest that hooks are shown."""
 
     def edited(self, request: JsonObject) -> JsonObject:
-        """The object after hooks made this of the request. Raises EditError for what it cannot hold."""
+        """Return the object for an edited request. Raises EditError if the object cannot represent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +50,35 @@ class Carried:
     """One request in a body."""
 
     path: str
-    """Where it stands; empty for the body itself."""
+    """The path of the object, or an empty string for the body itself."""
     holder: JsonObject
-    """The object there, which may name a model."""
+    """The object, which may name a model."""
     request: JsonObject
-    """The request as hooks are shown it."""
+    """The request that hooks are shown."""
 
 
-def _as_it_is(obj: JsonObject) -> JsonObject:
+def _identity(obj: JsonObject) -> JsonObject:
     return obj
 
 
 class Inputs:
-    """What a body carries, and the way back into it."""
+    """The requests in a body."""
 
     def __init__(
         self,
-        lenses: Sequence[tuple[str, JsonObject, Lens]],
+        lenses: Sequence[tuple[str, JsonObject, InputLens]],
         rebuild: Callable[[list[JsonObject]], JsonObject],
     ) -> None:
         self._lenses, self._rebuild = [lens for _, _, lens in lenses], rebuild
         self.requests = [Carried(path, holder, lens.request) for path, holder, lens in lenses]
 
     def edited(
-        self, requests: Sequence[JsonObject], finish: Callable[[JsonObject], JsonObject] = _as_it_is
+        self, requests: Sequence[JsonObject], finish: Callable[[JsonObject], JsonObject] = _identity
     ) -> JsonObject:
-        """The body with these in place of `requests`, in their order.
+        """Return the body with edited requests, which correspond to the attribute `requests`.
 
-        `finish` is given each object that held one, after the edit: it may name a model there. Raises
-        EditError for an edit that the body has no place for.
+        `finish` is applied to each edited object, for example to set its model. Raises EditError if the body
+        cannot represent an edit.
         """
         new = []
         for lens, carried, request in zip(self._lenses, self.requests, requests, strict=True):
@@ -86,21 +92,21 @@ class Inputs:
 
 
 def read_inputs(verb: str, body: JsonObject) -> Inputs:
-    """Read a body of the API's method `verb`, one of INPUTS. Raises BodyError, naming the place."""
+    """Read a body of the API's method `verb`, one of INPUTS. Raises BodyError."""
     check_canonical(body)
     match verb:
         case "countTokens":
             return _count(body)
         case "computeTokens":
-            return Inputs([("", body, _Conversation(body, "", ("contents",)))], _alone)
+            return Inputs([("", body, _Conversation(body, "", ("contents",)))], _first)
         case "embedContent":
-            return Inputs([("", body, _Embedding(body, ""))], _alone)
+            return Inputs([("", body, _Embedding(body, ""))], _first)
         case "batchEmbedContents":
             return _embeddings(body)
     return _embedding_batch(body)
 
 
-def _alone(new: list[JsonObject]) -> JsonObject:
+def _first(new: list[JsonObject]) -> JsonObject:
     return new[0]
 
 
@@ -110,7 +116,7 @@ def _alone(new: list[JsonObject]) -> JsonObject:
 def _count(body: JsonObject) -> Inputs:
     wrapped = [key for key in ("request", "generateContentRequest") if read(body, key) is not None]
     if not wrapped:
-        return Inputs([("", body, _Conversation(body, "", _COUNTED))], _alone)
+        return Inputs([("", body, _Conversation(body, "", _COUNTED))], _first)
     key = wrapped[0]
     known = ("generateContentRequest", "model") if key == "generateContentRequest" else ("request",)
     check_keys(body, "", known)
@@ -127,7 +133,7 @@ def _count(body: JsonObject) -> Inputs:
 
 
 class _Whole:
-    """An object that is a GenerateContentRequest itself."""
+    """An object that is a GenerateContentRequest."""
 
     def __init__(self, obj: JsonObject) -> None:
         self.request = obj
@@ -137,7 +143,7 @@ class _Whole:
 
 
 class _Conversation:
-    """Contents, and what else of a GenerateContentRequest stands beside them."""
+    """An object with contents and other fields of a GenerateContentRequest."""
 
     def __init__(self, obj: JsonObject, path: str, fields: Sequence[str]) -> None:
         check_keys(obj, path, ("model", *fields))
@@ -145,7 +151,7 @@ class _Conversation:
         self.request = {key: value for key, value in obj.items() if key != "model"}
 
     def edited(self, request: JsonObject) -> JsonObject:
-        """Fields that only a generation has, such as its settings, have no place and no meaning here."""
+        """Return the object for an edited request. Fields that it does not support are dropped."""
         kept = {key: value for key, value in self._obj.items() if key == "model" or key in request}
         return kept | {key: value for key, value in request.items() if camel(key) in self._fields}
 
@@ -172,7 +178,7 @@ def _embeddings(body: JsonObject) -> Inputs:
 
 def _embedding_batch(body: JsonObject) -> Inputs:
     batch = BatchBody(body)
-    lenses: list[tuple[str, JsonObject, Lens]] = [
+    lenses: list[tuple[str, JsonObject, InputLens]] = [
         (path, request, _Embedding(request, path)) for path, request in batch.requests
     ]
     labels = batch.labels()
@@ -188,7 +194,7 @@ _CONFIG = ("title", "taskType", "outputDimensionality", "autoTruncate", "documen
 
 
 class _Embedding:
-    """One content with its title, and settings that are no text."""
+    """A content with a title, and settings that are not text."""
 
     def __init__(self, obj: Any, path: str) -> None:
         check_keys(obj, path, (*_EMBEDDED, "autoTruncate"))
@@ -207,7 +213,7 @@ class _Embedding:
         titles = [read(holder, "title") for holder in (obj, self._config)]
         self._titles = [title for title in titles if title is not None]
         turns = [{"role": "user", "parts": [{"text": title}]} for title in self._titles]
-        # All of it comes from the user, whatever role is claimed: of the model's words hooks may see less.
+        # The role is ignored: all text is shown as the user's, since hooks may check less of a model's text.
         self._shown = content if content.get("role", "user") == "user" else {**content, "role": "user"}
         self.request: JsonObject = {"contents": [*turns, self._shown]}
 
@@ -240,7 +246,7 @@ def _text_of(turn: JsonObject) -> str:
 
 
 def _check_settings(obj: JsonObject, path: str) -> None:
-    """Settings beside a text: each of a kind that holds no text of its own."""
+    """Check that the settings have the expected types, so that they cannot contain hidden text."""
     for key, value in obj.items():
         name = camel(key)
         if value is None:

@@ -1,10 +1,10 @@
-"""Requests: a GenerateContentRequest body seen as an `LLMRequest`, and a hook's edit of it written back.
+"""Converts GenerateContentRequest bodies to `LLMRequest` views, and applies hooks' edits to the bodies. Pure.
 
     view  = show_request("gemini-2.5-flash", body)
     model, body = apply_request("gemini-2.5-flash", body, edit)
 
-Code that shows a body and edits it keeps one ShownRequest for both. All is pure. An edit changes what it
-names and nothing else (laws 1 to 9 of the hook contract); without a change, `body` itself comes back.
+To both show and edit a body, use one ShownRequest. An edit changes only the fields that it contains (laws 1
+to 9 of the hook contract); without a change, `body` itself is returned.
 """
 
 import re
@@ -13,33 +13,24 @@ from functools import partial
 from typing import Any
 
 from hookgate.translator.checks import check_request
-from hookgate.translator.errors import EditError
-from hookgate.translator.fields import (
-    JsonObject,
-    camel,
-    read,
-    read_object,
-    same,
-    without,
-    write,
-)
-from hookgate.translator.lenses import PARTS, TEXT, Lens
-from hookgate.translator.messages import Messages
-from hookgate.translator.toolconfig import apply_tool_config, show_tool_config
+from hookgate.translator.conversation.messages import Messages
+from hookgate.translator.conversation.turns import PARTS, TEXT, TurnLens
+from hookgate.translator.fields import EditError, JsonObject, camel, read, read_object, same, without, write
+from hookgate.translator.tool_config import apply_tool_config, show_tool_config
 
 MODEL_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
-"""What a model's name is made of: it becomes a part of a path."""
+"""A regular expression for names of models, which become part of a path."""
 
 
 class ShownRequest:
-    """A request as a hook is shown it, and the way back; what both need of the body is read once."""
+    """A view of a request that can be shown to a hook and edited. The body is read only once for both."""
 
-    def __init__(self, model: str, body: JsonObject, lens: Lens = TEXT) -> None:
+    def __init__(self, model: str, body: JsonObject, lens: TurnLens = TEXT) -> None:
         self._model, self._body, self._lens = model, body, lens
         self._messages = Messages(body, lens)
 
     def view(self) -> JsonObject:
-        """The `LLMRequest`, built anew: `{"model", "messages", "config", "toolConfig"?}`."""
+        """Return a new `LLMRequest`: `{"model", "messages", "config", "toolConfig"?}`."""
         view: JsonObject = {
             "model": self._model,
             "messages": self._messages.show(),
@@ -49,7 +40,7 @@ class ShownRequest:
         return view if tool_config is None else {**view, "toolConfig": tool_config}
 
     def edited(self, edit: Any) -> tuple[str, JsonObject]:
-        """Model and body after a hook's `llm_request`. Raises EditError."""
+        """Return the model and the body after a hook's `llm_request`. Raises EditError."""
         if not isinstance(edit, dict):
             raise EditError("", "an object", edit)
         new = self._body
@@ -67,14 +58,14 @@ class ShownRequest:
         if body is self._body:
             return self._messages.edited(messages)
         if same(messages, self._messages.show()):
-            return body  # the raw keys were edited, and what was shown beside them is only an echo
+            return body  # the raw keys were edited, and the messages are unchanged
         return Messages(body, self._lens).edited(messages)
 
 
 class ShownRawRequest(ShownRequest):
-    """A request shown with its own `contents`, `systemInstruction`, `generationConfig` and `tools` beside.
+    """A view that includes the request's own `contents`, `systemInstruction`, `generationConfig` and `tools`.
 
-    One of the documents spells it so; it doubles the bytes of the view. The tools are there to be read alone.
+    One of Gemini CLI's documents describes it. It doubles the size of the view. The tools are read-only.
     """
 
     def view(self) -> JsonObject:
@@ -86,7 +77,7 @@ _RAW = ("contents", "systemInstruction", "generationConfig")
 
 
 class ShownBody(ShownRequest):
-    """A request shown as its whole body alone, under `raw`, which may come back edited in any place."""
+    """A view that consists of the whole body, under `raw`, in which a hook may edit anything."""
 
     def view(self) -> JsonObject:
         return {"model": self._model, "raw": self._body}
@@ -99,34 +90,34 @@ class ShownBody(ShownRequest):
 
 
 def show_request(model: str, body: JsonObject) -> JsonObject:
-    """The `LLMRequest` a hook sees: `{"model", "messages", "config", "toolConfig"?}`.
+    """Return the `LLMRequest` for a hook: `{"model", "messages", "config", "toolConfig"?}`.
 
-    `config` is the whole generationConfig in camelCase; `toolConfig` is there when the request has one.
+    `config` is the whole generationConfig in camelCase. `toolConfig` is present if the request has one.
     """
     return ShownRequest(model, body).view()
 
 
 def show_request_parts(model: str, body: JsonObject) -> JsonObject:
-    """The `LLMRequest` with typed parts as the content of each message (parts.py lists the types)."""
+    """Return the `LLMRequest` with typed parts as the content of each message (see parts.py)."""
     return ShownRequest(model, body, PARTS).view()
 
 
 def show_request_raw(model: str, body: JsonObject) -> JsonObject:
-    """The `LLMRequest` with the request's own contents beside (`ShownRawRequest`)."""
+    """Return the `LLMRequest` with the request's own contents (see ShownRawRequest)."""
     return ShownRawRequest(model, body).view()
 
 
 def apply_request(model: str, body: JsonObject, edit: Any) -> tuple[str, JsonObject]:
-    """Model and body after a hook's `llm_request`, in any spelling of the documents.
+    """Return the model and the body after a hook's `llm_request`, in any documented spelling.
 
-    Unknown and null keys ask for nothing. Raises EditError, naming the place, for a known key that holds
-    something else than it should.
+    Unknown keys and keys with null are ignored. Raises EditError, which names the field, if a known key has
+    an invalid value.
     """
     return ShownRequest(model, body).edited(edit)
 
 
 def apply_request_parts(model: str, body: JsonObject, edit: Any) -> tuple[str, JsonObject]:
-    """Like apply_request, for a hook that was shown typed parts."""
+    """Like `apply_request`, for a hook that was shown typed parts."""
     return ShownRequest(model, body, PARTS).edited(edit)
 
 
@@ -144,13 +135,13 @@ def _show_config(body: JsonObject) -> JsonObject:
 
 
 def _apply_config(body: JsonObject, edit: Any) -> JsonObject:
-    """Set the named keys; null removes one; everything else stays (law 6)."""
+    """Set the given keys, and remove those with null (law 6)."""
     if not isinstance(edit, dict):
         raise EditError("config", "an object", edit)
     current = config = read_object(body, "generationConfig")
     for key, value in edit.items():
         if value is None and read(config, camel(key)) is None:
-            continue  # the API takes null for absent: a null that stood there stays
+            continue  # the API treats null as absent, so an existing null is kept
         if value is None:
             config = without(config, camel(key))
         elif not same(value, read(config, camel(key))):
@@ -172,7 +163,7 @@ def _apply_system_instruction(body: JsonObject, edit: Any) -> JsonObject:
 
 Section = tuple[str, Callable[[JsonObject, Any], JsonObject]]
 
-# The raw spellings come first: messages that came back as they were shown do not undo them.
+# The raw keys come first, so that unchanged messages do not undo them.
 _RAW_SECTIONS: tuple[Section, ...] = (
     ("contents", _apply_contents),
     ("systemInstruction", _apply_system_instruction),
@@ -187,4 +178,4 @@ VIEWS: Mapping[str, Callable[[str, JsonObject], ShownRequest]] = {
     "raw": ShownRawRequest,
     "body": ShownBody,
 }
-"""The views a hook can ask for, by name."""
+"""The views that a hook can configure, by name."""

@@ -1,20 +1,113 @@
-"""Responses: a GenerateContentResponse (or one event of a stream) seen as an `LLMResponse`, edited in place.
-
-    view = show_response(body)
-    body = apply_response(body, edit)
-
-Candidates are found by their `index`; the i-th string goes to the i-th text part with its flags; calls,
-signatures, grounding, usage and unknown fields stay (law 8 of the hook contract).
-"""
+"""Converts response bodies to `LLMResponse` views, applies edits, and creates synthetic responses."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from hookgate.translator.errors import EditError
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, same, snake, write
-from hookgate.translator.spreading import respread
-from hookgate.translator.synthetic import read_candidates, read_parts, synthetic_candidate
-from hookgate.translator.texts import is_text, with_texts
+from hookgate.translator.checks import check_response
+from hookgate.translator.fields import (
+    BodyError,
+    EditError,
+    JsonObject,
+    is_text,
+    read,
+    read_list,
+    read_object,
+    same,
+    snake,
+    with_texts,
+    write,
+)
+from hookgate.translator.streaming.edits import respread
+
+
+def synthetic_response(llm_response: Any) -> JsonObject:
+    """Return the GenerateContentResponse for a hook's synthetic `llm_response`.
+
+    `{"text": …}` alone is enough. A missing finishReason becomes STOP, since clients wait for one. A whole
+    REST body under `raw` is returned unchanged. Raises TranslatorError.
+    """
+    if not isinstance(llm_response, dict):
+        raise EditError("", "an object", llm_response)
+    if is_whole(llm_response):
+        return _whole(llm_response["raw"])
+    edited = read_candidates(llm_response)
+    if not edited:
+        text = llm_response.get("text")
+        if not isinstance(text, str):
+            raise EditError("candidates", "a list with a candidate, or a text beside it", text)
+        edited = [{"content": {"parts": [text]}}]
+    candidates = [synthetic_candidate(edit, f"candidates[{i}]") for i, edit in enumerate(edited)]
+    response: JsonObject = {"candidates": [{"index": i, **c} for i, c in enumerate(candidates)]}
+    usage = llm_response.get("usageMetadata")
+    return response if usage is None else {**response, "usageMetadata": usage}
+
+
+def is_whole(llm_response: Any) -> bool:
+    """Return whether a hook's response contains a whole REST body, rather than texts."""
+    return isinstance(llm_response, dict) and llm_response.get("raw") is not None
+
+
+def _whole(body: Any) -> JsonObject:
+    try:
+        return check_response(body)
+    except BodyError as error:
+        error.path = f"raw.{error.path}" if error.path else "raw"
+        raise
+
+
+def text_response(text: str) -> JsonObject:
+    """Return a response with one text, for messages where clients do not show an error status."""
+    return synthetic_response({"text": text})
+
+
+def synthetic_candidate(edit: JsonObject, path: str) -> JsonObject:
+    """Return a REST candidate for a hook's candidate. String parts become text parts."""
+    texts = read_parts(edit, path)
+    candidate: JsonObject = {
+        "content": {"role": "model", "parts": [{"text": text} for text in texts or []]},
+        "finishReason": edit.get("finishReason") or "STOP",
+    }
+    for field in ("index", "safetyRatings"):
+        if edit.get(field) is not None:
+            candidate[field] = edit[field]
+    return candidate
+
+
+def read_candidates(edit: JsonObject) -> list[JsonObject]:
+    """Return the candidates of a hook's response, which may have a single `candidate` instead of a list."""
+    candidates = edit.get("candidates")
+    if candidates is None:
+        single = edit.get("candidate")
+        candidates = [] if single is None else [single]
+    if not isinstance(candidates, list):
+        raise EditError("candidates", "a list of candidates", candidates)
+    for i, candidate in enumerate(candidates):
+        if not isinstance(candidate, dict):
+            raise EditError(f"candidates[{i}]", "an object", candidate)
+    return candidates
+
+
+def read_parts(edit: JsonObject, path: str) -> list[str] | None:
+    """Return the texts of a hook's candidate, or None if it has no parts."""
+    content = edit.get("content")
+    if content is None:
+        return None
+    if not isinstance(content, dict):
+        raise EditError(f"{path}.content", "an object {role, parts}", content)
+    parts = content.get("parts")
+    if parts is None:
+        return None
+    if not isinstance(parts, list):
+        raise EditError(f"{path}.content.parts", "a list of strings", parts)
+    return [_read_text(part, f"{path}.content.parts[{i}]") for i, part in enumerate(parts)]
+
+
+def _read_text(part: Any, path: str) -> str:
+    text = part.get("text") if isinstance(part, dict) else part
+    if not isinstance(text, str):
+        raise EditError(path, "a string or {text}", part)
+    return text
+
 
 _FIELDS = ("finishReason", "index", "safetyRatings")
 _SHOWN = {spelling: field for field in _FIELDS for spelling in (field, snake(field))}
@@ -22,9 +115,9 @@ _COUNTS = frozenset({"promptTokenCount", "candidatesTokenCount", "totalTokenCoun
 
 
 def show_response(body: JsonObject) -> JsonObject:
-    """`{"text"?, "candidates": [{"content": {"role", "parts": [str]}, …}], "usageMetadata"?}`.
+    """Return `{"text"?, "candidates": [{"content": {"role", "parts": [str]}, …}], "usageMetadata"?}`.
 
-    `text` joins the first candidate's text without thoughts; `parts` holds the text of every text part.
+    `text` is the first candidate's text without thoughts; `parts` has the text of all text parts.
     """
     view: JsonObject = {}
     shown: list[JsonObject] = []
@@ -36,16 +129,16 @@ def show_response(body: JsonObject) -> JsonObject:
         shown.append(_show_candidate(candidate, {"role": content.get("role", "model"), "parts": texts}))
     view["candidates"] = shown
     usage = read_object(body, "usageMetadata")
-    # Early events carry usage without a count; the documented shape knows counts only.
+    # The first events of a stream have usage metadata without the documented counts.
     if not _COUNTS.isdisjoint(usage):
         view["usageMetadata"] = usage
     return view
 
 
 def apply_response(body: JsonObject, edit: Any) -> JsonObject:
-    """The body after a hook's `llm_response`, whole or partial; `body` itself when nothing changed.
+    """Return the body after a hook's `llm_response`, or `body` itself if nothing changed.
 
-    When `text` and `candidates` disagree, the candidates win unless they leave the text as it was.
+    If both `text` and `candidates` change the text, the candidates win.
     """
     if not isinstance(edit, dict):
         raise EditError("", "an object", edit)
@@ -58,7 +151,7 @@ def apply_response(body: JsonObject, edit: Any) -> JsonObject:
     return new if edit.get("usageMetadata") is None else _apply_usage(new, edit["usageMetadata"])
 
 
-# ---- the view; every event of every stream comes through here, so the usual shapes are looked at first
+# ---- the view; this code runs for all events of all streams, so the usual types are checked first
 
 
 def _candidates(body: JsonObject) -> list[JsonObject]:
@@ -77,7 +170,7 @@ def _show_candidate(candidate: JsonObject, content: JsonObject) -> JsonObject:
 
 
 def _texts(content: JsonObject) -> tuple[list[str], list[str]]:
-    """The text of each text part, and of those among them that are the answer rather than a thought."""
+    """Return the texts of all text parts, and the texts of those that are not thoughts."""
     texts, spoken = [], []
     parts = content.get("parts")
     for part in parts if type(parts) is list else read_list(content, "parts"):
@@ -94,7 +187,7 @@ def _content(candidate: JsonObject) -> JsonObject:
 
 
 def _spoken(body: JsonObject) -> list[str]:
-    """The answer of the first candidate, by its parts."""
+    """Return the texts of the first candidate, without thoughts."""
     candidates = _candidates(body)
     return _texts(_content(candidates[0]))[1] if candidates else []
 
@@ -117,7 +210,7 @@ def _apply_candidates(body: JsonObject, edited: Sequence[JsonObject]) -> JsonObj
 
 
 def _position(current: Sequence[JsonObject], edit: JsonObject, position: int) -> int | None:
-    """Where the edited candidate stands: by index when both sides have one, else by position."""
+    """Return the position of the edited candidate, by index if both have one, or else by position."""
     index = edit.get("index")
     if position < len(current) and index == read(current[position], "index"):
         return position
@@ -142,23 +235,23 @@ def _edit_candidate(candidate: JsonObject, edit: JsonObject, path: str) -> JsonO
 
 
 def _apply_text(body: JsonObject, text: str) -> JsonObject:
-    """A patch of `text` alone: the edit is spread over the first candidate's answer, thoughts stay."""
+    """Apply a new `text`: distribute it over the first candidate's text parts, except thoughts."""
     candidates = _candidates(body)
     if not candidates:
         new = synthetic_candidate({"content": {"parts": [text]}}, "")
         return write(body, "candidates", [new]) if text else body
-    said = _content(candidates[0])
-    spoken = _texts(said)[1]
+    content = _content(candidates[0])
+    spoken = _texts(content)[1]
     if "".join(spoken) == text:
         return body
-    cut = iter(respread(spoken, text) if spoken else [text])
+    pieces = iter(respread(spoken, text) if spoken else [text])
     texts = [
-        part["text"] if part.get("thought") else next(cut)
-        for part in read_list(said, "parts")
+        part["text"] if part.get("thought") else next(pieces)
+        for part in read_list(content, "parts")
         if is_text(part)
     ]
-    content = with_texts(said, [*texts, *cut])
-    return write(body, "candidates", [write(candidates[0], "content", content), *candidates[1:]])
+    edited = with_texts(content, [*texts, *pieces])
+    return write(body, "candidates", [write(candidates[0], "content", edited), *candidates[1:]])
 
 
 def _apply_usage(body: JsonObject, usage: Any) -> JsonObject:

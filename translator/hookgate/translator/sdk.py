@@ -1,44 +1,115 @@
-"""google-genai's types as REST bodies and back, so that the same hooks serve code that holds SDK objects.
-
-    response = response_from_rest(apply_response(response_to_rest(response), edit))
-
-Bodies are camelCase, with standard base64 as the API writes it; the SDK's own spelling of base64, which is
-the URL-safe one, is read too. The SDK's types hold what they know and nothing else:
-
-- Null, and the empty object as a section, stand for absent. Numbers are floats where the SDK has floats, and
-  times end at microseconds.
-- Tools stay as they stand; what the SDK sends holds the same declarations, collected in one tool.
-- A response's unknown fields are dropped, as the SDK itself does with what the API sends.
-- A request's unknown fields beside the known ones and in generationConfig are kept as the SDK's `extra_body`,
-  which it merges into what it sends. Deeper ones raise BodyError: dropped, they would change the question.
-- An unknown enum value stays what it is, with the SDK's UserWarning.
-
-What never crosses the wire is not in a body, so it does not come back: a response's `parsed`, HTTP response
-and function calling history, a config's `http_options` (but `extra_body`), `automatic_function_calling` and
-`automatic_continuation`. A caller that needs one copies it from what it had, except for `extra_body`: the old
-one would be merged over what the hooks left. Nothing here needs a client.
-
-This module alone of the translator imports the SDK, and hookgate.translator does not import it.
-"""
+"""Converts google-genai's types to REST bodies and back, for code that uses SDK objects."""
 
 import inspect
+from base64 import b64encode
+from collections.abc import Collection, Mapping
 from copy import deepcopy
-from typing import Any
+from datetime import datetime
+from enum import Enum
+from typing import Any, TypeVar
 
-# The conversions that generate_content runs its own arguments through; there is no public door to them.
+import pydantic
 from google.genai import _transformers, types
 
 from hookgate.translator.fields import (
+    BodyError,
     JsonObject,
     camel,
     read,
     read_list,
     read_object,
     snake,
+    spelling,
     without,
     write,
 )
-from hookgate.translator.sdkmodels import dump, load, load_known, merged, part_known
+
+Model = TypeVar("Model", bound=pydantic.BaseModel)
+
+
+# ---- out of a model
+
+
+def dump(model: pydantic.BaseModel, exclude: set[str] | None = None) -> JsonObject:
+    """Return the model in camelCase, without None values, and with bytes in standard base64."""
+    dumped = model.model_dump(by_alias=True, exclude_none=True, exclude=exclude)
+    return {key: _json(value) for key, value in dumped.items()}
+
+
+def _json(value: Any) -> Any:
+    """Convert a dumped value to JSON. pydantic's own JSON mode would write URL-safe base64."""
+    match value:
+        case dict():
+            return {key: _json(item) for key, item in value.items()}
+        case list():
+            return [_json(item) for item in value]
+        case bytes():
+            return b64encode(value).decode()
+        case Enum():
+            return value.value
+        case datetime():
+            return value.isoformat().replace("+00:00", "Z")
+    return value
+
+
+# ---- into a model
+
+
+def load_model(model: type[Model], value: Any, path: str) -> Model:
+    """Return the value as a model. Raises BodyError, with the path of the first invalid field."""
+    try:
+        return model.model_validate(value)
+    except pydantic.ValidationError as error:
+        problem = error.errors()[0]
+        steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem["loc"])
+        message = f"google-genai's {model.__name__} does not take it: {problem['msg']}"
+        raise BodyError(f"{path}{steps}".removeprefix("."), message) from error
+
+
+def load_known(model: type[Model], value: Any) -> Model:
+    """Like `load_model`, but ignores unknown fields at any depth."""
+    try:
+        return model.model_validate(value)
+    except pydantic.ValidationError as error:
+        for problem in error.errors():
+            if problem["type"] == "extra_forbidden":
+                value = _without(value, *problem["loc"])
+    return load_model(model, value, "")
+
+
+def _without(value: Any, step: str | int, *steps: str | int) -> Any:
+    """Return a copy without the field at the path of `steps`, which are camelCase names and indexes."""
+    if isinstance(value, list):
+        return [_without(item, *steps) if i == step else item for i, item in enumerate(value)]
+    name = str(step)
+    return write(value, name, _without(read(value, name), *steps)) if steps else without(value, name)
+
+
+# ---- beside a model
+
+
+def part_known(obj: JsonObject, names: Collection[str]) -> tuple[JsonObject, JsonObject]:
+    """Split an object into the fields with these names, in camelCase, and the other fields unchanged."""
+    known = {camel(key): value for key, value in obj.items() if camel(key) in names}
+    return known, {key: value for key, value in obj.items() if camel(key) not in names}
+
+
+def merged(body: JsonObject, extra: Mapping[str, Any]) -> JsonObject:
+    """Merge `extra` into `body`, as the SDK does: objects are merged, other values are replaced."""
+    body = dict(body)
+    for key, value in extra.items():
+        held = spelling(body, camel(key))
+        if held not in body:
+            body[key] = value
+        elif isinstance(old := body[held], dict) and isinstance(value, Mapping):
+            body[held] = merged(old, value)
+        else:
+            body[held] = value
+    return body
+
+
+# generate_content applies these conversions to its arguments; the SDK has no public API for them.
+
 
 _Config = types.GenerateContentConfig
 _Response = types.GenerateContentResponse
@@ -52,12 +123,12 @@ _LOCAL = {
 _LOCAL_OF_RESPONSE = {"sdk_http_response", "automatic_function_calling_history", "parsed"}
 
 _RENAMED = {"generationOutputConfig": "outputConfig", "modelSelectionConfig": "modelConfig"}
-"""Fields of the SDK's config that go by another name on the wire."""
+"""Fields of the SDK's config that have another name in the REST API."""
 
 _ALIASES = {
     _RENAMED.get(camel(name), camel(name)): camel(name) for name in _Config.model_fields.keys() - _LOCAL
 }
-"""The wire's name of each field of the config, and the SDK's."""
+"""Maps the REST names of the config's fields to the SDK's names."""
 
 _TOP = {
     "systemInstruction",
@@ -72,7 +143,7 @@ _TOP = {
     "modelArmorConfig",
     "outputConfig",
 }
-"""The config's fields, by the wire's name, that stand beside generationConfig; all others stand in it."""
+"""The config's fields, by REST name, that are not part of generationConfig."""
 
 
 # ---- requests
@@ -83,7 +154,7 @@ def request_to_rest(
     contents: types.ContentListUnion | types.ContentListUnionDict,
     config: types.GenerateContentConfigOrDict | None = None,
 ) -> tuple[str, JsonObject]:
-    """Model and GenerateContentRequest body for the arguments of `generate_content`.
+    """Return the model and the GenerateContentRequest body for the arguments of `generate_content`.
 
     The model loses the prefix `models/`. Python functions among the tools become declarations, and a
     response schema given as a class, a generic or an enum becomes a Schema, both as the SDK does it. Of
@@ -122,13 +193,13 @@ def request_from_rest(body: JsonObject) -> tuple[list[types.Content], types.Gene
         top["systemInstruction"] = _content(top["systemInstruction"], "systemInstruction")
     if top.get("tools") is not None:
         tools = enumerate(read_list(top, "tools"))
-        top["tools"] = [load(types.Tool, tool, f"tools[{i}]") for i, tool in tools]
+        top["tools"] = [load_model(types.Tool, tool, f"tools[{i}]") for i, tool in tools]
     if others:
         extra["generationConfig"] = others
     if extra:
         top["httpOptions"] = types.HttpOptions(extra_body=extra)
-    config = load(_Config, _named(fields), "generationConfig")
-    beside = load(_Config, _named(top), "")
+    config = load_model(_Config, _named(fields), "generationConfig")
+    beside = load_model(_Config, _named(top), "")
     return contents, config.model_copy(
         update={name: getattr(beside, name) for name in beside.model_fields_set}
     )
@@ -138,12 +209,12 @@ def request_from_rest(body: JsonObject) -> tuple[list[types.Content], types.Gene
 
 
 def response_to_rest(response: types.GenerateContentResponse) -> JsonObject:
-    """The GenerateContentResponse body, or event of a stream, that the SDK's response stands for."""
+    """Return the GenerateContentResponse body, or event of a stream, for an SDK response."""
     return dump(response, exclude=_LOCAL_OF_RESPONSE)
 
 
 def response_from_rest(body: JsonObject) -> types.GenerateContentResponse:
-    """The SDK's response for a body; BodyError, naming the place, for one that is no response."""
+    """Return the SDK response for a body. Raises BodyError if the body is not a valid response."""
     sent = {key: value for key, value in body.items() if snake(key) not in _LOCAL_OF_RESPONSE}
     if isinstance(candidates := sent.get("candidates"), list):
         sent["candidates"] = [_with_citations(candidate) for candidate in candidates]
@@ -151,7 +222,7 @@ def response_from_rest(body: JsonObject) -> types.GenerateContentResponse:
 
 
 def _with_citations(candidate: Any) -> Any:
-    """The candidate with its citations by Vertex's name, which is the SDK's, instead of the Gemini API's."""
+    """Rename the Gemini API's citations to Vertex AI's name, which is the SDK's."""
     metadata = read_object(candidate, "citationMetadata") if isinstance(candidate, dict) else {}
     if "citationSources" not in metadata:
         return candidate
@@ -163,7 +234,7 @@ def _with_citations(candidate: Any) -> Any:
 
 
 def _plain(config: types.GenerateContentConfig) -> types.GenerateContentConfig:
-    """The config with each shorthand of the SDK spelled out."""
+    """Return the config with the SDK's shorthands expanded."""
     update: JsonObject = {}
     if config.system_instruction is not None:
         update["system_instruction"] = _transformers.t_content(config.system_instruction)
@@ -198,9 +269,9 @@ def _tool(tool: Any, path: str) -> types.Tool:
 def _content(value: Any, path: str) -> types.Content:
     if isinstance(value, dict) and isinstance(part := read(value, "parts"), dict):
         value = write(value, "parts", [part])
-    return load(types.Content, value, path)
+    return load_model(types.Content, value, path)
 
 
 def _named(fields: JsonObject) -> JsonObject:
-    """The fields under the SDK's names."""
+    """Return the fields under the SDK's names."""
     return {_ALIASES.get(name, name): value for name, value in fields.items()}

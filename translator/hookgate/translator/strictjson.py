@@ -1,38 +1,79 @@
-"""Strict JSON: what was inspected must be what is forwarded.
-
-orjson keeps the last of two equal keys where other parsers keep the first, and turns integers beyond 64
-bits into floats. A gateway that forwards such a body forwards something no hook has seen, so repeated keys
-are refused and large integers are read once more. The common case costs one walk over the parsed value and
-a count of its keys on top of orjson; no text costs more than a few such counts.
-"""
+"""Strict JSON with limits on size, so that what hooks inspect is what is forwarded."""
 
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 import orjson
 
-from hookgate.translator.errors import BodyError, TooLargeError
-from hookgate.translator.lifting import Lifted, lift
-from hookgate.translator.structure import exceeds, structure
+from hookgate.translator.fields import BodyError, TooLargeError
+from hookgate.translator.inline_data import Lifted, lift
+
+_SLICE = 256 * 1024
+_WHITE_SPACE = b" \t\r\n"
+
+
+def structure(data: bytes) -> Iterator[bytes]:
+    """Yield the text outside of strings, in slices, without white space. Each string becomes one `"`.
+
+    For a text that is not JSON, the result is meaningless, but takes no more time.
+    """
+    inside = False
+    start = 0
+    while start < len(data):
+        piece = data[start : start + _SLICE]
+        start += len(piece)
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # the last backslash escapes the byte that follows
+            piece += data[start : start + 1]
+            start += 1
+        # Backslashes escape each other in pairs from the left; a quote behind one that is left is escaped.
+        parts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        outside = parts[1::2] if inside else parts[::2]
+        inside ^= len(parts) % 2 == 0
+        marks = b'"'.join(outside)
+        if inside and outside:
+            marks += b'"'  # a string begins in this slice and ends in a later one
+        yield marks.translate(None, _WHITE_SPACE)
+
+
+def exceeds(data: bytes, values: int) -> bool:
+    """Return whether a JSON text contains more values than `values`: objects, lists and their members.
+
+    Reading stops as soon as the limit is exceeded.
+    """
+    if len(data) <= 2 * values:
+        return False  # n values take at least 2n - 1 bytes: brackets around them, and commas between
+    count, last = 1, b""
+    for marks in structure(data):
+        joined = last + marks
+        # An object or list has one more value than commas, unless it is empty.
+        count += marks.count(b",") + marks.count(b"[") + marks.count(b"{")
+        count -= joined.count(b"[]") + joined.count(b"{}")
+        # An object or list that begins at the end of a slice may turn out to be empty.
+        if count - 1 > values:
+            return True
+        last = joined[-1:]
+    return count > values
+
 
 MAX_DEPTH = 100
-"""Nesting accepted in a body. Real requests stay below 30; the API itself stops near 100."""
+"""The maximum nesting of a body. Real requests have less than 30 levels; the API's limit is near 100."""
 
 _SPACED_KEY = re.compile(rb'"\s+:')
 _INT64_LIMIT = 2.0**63
 _LARGE_INTEGER = re.compile(rb"(?<![\d.eE+-])-?\d{19,}+(?![.eE])")
 _LONGEST_INTEGER = 320  # digits; orjson takes no larger one, since it is infinity as a float
 _SMALL = 1024 * 1024
-"""Bytes up to which a text is looked at in one go; the structure of a larger one is read in slices."""
+"""The size in bytes up to which a text is searched at once. Larger texts are read in slices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of a text is parsed. `text` counts bytes, long runs of base64 left out; `values` values."""
+    """Limits of a text to parse: `text` in bytes without long base64 strings, and the number of `values`."""
 
     text: int
     values: int
@@ -40,22 +81,19 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a text was parsed to, and how many values that holds."""
+    """A parsed value, and the number of values in it."""
 
     value: Any
     count: int
 
 
 def loads(data: bytes) -> Any:
-    """Parse a body, or raise BodyError naming what is wrong with it."""
+    """Parse a body. Raises BodyError."""
     return parse(data).value
 
 
 def parse(data: bytes, bounds: Bounds | None = None) -> Parsed:
-    """Parse a body, or raise BodyError naming what is wrong with it.
-
-    Raises TooLargeError, before anything is parsed, for a body beyond its `bounds`.
-    """
+    """Parse a body. Raises BodyError, or TooLargeError before parsing if the body exceeds its `bounds`."""
     lifted = _within(data, bounds) if bounds is not None else Lifted(data, {})
     try:
         value = orjson.loads(lifted.text)
@@ -68,7 +106,7 @@ def parse(data: bytes, bounds: Bounds | None = None) -> Parsed:
 
 
 def dumps(value: Any) -> bytes:
-    """Compact UTF-8 JSON with key order and large integers kept."""
+    """Return compact JSON in UTF-8. The order of keys and large integers are preserved."""
     try:
         return orjson.dumps(value)
     except TypeError:  # an integer beyond 64 bits
@@ -85,7 +123,7 @@ def _within(data: bytes, bounds: Bounds) -> Lifted:
 
 
 def _survey(value: Any) -> tuple[int, int, bool]:
-    """How many values and keys there are, and whether a float may once have been a large integer."""
+    """Return the numbers of values and keys, and whether a float may have been a large integer."""
     values, keys, large, level, depth = 0, 0, False, [value], 0
     while level:
         values += len(level)
@@ -107,10 +145,10 @@ def _survey(value: Any) -> tuple[int, int, bool]:
 
 
 def _shows_as_many(data: bytes, keys: int) -> bool:
-    """Whether a quick look proves that the text has so many keys, which is none that was given twice.
+    """Return whether a quick count proves that the text has this many keys, so that none is duplicated.
 
-    Each key shows as `":` unless white space follows it. Strings may hold the same with the quote escaped, by
-    the one backslash that is left when those that escape each other are gone.
+    Each key ends with `":` unless white space follows it. In strings, the quote of the same text is escaped,
+    by the backslash that is left after removing pairs of backslashes.
     """
     if len(data) > _SMALL:
         return False
@@ -123,7 +161,7 @@ def _shows_as_many(data: bytes, keys: int) -> bool:
 
 
 def _checked(data: bytes, value: Any, keys: int, *, large_numbers: bool) -> Any:
-    """The value with its large integers, once it is certain that no key was given twice."""
+    """Return the value with exact large integers. Raises BodyError if a key is duplicated."""
     slices = list(structure(data))
     if sum(marks.count(b":") for marks in slices) != keys:
         raise _given_twice(data)
@@ -142,7 +180,7 @@ def _hold_large_integer(slices: list[bytes]) -> bool:
 
 
 def _given_twice(data: bytes) -> BodyError:
-    """The error for a text with a repeated key; of a large one only that there is one."""
+    """Return the error for a text with a duplicate key. For a large text, it does not name the key."""
     if len(data) <= _SMALL:
         try:
             json.loads(data, object_pairs_hook=object_of_distinct_keys)
@@ -152,10 +190,10 @@ def _given_twice(data: bytes) -> BodyError:
 
 
 def _numbers(marks: bytes) -> Any:
-    """What `structure` gave, parsed: the numbers of the text, with others for its strings and keys."""
+    """Parse the result of `structure`: the numbers of the text, with placeholders for strings and keys."""
     numbered = count()
-    text = re.sub(rb'"', lambda _: b'"%d"' % next(numbered), marks)  # no two keys alike
-    # A function of ours, so that others get the interpreter between two of many integers.
+    text = re.sub(rb'"', lambda _: b'"%d"' % next(numbered), marks)  # makes all keys distinct
+    # A Python function lets other threads run between the conversions of many integers.
     return json.loads(text, parse_int=_integer)
 
 
@@ -164,7 +202,7 @@ def _integer(digits: str) -> int:
 
 
 def _with_integers(value: Any, exact: Any) -> Any:
-    """The value with the integers of `exact`, which has the same shape, in place of its floats."""
+    """Return the value with its floats replaced by the integers of `exact`, which has the same shape."""
     if isinstance(value, dict):
         pairs = zip(value.items(), exact.values(), strict=True)
         return {key: _with_integers(item, number) for (key, item), number in pairs}
@@ -174,9 +212,9 @@ def _with_integers(value: Any, exact: Any) -> Any:
 
 
 def object_of_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """For json.loads: an object, or BodyError naming the key that is given twice."""
+    """Return an object, for use as `object_pairs_hook`. Raises BodyError, which names a duplicate key."""
     obj = dict(pairs)
     if len(obj) != len(pairs):
-        again = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise BodyError(again, f"the key {again!r} is given twice in one object; send it once")
+        duplicate = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise BodyError(duplicate, f"the key {duplicate!r} is given twice in one object; send it once")
     return obj

@@ -1,43 +1,294 @@
-"""What the engine needs to know of an event."""
+"""The base classes of events, and of the input and output documents of hooks."""
 
-from typing import Any, ClassVar, Self
+import marshal
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+
+import orjson
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
 
 from hookgate.hooks.settings.matching import Subject
 from hookgate.translator import EditError, TranslatorError
 from hookgate.translator.fields import JsonObject
+from hookgate.translator.strictjson import dumps
+
+
+class Encoded:
+    """A value that is stored as JSON only, to save memory while a call waits for the upstream.
+
+    It is parsed anew each time that a hook in this process needs the value.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.json = dumps(value)
+
+    @property
+    def value(self) -> Any:
+        return orjson.loads(self.json)
+
+
+class Document:
+    """The input document of a hook. The JSON of an Encoded field is inserted without parsing it."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
+        self._prepared: dict[str, Any] | None = None
+
+    @cached_property
+    def json(self) -> bytes:
+        """The document as one line of JSON."""
+        fields = (
+            dumps(key) + b":" + (value.json if isinstance(value, Encoded) else dumps(value))
+            for key, value in self._fields.items()
+        )
+        return b"{" + b",".join(fields) + b"}"
+
+    def make(self, *, value: bool) -> None:
+        """Compute the value, or else the JSON, in advance for the next access."""
+        if value:
+            self._prepared = self.value()
+        else:
+            _ = self.json
+
+    def value(self) -> dict[str, Any]:
+        """Return a copy of the document, which the hook may modify."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            return prepared
+        return {
+            key: value.value if isinstance(value, Encoded) else _deep_copy(value)
+            for key, value in self._fields.items()
+        }
+
+
+def _deep_copy(value: Any) -> Any:
+    """Return a copy of a JSON value that shares no object or array with it.
+
+    `marshal` copies in C what a recursion in Python takes twenty times as long for.
+    """
+    return marshal.loads(marshal.dumps(value)) if isinstance(value, dict | list) else value  # noqa: S302  # our own
+
+
+T = TypeVar("T")
+
+Specific = Annotated[T | None, Field(alias="hookSpecificOutput")]
+"""The type of the field `hook_specific_output`, given the class of the event's own part."""
+
+Unchecked = Annotated[Any, WithJsonSchema({"type": "object"})]
+"""An object that the translator validates, with errors that name the field within it."""
+
+
+def first(*spellings: T | None) -> T | None:
+    """Return the first argument that is not None, or None."""
+    return next((value for value in spellings if value is not None), None)
+
+
+class HookInput(BaseModel):
+    """The document that a hook reads: base fields, then the event's own fields.
+
+    Unknown keys are kept, since newer agents send more. The result of `model_dump(exclude_unset=True)` equals
+    the parsed document, including the order of keys.
+    """
+
+    model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
+
+    _keys: tuple[str, ...] = PrivateAttr(())
+
+    session_id: str
+    """The session's identifier."""
+
+    transcript_path: str
+    """The path of the session's transcript, or an empty string if there is none."""
+
+    cwd: str
+    """The project folder."""
+
+    hook_event_name: str
+    """The event's name."""
+
+    timestamp: str
+    """The time of the event: ISO 8601, UTC."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep_order(cls, document: Any, parse: ModelWrapValidatorHandler[Self]) -> Self:
+        parsed = parse(document)
+        if isinstance(document, dict):
+            parsed._keys = tuple(document)
+        return parsed
+
+    @model_serializer(mode="wrap")
+    def _in_order(self, serialize: SerializerFunctionWrapHandler) -> JsonObject:
+        fields: JsonObject = serialize(self)
+        return {key: fields.pop(key) for key in self._keys if key in fields} | fields
+
+
+_ALIASES = {"approve": "allow", "block": "deny"}
+
+
+def _canonical_decision(decision: Any) -> Any:
+    return _ALIASES.get(decision, decision) if isinstance(decision, str) else decision
+
+
+Decision = Literal["allow", "deny", "ask"]
+
+DecisionField = Annotated[
+    Decision | None,
+    BeforeValidator(_canonical_decision),
+    WithJsonSchema({"enum": ["allow", "approve", "deny", "block", "ask"]}),
+]
+
+Verdict = tuple[Decision | None, str | None]
+"""A decision and its reason."""
+
+_STRICTEST_FIRST: tuple[Decision, ...] = ("deny", "ask", "allow")
+
+
+class SpecificOutput(BaseModel):
+    """The fields of hookSpecificOutput that all events accept."""
+
+    model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
+
+    spellings: ClassVar[dict[str, str]] = {}
+    """Alternative spellings of keys, and the canonical spelling of each."""
+
+    hook_event_name: str | None = Field(None, alias="hookEventName")
+    """The event's name, for people who read the output."""
+
+    permission_decision: DecisionField = Field(None, alias="permissionDecision")
+    """Another spelling of `decision`. If both are given, the stricter one counts."""
+
+    permission_decision_reason: str | None = Field(None, alias="permissionDecisionReason")
+    """Another spelling of `reason`."""
+
+    def verdicts(self) -> Iterable[Verdict]:
+        """Return the decisions in the event's own part, with their reasons."""
+        return ((self.permission_decision, self.permission_decision_reason),)
+
+
+def _texts_only(value: Any) -> Any:
+    return value if isinstance(value, str) else None
+
+
+class ContextOutput(SpecificOutput):
+    """The fields of events whose hooks can add context for the model."""
+
+    additional_context: Annotated[str | None, BeforeValidator(_texts_only)] = Field(
+        None, alias="additionalContext"
+    )
+    """Text for the model, in which `<` and `>` are escaped. A value that is not a string is ignored."""
+
+
+class HookOutput(BaseModel):
+    """The document that a hook may return. Every key is optional; `null` has the same meaning as no key.
+
+    If a key has the wrong type, the hook fails with an error that names the key. Unknown keys are ignored.
+    """
+
+    model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
+
+    decision: DecisionField = None
+    """`approve` means `allow`, and `block` means `deny`. Of several hooks, the strictest decision counts."""
+
+    reason: str | None = None
+    """The reason for the decision, for the agent."""
+
+    continue_: bool | None = Field(None, alias="continue")
+    """`false` stops the agent, regardless of the decision."""
+
+    stop_reason: str | None = Field(None, alias="stopReason")
+    """The reason for stopping, for the user. The default is `reason`."""
+
+    system_message: str | None = Field(None, alias="systemMessage")
+    """A message for the user or, in a model event, for the gateway's log."""
+
+    suppress_output: bool | None = Field(None, alias="suppressOutput")
+    """Keeps `systemMessage` out of the log."""
+
+    hook_specific_output: Specific[SpecificOutput] = None
+    """The fields that are specific to the event; each event's section lists them."""
+
+    def canonical(self) -> JsonObject:
+        """Return the document in canonical spelling, with all decisions merged into `decision`."""
+        output = self.model_dump(by_alias=True, exclude_none=True)
+        if (specific := self.hook_specific_output) is not None:
+            _rename_keys(output["hookSpecificOutput"], specific.spellings)
+            _merge_decisions(output, specific.verdicts())
+        return output
+
+
+class AdvisoryOutput(HookOutput):
+    """The output of an event that hooks cannot stop: `decision` and `continue` are ignored."""
+
+    def canonical(self) -> JsonObject:
+        output = self.model_dump(by_alias=True, exclude_none=True)
+        return {key: value for key, value in output.items() if key not in ("decision", "continue")}
+
+
+def _rename_keys(specific: JsonObject, spellings: dict[str, str]) -> None:
+    for alternative, key in spellings.items():
+        if alternative in specific:
+            value = specific.pop(alternative)
+            specific.setdefault(key, value)
+
+
+def _merge_decisions(output: JsonObject, verdicts: Iterable[Verdict]) -> None:
+    """Set the strictest of all decisions, preferably with a reason that came with this decision."""
+    given = [verdict for verdict in verdicts if verdict != (None, None)]
+    if not given:
+        return
+    given.insert(0, (output.get("decision"), output.get("reason")))
+    decisions = [decision for decision, _ in given]
+    strictest = next((decision for decision in _STRICTEST_FIRST if decision in decisions), None)
+    reasons = [reason for decision, reason in given if decision == strictest and reason]
+    reasons += [reason for _, reason in given if reason]
+    merged = {"decision": strictest, "reason": reasons[0] if reasons else None}
+    output.update({key: value for key, value in merged.items() if value is not None})
 
 
 class Event:
-    """Something that hooks are asked about. Immutable; everything here is pure."""
+    """An event that hooks can react to. Events are immutable, and their methods are pure."""
 
     name: ClassVar[str]
 
     def fields(self, view: str) -> JsonObject:
-        """The input fields of this event, built anew for each caller; `view` names how requests are shown."""
+        """Return new input fields for a hook. `view` is the form in which requests are presented."""
         raise NotImplementedError
 
     def subject(self) -> Subject:
-        """What the event is about: what matchers and `when` look at, as far as the event itself knows it."""
+        """Return the event's properties for matchers and `when`, as far as the event knows them."""
         return Subject()
 
     def changed(self, specific: JsonObject, view: str) -> JsonObject:
-        """The part of a hookSpecificOutput that edits what the hook was shown; an echo edits nothing.
+        """Return the part of a hookSpecificOutput that differs from the hook's input.
 
-        Raises EditError when something in the output, edit or not, is not what it should be.
+        Raises EditError if the output is invalid, in its edits or elsewhere.
         """
         return {}
 
     def edited(self, edit: JsonObject, view: str) -> Self:
-        """The event with an edit that `changed` gave applied. Raises TranslatorError."""
+        """Return the event with an edit from `changed` applied. Raises TranslatorError."""
         return self
 
     def sequel(self, specific: JsonObject) -> Self:
-        """The event as the next hook of a sequential group is shown it, besides edits."""
+        """Return the event for the next hook of a sequential group, given this hook's output."""
         return self
 
 
 def object_in(specific: JsonObject, key: str) -> JsonObject:
-    """The object under `key`, empty when there is none. Raises EditError for anything else."""
+    """Return the object under `key`, or an empty one if it is missing. Raises EditError for other types."""
     value = specific.get(key)
     if value is None:
         return {}
@@ -46,8 +297,8 @@ def object_in(specific: JsonObject, key: str) -> JsonObject:
     return value
 
 
-def named(key: str, apply: Any, *args: Any) -> Any:
-    """Apply, with the path of an error told from the hook's side of things."""
+def with_hook_path(key: str, apply: Any, *args: Any) -> Any:
+    """Call `apply`, and prefix the path of a TranslatorError with `key`, for the author of the hook."""
     try:
         return apply(*args)
     except TranslatorError as error:

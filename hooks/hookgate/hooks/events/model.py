@@ -1,16 +1,22 @@
-"""The model events: what each shows a hook, and what a hook may answer.
-
-An event holds a parsed body. `fields()` is what a hook is shown beside the base fields, `changed()` cuts
-an output down to what it edits, `edited()` gives the event after that edit. All are pure. The input and
-output fields are those of the hook contract, in every spelling of its documents.
-"""
+"""The events of a model call: BeforeModel, BeforeToolSelection and AfterModel."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from hookgate.hooks.document import Encoded
-from hookgate.hooks.events.base import Event, named, object_in
+from pydantic import WithJsonSchema
+
+from hookgate.hooks.events.base import (
+    Encoded,
+    Event,
+    HookInput,
+    HookOutput,
+    Specific,
+    SpecificOutput,
+    Unchecked,
+    object_in,
+    with_hook_path,
+)
 from hookgate.hooks.settings.configs import StreamMode
 from hookgate.hooks.settings.matching import Subject
 from hookgate.translator import (
@@ -22,21 +28,186 @@ from hookgate.translator import (
     declared_names,
     read_tool_config,
     read_tools,
+    show_request,
     show_response,
     show_tool_config,
     synthetic_response,
 )
-from hookgate.translator.fields import JsonObject, camel, read, read_list, same
+from hookgate.translator.fields import JsonObject, camel, read, read_list, read_object, same
 
 
-class _Shown:
-    """One request through each of the views that its hooks ask for, each read once."""
+class ModelEventInput(HookInput):
+    """The input fields that all model events share: the request."""
+
+    llm_request: JsonObject | None = None
+    """The request: `model`, `messages`, `config`, `toolConfig`. With `"view": "raw"`, also `contents`,
+    `generationConfig`, `systemInstruction` and the read-only `tools`. With `"view": "body"`, only `model`,
+    the whole REST body under `raw`, and the rest of Code Assist's envelope under `beside`."""
+
+    @property
+    def request(self) -> JsonObject:
+        """The request as `model`, `messages`, `config`, even if only the raw `contents` were sent."""
+        request = self.llm_request or {}
+        if "messages" in request:
+            return request
+        raw = request.get("raw")
+        body = raw if isinstance(raw, dict) else request
+        return show_request(request.get("model", ""), body) if "contents" in body else request
+
+
+class BeforeModelInput(ModelEventInput):
+    """Fires before a request goes to the model.
+
+    Fired by the gateway. A matcher is ignored.
+    """
+
+    hook_event_name: Literal["BeforeModel"]
+
+
+class BeforeModelSpecific(SpecificOutput):
+    """The fields of hookSpecificOutput for BeforeModel."""
+
+    llm_request: Unchecked = None
+    """An edit of the request: only the fields given here change."""
+
+    llm_response: Unchecked = None
+    """An answer, which is used instead of a call to the model. `{"text": "…"}` is enough; a whole REST body
+    under `raw` is used unchanged."""
+
+
+class BeforeModelOutput(HookOutput):
+    """The hook may refuse the call, edit the request, or answer in place of the model.
+
+    - `deny`: the call is refused with `reason`.
+    - `continue: false`: the agent receives `stopReason` as the model's final answer, and stops.
+    - Exit code 2: like `deny`, with stderr as the reason.
+
+    Example: lower the temperature.
+
+        {"hookSpecificOutput": {"llm_request": {"config": {"temperature": 0.2}}}}
+    """
+
+    hook_specific_output: Specific[BeforeModelSpecific] = None
+
+
+class BeforeToolSelectionInput(ModelEventInput):
+    """Fires after BeforeModel, before the model may choose tools.
+
+    Fired by the gateway. A matcher is ignored.
+    """
+
+    hook_event_name: Literal["BeforeToolSelection"]
+
+    available_tools: list[Any] | None = None
+    """The tools of the request, unchanged."""
+
+    tool_config: JsonObject | None = None
+    """The request's current selection: `mode`, `allowed_function_names`."""
+
+    @property
+    def selection(self) -> JsonObject:
+        """`mode` and `allowedFunctionNames` of `tool_config` or `llm_request.toolConfig`, flat or nested."""
+        config = self.tool_config or read_object(self.request, "toolConfig")
+        config = read_object(config, "functionCallingConfig") or config
+        keys = ("mode", "allowedFunctionNames")
+        return {key: value for key in keys if (value := read(config, key)) is not None}
+
+
+class BeforeToolSelectionSpecific(SpecificOutput):
+    """The fields of hookSpecificOutput for BeforeToolSelection."""
+
+    spellings: ClassVar[dict[str, str]] = {"tool_config": "toolConfig"}
+
+    toolConfig: Unchecked = None  # noqa: N815  # tool_config is the other spelling
+    """`mode` (AUTO, ANY, NONE, VALIDATED) and `allowedFunctionNames`, flat or in `functionCallingConfig`."""
+
+    tool_config: Unchecked = None
+    """Another spelling of `toolConfig`, in snake_case."""
+
+    tools: Annotated[Any, WithJsonSchema({"type": "array"})] = None
+    """Names of functions, or tools. All other function declarations are removed."""
+
+
+class BeforeToolSelectionOutput(HookOutput):
+    """The hook may limit the tools that the model can choose.
+
+    Plain names on stdout, such as `read_file,write_file`, mean mode ANY with these names.
+
+    - `deny`: the call is refused with `reason`.
+    - `continue: false`: the agent receives `stopReason` as the model's final answer, and stops.
+    - Exit code 2: like `deny`, with stderr as the reason.
+
+    Example: allow one tool only.
+
+        {"hookSpecificOutput": {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["read_file"]}}}
+    """
+
+    hook_specific_output: Specific[BeforeToolSelectionSpecific] = None
+
+
+class AfterModelInput(ModelEventInput):
+    """Fires after the model has answered: once for a whole answer, or for each event of a stream.
+
+    Fired by the gateway. A matcher is ignored.
+    """
+
+    hook_event_name: Literal["AfterModel"]
+
+    llm_response: JsonObject | None = None
+    """The answer: `text`, `candidates`, `usageMetadata`. With `"view": "raw"` or `"body"`, also its REST
+    body under `raw`."""
+
+    @property
+    def text(self) -> str:
+        """The answer's text: `text`, or the joined parts of the first candidate."""
+        response = self.llm_response or {}
+        if isinstance(text := response.get("text"), str):
+            return text
+        candidates = [item for item in read_list(response, "candidates") if isinstance(item, dict)]
+        content = read_object(candidates[0], "content") if candidates else {}
+        return "".join(map(_part_text, read_list(content, "parts")))
+
+
+def _part_text(part: Any) -> str:
+    """Return the text of a part, which may be a string or `{"text": …}`, or an empty string."""
+    text = part.get("text") if isinstance(part, dict) else part
+    return text if isinstance(text, str) else ""
+
+
+class AfterModelSpecific(SpecificOutput):
+    """The fields of hookSpecificOutput for AfterModel."""
+
+    llm_response: Unchecked = None
+    """An edit of the answer: only the fields given here change. `text` alone is enough; empty `parts` remove
+    the text."""
+
+    redacted: bool | None = None
+    """`true` marks the record of the call as redacted."""
+
+
+class AfterModelOutput(HookOutput):
+    """The hook may edit or withhold the answer.
+
+    - `deny`: the answer is withheld; a stream that has begun ends with `reason`.
+    - `continue: false`: the answer ends with `stopReason`, and the agent stops.
+    - Exit code 2: like `deny`, with stderr as the reason.
+
+    Example: replace the text.
+
+        {"hookSpecificOutput": {"llm_response": {"text": "The key is [REDACTED]."}, "redacted": true}}
+    """
+
+    hook_specific_output: Specific[AfterModelSpecific] = None
+
+
+class _RequestViews:
+    """A cache of the views of one request."""
 
     def __init__(self, model: str, body: JsonObject) -> None:
         self._model, self._body = model, body
         self._views: dict[str, ShownRequest] = {}
 
-    def through(self, view: str) -> ShownRequest:
+    def get(self, view: str) -> ShownRequest:
         if view not in self._views:
             self._views[view] = VIEWS[view](self._model, self._body)
         return self._views[view]
@@ -46,27 +217,27 @@ class _Shown:
 class BeforeModel(Event):
     """Fires before a request goes to the model.
 
-    Input: `llm_request` {model, messages, config, toolConfig?}, in the view the hook asks for.
+    Input: `llm_request` {model, messages, config, toolConfig?}, in the view that the hook has configured.
     Output: `decision` "deny" refuses the call with `reason`; `continue` false stops the agent with
-    `stopReason`; `hookSpecificOutput.llm_request` edits the request (partial: only what it names);
-    `hookSpecificOutput.llm_response` answers in the model's place, which is then not called.
+    `stopReason`; `hookSpecificOutput.llm_request` edits the request (only the fields given change);
+    `hookSpecificOutput.llm_response` is used as the answer, and the model is not called.
     """
 
     name: ClassVar[str] = "BeforeModel"
     model: str
     body: JsonObject
     beside: JsonObject = field(default_factory=dict)
-    """What stands beside the request in its envelope; the view `body` shows it."""
+    """The other fields of Code Assist's envelope, which the view `body` includes."""
 
     @cached_property
-    def _shown(self) -> "_Shown":
-        return _Shown(self.model, self.body)
+    def _views(self) -> "_RequestViews":
+        return _RequestViews(self.model, self.body)
 
     def fields(self, view: str) -> JsonObject:
-        shown = self._shown.through(view).view()
-        return {"llm_request": {**shown, "beside": self.beside} if self._shows_beside(view) else shown}
+        shown = self._views.get(view).view()
+        return {"llm_request": {**shown, "beside": self.beside} if self._includes_beside(view) else shown}
 
-    def _shows_beside(self, view: str) -> bool:
+    def _includes_beside(self, view: str) -> bool:
         return view == "body" and bool(self.beside)
 
     def subject(self) -> Subject:
@@ -74,15 +245,17 @@ class BeforeModel(Event):
 
     def changed(self, specific: JsonObject, view: str) -> JsonObject:
         if specific.get("llm_response") is not None:
-            named("llm_response", synthetic_response, specific["llm_response"])
+            with_hook_path("llm_response", synthetic_response, specific["llm_response"])
         edit = object_in(specific, "llm_request")
-        return changed_part(self._shown.through(view).view(), edit) if edit else {}
+        return changed_part(self._views.get(view).view(), edit) if edit else {}
 
     def edited(self, edit: JsonObject, view: str) -> Self:
-        model, body = named("llm_request", self._shown.through(view).edited, edit)
-        if not _RAW.isdisjoint(edit):
-            named("llm_request", check_request, body)  # raw contents are the hook's own, word for word
-        beside = object_in(edit, "beside") if self._shows_beside(view) and "beside" in edit else self.beside
+        model, body = with_hook_path("llm_request", self._views.get(view).edited, edit)
+        if not _RAW.isdisjoint(edit):  # raw contents are used unchanged, so they have not been checked
+            with_hook_path("llm_request", check_request, body)
+        beside = (
+            object_in(edit, "beside") if self._includes_beside(view) and "beside" in edit else self.beside
+        )
         return replace(self, model=model, body=body, beside=beside)
 
 
@@ -90,10 +263,10 @@ class BeforeModel(Event):
 class BeforeToolSelection(Event):
     """Fires after BeforeModel, before the model may choose tools.
 
-    Input: `llm_request`, `available_tools` (the request's tools as they are), `tool_config`.
+    Input: `llm_request`, `available_tools` (the tools of the request, unchanged), `tool_config`.
     Output: `hookSpecificOutput.toolConfig` {mode, allowedFunctionNames}, flat or nested, and
     `hookSpecificOutput.tools`, a list that filters the declarations. Plain `name,name` on stdout means
-    mode ANY with those names. Selections of several hooks are united, and NONE wins.
+    mode ANY with those names. Selections of several hooks are united; NONE wins.
     """
 
     name: ClassVar[str] = "BeforeToolSelection"
@@ -105,7 +278,7 @@ class BeforeToolSelection(Event):
         return {
             "llm_request": VIEWS[view](self.model, self.body).view(),
             "available_tools": read_list(self.body, "tools"),
-            "tool_config": shown and _in_snake_case(shown),
+            "tool_config": shown and _to_snake_case(shown),
         }
 
     def subject(self) -> Subject:
@@ -116,7 +289,7 @@ class BeforeToolSelection(Event):
             read_tool_config(selection)
         if specific.get("tools") is not None:
             read_tools(specific["tools"])
-        return {}  # selections are united, not chained: no hook has to see another's
+        return {}  # selections are united, not chained, so hooks do not see each other's
 
 
 @dataclass(frozen=True)
@@ -124,8 +297,8 @@ class AfterModel(Event):
     """Fires for a whole answer, or for each event of a streamed one.
 
     Input: `llm_request` as it was sent, `llm_response` {text?, candidates, usageMetadata?}.
-    Output: `hookSpecificOutput.llm_response` edits the answer (partial); `decision` "deny" withholds it
-    and tells `reason` instead; `continue` false stops the agent with `stopReason`.
+    Output: `hookSpecificOutput.llm_response` edits the answer (only the fields given change); `decision`
+    "deny" replaces it with `reason`; `continue` false stops the agent with `stopReason`.
     """
 
     name: ClassVar[str] = "AfterModel"
@@ -133,7 +306,7 @@ class AfterModel(Event):
     body: JsonObject
     model: str = ""
     stream: StreamMode | None = None
-    """With one, only the hooks of that mode run: the answer is a piece of a stream, cut for them."""
+    """If set, the answer is a piece of a stream, and only the hooks of this mode run."""
 
     def subject(self) -> Subject:
         return Subject(model=self.model, stream=self.stream or "")
@@ -148,35 +321,37 @@ class AfterModel(Event):
     def edited(self, edit: JsonObject, view: str) -> Self:
         body = self.body
         if view in _WITH_BODY and "raw" in edit:
-            body = named("llm_response.raw", check_response, object_in(edit, "raw"))
-        return replace(self, body=named("llm_response", apply_response, body, edit))
+            body = with_hook_path("llm_response.raw", check_response, object_in(edit, "raw"))
+        return replace(self, body=with_hook_path("llm_response", apply_response, body, edit))
 
     def _shown(self, view: str) -> JsonObject:
-        """The view of the answer; with `raw` and `body` its REST body as well, which holds the calls."""
+        """Return a view of the answer. The views `raw` and `body` include the REST body, with its calls."""
         shown = show_response(self.body)
         return {**shown, "raw": self.body} if view in _WITH_BODY else shown
 
 
 _WITH_BODY = ("raw", "body")
-"""The views in which an answer's REST body stands beside the stable form."""
+"""The views that include an answer's REST body."""
 
 _RAW = frozenset({"contents", "systemInstruction"})
 _CONFIG_KEYS = ("config", "generationConfig")
 
 
 def changed_part(shown: JsonObject, edit: JsonObject) -> JsonObject:
-    """The keys in which an edit differs from what was shown; config by its own keys."""
+    """Return the keys in which an edit differs from the hook's input, with `config` compared key by key."""
     changed: JsonObject = {}
     for key, value in edit.items():
         if key in _CONFIG_KEYS and isinstance(value, dict):
             current = shown.get("config", {})
-            named = {name: item for name, item in value.items() if not same(item, current.get(camel(name)))}
-            changed.update({key: named} if named else {})
+            settings = {
+                name: item for name, item in value.items() if not same(item, current.get(camel(name)))
+            }
+            changed.update({key: settings} if settings else {})
         elif value is not None and not same(value, shown.get(key)):
             changed[key] = value
     return changed
 
 
-def _in_snake_case(shown: JsonObject) -> JsonObject:
+def _to_snake_case(shown: JsonObject) -> JsonObject:
     names = {"mode": "mode", "allowedFunctionNames": "allowed_function_names"}
     return {names[key]: value for key, value in shown.items() if key in names}

@@ -1,11 +1,10 @@
-"""Events out of documents: a hook's input as someone captured it, or a REST body; and harmless samples."""
+"""Reads events from documents, such as captured hook inputs and REST bodies, and provides sample events."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hookgate.hooks.document import Encoded
 from hookgate.hooks.events.agent import AfterAgent, BeforeAgent
-from hookgate.hooks.events.base import Event
+from hookgate.hooks.events.base import Encoded, Event
 from hookgate.hooks.events.model import AfterModel, BeforeModel, BeforeToolSelection
 from hookgate.hooks.events.session import Notification, PreCompress, SessionEnd, SessionStart
 from hookgate.hooks.events.tool import AfterTool, BeforeTool
@@ -40,13 +39,13 @@ SAMPLES: Mapping[str, Event] = {
         Notification("ToolPermission", "Hello."),
     )
 }
-"""One harmless event of each kind."""
+"""A harmless sample of each event, by name."""
 
 
-def event_of(name: str, document: JsonObject) -> Event:
-    """The event that a hook input document tells of; model events are also read from a REST body.
+def read_event(name: str, document: JsonObject) -> Event:
+    """Read an event from the input document of a hook or, for model events, from a REST body.
 
-    Raises ValueError, naming the field, for a document that lacks something.
+    Raises ValueError, which names the field, if a required field is missing.
     """
     try:
         return _READERS[name](document)
@@ -54,8 +53,8 @@ def event_of(name: str, document: JsonObject) -> Event:
         raise ValueError(f"a {name} input needs the field {error}") from None
 
 
-def _first_of(document: JsonObject, *keys: str) -> Any:
-    """The first spelling that is there; KeyError names the usual one."""
+def _get_any(document: JsonObject, *keys: str) -> Any:
+    """Return the value of the first key that is present. Raises KeyError with the canonical key."""
     for key in keys:
         if document.get(key) is not None:
             return document[key]
@@ -76,19 +75,19 @@ def _request(document: JsonObject) -> tuple[str, JsonObject]:
 def _after_model(document: JsonObject) -> AfterModel:
     if document.get("candidates") is not None:  # a REST response
         return AfterModel(Encoded(show_request(_MODEL, _BODY)), document, _MODEL)
-    request = _first_of(document, "llm_request")
-    return AfterModel(Encoded(request), synthetic_response(_first_of(document, "llm_response")))
+    request = _get_any(document, "llm_request")
+    return AfterModel(Encoded(request), synthetic_response(_get_any(document, "llm_response")))
 
 
 _READERS: Mapping[str, Callable[[JsonObject], Event]] = {
-    "SessionStart": lambda d: SessionStart(_first_of(d, "source", "trigger")),
-    "SessionEnd": lambda d: SessionEnd(_first_of(d, "reason", "trigger")),
+    "SessionStart": lambda d: SessionStart(_get_any(d, "source", "trigger")),
+    "SessionEnd": lambda d: SessionEnd(_get_any(d, "reason", "trigger")),
     "BeforeAgent": lambda d: BeforeAgent(
-        _first_of(d, "prompt", "user_message"), d.get("conversation_history")
+        _get_any(d, "prompt", "user_message"), d.get("conversation_history")
     ),
     "AfterAgent": lambda d: AfterAgent(
         str(d.get("prompt", d.get("user_message", ""))),
-        _first_of(d, "prompt_response", "final_response"),
+        _get_any(d, "prompt_response", "final_response"),
         bool(d.get("stop_hook_active")),
         d.get("conversation_history"),
     ),
@@ -96,23 +95,23 @@ _READERS: Mapping[str, Callable[[JsonObject], Event]] = {
     "AfterModel": _after_model,
     "BeforeToolSelection": lambda d: BeforeToolSelection(*_request(d)),
     "BeforeTool": lambda d: BeforeTool(
-        _first_of(d, "tool_name"),
-        _first_of(d, "tool_input", "tool_args"),
+        _get_any(d, "tool_name"),
+        _get_any(d, "tool_input", "tool_args"),
         d.get("tool_description"),
         d.get("mcp_context"),
         d.get("original_request_name"),
     ),
     "AfterTool": lambda d: AfterTool(
-        _first_of(d, "tool_name"),
-        _first_of(d, "tool_input", "tool_args"),
-        _first_of(d, "tool_response", "tool_result"),
+        _get_any(d, "tool_name"),
+        _get_any(d, "tool_input", "tool_args"),
+        _get_any(d, "tool_response", "tool_result"),
         d.get("mcp_context"),
         d.get("original_request_name"),
     ),
     "PreCompress": lambda d: PreCompress(
-        _first_of(d, "trigger"), d.get("context_size"), d.get("max_context_size")
+        _get_any(d, "trigger"), d.get("context_size"), d.get("max_context_size")
     ),
     "Notification": lambda d: Notification(
-        _first_of(d, "notification_type"), str(d.get("message", "")), d.get("details") or {}
+        _get_any(d, "notification_type"), str(d.get("message", "")), d.get("details") or {}
     ),
 }

@@ -1,11 +1,144 @@
-"""Events of one tool's run."""
+"""The events of a tool call: BeforeTool and AfterTool."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
-from hookgate.hooks.events.base import Event, object_in
+from pydantic import BaseModel, ConfigDict, Field
+
+from hookgate.hooks.events.base import (
+    ContextOutput,
+    Event,
+    HookInput,
+    HookOutput,
+    Specific,
+    SpecificOutput,
+    first,
+    object_in,
+)
 from hookgate.hooks.settings.matching import Subject
 from hookgate.translator.fields import JsonObject, same
+
+
+class ToolEventInput(HookInput):
+    """The input fields that both tool events share: the tool and its arguments."""
+
+    tool_name: str
+    """The tool's name, such as `write_file`."""
+
+    tool_input: JsonObject | None = None
+    """The tool's arguments."""
+
+    tool_args: JsonObject | None = None
+    """Another spelling of `tool_input`."""
+
+    mcp_context: JsonObject | None = None
+    """For a tool of an MCP server, if known: the server and the tool's name on it."""
+
+    original_request_name: str | None = None
+    """For a tail call, if known: the tool that the model requested."""
+
+    @property
+    def arguments(self) -> JsonObject:
+        """The tool's arguments: `tool_input` or `tool_args`."""
+        return first(self.tool_input, self.tool_args) or {}
+
+
+class BeforeToolInput(ToolEventInput):
+    """Fires before a tool runs that the model has requested.
+
+    Fired by the agent shim. The matcher is a regular expression for the whole tool name.
+    """
+
+    hook_event_name: Literal["BeforeTool"]
+
+    tool_description: str | None = None
+    """A description of what the tool will do, if known."""
+
+
+class BeforeToolSpecific(SpecificOutput):
+    """The fields of hookSpecificOutput for BeforeTool."""
+
+    spellings: ClassVar[dict[str, str]] = {"tool_args": "tool_input"}
+
+    tool_input: JsonObject | None = None
+    """An edit of the arguments: only the arguments given here change."""
+
+    tool_args: JsonObject | None = None
+    """Another spelling of `tool_input`. If both are given, `tool_input` counts."""
+
+
+class BeforeToolOutput(HookOutput):
+    """The hook decides whether the tool runs, and may edit its arguments.
+
+    - `deny`: the tool does not run, and the agent receives `reason` as its result.
+    - `ask`: the user is asked whether the tool may run.
+    - `continue: false`: the tool does not run, and the agent stops with `stopReason`.
+    - Exit code 2: like `deny`, with stderr as the reason.
+
+    Example: deny a command.
+
+        {"decision": "deny", "reason": "Nothing is deleted without a backup."}
+    """
+
+    hook_specific_output: Specific[BeforeToolSpecific] = None
+
+
+class AfterToolInput(ToolEventInput):
+    """Fires after a tool has run, before the model sees its result.
+
+    Fired by the agent shim. The matcher is a regular expression for the whole tool name.
+    """
+
+    hook_event_name: Literal["AfterTool"]
+
+    tool_response: JsonObject | str | None = None
+    """The result: `llmContent` for the model, `returnDisplay` for the user, `error` if the tool failed."""
+
+    tool_result: JsonObject | str | None = None
+    """Another spelling of `tool_response`."""
+
+    @property
+    def result(self) -> JsonObject:
+        """The tool's result: `tool_response` or `tool_result`. A string becomes `llmContent`."""
+        result = self.tool_result if self.tool_response is None else self.tool_response
+        return {"llmContent": result} if isinstance(result, str) else result or {}
+
+
+class TailToolCall(BaseModel):
+    """A tool to run after this one. Its result replaces the result of this one."""
+
+    model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
+
+    name: str
+    """The tool's name."""
+
+    args: dict[str, Any] = {}
+    """The tool's arguments."""
+
+
+class AfterToolSpecific(ContextOutput):
+    """The fields of hookSpecificOutput for AfterTool."""
+
+    tool_result: JsonObject | None = None
+    """An edit of the result: only the fields given here change."""
+
+    tail_tool_call_request: TailToolCall | None = Field(None, alias="tailToolCallRequest")
+    """Another tool to run immediately. Its result replaces the result of this one."""
+
+
+class AfterToolOutput(HookOutput):
+    """The hook may hide or edit the result that the model sees, or add context to it.
+
+    - `deny`: the result is replaced with `reason`.
+    - `continue: false`: the agent stops with `stopReason`.
+    - Exit code 2: like `deny`, with stderr as the reason.
+
+    Example: add context to the result.
+
+        {"hookSpecificOutput": {"additionalContext": "This file is generated: change its template."}}
+    """
+
+    hook_specific_output: Specific[AfterToolSpecific] = None
 
 
 @dataclass(frozen=True)
@@ -24,7 +157,7 @@ class BeforeTool(Event):
             "tool_name": self.tool_name,
             "tool_input": self.tool_input,
             "tool_args": self.tool_input,
-            **_known(
+            **_without_none(
                 tool_description=self.tool_description,
                 mcp_context=self.mcp_context,
                 original_request_name=self.original_request_name,
@@ -35,11 +168,11 @@ class BeforeTool(Event):
         return Subject(tools=(self.tool_name,))
 
     def changed(self, specific: JsonObject, view: str) -> JsonObject:
-        """New arguments lie over those that stand; both spellings of the documents count."""
-        given = {**object_in(specific, "tool_args"), **object_in(specific, "tool_input")}
+        """Return the arguments that change. Both spellings are read; `tool_input` takes precedence."""
+        arguments = {**object_in(specific, "tool_args"), **object_in(specific, "tool_input")}
         return {
             key: value
-            for key, value in given.items()
+            for key, value in arguments.items()
             if key not in self.tool_input or not same(value, self.tool_input[key])
         }
 
@@ -49,7 +182,7 @@ class BeforeTool(Event):
 
 @dataclass(frozen=True)
 class AfterTool(Event):
-    """A tool has run; `tool_response` is `{llmContent, returnDisplay, error?}`, or whatever the tool gave."""
+    """A tool has run. `tool_response` is `{llmContent, returnDisplay, error?}`, or any other value."""
 
     name: ClassVar[str] = "AfterTool"
     tool_name: str
@@ -66,27 +199,27 @@ class AfterTool(Event):
             "tool_args": self.tool_input,
             "tool_response": response,
             "tool_result": response,
-            **_known(mcp_context=self.mcp_context, original_request_name=self.original_request_name),
+            **_without_none(mcp_context=self.mcp_context, original_request_name=self.original_request_name),
         }
 
     def subject(self) -> Subject:
         return Subject(tools=(self.tool_name,))
 
     def changed(self, specific: JsonObject, view: str) -> JsonObject:
-        """A result replaces the one that stands, key by key."""
+        """Return the keys of the result that change."""
         result = specific.get("tool_result")
-        given = {"llmContent": result} if isinstance(result, str) else object_in(specific, "tool_result")
+        new = {"llmContent": result} if isinstance(result, str) else object_in(specific, "tool_result")
         shown = result_of(self.tool_response)
-        return {key: value for key, value in given.items() if not same(value, shown.get(key))}
+        return {key: value for key, value in new.items() if not same(value, shown.get(key))}
 
     def edited(self, edit: JsonObject, view: str) -> Self:
         return replace(self, tool_response={**result_of(self.tool_response), **edit})
 
 
 def result_of(response: Any) -> JsonObject:
-    """A tool's response as the contract shows it: an object, whatever the tool gave."""
+    """Return a tool's response as an object: a response of another type becomes `llmContent`."""
     return response if isinstance(response, dict) else {"llmContent": response}
 
 
-def _known(**fields: Any) -> JsonObject:
+def _without_none(**fields: Any) -> JsonObject:
     return {key: value for key, value in fields.items() if value is not None}

@@ -1,16 +1,16 @@
-"""Policies that come with hookgate: hooks of the type `builtin`, by name, made from their options.
+"""The policies that come with hookgate: factories of hooks of the type `builtin`, by name.
 
-They see what every hook sees and answer as every hook does. Whoever writes another one adds it here.
+Policies have the same input and output as any other hook. New policies have to be added here.
 """
 
 from types import MappingProxyType
 
-from hookgate.hooks.kinds.builtin import Builtins
 from hookgate.hooks.policies.cassette import cassette_policy
 from hookgate.hooks.policies.limits import limits_policy
 from hookgate.hooks.policies.models import models_policy
 from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.policies.tools import tools_policy
+from hookgate.hooks.runners.inprocess import Builtins
 
 BUILTINS: Builtins = MappingProxyType(
     {
@@ -21,9 +21,9 @@ BUILTINS: Builtins = MappingProxyType(
         "tools": tools_policy,
     }
 )
-"""The policies by name."""
+"""The policies, by name."""
 
 COUNTING = frozenset({"limits"})
-"""Those that use the counters of their surroundings."""
+"""The policies that use `Surroundings.counters`."""
 
 __all__ = ["BUILTINS", "COUNTING"]

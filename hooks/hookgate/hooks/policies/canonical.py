@@ -1,4 +1,4 @@
-"""What clients send to the API, in one form: equal for all spellings of the same. Pure."""
+"""The canonical form of what clients send to the API: equal for equivalent spellings. Pure."""
 
 import json
 from hashlib import sha256
@@ -6,30 +6,30 @@ from typing import Any
 
 from hookgate.translator.fields import camel
 
-_MAPS = frozenset({"properties", "patternProperties", "$defs", "defs", "definitions"})
-"""Fields whose keys are names that the caller gives, to values in the API's own words."""
+_MAP_FIELDS = frozenset({"properties", "patternProperties", "$defs", "defs", "definitions"})
+"""Fields that are objects whose keys are the caller's names and whose values have the API's fields."""
 
-_CALLERS = frozenset(
+_CALLER_FIELDS = frozenset(
     {"args", "response", "parametersJsonSchema", "responseJsonSchema", "default", "example", "enum", "const"}
 )
-"""Fields whose value is the caller's as a whole."""
+"""Fields whose whole value is the caller's data."""
 
 
-def canonical(value: Any) -> Any:
-    """The value with its fields in camelCase, without nulls, and with whole numbers as integers.
+def canonical_form(value: Any) -> Any:
+    """Return the value with its fields in camelCase, without nulls, and with whole numbers as integers.
 
-    Names that the caller gives stay as they are: those of a schema's properties, and all there is in
-    arguments and results. A field that is there in both spellings stays in both: neither hides the other.
+    Names chosen by the caller are unchanged: the properties of schemas, and everything in arguments and
+    results. A field that is present in both spellings keeps both.
     """
     if isinstance(value, dict):
         return {
             (name := _name(value, key)): _field(name, item) for key, item in value.items() if item is not None
         }
-    return _plain(value, canonical)
+    return _canonical_value(value, canonical_form)
 
 
 def digest(value: Any) -> str:
-    """The SHA-256 of a canonical value, in 64 hexadecimal digits, whatever the order of its keys."""
+    """Return the SHA-256 of a canonical value in hexadecimal digits. The order of keys does not matter."""
     return sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -39,19 +39,19 @@ def _name(holder: dict[str, Any], key: str) -> str:
 
 
 def _field(name: str, value: Any) -> Any:
-    if name in _MAPS and isinstance(value, dict):
-        return {key: canonical(item) for key, item in value.items()}
-    return _verbatim(value) if name in _CALLERS else canonical(value)
+    if name in _MAP_FIELDS and isinstance(value, dict):
+        return {key: canonical_form(item) for key, item in value.items()}
+    return _verbatim(value) if name in _CALLER_FIELDS else canonical_form(value)
 
 
 def _verbatim(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _verbatim(item) for key, item in value.items()}
-    return _plain(value, _verbatim)
+    return _canonical_value(value, _verbatim)
 
 
-def _plain(value: Any, item: Any) -> Any:
-    """What is no object."""
+def _canonical_value(value: Any, convert: Any) -> Any:
+    """Return the canonical form of a value that is not an object."""
     if isinstance(value, list):
-        return [item(each) for each in value]
+        return [convert(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,4 +1,4 @@
-"""Conditions on the arguments of a tool's call: a place in them, and what has to be there."""
+"""Conditions on the arguments of a tool call: a place in the arguments, and what its value has to be."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from hookgate.hooks.policies.options import Globs, Options, Pattern, compiled, named, pointer
+from hookgate.hooks.policies.options import Globs, Options, Pattern, compile_pattern, matches_name, pointer
 from hookgate.hooks.policies.shell import CommandLine, Word, read_arguments, read_line, require_parser
 
 _SAME_FLAGS: Mapping[str, Mapping[str, str]] = {
@@ -20,23 +20,23 @@ _SAME_FLAGS: Mapping[str, Mapping[str, str]] = {
     "chown": {"recursive": "R"},
     "chgrp": {"recursive": "R"},
 }
-"""Flags and long options that mean the same as another flag, by program."""
+"""By program, flags and long options that are equivalent to another flag."""
 
 
 class Runs(Options):
-    """A program in a shell command: `{"program": "rm", "flags": "rf"}` holds for `cd x && rm -r -f y`."""
+    """A program in a shell command: `{"program": "rm", "flags": "rf"}` matches `cd x && rm -r -f y`."""
 
     program: Globs
-    """The program's name, whatever folder it is called from."""
+    """The program's name, without its folder."""
 
     flags: str = ""
-    """Single-letter flags that have to be there, in any order and grouping."""
+    """Single-letter flags that must all be present, in any order and grouping."""
 
     words: tuple[str, ...] = Field(default=(), strict=False)
-    """Words that have to be among its arguments."""
+    """Words that must all be among its arguments."""
 
     unreadable: Literal["deny", "allow"] = "deny"
-    """What becomes of commands of which it cannot be known whether they run the program."""
+    """The decision about commands if it cannot be determined whether they run the program."""
 
     @field_validator("program")
     @classmethod
@@ -44,144 +44,148 @@ class Runs(Options):
         require_parser()
         return value
 
-    def check(self, value: Any) -> "Finding":
+    def check(self, value: Any) -> "ConditionFinding":
         """Look for the program in a command line, in a list of arguments, or in all texts of an object."""
         findings = [self._check_line(line) for line in _lines_in(value)]
         return next(
-            (each for each in findings if each.holds and not each.unreadable),
-            next((each for each in findings if each.holds), Finding(False)),
+            (finding for finding in findings if finding.holds and not finding.unreadable),
+            next((finding for finding in findings if finding.holds), ConditionFinding(False)),
         )
 
-    def _check_line(self, line: CommandLine) -> "Finding":
+    def _check_line(self, line: CommandLine) -> "ConditionFinding":
         unreadable = line.unreadable
         for words in line.commands:
             match self._runs_in(words):
                 case True:
-                    return Finding(True)
+                    return ConditionFinding(True)
                 case None:
                     unreadable = unreadable or "an expansion may stand for its arguments; put -- before it"
-        if not unreadable and any(self._is_named_in(code) for code in line.foreign):
+        if not unreadable and any(self._is_mentioned_in(code) for code in line.foreign):
             unreadable = "the program is named in code of another language"
-        return Finding(bool(unreadable) and self.unreadable == "deny", unreadable)
+        return ConditionFinding(bool(unreadable) and self.unreadable == "deny", unreadable)
 
     def _runs_in(self, words: tuple[Word, ...]) -> bool | None:
-        """Whether a command is the one that is looked for; None if that depends on what is not known."""
+        """Return whether a command matches. Returns None if that depends on an expansion."""
         program, arguments = words[0].program, words[1:]
-        if program is None or not named(self.program, program):
+        if program is None or not matches_name(self.program, program):
             return False
         operands_only = next((at for at, word in enumerate(arguments) if word.text == "--"), len(arguments))
         before = arguments[:operands_only]
         flags = set(self.flags) <= set().union(*(_flags(program, word) for word in before))
-        wanted = [word for word in self.words if not any(_is_word(each, word) for each in arguments)]
-        if flags and not wanted:
+        missing = [word for word in self.words if not any(_is_word(arg, word) for arg in arguments)]
+        if flags and not missing:
             return True
         may_have_flags = flags or any(word.text is None and word.may_be_option for word in before)
-        if may_have_flags and all(any(each.may_be(word) for each in arguments) for word in wanted):
+        if may_have_flags and all(any(arg.may_be(word) for arg in arguments) for word in missing):
             return None
         return False
 
-    def _is_named_in(self, code: str) -> bool:
-        return any(named(self.program, token) for token in re.split(r"[^\w.+-]+|[.](?=\W)", code) if token)
+    def _is_mentioned_in(self, code: str) -> bool:
+        return any(
+            matches_name(self.program, token) for token in re.split(r"[^\w.+-]+|[.](?=\W)", code) if token
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Whether a condition holds for a value."""
+class ConditionFinding:
+    """The result of checking a condition."""
 
     holds: bool
     unreadable: str = ""
-    """Why that is not certain, if it is not."""
+    """The reason why the result is not certain, or an empty string."""
 
 
 def _flags(program: str, word: Word) -> set[str]:
-    """The single-letter flags in a word, long and equal ones by the letter that means the same."""
-    same = _SAME_FLAGS.get(program, {})
+    """Return the single-letter flags in a word; long and equivalent ones also as the flag they stand for."""
+    equivalents = _SAME_FLAGS.get(program, {})
     if word.head.startswith("--"):
         name = word.head[2:].partition("=")[0]
-        # GNU's programs take every beginning of a long option that is not one of another option as well.
-        return {flag for long, flag in same.items() if name and len(long) > 1 and long.startswith(name)}
+        # GNU programs accept every unambiguous prefix of a long option.
+        return {
+            flag for long, flag in equivalents.items() if name and len(long) > 1 and long.startswith(name)
+        }
     if not word.head.startswith("-"):
         return set()
-    return {same.get(letter, letter) for letter in word.head[1:]} | set(word.head[1:])
+    return {equivalents.get(letter, letter) for letter in word.head[1:]} | set(word.head[1:])
 
 
 def _is_word(word: Word, wanted: str) -> bool:
-    """Whether an argument is this word, or this long option with a value."""
+    """Return whether an argument is this word, or this long option with a value."""
     return word.text == wanted or (wanted.startswith("--") and word.head.startswith(f"{wanted}="))
 
 
 def _lines_in(value: Any) -> Iterator[CommandLine]:
-    """The command lines in an argument of a tool: a text, a list of words, or whatever holds some."""
+    """Yield the command lines in a tool's argument: a string, a list of words, or an object with these."""
     if isinstance(value, str):
         yield read_line(value)
-    elif isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-        yield read_arguments(value)
+    elif isinstance(value, list) and value and all(isinstance(item, str | int | float) for item in value):
+        yield read_arguments(map(str, value))
     elif isinstance(value, list | dict):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _lines_in(each)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _lines_in(item)
 
 
 class Condition(Options):
-    """What has to be at a place in the arguments. Of several keys all have to hold."""
+    """A condition on the value at a place in the arguments. All keys that are set have to match."""
 
     equals: Any = None
-    """This very value."""
+    """The value is equal to this one, and of the same type."""
 
     one_of: tuple[Any, ...] | None = Field(default=None, strict=False)
-    """One of these values."""
+    """The value is one of these."""
 
     glob: Globs | None = None
-    """A text that one of these stands for, with wildcards."""
+    """The value as text matches one of these, with wildcards."""
 
     matches: Pattern | None = None
-    """A text in which this pattern is found."""
+    """The value as text contains a match of this pattern."""
 
     above: float | None = Field(default=None, strict=False)
-    """A number above this one."""
+    """The value is a number greater than this one."""
 
     below: float | None = Field(default=None, strict=False)
-    """A number below this one."""
+    """The value is a number less than this one."""
 
     runs: Runs | None = None
-    """A shell command that runs this program."""
+    """The value is a shell command that runs this program."""
 
-    def check(self, value: Any) -> Finding:
-        """Whether all keys that are given hold for the value."""
+    def check(self, value: Any) -> ConditionFinding:
+        """Return whether all keys that are set match the value."""
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
         checks: dict[str, Callable[[], bool]] = {
             "equals": lambda: value == self.equals and type(value) is type(self.equals),
             "one_of": lambda: value in (self.one_of or ()),
-            "glob": lambda: named(self.glob or (), text),
-            "matches": lambda: compiled(self.matches or "").search(text) is not None,
+            "glob": lambda: matches_name(self.glob or (), text),
+            "matches": lambda: compile_pattern(self.matches or "").search(text) is not None,
             "above": lambda: number is not None and number > (self.above or 0),
             "below": lambda: number is not None and number < (self.below or 0),
         }
         if not all(checks[name]() for name in self.model_fields_set if name != "runs"):
-            return Finding(False)
-        return Finding(True) if self.runs is None else self.runs.check(value)
+            return ConditionFinding(False)
+        return ConditionFinding(True) if self.runs is None else self.runs.check(value)
 
 
 PlaceOrAll = Annotated[str, AfterValidator(lambda value: value and pointer(value))]
-"""A JSON Pointer, or an empty text for all arguments."""
+"""A JSON Pointer; the empty string stands for all arguments."""
 
 Conditions = Mapping[PlaceOrAll, Condition]
-"""Conditions by JSON Pointer (RFC 6901): `/command`, `/files/0/path`; an empty one is all arguments."""
+"""Conditions by JSON Pointer (RFC 6901), such as `/command` or `/files/0/path`."""
 
 
-def check_all(conditions: Conditions, arguments: Any) -> Finding:
-    """Whether there is a value at each place, and its condition holds."""
+def check_all(conditions: Conditions, arguments: Any) -> ConditionFinding:
+    """Return whether there is a value at each place, and its condition holds."""
     unreadable = ""
     for place, condition in conditions.items():
-        finding = next((condition.check(value) for value in at(arguments, place)), Finding(False))
+        finding = next((condition.check(value) for value in at(arguments, place)), ConditionFinding(False))
         if not finding.holds:
-            return Finding(False)
+            return ConditionFinding(False)
         unreadable = unreadable or finding.unreadable
-    return Finding(True, unreadable)
+    return ConditionFinding(True, unreadable)
 
 
 def at(value: Any, pointer: str) -> Iterator[Any]:
-    """The value at a JSON Pointer, or nothing where there is none."""
+    """Yield the value at a JSON Pointer, if there is one."""
     for step in pointer.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and key in value:

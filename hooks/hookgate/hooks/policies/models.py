@@ -1,105 +1,161 @@
-"""The policy `models`: which models may be called, under which name, and with which settings.
+"""The policy `models`: routes calls to models, allows or denies models, and changes their settings."""
 
-    {"type": "builtin", "builtin": "models", "options": {
-      "route": [{"to": "gemini-2.5-flash-lite", "when": {"characters_below": 2000, "tools": false}}],
-      "rename": {"gemini-2.5-pro": "gemini-2.5-flash"}, "allow": ["gemini-*-flash*"],
-      "cap": {"maxOutputTokens": 4096}, "set": {"temperature": 0}, "instruct": "Answer in English."}}
-
-For BeforeModel hooks. A call is routed first, then its model is renamed; what comes of it has to be allowed.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import Field
 
-from hookgate.hooks.kinds.builtin import Policy, Surroundings
-from hookgate.hooks.policies.options import Globs, Options, named, read_options
-from hookgate.hooks.policies.routing import Route, routed
-from hookgate.hooks.session import Session
+from hookgate.hooks.policies.options import Globs, Options, matches_name, read_options
+from hookgate.hooks.runners.inprocess import Policy, Surroundings
+from hookgate.hooks.session import SessionContext
 from hookgate.translator.fields import camel
+
+
+class RoutingCondition(Options):
+    """A condition on calls. All keys that are set have to match."""
+
+    models: Globs | None = None
+    """Models that the client requests, with wildcards."""
+
+    keys: Globs | None = None
+    """Names of API keys, with wildcards."""
+
+    teams: Globs | None = None
+    """Teams, with wildcards."""
+
+    clients: Globs | None = None
+    """Client programs, with wildcards."""
+
+    characters_below: int | None = Field(default=None, ge=1)
+    """All messages, including the system instruction, have fewer characters than this."""
+
+    characters_above: int | None = Field(default=None, ge=0)
+    """All messages, including the system instruction, have more characters than this."""
+
+    tools: bool | None = None
+    """Whether the request declares any tool, including the API's own."""
+
+    def holds(self, request: Mapping[str, Any], session: SessionContext) -> bool:
+        """Return whether the condition matches a call. `request` is the request in the view `raw`."""
+        names = (
+            (self.models, request["model"]),
+            (self.keys, session.key),
+            (self.teams, session.team),
+            (self.clients, session.client),
+        )
+        if any(globs is not None and not matches_name(globs, name) for globs, name in names):
+            return False
+        if self.tools is not None and self.tools is not bool(request.get("tools")):
+            return False
+        return self._size_matches(request)
+
+    def _size_matches(self, request: Mapping[str, Any]) -> bool:
+        if self.characters_below is None and self.characters_above is None:
+            return True
+        size = sum(len(message["content"]) for message in request["messages"])
+        above = self.characters_above is None or size > self.characters_above
+        return above and (self.characters_below is None or size < self.characters_below)
+
+
+class RoutingRule(Options):
+    """A rule that routes calls to a model."""
+
+    to: str = Field(min_length=1)
+    """The model that the call is routed to."""
+
+    when: RoutingCondition = RoutingCondition()
+    """The calls that the rule applies to; default: all."""
+
+
+def route_model(rules: Iterable[RoutingRule], request: Mapping[str, Any], session: SessionContext) -> str:
+    """Return the model of the first rule that matches the call, or else the requested model."""
+    requested: str = request["model"]
+    return next((rule.to for rule in rules if rule.when.holds(request, session)), requested)
+
 
 _NOT_ALLOWED = "The model {model!r} is not allowed here{instead}."
 
 
 class ModelsOptions(Options):
-    """Which models may be called, and how."""
+    """The options of the policy `models`."""
 
-    route: tuple[Route, ...] = Field(default=(), strict=False)
-    """Which model a call goes to. The first rule that holds counts; without one the model stays."""
+    route: tuple[RoutingRule, ...] = Field(default=(), strict=False)
+    """Rules that route calls to models. The first rule that matches applies; if none does, the requested
+    model is called."""
 
     allow: Globs | None = None
-    """Models that may be called, with wildcards; all, if left out."""
+    """Models that may be called, with wildcards; default: all."""
 
     deny: Globs = ()
-    """Models that may not, even if they are on that list."""
+    """Models that may not be called, even if `allow` lists them."""
 
     rename: Mapping[str, str] = Field(default={}, strict=False)
-    """Models to call instead of others, also of those that a rule routes to. What a model is renamed to needs
-    to be allowed, not what it was."""
+    """Models to call instead of others, applied after `route`. `allow` and `deny` apply to the new name."""
 
     reason: str = ""
-    """What the person is told of a model that is not allowed."""
+    """The reason that is given if a model is not allowed."""
 
     set: Mapping[str, Any] = Field(default={}, strict=False)
-    """Settings of generationConfig that every call gets; null removes one."""
+    """Settings of generationConfig that every call gets; null removes a setting."""
 
     cap: Mapping[str, float] = Field(default={}, strict=False)
-    """The largest value of a number in generationConfig; a call without one gets it."""
+    """Maximum values of numbers in generationConfig, which are also set where the number is missing."""
 
     instruct: str = ""
-    """What is added to the system instruction of every call."""
+    """Text that is added to the system instruction of every call."""
 
 
 def models_policy(options: Mapping[str, Any], surroundings: Surroundings) -> Policy:
-    """The policy for these options. Raises ValueError."""
-    known = read_options(ModelsOptions, options)
+    """Create the policy from its options. Raises ValueError if they are invalid."""
+    settings = read_options(ModelsOptions, options)
 
-    def act(event: dict[str, Any], session: Session) -> dict[str, Any] | None:
+    def judge(event: dict[str, Any], session: SessionContext) -> dict[str, Any] | None:
         request = event["llm_request"]
-        model = routed(known.route, request, session)
-        model = known.rename.get(model, model)
-        if not _allowed(known, model):
-            instead = f"; allowed are {', '.join(known.allow)}" if known.allow else ""
-            reason = known.reason or _NOT_ALLOWED.format(model=model, instead=instead)
+        model = route_model(settings.route, request, session)
+        model = settings.rename.get(model, model)
+        if not _allowed(settings, model):
+            instead = f"; allowed are {', '.join(settings.allow)}" if settings.allow else ""
+            reason = settings.reason or _NOT_ALLOWED.format(model=model, instead=instead)
             return {"decision": "deny", "reason": reason}
-        edit = _edit(known, request, model)
+        edit = _edit(settings, request, model)
         return {"hookSpecificOutput": {"llm_request": edit}} if edit else None
 
-    return act
+    return judge
 
 
 def _allowed(options: ModelsOptions, model: str) -> bool:
-    return (options.allow is None or named(options.allow, model)) and not named(options.deny, model)
+    return (options.allow is None or matches_name(options.allow, model)) and not matches_name(
+        options.deny, model
+    )
 
 
 def _edit(options: ModelsOptions, request: dict[str, Any], model: str) -> dict[str, Any]:
-    """What changes: the model, the settings, the system instruction."""
+    """Return the changes of the request: the model, the settings and the system instruction."""
     edit: dict[str, Any] = {"model": model} if model != request["model"] else {}
     forced = {camel(name): value for name, value in options.set.items()}
-    config = {**forced, **_capped(options.cap, {**request.get("config", {}), **forced})}
+    config = {**forced, **_capped_settings(options.cap, {**request.get("config", {}), **forced})}
     if config:
         edit["config"] = config
     if options.instruct:
-        edit["messages"] = _instructed(request["messages"], options.instruct)
+        edit["messages"] = _with_instruction(request["messages"], options.instruct)
     return edit
 
 
-def _capped(caps: Mapping[str, float], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are too large or missing, at their largest value."""
-    found = {}
-    for name, most in ((camel(name), most) for name, most in caps.items()):
+def _capped_settings(caps: Mapping[str, float], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that are too large or missing, at their maximum value."""
+    capped = {}
+    for name, maximum in ((camel(name), maximum) for name, maximum in caps.items()):
         value = config.get(name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or value > most:
-            found[name] = int(most) if most.is_integer() else most
-    return found
+        if not isinstance(value, int | float) or isinstance(value, bool) or value > maximum:
+            capped[name] = int(maximum) if maximum.is_integer() else maximum
+    return capped
 
 
-def _instructed(messages: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
-    """The messages with the text at the end of the system instruction, once."""
+def _with_instruction(messages: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
+    """Return the messages with the text added to the system instruction, unless it is there already."""
     if messages and messages[0].get("role") == "system":
         first, *rest = messages
-        said = str(first.get("content", ""))
-        added = said if said.endswith(text) else f"{said}\n\n{text}"
-        return [{**first, "content": added}, *rest]
+        instruction = str(first.get("content", ""))
+        extended = instruction if instruction.endswith(text) else f"{instruction}\n\n{text}"
+        return [{**first, "content": extended}, *rest]
     return [{"role": "system", "content": text}, *messages]

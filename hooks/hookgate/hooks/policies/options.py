@@ -1,18 +1,114 @@
-"""What the options of policies have in common: how they are read, names, and patterns."""
+"""The options of policies: validation, with error messages that name the option."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
-from hookgate.hooks.policies.mistakes import told_mistakes
+
+def describe_mistakes(model: type[BaseModel], error: ValidationError) -> list[str]:
+    """Return a message for each mistake that Pydantic found in the values of a model."""
+    mistakes = error.errors(include_url=False, include_input=False)
+    return [_message(model, mistake) for mistake in mistakes if not _is_consequence(mistake, mistakes)]
+
+
+def closest_option(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is closest to `name`, ignoring case. Returns None if none is close."""
+    by_lower_case = {option.lower(): option for option in known}
+    matches = get_close_matches(name.lower(), by_lower_case, n=1)
+    return by_lower_case[matches[0]] if matches else None
+
+
+def _is_consequence(mistake: ErrorDetails, mistakes: Iterable[ErrorDetails]) -> bool:
+    """Return whether a mistake is only the consequence of another one.
+
+    A list has too few items after an invalid one is dropped, and a misspelt option is also missing.
+    """
+    place = mistake["loc"]
+    if mistake["type"] == "too_short":
+        inner = (other["loc"] for other in mistakes if len(other["loc"]) > len(place))
+        return any(loc[: len(place)] == place for loc in inner)
+    unknown = (other["loc"] for other in mistakes if other["type"] == "extra_forbidden")
+    siblings = (str(loc[-1]) for loc in unknown if loc[:-1] == place[:-1])
+    return mistake["type"] == "missing" and any(closest_option(name, [str(place[-1])]) for name in siblings)
+
+
+def _message(model: type[BaseModel], mistake: ErrorDetails) -> str:
+    place = ".".join(map(str, mistake["loc"]))
+    if mistake["type"] == "extra_forbidden":
+        remedy = _unknown_option(str(mistake["loc"][-1]), _fields(model, mistake["loc"][:-1]))
+    else:
+        # Other messages are hookgate's own, and may contain braces from the option's value.
+        template = _REMEDIES.get(mistake["type"])
+        remedy = template.format(**mistake.get("ctx", {})) if template else mistake["msg"]
+    return f"{place}: {remedy}" if place else remedy
+
+
+def _unknown_option(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    suggestion = closest_option(name, names)
+    hint = f"did you mean {suggestion}?" if suggestion else f"known are {', '.join(names)}"
+    return f"is not known here; {hint}"
+
+
+def _fields(model: type[BaseModel], place: Iterable[str | int]) -> Iterable[str]:
+    """Return the option names that are known at a place within the model."""
+    kind: Any = model
+    for step in place:
+        table = _model_in(kind)
+        if table is not None:
+            kind = table.model_fields[str(step)].annotation
+        else:  # an index or a key: the type of items is the last argument, except for the `...` of tuples
+            kind = next(arg for arg in reversed(get_args(_without_none(kind))) if arg is not ...)
+    table = _model_in(kind)
+    return table.model_fields if table else ()
+
+
+def _model_in(kind: Any) -> type[BaseModel] | None:
+    kind = _without_none(kind)
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def _without_none(kind: Any) -> Any:
+    arguments = get_args(kind)
+    rest = [arg for arg in arguments if arg is not type(None)]
+    return rest[0] if len(rest) == 1 and len(arguments) > 1 else kind
+
+
+_OBJECT, _LIST, _NUMBER = "has to be an object", "has to be a list", "has to be a number, without quotes"
+_WHOLE = "has to be a whole number, without quotes"
+
+_REMEDIES: Mapping[str, str] = {
+    "missing": "is missing",
+    "value_error": "{error}",
+    "model_type": _OBJECT,
+    "model_attributes_type": _OBJECT,
+    "dict_type": _OBJECT,
+    "mapping_type": _OBJECT,
+    "list_type": _LIST,
+    "tuple_type": _LIST,
+    "bool_type": "has to be true or false",
+    "string_type": "has to be a text",
+    "string_too_short": "is empty",
+    "too_short": "is empty",
+    "float_type": _NUMBER,
+    "int_type": _WHOLE,
+    "int_from_float": _WHOLE,
+    "finite_number": "has to be a finite number",
+    "greater_than": "has to be greater than {gt:g}",
+    "greater_than_equal": "has to be at least {ge}",
+    "less_than_equal": "has to be at most {le}",
+    "literal_error": "has to be {expected}",
+}
+"""Messages by Pydantic's error type; Pydantic's own messages are written for programmers."""
 
 
 class Options(BaseModel):
-    """Options of a policy. Unknown names are errors: a rule that is misspelt would not be one."""
+    """The base class of a policy's options. Unknown names are errors, so that misspelt rules are noticed."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
@@ -21,58 +117,60 @@ T = TypeVar("T", bound=Options)
 
 
 def read_options(model: type[T], options: Mapping[str, Any]) -> T:
-    """The options, checked. Raises ValueError, which tells all that is wrong, each with its place."""
+    """Validate options. Raises ValueError, whose message lists all mistakes with their places."""
     try:
         return model.model_validate(dict(options))
     except ValidationError as error:
-        raise ValueError("; ".join(told_mistakes(model, error))) from None
+        raise ValueError("; ".join(describe_mistakes(model, error))) from None
 
 
-def _listed(value: Any) -> Any:
+def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
 
-def _pattern(value: str) -> str:
-    compiled(value)
+def _checked_pattern(value: str) -> str:
+    compile_pattern(value)
     return value
 
 
-def compiled(pattern: str) -> Any:
-    """A pattern on RE2, whose time is linear in the text, whatever a client sends.
+def compile_pattern(pattern: str) -> Any:
+    """Compile a pattern with RE2, whose time is linear in the length of the text.
 
-    Raises PydanticCustomError for what RE2 does not take: lookarounds and back-references, for two.
+    Raises PydanticCustomError for what RE2 does not support, such as lookarounds and back-references.
     """
     quiet = re2.Options()
     quiet.log_errors = False
     try:
         return re2.compile(pattern, quiet)
     except re2.error as error:
-        raise PydanticCustomError("pattern", "is no RE2 pattern: {why}", {"why": said_of(error)}) from None
+        raise PydanticCustomError(
+            "pattern", "is not a valid RE2 pattern: {reason}", {"reason": describe_value(error)}
+        ) from None
 
 
-def said_of(error: Exception) -> str:
-    """What RE2 says is wrong with a pattern; it speaks in bytes."""
-    [said] = error.args or ("",)
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+def describe_value(error: Exception) -> str:
+    """Return the message of an RE2 error, which is bytes."""
+    [message] = error.args or ("",)
+    return message.decode(errors="replace") if isinstance(message, bytes) else str(message)
 
 
 def pointer(value: str) -> str:
-    """The value, if it is a JSON Pointer to something in a document. Raises PydanticCustomError."""
+    """Return the value if it is a non-empty JSON Pointer. Raises PydanticCustomError if it is not."""
     if not value.startswith("/"):
         raise PydanticCustomError("pointer", "has to be a JSON Pointer, which begins with /")
     return value
 
 
-Globs = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-"""Names, with the wildcards `*`, `?` and `[…]`; a single one stands for a list of one."""
+Globs = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+"""Names with the wildcards `*`, `?` and `[…]`. A single string is read as a list of one."""
 
-Pattern = Annotated[str, AfterValidator(_pattern)]
+Pattern = Annotated[str, AfterValidator(_checked_pattern)]
 """A regular expression in RE2's syntax."""
 
 Pointer = Annotated[str, AfterValidator(pointer)]
-"""A place below the whole of a JSON value (RFC 6901)."""
+"""A JSON Pointer (RFC 6901) other than the empty one."""
 
 
-def named(globs: Globs, name: str) -> bool:
-    """Whether one of them holds for the name."""
+def matches_name(globs: Globs, name: str) -> bool:
+    """Return whether one of the globs matches the name."""
     return any(fnmatchcase(name, glob) for glob in globs)

@@ -1,4 +1,4 @@
-"""Settings files: Gemini CLI's settings.json in all its layers, read into the hooks to run."""
+"""Settings: reads Gemini CLI's settings.json from all layers into a configuration of hooks."""
 
 from hookgate.hooks.settings.configs import (
     DEFAULT_TIMEOUT_MS,
@@ -14,18 +14,19 @@ from hookgate.hooks.settings.configs import (
 )
 from hookgate.hooks.settings.layers import Loaded, load_places, load_settings, read_places
 from hookgate.hooks.settings.matching import KNOWN_TOOLS, Matcher, Subject
-from hookgate.hooks.settings.places import Place, project_places
 from hookgate.hooks.settings.plan import (
     ADVISORY,
     EVENTS,
     GEMINI_LAYERS,
     LAYERS,
     Configuration,
+    EngineLimits,
     FailsOpen,
     Group,
     Hook,
     Layer,
-    Limits,
+    SettingsSource,
+    project_places,
 )
 
 __all__ = [
@@ -40,17 +41,17 @@ __all__ = [
     "BuiltinConfig",
     "CommandConfig",
     "Configuration",
+    "EngineLimits",
     "FailsOpen",
     "Group",
     "Hook",
     "HookConfig",
     "HttpConfig",
     "Layer",
-    "Limits",
     "Loaded",
     "Matcher",
-    "Place",
     "RuntimeConfig",
+    "SettingsSource",
     "StreamMode",
     "Subject",
     "When",

@@ -1,6 +1,7 @@
-"""What a settings file may say of a hook and of a group of hooks, checked by pydantic.
+"""The pydantic models of hooks, groups of hooks and `hooksConfig` in a settings file.
 
-The field names are Gemini CLI's where it has them; the rest is hookgate's own and is ignored by Gemini CLI.
+Field names that Gemini CLI defines are used as they are. The others are hookgate's own; Gemini CLI ignores
+them.
 """
 
 import re
@@ -20,25 +21,25 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 DEFAULT_TIMEOUT_MS = 60_000
-"""The documents' default, in milliseconds."""
+"""The default timeout of a hook in milliseconds, as documented by Gemini CLI."""
 
 OnError = Literal["allow", "deny"]
 
 StreamMode = Literal["held", "event", "window", "complete"]
-"""How much of a streamed answer a hook is shown at once; the more, the later the client sees it."""
+"""How much of a streamed answer a hook gets at once. The more it gets, the longer the client waits."""
 
 STREAM_MODES: tuple[StreamMode, ...] = ("held", "event", "window", "complete")
 
 
-def _listed(value: Any) -> Any:
+def _to_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def _line_or_list(value: Any) -> Any:
+def _check_command(value: Any) -> Any:
     words = value if isinstance(value, list) else [value]
     if not all(isinstance(word, str) for word in words):
         raise PydanticCustomError(
-            "form", "has to be a line for the shell, or a list of program and arguments"
+            "form", "has to be a shell command line, or a list of a program and its arguments"
         )
     if not words or not all(words):
         raise PydanticCustomError("form", "is empty")
@@ -46,15 +47,15 @@ def _line_or_list(value: Any) -> Any:
 
 
 _WORD = {"type": "string", "minLength": 1}
-_LINE_OR_LIST = {"anyOf": [_WORD, {"type": "array", "items": _WORD, "minItems": 1}]}
+_COMMAND_SCHEMA = {"anyOf": [_WORD, {"type": "array", "items": _WORD, "minItems": 1}]}
 
 
-def _shaped(pattern: str, words: str) -> AfterValidator:
-    """A check of the whole text, whose error says in words what is expected."""
+def _matching(pattern: str, description: str) -> AfterValidator:
+    """Return a validator for strings that match `pattern`, whose error contains the description."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
-            raise PydanticCustomError("form", "has to be {words}", {"words": words})
+            raise PydanticCustomError("form", "has to be {description}", {"description": description})
         return value
 
     return AfterValidator(check)
@@ -66,75 +67,76 @@ _URL = r"https?://[^/\s]+\S*|unix:/[^:\s]+(:/\S*)?"
 _NAMES = {"type": "array", "items": {"type": "string"}}
 
 Globs = Annotated[
-    list[str], BeforeValidator(_listed), WithJsonSchema({"anyOf": [{"type": "string"}, _NAMES]})
+    list[str], BeforeValidator(_to_list), WithJsonSchema({"anyOf": [{"type": "string"}, _NAMES]})
 ]
-"""Names, with the wildcards `*`, `?` and `[…]`; a single name stands for a list of one."""
+"""Names, with the wildcards `*`, `?` and `[…]`. A string is the same as a list of one name."""
 
 
 def shown_url(url: str) -> str:
-    """The url without what may be secret: user, password, query and fragment."""
+    """Return the URL without parts that may be secret: user, password, query and fragment."""
     return _SECRET_IN_URL.sub("", url)
 
 
 class When(BaseModel):
-    """Whom a hook is for: it runs when every list that is given holds the call's value."""
+    """Conditions under which a hook runs: each list that is given must match the call's value."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
     models: Globs | None = None
-    """Models, such as `gemini-*-pro`."""
+    """Names of models, such as `gemini-*-pro`."""
 
     clients: Globs | None = None
-    """Client programs, by their name."""
+    """Names of client programs."""
 
     keys: Globs | None = None
-    """API keys, by the name they have here."""
+    """Names of API keys, as configured in the gateway."""
 
     teams: Globs | None = None
-    """Teams, which named API keys are in."""
+    """Names of teams to which API keys belong."""
 
     sessions: Globs | None = None
-    """Sessions, by their id."""
+    """Identifiers of sessions."""
 
     tools: Globs | None = None
-    """Tools that the call is about."""
+    """Names of tools that the call declares or uses."""
 
 
 class HookConfig(BaseModel):
-    """What hooks of every kind have in common. `timeout` is in milliseconds."""
+    """The settings that all types of hooks share. `timeout` is in milliseconds."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, use_attribute_docstrings=True)
 
     name: str | None = None
-    """For logs and for switching the hook off; what runs, if left out."""
+    """The hook's name, for logs and for switching it off. The default is the command or other target."""
 
     description: str | None = None
-    """For people."""
+    """A description for people."""
 
     timeout: Annotated[float, Field(gt=0)] = DEFAULT_TIMEOUT_MS
-    """Milliseconds; then the hook is ended and has failed."""
+    """The time limit in milliseconds. A hook that exceeds it is ended and has failed."""
 
     on_error: OnError | None = None
-    """What happens when the hook fails: the call goes on (`allow`), or is refused (`deny`)."""
+    """What happens if the hook fails: the call continues (`allow`) or is refused (`deny`)."""
 
     view: Literal["text", "parts", "raw", "body"] = "text"
-    """How requests are shown: texts alone, every part of a turn, the raw contents too, or the whole body."""
+    """How requests are presented: text only, all parts of a turn, the raw contents too, or the whole body."""
 
     stream: StreamMode = "event"
-    """AfterModel: how much of a streamed answer it is shown at once: `event`, `window` or `complete`.
-    `held` is for policies that say themselves what has to wait."""
+    """AfterModel: how much of a streamed answer the hook gets at once: `event`, `window` or `complete`.
+    `held` is for policies that decide themselves what to hold back."""
 
     window: Annotated[int, Field(ge=1, le=1_000_000)] = 256
-    """With `"stream": "window"`: characters that are held back, and shown again with what follows."""
+    """With `"stream": "window"`: the number of characters that are held back and passed again with the
+    text that follows."""
 
     mode: Literal["enforce", "observe"] = "enforce"
-    """`observe`: the hook runs, and what it says changes nothing."""
+    """`observe`: the hook runs, but its output is only recorded."""
 
     merge: Literal["union", "intersect"] = "union"
-    """`intersect`: no other hook can offer a tool that this one left out."""
+    """`intersect`: other hooks cannot offer a tool that this hook excludes."""
 
     when: When = When()
-    """Whom the hook is for; all, if left out."""
+    """Conditions under which the hook runs. By default it always runs."""
 
     @field_validator("stream")
     @classmethod
@@ -145,25 +147,25 @@ class HookConfig(BaseModel):
 
 
 class CommandConfig(HookConfig):
-    """A program per event: JSON on stdin, verdict by stdout and exit code.
+    """A program that runs for each event: JSON on stdin, the verdict on stdout and in the exit code.
 
-    `command` is a line for the shell, or a list of program and arguments that meets no shell. With
-    `persistent` the program stays alive: one line of JSON in, one line out, for one call after another;
-    up to `workers` of it run at once.
+    `command` is a shell command line, or a list of a program and its arguments, which runs without a shell.
+    With `persistent`, the program stays alive and handles one call after another: one line of JSON in, one
+    line out. Up to `workers` instances of it run at once.
     """
 
     type: Literal["command"]
-    command: Annotated[str | list[str], BeforeValidator(_line_or_list), WithJsonSchema(_LINE_OR_LIST)]
-    """A line for the shell, or a list of program and arguments."""
+    command: Annotated[str | list[str], BeforeValidator(_check_command), WithJsonSchema(_COMMAND_SCHEMA)]
+    """A shell command line, or a list of a program and its arguments, which runs without a shell."""
 
     env: dict[str, str] = {}
-    """Further environment variables; `$NAME` in a value stands for a variable of this process."""
+    """Additional environment variables. `$NAME` in a value is replaced with a variable of this process."""
 
     persistent: bool = False
     """Whether the program stays alive: one line of JSON in, one line out."""
 
     workers: Annotated[int, Field(ge=1, le=64)] = 4
-    """How many of a persistent program may run at once."""
+    """The maximum number of concurrent instances of a persistent program."""
 
     @property
     def target(self) -> str:
@@ -176,7 +178,7 @@ class RuntimeConfig(HookConfig):
     type: Literal["runtime"]
     action: Annotated[
         str,
-        _shaped(_ACTION, "package.module:function or ./file.py:function"),
+        _matching(_ACTION, "package.module:function or ./file.py:function"),
         WithJsonSchema({"type": "string", "pattern": f"^({_ACTION})$"}),
     ]
     """`package.module:function` or `./file.py:function`, relative to the project folder."""
@@ -187,57 +189,57 @@ class RuntimeConfig(HookConfig):
 
 
 class HttpConfig(HookConfig):
-    """A service that gets each event as a POST: `http(s)://host/path`, or `unix:/socket:/path`.
+    """A service that receives each event as a POST request: `http(s)://host/path`, or `unix:/socket:/path`.
 
-    In the values of `headers`, `$NAME` stands for an environment variable.
+    In the values of `headers`, `$NAME` is replaced with an environment variable.
     """
 
     type: Literal["http"]
     url: Annotated[
         str,
-        _shaped(_URL, "http(s)://… or unix:/socket"),
+        _matching(_URL, "http(s)://… or unix:/socket"),
         WithJsonSchema({"type": "string", "pattern": f"^({_URL})$"}),
     ]
     """`http(s)://host/path`, or `unix:/socket:/path`."""
 
     headers: dict[str, str] = {}
-    """Further headers; `$NAME` in a value stands for an environment variable."""
+    """Additional headers. `$NAME` in a value is replaced with an environment variable."""
 
     @property
     def target(self) -> str:
         return self.url
 
 
-_NEEDS: Mapping[Any, Mapping[str, str]] = {
+_POLICY_DEFAULTS: Mapping[Any, Mapping[str, str]] = {
     "redact": {"view": "body", "stream": "held"},
     "models": {"view": "raw"},
     "cassette": {"view": "raw", "stream": "complete"},
 }
-"""What policies want otherwise than hooks do, unless their settings say so."""
+"""Defaults of policies that differ from those of other hooks."""
 
 
 class BuiltinConfig(HookConfig):
-    """A policy that comes with hookgate, by its name, and what it wants to know."""
+    """A policy that comes with hookgate, with its options."""
 
     type: Literal["builtin"]
     builtin: Annotated[str, Field(min_length=1)]
     """The policy's name."""
 
     options: dict[str, Any] = {}
-    """What the policy wants to know."""
+    """The options of the policy."""
 
     @model_validator(mode="before")
     @classmethod
-    def _needs(cls, value: Any) -> Any:
-        needs = _NEEDS.get(value.get("builtin"), {}) if isinstance(value, dict) else {}
-        return {**needs, **value} if needs else value
+    def _apply_defaults(cls, value: Any) -> Any:
+        defaults = _POLICY_DEFAULTS.get(value.get("builtin"), {}) if isinstance(value, dict) else {}
+        return {**defaults, **value} if defaults else value
 
     @model_validator(mode="after")
-    def _sees_what_it_needs(self) -> Self:
-        view = _NEEDS.get(self.builtin, {}).get("view", self.view)
-        if self.view != view:  # in another view it would overlook what it is there for
+    def _check_view(self) -> Self:
+        view = _POLICY_DEFAULTS.get(self.builtin, {}).get("view", self.view)
+        if self.view != view:  # another view would hide what the policy must check
             raise PydanticCustomError(
-                "form", 'view: this policy knows only "view": "{view}"; leave it out', {"view": view}
+                "form", 'view: this policy supports only "view": "{view}"; remove the key', {"view": view}
             )
         return self
 
@@ -250,35 +252,35 @@ AnyConfig = CommandConfig | RuntimeConfig | HttpConfig | BuiltinConfig
 
 
 class GroupConfig(BaseModel):
-    """Hooks that share a matcher, and run side by side or in turn."""
+    """Hooks that share a matcher and run in parallel or sequentially."""
 
     model_config = ConfigDict(extra="ignore", strict=True, use_attribute_docstrings=True)
 
     matcher: str | None = None
-    """For tool events a regular expression over the whole name, for session events the exact trigger."""
+    """For tool events, a regular expression for the whole name; for session events, the exact trigger."""
 
     sequential: bool = False
-    """Whether the hooks run in turn, each on what the one before made."""
+    """Whether the hooks run sequentially, each with the output of the previous one applied."""
 
     hooks: list[Any]
 
 
 class FileConfig(BaseModel):
-    """What `hooksConfig` says for the hooks of its file (`on_error`) and for all (the rest).
+    """The `hooksConfig` section. `on_error` applies to the hooks of its file, the rest to all hooks.
 
-    `deadline` is the whole time of an event in milliseconds; `concurrency` counts hooks that run at once.
+    `deadline` is the time limit of an event in milliseconds; `concurrency` limits the hooks that run at once.
     """
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, use_attribute_docstrings=True)
 
     on_error: OnError | None = None
-    """What happens when a hook of this file fails that does not say so itself."""
+    """The default of `on_error` for the hooks of this file."""
 
     deadline: Annotated[float, Field(gt=0)] | None = None
-    """The whole time of an event, in milliseconds."""
+    """The time limit, in milliseconds, for all hooks of an event together."""
 
     concurrency: Annotated[int, Field(ge=1)] | None = None
-    """How many hooks may run at once."""
+    """The maximum number of hooks that run at once."""
 
     http_targets: list[str] = []
-    """Where http hooks may post to beside this machine, such as `https://policy.example.com/hooks/`."""
+    """URL prefixes, besides this machine, that http hooks may post to: `https://policy.example.com/hooks/`."""

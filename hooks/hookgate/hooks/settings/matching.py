@@ -1,7 +1,7 @@
-"""Whether a group's matcher, and a hook's `when`, hold for what an event is about.
+"""Matches groups and hooks against events, by `matcher` and `when`.
 
-`matcher` is the documents': a regular expression over the whole tool name, or the exact trigger of a
-session event; model and agent events have nothing to match. `when` is hookgate's own, for every event.
+`matcher` is defined by Gemini CLI: a regular expression for the whole tool name, or the exact trigger of a
+session event. Model and agent events have nothing to match. `when` is hookgate's own, for all events.
 """
 
 import re
@@ -35,12 +35,12 @@ KNOWN_TOOLS = (
     "enter_plan_mode",
     "exit_plan_mode",
 )
-"""Gemini CLI's tools by their names in hooks; those of MCP servers come from outside."""
+"""The names of Gemini CLI's tools in hooks, without those of MCP servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an event is about, as far as it is known."""
+    """The properties of an event that matchers and `when` can check, as far as they are known."""
 
     model: str = ""
     client: str = ""
@@ -50,24 +50,25 @@ class Subject:
     tools: tuple[str, ...] = ()
     trigger: str = ""
     stream: str = ""
-    """For what mode of hooks a piece of a stream is; empty for a whole answer, and all that is no answer."""
+    """The stream mode of the hooks that a piece of a streamed answer is for; empty for all other events."""
 
 
 class Matcher:
-    """A group's `matcher`. Everything matches "", "*" and none."""
+    """A group's `matcher`. The patterns "", "*" and None match everything."""
 
     def __init__(self, event: str, pattern: str | None) -> None:
-        """Raises re.error for a tool event's pattern that is no regular expression."""
+        """Compile the pattern. Raises re.error if a tool event's pattern is not a regular expression."""
         self._event, self.pattern = event, pattern or "*"
         regex = event in TOOL_EVENTS and self.pattern != "*"
         self._regex = re.compile(self.pattern) if regex else None
 
     @property
     def selects(self) -> bool:
-        """Whether there is anything that does not match."""
+        """Whether there are events that do not match."""
         return self.pattern != "*" and self._event in TOOL_EVENTS | TRIGGER_EVENTS
 
     def matches(self, subject: Subject) -> bool:
+        """Return whether the event with these properties matches."""
         if self.pattern == "*":
             return True
         if self._regex is not None:
@@ -75,7 +76,7 @@ class Matcher:
         return self._event not in TRIGGER_EVENTS or self.pattern == subject.trigger
 
     def hint(self) -> str | None:
-        """The pattern that was probably meant, for one that is a part of tools' names but no whole one."""
+        """Suggest another pattern if this one matches parts of known tool names, but no whole name."""
         if self._regex is None or any(self._regex.fullmatch(tool) for tool in KNOWN_TOOLS):
             return None
         begins = any(self._regex.match(tool) for tool in KNOWN_TOOLS)
@@ -86,7 +87,7 @@ class Matcher:
 
 
 class Literally(Matcher):
-    """A matcher that is taken word for word."""
+    """A matcher that compares tool names with a literal string."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -103,16 +104,16 @@ class Literally(Matcher):
 
 
 def holds(when: When, subject: Subject) -> bool:
-    """Whether every list that is given has a name for the subject's value; what is not known has none."""
+    """Return whether all lists in `when` match. An unknown property, such as no API key, matches no list."""
     return (
-        _any(when.models, [subject.model])
-        and _any(when.clients, [subject.client])
-        and _any(when.keys, [subject.key])
-        and _any(when.teams, [subject.team])
-        and _any(when.sessions, [subject.session_id])
-        and _any(when.tools, subject.tools)
+        _matches_any(when.models, [subject.model])
+        and _matches_any(when.clients, [subject.client])
+        and _matches_any(when.keys, [subject.key])
+        and _matches_any(when.teams, [subject.team])
+        and _matches_any(when.sessions, [subject.session_id])
+        and _matches_any(when.tools, subject.tools)
     )
 
 
-def _any(globs: Globs | None, values: Iterable[str]) -> bool:
+def _matches_any(globs: Globs | None, values: Iterable[str]) -> bool:
     return globs is None or any(value and fnmatchcase(value, glob) for value in values for glob in globs)

@@ -1,18 +1,12 @@
-"""The hooks to run: what settings files come down to once they are read, ordered and checked."""
+"""The configuration of hooks, and the layers and files that it comes from."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from hookgate.hooks.settings.configs import (
-    AnyConfig,
-    CommandConfig,
-    HttpConfig,
-    OnError,
-    When,
-    shown_url,
-)
+from hookgate.hooks.settings.configs import AnyConfig, CommandConfig, HttpConfig, OnError, When, shown_url
 from hookgate.hooks.settings.matching import Matcher, Subject, holds
 
 EVENTS = (
@@ -31,27 +25,27 @@ EVENTS = (
 """The eleven events of the hook contract."""
 
 ADVISORY = frozenset({"SessionEnd", "PreCompress", "Notification"})
-"""Events that hooks hear of and cannot stop."""
+"""The events that hooks cannot stop."""
 
 FailsOpen = Literal["always", "on exit codes", "never"]
-"""Which failures of a hook let a call go on: any of its own, only exit codes other than 0 and 2, or none."""
+"""The failures of a hook after which a call continues: all, only exit codes other than 0 and 2, or none."""
 
 Layer = Literal["policy", "runtime", "explicit", "project", "user", "system", "extensions"]
-"""Where hooks come from, highest precedence first. `explicit` are files named on the command line."""
+"""The origin of hooks, highest precedence first. `explicit` are files named on the command line."""
 
 LAYERS: tuple[Layer, ...] = ("policy", "runtime", "explicit", "project", "user", "system", "extensions")
 
 GEMINI_LAYERS = frozenset[Layer]({"project", "user", "system", "extensions"})
-"""The layers of Gemini CLI's own settings. The others are files that an operator names."""
+"""The layers of Gemini CLI's own settings files. An operator names the files of the other layers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hook:
     """One configured hook.
 
-    `root` is the project folder it runs in, `source` the file it came from and `line` where it begins there.
-    `on_error` says what becomes of a call when the hook fails, `on_exit_code` when its program ends with a
-    code other than 0 and 2.
+    `root` is the project folder in which it runs, `source` its settings file, and `line` its line there.
+    `on_error` decides what happens to a call if the hook fails, and `on_exit_code` if its program exits with
+    a code other than 0 and 2.
     """
 
     name: str
@@ -64,72 +58,74 @@ class Hook:
     line: int | None = None
     on_exit_code: OnError = "allow"
     needs_trust: bool = False
-    """Whether it came with a checkout, and runs once somebody has looked at it."""
+    """Whether the hook comes from a project, so that it runs only after somebody has trusted it."""
 
     @property
     def timeout(self) -> float:
-        """Seconds."""
+        """The time limit in seconds."""
         return self.config.timeout / 1000
 
     @property
     def fails_open(self) -> FailsOpen:
-        """Which failures of the hook let a call go on that it should have judged.
+        """The failures of the hook after which a call continues unchecked.
 
-        A hook that is only observed, and one of an event that cannot be stopped, guards nothing: `never`.
+        This is `never` for hooks that cannot deny a call anyway: those that only observe, and those of
+        advisory events.
         """
         if self.config.mode == "observe" or self.event in ADVISORY:
             return "never"
         if self.on_error == "allow":
             return "always"
-        exits = isinstance(self.config, CommandConfig) and not self.config.persistent
-        return "on exit codes" if exits and self.on_exit_code == "allow" else "never"
+        has_exit_code = isinstance(self.config, CommandConfig) and not self.config.persistent
+        return "on exit codes" if has_exit_code and self.on_exit_code == "allow" else "never"
 
     @property
     def target(self) -> str:
-        """What runs, to the letter: the command, the callable, the service or the policy."""
+        """The command, callable, URL or policy that runs, as configured."""
         return self.config.target
 
     @property
     def runs(self) -> str:
-        """What runs, fit to be shown and kept: a service without what may be secret in its url."""
+        """The target for display and storage: a URL without parts that may be secret."""
         return shown_target(self.config)
 
 
 def without_copies(hooks: Iterable[Hook], key: Callable[[Hook], object]) -> set[Hook]:
-    """One hook for each key: the first, except that one that needs trust gives way to one that needs none.
+    """Return one hook for each key: the first that needs no trust, or else the first.
 
-    Else a checkout could name a hook as its user's is named, and neither of them would run.
+    Otherwise a project could define a copy of its user's hook, and neither of them would run.
     """
     kept: dict[object, Hook] = {}
     for hook in hooks:
-        before = kept.get(key(hook))
-        if before is None or (before.needs_trust and not hook.needs_trust):
+        previous = kept.get(key(hook))
+        if previous is None or (previous.needs_trust and not hook.needs_trust):
             kept[key(hook)] = hook
     return set(kept.values())
 
 
 def shown_target(config: AnyConfig) -> str:
+    """Return the target of a hook for display: a URL without parts that may be secret."""
     return shown_url(config.url) if isinstance(config, HttpConfig) else config.target
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Hooks that run side by side, or in turn when `sequential`."""
+    """Hooks that run in parallel, or one after another if `sequential`."""
 
     hooks: tuple[Hook, ...]
     sequential: bool = False
     matcher: Matcher = field(default_factory=lambda: Matcher("", None), compare=False)
 
 
-def _concerned(group: Group, subject: Subject) -> list[Hook]:
-    """The group's hooks that are for the subject."""
+def _matching_hooks(group: Group, subject: Subject) -> list[Hook]:
+    """Return the hooks of a group that run for the subject."""
     hooks = (hook for hook in group.hooks if subject.stream in ("", hook.config.stream))
     return [hook for hook in hooks if holds(hook.config.when, subject)]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How hooks run together: `deadline` is an event's whole time in seconds, `concurrency` counts hooks."""
+class EngineLimits:
+    """Limits for all hooks: `deadline` of an event in seconds, `concurrency` as a number of hooks."""
 
     deadline: float = 120.0
     concurrency: int = 64
@@ -137,54 +133,117 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The groups to run per event, in order: layers, then groups and hooks as declared."""
+    """The groups of hooks to run for each event, ordered by layer, then as declared."""
 
     groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
-    limits: Limits = Limits()
+    limits: EngineLimits = EngineLimits()
     revision: str = field(default="", compare=False)
     http_targets: tuple[str, ...] = ()
     declared: tuple[Hook, ...] = field(default=(), compare=False)
-    """Every hook of the files in its order, those included that are off."""
+    """All hooks of all files in order, including those that are off."""
 
     def for_event(self, event: str) -> tuple[Group, ...]:
-        """Every group that is configured for the event, whatever it is about."""
+        """Return all groups that are configured for the event."""
         return self.groups.get(event, ())
 
     def targeted(self, event: str) -> bool:
-        """Whether it depends on what the event is about which of its hooks run."""
+        """Return whether any hook of the event has a matcher or a condition."""
         return any(
             group.matcher.selects or any(hook.config.when != When() for hook in group.hooks)
             for group in self.for_event(event)
         )
 
     def plan(self, event: str, subject: Subject) -> tuple[Group, ...]:
-        """The groups that run for this subject, each with the hooks that do.
+        """Return the groups that run for this subject, each with the hooks that run.
 
-        Of hooks with equal name and target that run for it, one stays (see `without_copies`).
+        Of several hooks with the same name and target, one is kept (see `without_copies`).
         """
-        running = [
-            (group, _concerned(group, subject))
+        matching = [
+            (group, _matching_hooks(group, subject))
             for group in self.for_event(event)
             if group.matcher.matches(subject)
         ]
-        hooks = (hook for _, concerned in running for hook in concerned)
+        hooks = (hook for _, group_hooks in matching for hook in group_hooks)
         kept = without_copies(hooks, lambda hook: (hook.name, hook.target))
-        found = (
-            Group(tuple(hook for hook in concerned if hook in kept), group.sequential)
-            for group, concerned in running
+        planned = (
+            Group(tuple(hook for hook in group_hooks if hook in kept), group.sequential)
+            for group, group_hooks in matching
         )
-        return tuple(group for group in found if group.hooks)
+        return tuple(group for group in planned if group.hooks)
 
     @property
     def off(self) -> tuple[Hook, ...]:
-        """Hooks that are switched off, or that another layer has as well."""
+        """The hooks that are switched off, or overridden by another layer."""
         on = set(self.hooks())
         return tuple(hook for hook in self.declared if hook not in on)
 
     def failing_open(self, how: FailsOpen) -> list[str]:
-        """Return the names of the hooks that fail open in this way, each once, in alphabetical order."""
+        """Return the sorted names of the hooks that fail open in this way, without duplicates."""
         return sorted({hook.name for hook in self.hooks() if hook.fails_open == how})
 
     def hooks(self) -> list[Hook]:
-        """Every configured hook, event by event, in order."""
+        """Return all hooks that are on, event by event, in order."""
         return [hook for groups in self.groups.values() for group in groups for hook in group.hooks]
+
+
+_SYSTEM = ("gemini-cli", "terminai")
+_FOLDERS = (".gemini", ".terminai")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsSource:
+    """A settings file and its layer.
+
+    `root` is the project folder in which its hooks run, by default the project that contains the file. It is
+    an error if a `required` file is missing. The hooks of a `trusted` project run like the user's own; those
+    of other projects must be trusted individually.
+    """
+
+    path: Path
+    layer: Layer = "explicit"
+    root: Path | None = None
+    required: bool = True
+    trusted: bool = False
+
+    @property
+    def needs_trust(self) -> bool:
+        """Whether its hooks run only after somebody has trusted them, because they come from a project."""
+        return self.layer == "project" and not self.trusted
+
+    @property
+    def binds_all(self) -> bool:
+        """Whether its general settings affect the hooks of all files, rather than its own hooks only."""
+        return self.layer != "extensions" and not self.needs_trust
+
+
+def project_places(
+    project: Path, home: Path, system: Path = Path("/etc"), *, trusted: bool = False
+) -> list[SettingsSource]:
+    """Return the files that Gemini CLI and TerminaI read for a project, highest precedence first.
+
+    All of them are optional. If the project is `trusted`, its hooks run like the user's own. As for Gemini
+    CLI, the environment variable `GEMINI_CLI_SYSTEM_SETTINGS_PATH` overrides the path of the system's file.
+    """
+    system_path = os.environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH")
+    system_files = [Path(system_path)] if system_path else [system / n / "settings.json" for n in _SYSTEM]
+    user_files = [home / folder / "settings.json" for folder in _FOLDERS]
+    project_files = [project / folder / "settings.json" for folder in _FOLDERS]
+    if project.resolve() == home.resolve():
+        project_files = []  # the files in the home folder are the user's
+    layers: list[tuple[Layer, list[Path]]] = [
+        ("project", project_files),
+        ("user", user_files),
+        ("system", system_files),
+        ("extensions", sorted((home / ".gemini" / "extensions").glob("*/hooks/hooks.json"))),
+    ]
+    return [
+        SettingsSource(path, layer, project, required=False, trusted=trusted)
+        for layer, paths in layers
+        for path in paths
+    ]
+
+
+def project_of(path: Path) -> Path:
+    """Return the folder of the file or, for a file in a `.gemini` folder, the project that contains it."""
+    folder = path.resolve().parent
+    return folder.parent if folder.name in _FOLDERS else folder

@@ -1,46 +1,62 @@
-"""How records hold together: each names the hash of the one before it. Pure."""
+"""The records of the audit and their chaining: each record contains the hash of the previous one."""
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
+from uuid import uuid4
 
 import orjson
 
+from hookgate.proxy.observe.receipts import make_receipt
+from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator.fields import JsonObject
+
+
+class AuditError(Exception):
+    """Raised if a record cannot be written in time. The message gives the reason.
+
+    `under_way` says that writing has begun, so that the record may still be written.
+    """
+
+    def __init__(self, message: str, *, under_way: bool = False) -> None:
+        super().__init__(message)
+        self.under_way = under_way
+
 
 VERSION = 1
 
 
-def canonical(value: Any) -> bytes:
-    """The one way to write a JSON value: fields in order of their names, nothing between them."""
+def canonical_json(value: Any) -> bytes:
+    """Return the canonical encoding of a JSON value: sorted keys, no whitespace."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # an integer beyond 64 bits, or half of a surrogate pair, which UTF-8 cannot tell
+    except TypeError:  # an integer of more than 64 bits, or a lone surrogate, which UTF-8 cannot encode
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         return text.encode(errors="replace")
 
 
-def chained(previous: str, document: Mapping[str, Any]) -> str:
-    """The hash of a document behind the one whose hash is `previous`, as 64 hex digits."""
-    return sha256(previous.encode() + canonical(document)).hexdigest()
+def chain_hash(previous: str, document: Mapping[str, Any]) -> str:
+    """Return the hash of a document that follows the one with the hash `previous`, as 64 hex digits."""
+    return sha256(previous.encode() + canonical_json(document)).hexdigest()
 
 
 def content_hash(content: JsonObject) -> str:
-    """What a record tells of its content."""
-    return sha256(canonical(content)).hexdigest()
+    """Return the hash of a record's content, which the record contains."""
+    return sha256(canonical_json(content)).hexdigest()
 
 
-def iso(at: int) -> str:
-    """Milliseconds since 1970 as they stand in documents: `2026-05-04T10:00:00.000Z`."""
-    told = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
-    return told.replace("+00:00", "Z")
+def iso_time(at: int) -> str:
+    """Return milliseconds since 1970 as text: `2026-05-04T10:00:00.000Z`."""
+    text = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ChainRecord:
     """One record in its chain. Hashes are 64 hex digits; `at` is in milliseconds since 1970."""
 
     writer: str
@@ -53,12 +69,12 @@ class Record:
     content_sha256: str | None = None
 
     def document(self) -> JsonObject:
-        """What is hashed."""
+        """Return the part of the record that is hashed."""
         return {
             "v": VERSION,
             "writer": self.writer,
             "seq": self.seq,
-            "at": iso(self.at),
+            "at": iso_time(self.at),
             "type": self.type,
             "id": self.id,
             "previous": self.previous,
@@ -67,14 +83,14 @@ class Record:
         }
 
     def hash(self) -> str:
-        """Its own hash."""
-        return chained(self.previous, self.document())
+        """Return the record's hash."""
+        return chain_hash(self.previous, self.document())
 
 
-def registration(  # noqa: PLR0913, PLR0917  # its fields
+def registration(  # noqa: PLR0913, PLR0917  # the fields of a registration
     writer: str, number: int, previous: str, host: str, pid: int, at: int
 ) -> JsonObject:
-    """The document with which a writer begins. `previous` is the hash of the registration before its own."""
+    """Return the document that registers a writer. `previous` is the hash of the previous registration."""
     return {
         "v": VERSION,
         "type": "writer",
@@ -82,6 +98,97 @@ def registration(  # noqa: PLR0913, PLR0917  # its fields
         "number": number,
         "host": host,
         "pid": pid,
-        "at": iso(at),
+        "at": iso_time(at),
         "previous": previous,
+    }
+
+
+_IN_START = ("receipt", "request_id", "began", "route", "session", "model", "revision", "event")
+_MAX_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns by which a call that has ended is found."""
+
+    session: str = ""
+    key: str = ""
+    model: str = ""
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record that is not part of a chain yet. `at` is in milliseconds since 1970."""
+
+    type: str
+    id: str
+    at: int
+    body: JsonObject
+    columns: Columns | None = None
+    content: JsonObject | None = None
+
+
+def now() -> int:
+    """Return the current time in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def start_entry(record: CallRecord, content: JsonObject | None = None) -> Entry:
+    """Return the entry for the start of a call."""
+    return Entry("start", record.id, now(), _start(make_receipt(record)), None, content)
+
+
+def end_entry(record: CallRecord, content: JsonObject | None = None) -> Entry:
+    """Return the entry for the end of a call."""
+    receipt = make_receipt(record)
+    columns = entry_columns(_start(receipt), str(receipt["outcome"]))
+    return Entry("end", record.id, now(), _end(record, receipt), columns, content)
+
+
+def event_entry(record: CallRecord, content: JsonObject | None = None) -> Entry:
+    """Return the entry for a shim's event: one record, with the fields of a start and an end."""
+    receipt = make_receipt(record)
+    start = _start(receipt)
+    body = {"event": record.event or "refused", **start, **_end(record, receipt)}
+    columns = entry_columns(start, str(receipt["outcome"]))
+    return Entry("event", record.id, now(), body, columns, content)
+
+
+def audit_entry(name: str, **about: object) -> Entry:
+    """Return an entry that does not belong to a call, such as a change of policy."""
+    return Entry("event", uuid4().hex, now(), {"event": name, **about})
+
+
+def interrupted(call: str, start: JsonObject, writer: int) -> Entry:
+    """Return the entry for the end of a call whose writer died before the call ended."""
+    columns = entry_columns(start, "interrupted")
+    return Entry("end", call, now(), {"outcome": "interrupted", "writer": writer}, columns)
+
+
+def entry_columns(start: JsonObject, outcome: str) -> Columns:
+    """Return the columns for a call with such a start, or for an event."""
+    session = start.get("session") or {}
+    return Columns(session.get("id", ""), session.get("key", ""), start.get("model") or "", outcome)
+
+
+def _start(receipt: JsonObject) -> JsonObject:
+    return {
+        "request_id": receipt["request_id"],
+        "route": receipt["route"],
+        "session": receipt["session"],
+        "model": receipt["model"],
+        "revision": receipt["revision"],
+        "request_bytes": receipt["bytes"]["request"],
+    }
+
+
+def _end(record: CallRecord, receipt: JsonObject) -> JsonObject:
+    kept = {name: value for name, value in receipt.items() if name not in (*_IN_START, "bytes")}
+    reasons = {event: reason[:_MAX_REASON] for event, reason in record.reasons.items()}
+    return {
+        **kept,
+        "answer_bytes": receipt["bytes"]["answer"],
+        "client_gone": not (record.status or record.dropped),
+        "reasons": reasons,
     }

@@ -1,4 +1,4 @@
-"""What was said, as documents: as it is, or with what looks like a secret masked. Off by default."""
+"""The content of calls for the audit: in full, or with secrets and personal data masked. Off by default."""
 
 import asyncio
 import logging
@@ -9,94 +9,94 @@ from typing import Any, Literal
 from hookgate.hooks import AfterModel
 from hookgate.hooks.policies.redact import Scanner
 from hookgate.hooks.policies.redact.answers import AnswerScreen
-from hookgate.hooks.policies.redact.covering import elsewhere, redacted_fields
+from hookgate.hooks.policies.redact.fields import elsewhere, redacted_fields
 from hookgate.hooks.policies.redact.options import RedactOptions
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.hooks.policies.redact.requests import redacted_request
-from hookgate.proxy.envelopes import envelope_of
-from hookgate.proxy.records import CallRecord, Content
-from hookgate.proxy.records.content import Kept
-from hookgate.proxy.routes import Route
+from hookgate.proxy.observe.content import CallContent, KeptBytes
+from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.routing.envelopes import envelope_of
+from hookgate.proxy.routing.table import Route
 from hookgate.translator import BodyError, JsonArray, ServerSentEvents, check_response, join_events
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
 Mode = Literal["off", "redacted", "full"]
 
-_LEFT_OUT: JsonObject = {"left_out": "a policy took something out of it, and gave it back to the client"}
+_LEFT_OUT: JsonObject = {"left_out": "a policy redacted parts of it and restored them for the client"}
 
 log = logging.getLogger("hookgate.audit")
 
 
 class Contents:
-    """Makes documents of what calls have kept, in a thread of its own: bodies may be large."""
+    """Builds the documents to store from the content of calls, in its own thread: bodies may be large."""
 
     def __init__(self, mode: Mode) -> None:
         self._mode = mode
         self._scanner = Scanner(RedactOptions().detectors()) if mode == "redacted" else None
         self._thread = ThreadPoolExecutor(1, "hookgate-audit-content")
 
-    def of(self, route: Route) -> Content | None:
-        """What a call on this route keeps; None when nothing is wanted of it."""
+    def content_for(self, route: Route) -> CallContent | None:
+        """Return a container for the content of a call on this route, or None if it is not stored."""
         judged = route.kind == "judged" and route.verb in ("generateContent", "streamGenerateContent")
-        return Content(route) if self._mode != "off" and (judged or route.kind == "event") else None
+        return CallContent(route) if self._mode != "off" and (judged or route.kind == "event") else None
 
     async def at_start(self, record: CallRecord) -> JsonObject | None:
-        """What is stored with a start."""
+        """Return the content to store with a start."""
         if record.content is None:
             return None
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._safely, _start, record)
 
     async def of_event(self, record: CallRecord) -> JsonObject | None:
-        """What is stored with an event that a shim told of."""
+        """Return the content to store with a shim's event."""
         if record.content is None:
             return None
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self._safely, _event, record)
 
     def when_ended(self, record: CallRecord, put: Callable[[JsonObject | None], object]) -> None:
-        """Call `put` with what is stored with an end, at once when that is nothing."""
+        """Call `put` with the content to store with an end; at once if there is none."""
         if record.content is None:
             put(None)
         else:
             self._thread.submit(lambda: put(self._safely(_end, record)))
 
     def close(self) -> None:
-        """Returns when all ends were put."""
+        """Wait until `put` was called for all ends."""
         self._thread.shutdown()
 
     def _safely(self, make: "Make", record: CallRecord) -> JsonObject | None:
-        """What is stored. Nothing where that fails: the record itself counts more."""
+        """Return the content to store, or None if that fails: the record is stored in any case."""
         try:
-            return self._made(make, record)
+            return self._build(make, record)
         except Exception:
             log.exception("the content of a call cannot be stored; please report this")
             return None
 
-    def _made(self, make: "Make", record: CallRecord) -> JsonObject | None:
+    def _build(self, make: "Make", record: CallRecord) -> JsonObject | None:
         content = record.content
         if content is None:
             return None
         if self._scanner is None:
             return make(content, None)
-        concealed = Concealed.of(record)
+        concealed = Concealed.from_record(record)
         redaction = Redaction(Search(self._scanner), lambda kind, _: f"[{kind}]")
         return {name: _redacted(redaction, name, value) for name, value in make(content, concealed).items()}
 
 
 class Concealed:
-    """What a policy that redacts has made of a call, so that nothing is stored that it took out."""
+    """What redaction policies did to a call, so that nothing is stored that they removed."""
 
     def __init__(self, *, restored: bool, found: bool) -> None:
         self.restored = restored
-        """Whether the client was given back what was taken out: its answer is not to be stored."""
+        """Whether removed values were restored for the client: its answer must not be stored."""
         self.found = found
-        """Whether something was found in the upstream's answer: that is not to be stored either."""
+        """Whether something was found in the upstream's answer, which must not be stored either."""
 
     @classmethod
-    def of(cls, record: CallRecord) -> "Concealed | None":
-        """None for a call that no such policy has seen."""
+    def from_record(cls, record: CallRecord) -> "Concealed | None":
+        """Return the state for a call, or None if no redaction policy has seen it."""
         tallies = [tally for tally in record.hooks.values() if tally.type == "builtin:redact"]
         if not tallies:
             return None
@@ -106,16 +106,16 @@ class Concealed:
         )
 
 
-Make = Callable[[Content, Concealed | None], JsonObject]
+Make = Callable[[CallContent, Concealed | None], JsonObject]
 
 
 def _redacted(redaction: Redaction, name: str, value: Any) -> Any:
-    """A field of what is stored, with what the policy `redact` would find in it masked."""
+    """Return a stored field with everything masked that the policy `redact` finds."""
     if not isinstance(value, dict):
         return redaction.value(value)
     if name in ("answer", "given"):
         return _redacted_answer(redaction, value)
-    if name in ("request", "sent") and isinstance(inner := value.get("request"), dict):  # Code Assist's
+    if name in ("request", "sent") and isinstance(inner := value.get("request"), dict):  # Code Assist
         outer: JsonObject = redacted_fields(redaction, value, "other", {"request": elsewhere})
         return {**outer, "request": redacted_request(redaction, inner)}
     return redacted_request(redaction, value)
@@ -124,17 +124,17 @@ def _redacted(redaction: Redaction, name: str, value: Any) -> Any:
 def _redacted_answer(redaction: Redaction, answer: JsonObject) -> Any:
     try:
         check_response(answer)
-    except BodyError:  # nobody has judged it, so it may be anything
+    except BodyError:  # hooks have not judged it, so it may have any form
         return redaction.value(answer)
     [(_, redacted)] = AnswerScreen(redaction).judge([answer], last=True)
     return redacted
 
 
-def _start(content: Content, concealed: Concealed | None) -> JsonObject:
+def _start(content: CallContent, concealed: Concealed | None) -> JsonObject:
     return {"request": content.sent if concealed else content.request}
 
 
-def _end(content: Content, concealed: Concealed | None) -> JsonObject:
+def _end(content: CallContent, concealed: Concealed | None) -> JsonObject:
     answer, given = _joined(content.answer, content.route), _joined(content.given, content.route)
     if concealed:
         stored = given if not concealed.restored else _LEFT_OUT if concealed.found else answer
@@ -147,12 +147,12 @@ def _end(content: Content, concealed: Concealed | None) -> JsonObject:
     }
 
 
-def _event(content: Content, concealed: Concealed | None) -> JsonObject:
+def _event(content: CallContent, concealed: Concealed | None) -> JsonObject:
     return {"input": None if concealed else content.request, "output": content.sent}
 
 
-def _joined(kept: Kept, route: Route) -> Any:
-    """An answer as one document; None when there was none."""
+def _joined(kept: KeptBytes, route: Route) -> Any:
+    """Return an answer as one document, or None if there was none."""
     if kept.too_large:
         return {"left_out": "it was too large"}
     data = bytes(kept.data)

@@ -1,6 +1,6 @@
-"""Records as lines of JSON, for log shippers: to stdout or a file, beside the database.
+"""Records as lines of JSON for log shippers, to stdout or a file, in addition to the database.
 
-The database is what counts: a reader who is too slow loses lines, which the log tells, and holds up no call.
+A reader that is too slow loses lines, which is logged, but never delays calls. The database has all records.
 """
 
 import contextlib
@@ -13,79 +13,80 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from hookgate.proxy.audit.chain import Record, canonical, chained
-from hookgate.proxy.audit.entries import Entry
-from hookgate.proxy.audit.stored import Stored
+from hookgate.proxy.audit.chain import ChainRecord, Entry, canonical_json, chain_hash
+from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.translator.fields import JsonObject
 
 MAX_WAITING = 10_000
-"""Lines that wait for a slow reader; further ones are left out."""
+"""Lines that are queued for a slow reader; further ones are dropped."""
 
 log = logging.getLogger("hookgate.audit")
 
 
-def line_of(record: Record, content: JsonObject | None) -> bytes:
-    """A record as it is exported: what is hashed, its hash, and its content if there is any."""
+def record_line(record: ChainRecord, content: JsonObject | None) -> bytes:
+    """Return a record as an exported line: its hashed document, its hash, and its content if it has any."""
     document = {**record.document(), "hash": record.hash()}
     if content is not None:
         document["content"] = content
-    return canonical(document) + b"\n"
+    return canonical_json(document) + b"\n"
 
 
-def exported(stored: Stored) -> bytes:
-    """A stored record as a line, with the hash that was stored: a damaged one has to be found in it too."""
+def exported_record(stored: StoredRecord) -> bytes:
+    """Return a stored record as a line, with the stored hash, so that damage can be found in the line too."""
     document = {**stored.record.document(), "hash": stored.hash}
     if stored.content is not None:
         document["content"] = stored.content
-    return canonical(document) + b"\n"
+    return canonical_json(document) + b"\n"
 
 
 def registration_line(document: JsonObject) -> bytes:
-    """A writer's registration as it is exported."""
-    return canonical({**document, "hash": chained(str(document["previous"]), document)}) + b"\n"
+    """Return a writer's registration as an exported line."""
+    return canonical_json({**document, "hash": chain_hash(str(document["previous"]), document)}) + b"\n"
 
 
 class Lines:
-    """Writes lines in a thread of its own."""
+    """Writes lines in its own thread."""
 
     def __init__(self, target: str) -> None:
-        """`target` is a path, or `-` for stdout. Raises OSError when it cannot be opened."""
+        """Open `target`, a path or `-` for stdout. Raises OSError if it cannot be opened."""
         self._path = None if target == "-" else Path(target)
-        self._file = self._opened()
+        self._file = self._open()
         self._queue: deque[bytes] = deque()
-        self._news = threading.Condition()
+        self._condition = threading.Condition()
         self._closing = False
         self._failing = False
         self.dropped = 0
-        """Lines that were left out."""
+        """The number of lines that were dropped."""
         self._thread = threading.Thread(target=self._work, name="hookgate-audit-jsonl", daemon=True)
         self._thread.start()
 
     def begin(self, registration: JsonObject) -> None:
-        """Write a writer's registration, which its first record follows."""
+        """Write a writer's registration, before its first record."""
         self._put([registration_line(registration)])
 
-    def add(self, records: Sequence[Record], entries: Sequence[Entry]) -> None:
-        """Write records, when it is their turn. `entries` are what they were made of."""
-        told = zip(records, entries, strict=True)
-        self._put([line_of(record, entry.content) for record, entry in told])
+    def add(self, records: Sequence[ChainRecord], entries: Sequence[Entry]) -> None:
+        """Queue records for writing. `entries` are what they were made from."""
+        pairs = zip(records, entries, strict=True)
+        self._put([record_line(record, entry.content) for record, entry in pairs])
 
     def close(self, within: float) -> None:
-        """Write what is left, for so many seconds at most."""
-        with self._news:
+        """Write the remaining lines, for up to `within` seconds."""
+        with self._condition:
             self._closing = True
-            self._news.notify()
+            self._condition.notify()
         self._thread.join(within)
 
     def _put(self, lines: Sequence[bytes]) -> None:
-        with self._news:
+        with self._condition:
             room = MAX_WAITING - len(self._queue)
             self._queue.extend(lines[:room] if room > 0 else ())
-            left_out = len(lines) - max(0, min(room, len(lines)))
-            if left_out and not self.dropped:
-                log.error("audit.jsonl: its reader is too slow; lines are left out, the database has all")
-            self.dropped += left_out
-            self._news.notify()
+            dropped = len(lines) - max(0, min(room, len(lines)))
+            if dropped and not self.dropped:
+                log.error(
+                    "audit.jsonl: the reader is too slow; lines are dropped, the database has all records"
+                )
+            self.dropped += dropped
+            self._condition.notify()
 
     def _work(self) -> None:
         while lines := self._next():
@@ -104,21 +105,21 @@ class Lines:
                 self._file.close()
 
     def _next(self) -> list[bytes]:
-        with self._news:
-            self._news.wait_for(lambda: self._queue or self._closing)
+        with self._condition:
+            self._condition.wait_for(lambda: self._queue or self._closing)
             return [self._queue.popleft() for _ in range(min(len(self._queue), 500))]
 
-    def _opened(self) -> BinaryIO:
+    def _open(self) -> BinaryIO:
         if self._path is None:
             return sys.stdout.buffer
         return open(self._path, "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
 
     def _reopen_if_moved(self) -> None:
-        """A file that was rotated away is begun anew."""
+        """Open a new file if the current one was rotated."""
         if self._path is None:
             return
         with contextlib.suppress(FileNotFoundError):
             if os.stat(self._path).st_ino == os.fstat(self._file.fileno()).st_ino:
                 return
         self._file.close()
-        self._file = self._opened()
+        self._file = self._open()

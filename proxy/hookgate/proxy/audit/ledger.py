@@ -1,48 +1,165 @@
-"""The chain of one writer in the database: each batch of entries is one transaction."""
+"""The chain of one writer in the database, and the lock that shows that the writer is running."""
 
+import fcntl
 import os
 import secrets
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
 
 from sqlalchemy import Connection, insert, select, text, update
 
-from hookgate.proxy.audit.chain import Record, canonical, chained, content_hash, registration
-from hookgate.proxy.audit.entries import Entry, now, own_event
+from hookgate.proxy.audit.chain import (
+    ChainRecord,
+    Entry,
+    audit_entry,
+    canonical_json,
+    chain_hash,
+    content_hash,
+    now,
+    registration,
+)
 from hookgate.proxy.audit.heads import Head, HeadsFile
-from hookgate.proxy.audit.living import Locks
 from hookgate.proxy.audit.retention import Retention
-from hookgate.proxy.audit.rows import insert_records, note_ends, note_open, tip_of
+from hookgate.proxy.audit.stored import chain_tip, insert_records, note_ends, note_open
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import AuditWriter
 from hookgate.translator.fields import JsonObject
 
+_SPACE = 0x68670000
+"""The first key of writers' advisory locks; the second is the writer's number."""
+
+
+class Locks(Protocol):
+    """The locks of writers, each by its writer's number."""
+
+    def acquire(self, number: int) -> bool:
+        """Acquire a writer's lock. Returns False if it is held, which means that the writer is running."""
+
+    def check(self) -> None:
+        """Check that the locks are still held. Raises a database error if they may be lost."""
+
+    def release(self, number: int) -> None:
+        """Release a lock."""
+
+    def close(self) -> None:
+        """Release all locks."""
+
+
+class FileLocks:
+    """The locks for a database file on this machine: a lock file for each writer."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: dict[int, int] = {}
+
+    def acquire(self, number: int) -> bool:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = os.open(self._path(number), os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            return False
+        self._held[number] = file
+        return True
+
+    def check(self) -> None:
+        """Do nothing: file locks cannot be lost."""
+
+    def release(self, number: int) -> None:
+        self._path(number).unlink(missing_ok=True)
+        os.close(self._held.pop(number))
+
+    def close(self) -> None:
+        for number in list(self._held):
+            self.release(number)
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number}.lock"
+
+
+class ServerLocks:
+    """The locks for PostgreSQL: advisory locks of one connection, which end with it."""
+
+    def __init__(self, database: Database) -> None:
+        self._engine = database.engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._connection: Connection | None = None
+        self._held: set[int] = set()
+
+    def acquire(self, number: int) -> bool:
+        self._held.add(number)
+        if not self._query_lock("SELECT pg_try_advisory_lock(:space, :number)", number):
+            self._held.discard(number)
+            return False
+        return True
+
+    def check(self) -> None:
+        """Acquire the locks again if the connection was lost."""
+        try:
+            self._connected().execute(text("SELECT 1"))
+        except Exception:
+            self._drop()
+            held, self._held = self._held, set()
+            for number in held:
+                self.acquire(number)
+
+    def release(self, number: int) -> None:
+        self._held.discard(number)
+        self._query_lock("SELECT pg_advisory_unlock(:space, :number)", number)
+
+    def close(self) -> None:
+        self._drop()
+
+    def _query_lock(self, statement: str, number: int) -> bool:
+        return bool(
+            self._connected().execute(text(statement), {"space": _SPACE, "number": number}).scalar_one()
+        )
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()
+
+
+def writer_locks(database: Database, state: Path) -> Locks:
+    """Return the locks for a database; for a database file they are in the state folder."""
+    return FileLocks(state / "audit-writers") if database.is_file else ServerLocks(database)
+
+
 _REGISTERING = 0x686F6F6B61756474
-"""The number of the lock under which a server's gateways register their writers."""
+"""The key of the advisory lock under which writers are registered in PostgreSQL."""
 
 _NO_HASH = "0" * 64
 
 
-Sink = Callable[[Sequence[Record], Sequence[Entry]], None]
+Sink = Callable[[Sequence[ChainRecord], Sequence[Entry]], None]
 
 
 class Ledger:
-    """Writes a chain. One thread at a time may use it; every step raises what a database raises."""
+    """Writes a chain. Only one thread at a time may use it. Every method may raise database errors."""
 
     def __init__(
         self, database: Database, locks: Locks, sink: Sink | None = None, heads: HeadsFile | None = None
     ) -> None:
-        """`sink` is given what was written, and must be quick. `heads` keeps how far the chain has come."""
+        """Create a ledger. `sink` is called with written records and must not block; `heads` saves heads."""
         self._database, self._locks, self._sink, self._heads = database, locks, sink, heads
-        self._tried: tuple[list[Record], Sequence[Entry]] | None = None
+        self._attempt: tuple[list[ChainRecord], Sequence[Entry]] | None = None
         self.writer = secrets.token_hex(8)
         self.number = 0
         self._seq, self._tip, self._registration = 0, _NO_HASH, _NO_HASH
-        self._kept: Connection | None = None
+        self._open_connection: Connection | None = None
 
     def register(self) -> JsonObject:
-        """Begin the chain; gives its registration."""
+        """Register the writer, which begins the chain, and return the registration."""
         with self._transaction() as connection:
             if not self._database.is_file:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _REGISTERING})
@@ -53,11 +170,11 @@ class Ledger:
             document = registration(
                 self.writer, self.number, previous, socket.gethostname(), os.getpid(), now()
             )
-            self._tip = self._registration = chained(previous, document)
-            self._locks.take(self.number)  # before anyone can see it, and take it for dead
+            self._tip = self._registration = chain_hash(previous, document)
+            self._locks.acquire(self.number)  # before others can see the writer and take it for dead
             row = {
                 "number": self.number,
-                "document": canonical(document),
+                "document": canonical_json(document),
                 "hash": bytes.fromhex(self._tip),
                 "ended": "",
             }
@@ -66,14 +183,14 @@ class Ledger:
         return document
 
     def keep_head(self) -> None:
-        """Note outside of the database how far the chain has come; cheap if that is known already."""
+        """Save the head of the chain outside of the database; cheap if it has not changed."""
         if self._heads is not None:
             first = min(1, self._seq)
-            self._heads.keep(self.writer, Head(self.number, self._registration, first, self._seq, self._tip))
+            self._heads.save(self.writer, Head(self.number, self._registration, first, self._seq, self._tip))
 
-    def write(self, entries: Sequence[Entry]) -> list[Record]:
+    def write(self, entries: Sequence[Entry]) -> list[ChainRecord]:
         """Add entries; gives them as records, which are on disk then."""
-        records = self._tries(entries)
+        records = self._next_records(entries)
         with self._transaction() as connection:
             insert_records(connection, self.number, records, entries)
             note_open(connection, self.number, entries)
@@ -81,21 +198,21 @@ class Ledger:
         self._advance()
         return records
 
-    def written_after_all(self) -> list[Record] | None:
-        """What a `write` that raised has written nevertheless: a connection may break after the commit."""
-        if self._tried is None:
+    def written_after_all(self) -> list[ChainRecord] | None:
+        """Return the records if a failed `write` has written them: connections may break after commits."""
+        if self._attempt is None:
             return None
-        tried, _ = self._tried
+        tried, _ = self._attempt
         with self._transaction() as connection:
-            tip = tip_of(connection, self.number)
+            tip = chain_tip(connection, self.number)
         if tip is None or tip[0] != tried[-1].seq or tip[1] != tried[-1].hash():
-            self._tried = None
+            self._attempt = None
             return None
         self._advance()
         return tried
 
     def check(self, *, writes: bool) -> None:
-        """See that the writer's lock is held, and if it `writes` that something can be written."""
+        """Check that the writer's lock is held and, if `writes` is true, that the database is writable."""
         self._locks.check()
         if not writes:
             return
@@ -103,59 +220,59 @@ class Ledger:
             connection.execute(update(AuditWriter).where(AuditWriter.number == self.number).values(ended=""))
 
     def retain(self, retention: Retention) -> bool:
-        """Remove what is too old or too much, and put on record what that was; whether there is more."""
+        """Apply retention, and record what was removed. Returns True if there is more to remove."""
         with self._transaction() as connection:
             removed = retention.remove(connection, self._database.is_file)
             if removed is None:
                 return False
-            entries = [own_event("retention", **removed.told())]
-            insert_records(connection, self.number, self._tries(entries), entries)
+            entries = [audit_entry("retention", **removed.record_body())]
+            insert_records(connection, self.number, self._next_records(entries), entries)
         self._advance()
         return removed.more
 
     def close(self) -> None:
-        """End the chain in good order."""
-        self.write([own_event("closed", writer=self.number, count=self._seq + 1)])
+        """Close the chain and release its lock."""
+        self.write([audit_entry("closed", writer=self.number, count=self._seq + 1)])
         self.keep_head()
-        self._locks.free(self.number)
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
+        self._locks.release(self.number)
+        if self._open_connection is not None:
+            self._open_connection.close()
+            self._open_connection = None
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        """A transaction. Of a file the connection is kept: one for each is half of what a call costs."""
-        if not self._database.is_file:  # where it may break, and is looked at before it is used
+        """Open a transaction. For a file the connection is kept open, because opening one is slow."""
+        if not self._database.is_file:  # the pool checks connections to a server before use
             with self._database.engine.begin() as connection:
                 yield connection
             return
-        kept = self._kept or self._database.engine.connect()
-        self._kept = None
+        kept = self._open_connection or self._database.engine.connect()
+        self._open_connection = None
         try:
             with kept.begin():
                 yield kept
-            self._kept = kept
+            self._open_connection = kept
         finally:
-            if self._kept is None:
+            if self._open_connection is None:
                 kept.close()
 
     def _advance(self) -> None:
-        """What was tried is written."""
-        if self._tried is not None:
-            records, entries = self._tried
-            self._tried = None
+        """Move on to the records of the last attempt, which have been written."""
+        if self._attempt is not None:
+            records, entries = self._attempt
+            self._attempt = None
             self._seq, self._tip = records[-1].seq, records[-1].hash()
             if self._sink is not None:
                 self._sink(records, entries)
 
-    def _tries(self, entries: Sequence[Entry]) -> list[Record]:
-        """The next records of the chain."""
-        records: list[Record] = []
+    def _next_records(self, entries: Sequence[Entry]) -> list[ChainRecord]:
+        """Create the next records of the chain, and remember them as the current attempt."""
+        records: list[ChainRecord] = []
         tip = self._tip
         for seq, entry in enumerate(entries, self._seq + 1):
             content = content_hash(entry.content) if entry.content is not None else None
-            record = Record(self.writer, seq, entry.at, entry.type, entry.id, tip, entry.body, content)
+            record = ChainRecord(self.writer, seq, entry.at, entry.type, entry.id, tip, entry.body, content)
             tip = record.hash()
             records.append(record)
-        self._tried = records, entries
+        self._attempt = records, entries
         return records

@@ -1,32 +1,31 @@
-"""Verifying what is stored: a database with all that stands in it, or a file that was exported."""
+"""Verification of stored records: a whole database, or an exported file."""
 
 from collections.abc import Callable, Iterable
 
 from sqlalchemy import Connection, func, select
 
-from hookgate.proxy.audit.entries import columns_of
+from hookgate.proxy.audit.chain import entry_columns
 from hookgate.proxy.audit.heads import Head, parse_heads
-from hookgate.proxy.audit.report import Report
-from hookgate.proxy.audit.stored import Stored, registrations, walk
-from hookgate.proxy.audit.verifying import Checker, document_of
+from hookgate.proxy.audit.stored import StoredRecord, registrations, walk_records
+from hookgate.proxy.audit.verifying import Checker, VerificationReport, document_of
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import AuditRecord
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
 Progress = Callable[[int], None]
-"""Is told how many more records were looked at."""
+"""Called with the number of records, or bytes of a file, that were checked since the last call."""
 
 
 def verify_database(
     database: Database, progress: Progress, expected: Iterable[tuple[str, Head]] = ()
-) -> Report:
-    """Follow every chain, also while gateways write. Raises what a database raises.
+) -> VerificationReport:
+    """Verify all chains in a database, even while gateways write. Raises database errors.
 
-    `expected` is how far writers had come, as it was noted outside of the database.
+    `expected` are the writers' heads that were saved outside of the database.
     """
     checker, columns = Checker(whole=True, expected=expected), _Columns()
-    for page in walk(database):
+    for page in walk_records(database):
         for stored in page:
             record = stored.record
             if stored.damaged:
@@ -34,20 +33,20 @@ def verify_database(
                 continue
             checker.record(record.document(), stored.hash, stored.content)
             if not columns.fit(stored):
-                checker.report.tell(
-                    f"writer {record.writer}, record {record.seq}: its columns are not its own"
+                checker.report.add_problem(
+                    f"writer {record.writer}, record {record.seq}: its columns differ from its body"
                 )
         progress(len(page))
     with database.engine.begin() as connection:
         registered = registrations(connection)
         if damage := _damage(connection, database):
-            checker.report.tell(damage)
+            checker.report.add_problem(damage)
     ended = {number: how for number, _, _, how in registered}
     return checker.finish([(document, own) for _, document, own, _ in registered], ended)
 
 
 def count_records(database: Database) -> int:
-    """About how many records there are."""
+    """Return the approximate number of records."""
     with database.engine.begin() as connection:
         bounds = connection.execute(select(func.min(AuditRecord.position), func.max(AuditRecord.position)))
         first, last = bounds.one()
@@ -56,8 +55,8 @@ def count_records(database: Database) -> int:
 
 def verify_lines(
     lines: Iterable[bytes], progress: Progress, expected: Iterable[tuple[str, Head]] = ()
-) -> Report:
-    """Follow the chains in an exported file, which may hold a part of them."""
+) -> VerificationReport:
+    """Verify the chains in an exported file, which may contain only parts of them."""
     checker = Checker(whole=False, expected=expected)
     registered: dict[str, tuple[JsonObject, str]] = {}
     for number, line in enumerate(lines, 1):
@@ -65,20 +64,20 @@ def verify_lines(
             document = loads(line)
             _feed(checker, registered, document)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            checker.report.tell(f"line {number}: it is no record: {_why(error)}")
+            checker.report.add_problem(f"line {number}: it is not a record: {_describe_error(error)}")
         progress(len(line))
-    by_number = sorted(registered.values(), key=lambda each: int(each[0].get("number", 0)))
+    by_number = sorted(registered.values(), key=lambda pair: int(pair[0].get("number", 0)))
     return checker.finish(by_number, {})
 
 
-def _why(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     match error:
         case KeyError():
             return f"it has no {error}"
         case ValueError():
             return str(error)
         case _:
-            return "a field of it holds something else"
+            return "one of its fields has the wrong type"
 
 
 def _feed(checker: Checker, registered: dict[str, tuple[JsonObject, str]], line: JsonObject) -> None:
@@ -91,21 +90,21 @@ def _feed(checker: Checker, registered: dict[str, tuple[JsonObject, str]], line:
 
 
 def _damage(connection: Connection, database: Database) -> str:
-    """What SQLite finds wrong with its file, such as an index that has not all rows."""
+    """Return the damage that SQLite finds in its file, such as an incomplete index, or an empty string."""
     if not database.is_file:
         return ""
-    found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
-    return "" if found == "ok" else f"the file is damaged: {found}"
+    result = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+    return "" if result == "ok" else f"the file is damaged: {result}"
 
 
 class _Columns:
-    """Columns beside a record are not hashed: they have to be what the records say."""
+    """Checks the columns of records, which are not hashed and must agree with the records' bodies."""
 
     def __init__(self) -> None:
         self._open: dict[str, JsonObject] = {}
 
-    def fit(self, stored: Stored) -> bool:
-        """Whether they are; of an end whose start is gone its outcome alone tells."""
+    def fit(self, stored: StoredRecord) -> bool:
+        """Return True if the columns agree; for an end without its start only the outcome is compared."""
         record, columns = stored.record, stored.columns
         if record.type == "start":
             self._open[record.id] = record.body
@@ -115,4 +114,4 @@ class _Columns:
         start = record.body if record.type == "event" else self._open.pop(record.id, None)
         if start is None:
             return columns is not None and columns.outcome == outcome
-        return columns == columns_of(start, str(outcome))
+        return columns == entry_columns(start, str(outcome))

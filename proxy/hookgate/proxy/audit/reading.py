@@ -1,4 +1,4 @@
-"""What is asked of the audit: pages of calls, one call, what has come since. Each in milliseconds."""
+"""Queries of the audit: pages of calls, a single call, new calls. Each takes milliseconds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,17 +6,22 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from hookgate.proxy.audit.packing import body_of
-from hookgate.proxy.audit.places import around
-from hookgate.proxy.audit.stored import Stored, names, records_with_content, stored
+from hookgate.proxy.audit.stored import (
+    StoredRecord,
+    around_time,
+    record_body,
+    records_with_content,
+    stored_records,
+    writer_names,
+)
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import AuditOpen, AuditRecord
 from hookgate.translator.fields import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """Which calls; an empty text stands for any. Times are of their ends, in milliseconds since 1970."""
+class RecordFilter:
+    """A filter for calls; empty strings match any. Times are when calls ended, in milliseconds since 1970."""
 
     session: str = ""
     key: str = ""
@@ -26,7 +31,7 @@ class Filter:
     until: int | None = None
 
     def wanted(self) -> list[tuple[Any, str]]:
-        """Columns and values, the one first that leaves fewest calls, as far as that can be known."""
+        """Return the columns to compare and their values, the most selective one first."""
         common = self.outcome == "answered"
         pairs = [
             (AuditRecord.session, self.session),
@@ -39,8 +44,8 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """A call that has ended, or an event. `start` is the body of its start; None where retention took it."""
+class EndedCall:
+    """A call that has ended, or an event. `start` is the body of its start; None if retention removed it."""
 
     position: int
     id: str
@@ -55,8 +60,8 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
-    """A call that has not ended yet; `body` is that of its start."""
+class BegunCall:
+    """A call that has not ended yet. `body` is the body of its start."""
 
     id: str
     at: int
@@ -64,21 +69,21 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
-    """All that there is of one call: each record with its content. An event has an `end` alone."""
+class CallDetail:
+    """The records of one call with their contents. An event has only an `end`."""
 
-    start: Stored | None
-    end: Stored | None
+    start: StoredRecord | None
+    end: StoredRecord | None
 
 
-class Reading:
-    """Reads a database of the audit. Every method raises what a database raises."""
+class AuditReader:
+    """Reads the audit's database. Every method may raise database errors."""
 
     def __init__(self, database: Database) -> None:
         self._engine = database.engine
 
-    def calls(self, wanted: Filter, limit: int = 50, before: int | None = None) -> list[Ended]:
-        """The newest first; the next page is `before` the position of the last one."""
+    def calls(self, wanted: RecordFilter, limit: int = 50, before: int | None = None) -> list[EndedCall]:
+        """Return calls, the newest first. For the next page pass the last call's position as `before`."""
         with self._engine.begin() as connection:
             conditions = _conditions(connection, wanted)
             if conditions is None:
@@ -88,51 +93,56 @@ class Reading:
             query = _ended().where(*conditions).order_by(AuditRecord.position.desc()).limit(limit)
             return _with_starts(connection, connection.execute(query).all())
 
-    def after(self, position: int, limit: int = 50) -> list[Ended]:
-        """Those that ended after the one at this position, the oldest first."""
+    def after(self, position: int, limit: int = 50) -> list[EndedCall]:
+        """Return the calls that ended after the one at a position, the oldest first."""
         with self._engine.begin() as connection:
             query = _ended().where(AuditRecord.position > position).order_by(AuditRecord.position)
             return _with_starts(connection, connection.execute(query.limit(limit)).all())
 
     def last(self) -> int:
-        """The newest position; 0 without any."""
+        """Return the highest position, or 0 if there are no records."""
         with self._engine.begin() as connection:
             return connection.execute(select(func.max(AuditRecord.position))).scalar() or 0
 
-    def running(self, limit: int = 100) -> list[Began]:
-        """Calls without an end, in no order: of gateways that run, or have died and nobody noticed yet."""
+    def running(self, limit: int = 100) -> list[BegunCall]:
+        """Return calls without an end, in no particular order.
+
+        They belong to gateways that are running, or that have died and are not recovered yet.
+        """
         with self._engine.begin() as connection:
             query = (
                 select(AuditRecord.id, AuditRecord.at, AuditRecord.body)
                 .where(AuditRecord.id.in_(select(AuditOpen.id)), AuditRecord.type == "start")
                 .limit(limit)
             )
-            return [Began(row.id.hex(), row.at, body_of(row.body)) for row in connection.execute(query)]
+            return [
+                BegunCall(row.id.hex(), row.at, record_body(row.body)) for row in connection.execute(query)
+            ]
 
-    def call(self, receipt: str) -> Detail | None:
-        """One call or event by its receipt's id; None when it is not there. Raises ValueError for no id."""
+    def call(self, receipt: str) -> CallDetail | None:
+        """Return a call or event by its receipt's id, or None. Raises ValueError if the id is not hex."""
         with self._engine.begin() as connection:
             query = records_with_content().where(AuditRecord.id == bytes.fromhex(receipt))
-            known = names(connection)
-            found = [stored(row, known) for row in connection.execute(query)]
-        if not found:
+            known = writer_names(connection)
+            records = [stored_records(row, known) for row in connection.execute(query)]
+        if not records:
             return None
-        start = next((each for each in found if each.record.type == "start"), None)
-        return Detail(start, next((each for each in found if each.record.type != "start"), None))
+        start = next((stored for stored in records if stored.record.type == "start"), None)
+        return CallDetail(start, next((stored for stored in records if stored.record.type != "start"), None))
 
 
 def _ended() -> Any:
     return select(*AuditRecord.__table__.columns).where(AuditRecord.outcome.is_not(None))
 
 
-def _conditions(connection: Connection, wanted: Filter) -> list[ColumnElement[bool]] | None:
-    """None when no record is as young as is wanted."""
+def _conditions(connection: Connection, wanted: RecordFilter) -> list[ColumnElement[bool]] | None:
+    """Return the conditions for a filter, or None if no record is recent enough."""
     pairs = wanted.wanted()
     conditions = [column == value for column, value in pairs[:1]]
-    # The other columns are wrapped, or SQLite could take the index of one that leaves a million calls.
+    # The other columns are wrapped, or SQLite might choose the index of a less selective one.
     conditions += [func.coalesce(column, "") == value for column, value in pairs[1:]]
     if wanted.since is not None:
-        first = around(connection, wanted.since)
+        first = around_time(connection, wanted.since)
         if first is None:
             return None
         conditions += [AuditRecord.position >= first, AuditRecord.at >= wanted.since]
@@ -141,14 +151,14 @@ def _conditions(connection: Connection, wanted: Filter) -> list[ColumnElement[bo
     return conditions
 
 
-def _with_starts(connection: Connection, rows: Sequence[Any]) -> list[Ended]:
+def _with_starts(connection: Connection, rows: Sequence[Any]) -> list[EndedCall]:
     ids = [row.id for row in rows if row.type == "end"]
     query = select(AuditRecord.id, AuditRecord.body).where(
         AuditRecord.id.in_(ids), AuditRecord.type == "start"
     )
-    starts = {row.id: body_of(row.body) for row in connection.execute(query)} if ids else {}
+    starts = {row.id: record_body(row.body) for row in connection.execute(query)} if ids else {}
     return [
-        Ended(
+        EndedCall(
             row.position,
             row.id.hex(),
             row.at,
@@ -157,7 +167,7 @@ def _with_starts(connection: Connection, rows: Sequence[Any]) -> list[Ended]:
             row.key or "",
             row.model or "",
             row.outcome,
-            body_of(row.body),
+            record_body(row.body),
             starts.get(row.id),
         )
         for row in rows

@@ -1,95 +1,93 @@
-"""What is kept for how long: the oldest records go first, and what went is put on record in the chain."""
+"""Retention: the oldest records are removed first, and the removal itself is recorded in the chain."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, select, text
 
-from hookgate.proxy.audit.chain import iso
-from hookgate.proxy.audit.entries import now
-from hookgate.proxy.audit.packing import unpack
-from hookgate.proxy.audit.places import first_since
+from hookgate.proxy.audit.chain import iso_time, now
+from hookgate.proxy.audit.stored import first_since, unpack
 from hookgate.proxy.store.models import AuditContent, AuditRecord
 from hookgate.translator.fields import JsonObject
 
-_AT_ONCE = 10_000
-"""Records that are removed in one transaction, for which calls wait."""
+_BATCH = 10_000
+"""Records that are removed in one transaction: calls wait for it."""
 
 _DAY = 24 * 3600 * 1000
 _FREE = 0.95
-"""Of the allowed size, how much is left when something had to go."""
+"""The share of the allowed size that is left after a removal."""
 
 
 @dataclass(slots=True)
 class Removed:
-    """What is missing from the begin on, by now."""
+    """What retention has removed so far, from the start of the chains on."""
 
     count: int = 0
     last_at: int = 0
     tips: dict[str, list[Any]] = field(default_factory=dict)
-    """The last record that was removed of each writer, by its number: place and hash."""
+    """The last removed record of each writer, by the writer's number: sequence number and hash."""
     gone: set[int] = field(default_factory=set)
-    """Writers of which nothing is left, and nothing more will come."""
+    """Writers that have ended and have no records left."""
     more: bool = False
-    """Whether something is left to be removed."""
+    """Whether there is more to remove."""
 
     def take_over(self, event: JsonObject) -> None:
-        """A record that is removed told of the records themselves: what it told is to be told again."""
+        """Take over what a removed record says about writers, so that it is recorded again."""
         if event.get("event") == "retention":
             self.tips |= event["tips"]
             self.gone |= {number for low, high in event["gone"] for number in range(low, high + 1)}
-        elif event.get("event") in ("closed", "recovered"):  # it stands behind all records of its writer
+        elif event.get("event") in ("closed", "recovered"):  # it follows all records of its writer
             self.gone.add(event["writer"])
 
-    def told(self) -> JsonObject:
-        """The body of the record of it."""
+    def record_body(self) -> JsonObject:
+        """Return the body of the record about the removal."""
         tips = {number: tip for number, tip in self.tips.items() if int(number) not in self.gone}
-        told: JsonObject = {"records": self.count, "until": iso(self.last_at), "tips": tips}
-        return {**told, "gone": _ranges(sorted(self.gone))}
+        body: JsonObject = {"records": self.count, "until": iso_time(self.last_at), "tips": tips}
+        return {**body, "gone": _ranges(sorted(self.gone))}
 
 
 def _ranges(numbers: list[int]) -> list[list[int]]:
-    """Numbers as the first and the last of each that follow on each other."""
-    found: list[list[int]] = []
+    """Return sorted numbers as ranges: pairs of the first and the last of consecutive numbers."""
+    ranges: list[list[int]] = []
     for number in numbers:
-        if found and found[-1][1] == number - 1:
-            found[-1][1] = number
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
         else:
-            found.append([number, number])
-    return found
+            ranges.append([number, number])
+    return ranges
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long records are kept, and how many bytes of them; None for without bounds."""
+    """The limits in days and in bytes for the records that are kept; None means no limit."""
 
     days: float | None = None
     size: int | None = None
 
     def remove(self, connection: Connection, is_file: bool) -> Removed | None:
-        """Remove what is too old or too much; None when nothing is. `more` is left for the next time."""
+        """Remove records beyond the limits, at most `_BATCH` at once. Returns None if there are none."""
         first, last = _bounds(connection)
         if first is None or last is None:
             return None
         until = max(self._too_old(connection, last), self._too_much(connection, is_file, first, last))
         if until <= first:
             return None
-        end = min(until, first + _AT_ONCE)
+        end = min(until, first + _BATCH)
         removed = _remove(connection, end, more=end < until)
         if is_file:
-            # Each step of it frees a page: SQLAlchemy would take one alone, since it gives no rows.
+            # Each step frees one page, and SQLAlchemy would do only one, because it returns no rows.
             connection.connection.cursor().execute("PRAGMA incremental_vacuum(2000)").fetchall()
         return removed
 
     def _too_old(self, connection: Connection, last: int) -> int:
-        """The first position that may stay by its age."""
+        """Return the first position that is recent enough to stay."""
         if self.days is None:
             return 0
-        found = first_since(connection, now() - int(self.days * _DAY))
-        return last + 1 if found is None else found
+        position = first_since(connection, now() - int(self.days * _DAY))
+        return last + 1 if position is None else position
 
     def _too_much(self, connection: Connection, is_file: bool, first: int, last: int) -> int:
-        """The first position that may stay by the size of all: an estimate, made again the next time."""
+        """Return the first position that may stay by size: an estimate, which the next run refines."""
         if self.size is None:
             return 0
         used = used_bytes(connection, is_file)
@@ -99,7 +97,7 @@ class Retention:
 
 
 def used_bytes(connection: Connection, is_file: bool) -> int:
-    """How large the audit is, in bytes, without what is free again."""
+    """Return the size of the audit in bytes, without free pages."""
     if is_file:
         pages, free, size = (
             connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
@@ -118,14 +116,14 @@ def _bounds(connection: Connection) -> tuple[int | None, int | None]:
 def _remove(connection: Connection, end: int, *, more: bool) -> Removed:
     removed = Removed(more=more)
     before = AuditRecord.position < end
-    # Those without an outcome that are no starts: what writers tell of the records themselves.
+    # Events without an outcome are about the records themselves.
     events = select(AuditRecord.body).where(
         before, AuditRecord.type == "event", AuditRecord.outcome.is_(None)
     )
     for body in connection.execute(events.order_by(AuditRecord.position)).scalars():
         removed.take_over(unpack(body))
-    told = AuditRecord.writer, AuditRecord.seq, AuditRecord.at, AuditRecord.hash
-    rows = connection.execute(delete(AuditRecord).where(before).returning(*told)).all()
+    columns = AuditRecord.writer, AuditRecord.seq, AuditRecord.at, AuditRecord.hash
+    rows = connection.execute(delete(AuditRecord).where(before).returning(*columns)).all()
     for row in sorted(rows, key=lambda row: row.seq):
         removed.tips[str(row.writer)] = [row.seq, row.hash.hex()]
     removed.count, removed.last_at = len(rows), max((row.at for row in rows), default=0)

@@ -1,68 +1,230 @@
-"""Records as they come out of the database."""
+"""Storage of records: packing them into rows, and reading them back in order."""
 
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, select
+from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, select, update
 
-from hookgate.proxy.audit.chain import Record
-from hookgate.proxy.audit.entries import Columns
-from hookgate.proxy.audit.packing import unpack
+from hookgate.proxy.audit.chain import ChainRecord, Columns, Entry, canonical_json
 from hookgate.proxy.store.database import Database
-from hookgate.proxy.store.models import AuditContent, AuditRecord, AuditWriter
+from hookgate.proxy.store.models import AuditContent, AuditOpen, AuditRecord, AuditWriter
+from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
+# The preset dictionary for zlib, the most frequent text last. It must not change: stored bodies depend on it.
+_DICTIONARY = (
+    b'"builtin":"limits""builtin:tools""builtin:models""runtime""http""command""client_gone":true'
+    b'"outcome":"interrupted""outcome":"refused""outcome":"stopped""outcome":"synthetic""outcome":"failed"'
+    b'"outcome":"left""outcome":"denied","reasons":{"BeforeModel":"","status":403'
+    b'"event":"BeforeToolSelection""event":"BeforeTool""event":"AfterTool""event":"BeforeAgent"'
+    b'"findings":{"EMAIL":"mode":"observe","decisions":{"deny":1},"edits":["contents"],'
+    b'"model":"gemini-2.5-pro","model":"gemini-2.5-flash","request_bytes":,"request_id":"","revision":"",'
+    b'"route":{"kind":"forwarded","kind":"judged","path":"/v1beta/models/gemini-2.5-flash:streamGenerateContent'
+    b'"path":"/v1beta/models/gemini-2.5-flash:generateContent"},'
+    b'"session":{"client":"google-genai-sdk","id":"","key":"","team":""}}'
+    b'{"answer_bytes":,"bypasses":0,"client_gone":false,"degraded":[],"hooks":['
+    b'{"bytes":,"decisions":{"allow":1},"edits":[],"event":"BeforeModel","failures":0,"findings":{},'
+    b'"hook":"","mode":"enforce","ms":0.,"runs":1,"type":"builtin:redact"},'
+    b'{"bytes":,"decisions":{"allow":1},"edits":[],"event":"AfterModel","failures":0,"findings":{},'
+    b'"hook":"","mode":"enforce","ms":0.,"runs":1,"type":"runtime"}],"outcome":"answered","reasons":{},'
+    b'"status":200,"timings":{"before_ms":0.,"first_byte_ms":,"total_ms":,"upstream_ms":},'
+    b'"upstream_requests":1,"usage":{"cached_tokens":0,"cost":null,"input_tokens":,"output_tokens":}}'
+)
+_RAW = -15  # deflate without a header: the checksum below covers every bit, zlib's own does not
+_CHECKSUM = 4
+
+
+def pack(value: Any) -> bytes:
+    """Return a JSON value in compressed form."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, _RAW, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
+    data = packer.compress(canonical_json(value)) + packer.flush()
+    return zlib.crc32(data).to_bytes(_CHECKSUM, "big") + data
+
+
+def unpack(data: bytes) -> Any:
+    """Return the value of packed data. Raises ValueError if the data was changed."""
+    checksum, packed = data[:_CHECKSUM], data[_CHECKSUM:]
+    if zlib.crc32(packed).to_bytes(_CHECKSUM, "big") != checksum:
+        raise ValueError("its stored data was changed")
+    unpacker = zlib.decompressobj(_RAW, _DICTIONARY)
+    try:
+        return loads(unpacker.decompress(packed) + unpacker.flush())
+    except (zlib.error, BodyError) as error:
+        raise ValueError(f"it cannot be read: {error}") from None
+
+
+def record_body(data: bytes) -> JsonObject:
+    """Return a record's body, or an empty object if it is damaged, which `verify` reports."""
+    try:
+        body: JsonObject = unpack(data)
+    except ValueError:
+        return {}
+    return body
+
+
+_STRAY = 60_000
+"""Milliseconds by which records may be out of order: some wait before they are written."""
+
+
+def first_since(connection: Connection, at: int) -> int | None:
+    """Return the first position after all records that are older than `at`, or None if all are older.
+
+    `at` is in milliseconds since 1970. Records up to a minute younger may come before that position.
+    """
+    lowest = connection.execute(select(func.min(AuditRecord.position))).scalar()
+    highest = connection.execute(select(func.max(AuditRecord.position))).scalar()
+    if lowest is None or highest is None:
+        return None
+    low, high = lowest, highest + 1
+    while low < high:
+        middle = (low + high) // 2
+        query = (
+            select(AuditRecord.position, AuditRecord.at)
+            .where(AuditRecord.position >= middle)
+            .order_by(AuditRecord.position)
+            .limit(1)
+        )
+        row = connection.execute(query).first()
+        if row is None or row.at >= at:
+            high = middle
+        else:
+            low = row.position + 1
+    return None if low > highest else low
+
+
+def around_time(connection: Connection, at: int) -> int | None:
+    """Return a position before all records of `at` or later, or None if there are no such records."""
+    return first_since(connection, at - _STRAY)
+
+
+def insert_records(
+    connection: Connection, number: int, records: Sequence[ChainRecord], entries: Sequence[Entry]
+) -> None:
+    hashes = [record.previous for record in records[1:]] + [records[-1].hash()]
+    rows = [
+        _row(number, record, entry.columns, bytes.fromhex(own))
+        for record, entry, own in zip(records, entries, hashes, strict=True)
+    ]
+    connection.execute(insert(AuditRecord), rows)
+    contents = [
+        {"writer": number, "seq": record.seq, "data": pack(entry.content)}
+        for record, entry in zip(records, entries, strict=True)
+        if entry.content is not None
+    ]
+    if contents:
+        connection.execute(insert(AuditContent), contents)
+
+
+def _row(number: int, record: ChainRecord, columns: Columns | None, own_hash: bytes) -> dict[str, object]:
+    values = columns or Columns()
+    return {
+        "writer": number,
+        "seq": record.seq,
+        "at": record.at,
+        "type": record.type,
+        "id": bytes.fromhex(record.id),
+        "session": values.session if columns else None,
+        "key": values.key if columns else None,
+        "model": values.model if columns else None,
+        "outcome": values.outcome if columns else None,
+        "body": pack(record.body),
+        "previous": bytes.fromhex(record.previous),
+        "hash": own_hash,
+        "content_sha256": bytes.fromhex(record.content_sha256) if record.content_sha256 else None,
+    }
+
+
+def note_open(connection: Connection, number: int, entries: Iterable[Entry]) -> None:
+    """Update the table of open calls with the starts and ends among the entries."""
+    began: dict[str, None] = {}
+    ended: list[bytes] = []
+    for entry in entries:
+        if entry.type == "start":
+            began[entry.id] = None
+        elif entry.type == "end" and entry.id in began:
+            del began[entry.id]
+        elif entry.type == "end":
+            ended.append(bytes.fromhex(entry.id))
+    if began:
+        rows = [{"id": bytes.fromhex(call), "writer": number} for call in began]
+        connection.execute(insert(AuditOpen), rows)
+    for start in range(0, len(ended), 500):
+        connection.execute(delete(AuditOpen).where(AuditOpen.id.in_(ended[start : start + 500])))
+
+
+def note_ends(connection: Connection, entries: Iterable[Entry]) -> None:
+    """Mark the writers that have ended, by the entries that say so."""
+    for entry in entries:
+        name = entry.body.get("event") if entry.type == "event" and entry.columns is None else None
+        if name in ("closed", "recovered"):
+            number = entry.body["writer"]
+            connection.execute(update(AuditWriter).where(AuditWriter.number == number).values(ended=name))
+
+
+def chain_tip(connection: Connection, writer: int) -> tuple[int, str] | None:
+    """Return number and hash of a writer's last record, or None if it has none."""
+    query = (
+        select(AuditRecord.seq, AuditRecord.hash)
+        .where(AuditRecord.writer == writer)
+        .order_by(AuditRecord.position.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).first()
+    return (row.seq, row.hash.hex()) if row else None
+
+
 _PAGE = 2000
-"""Records that are read in one transaction: a long one would keep the write-ahead log from being emptied."""
+"""Records that are read in one transaction: a long one would block checkpoints of the write-ahead log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """A record and what stands beside it. `hash` is the stored one, in hex."""
+class StoredRecord:
+    """A record with its position, columns and content. `hash` is the stored hash, in hex."""
 
     position: int
-    record: Record
+    record: ChainRecord
     hash: str
     columns: Columns | None
     content: JsonObject | None = None
     damaged: str = ""
-    """What of it cannot be read; empty for one that can."""
+    """Why the record cannot be read; empty if it can."""
 
 
 def registrations(connection: Connection) -> list[tuple[int, JsonObject, str, str]]:
-    """Every writer in order: number, registration, its stored hash, and how it ended."""
+    """Return all writers in order: number, registration, its stored hash, and how the writer ended."""
     rows = connection.execute(select(AuditWriter).order_by(AuditWriter.number))
     return [(row.number, _document(row.document), row.hash.hex(), row.ended) for row in rows.mappings()]
 
 
-def names(connection: Connection) -> dict[int, str]:
-    """The writers by their numbers."""
+def writer_names(connection: Connection) -> dict[int, str]:
+    """Return the names of writers by their numbers."""
     return {number: str(document.get("writer", "")) for number, document, _, _ in registrations(connection)}
 
 
 def records_with_content() -> Select[Any]:
-    """The query for records, each with its content."""
+    """Return the query for records with their contents."""
     same = and_(AuditContent.writer == AuditRecord.writer, AuditContent.seq == AuditRecord.seq)
     return select(*AuditRecord.__table__.columns, AuditContent.data).outerjoin(AuditContent, same)
 
 
-def walk(database: Database, first: int = 0) -> Iterator[list[Stored]]:
-    """All records from a position on, in order, by pages. Those that are added meanwhile too."""
+def walk_records(database: Database, first: int = 0) -> Iterator[list[StoredRecord]]:
+    """Yield all records from a position on, in order and in pages, including those added meanwhile."""
     while True:
         with database.engine.begin() as connection:
             query = records_with_content().where(AuditRecord.position >= first)
             rows = connection.execute(query.order_by(AuditRecord.position).limit(_PAGE)).all()
-            known = names(connection)
+            known = writer_names(connection)
         if not rows:
             return
-        yield [stored(row, known) for row in rows]
+        yield [stored_records(row, known) for row in rows]
         first = rows[-1].position + 1
 
 
-def stored(row: Row[Any], known: Mapping[int, str]) -> Stored:
-    """A row as a record; `known` are the writers by their numbers."""
+def stored_records(row: Row[Any], known: Mapping[int, str]) -> StoredRecord:
+    """Return the record in a row. `known` are the names of writers by their numbers."""
     damaged = ""
     body: JsonObject = {}
     content: JsonObject | None = None
@@ -72,7 +234,7 @@ def stored(row: Row[Any], known: Mapping[int, str]) -> Stored:
     except ValueError as error:
         damaged = str(error)
     writer = known.get(row.writer, "")
-    record = Record(
+    record = ChainRecord(
         writer,
         row.seq,
         row.at,
@@ -83,7 +245,7 @@ def stored(row: Row[Any], known: Mapping[int, str]) -> Stored:
         row.content_sha256.hex() if row.content_sha256 is not None else None,
     )
     columns = Columns(row.session or "", row.key or "", row.model or "", row.outcome)
-    return Stored(
+    return StoredRecord(
         row.position, record, row.hash.hex(), columns if row.outcome is not None else None, content, damaged
     )
 

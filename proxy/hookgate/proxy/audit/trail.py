@@ -1,24 +1,46 @@
-"""The audit as calls use it: a start before anything goes upstream, an end once it is known."""
+"""The audit as calls use it: a start record before anything is sent upstream, and an end record."""
 
 import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
-from hookgate.hooks.changes import Changes
+from sqlalchemy import select
+
+from hookgate.hooks.live import Changes
+from hookgate.proxy.audit.chain import (
+    AuditError,
+    Entry,
+    audit_entry,
+    end_entry,
+    event_entry,
+    interrupted,
+    start_entry,
+)
 from hookgate.proxy.audit.content import Contents
-from hookgate.proxy.audit.entries import end_of, event_of, own_event, start_of
-from hookgate.proxy.audit.errors import AuditError
+from hookgate.proxy.audit.heads import HeadsFile
+from hookgate.proxy.audit.jsonl import Lines
+from hookgate.proxy.audit.ledger import Ledger, Locks, writer_locks
+from hookgate.proxy.audit.retention import Retention
+from hookgate.proxy.audit.stored import chain_tip, record_body
 from hookgate.proxy.audit.writer import Writer
-from hookgate.proxy.errors import ApiError
-from hookgate.proxy.records import CallRecord
-from hookgate.proxy.routes import Route
+from hookgate.proxy.config.recording import AuditSettings as Settings
+from hookgate.proxy.errors import ApiError, describe_os_error, pluralize
+from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.routing.table import Route
+from hookgate.proxy.store.database import FAILURES, Database, StoreError, open_audit, reason
+from hookgate.proxy.store.models import AuditOpen, AuditRecord, AuditWriter
 
 _REFUSED = (
-    "hookgate cannot write its audit record, so it takes no calls ({}). "
-    "Ask who runs this gateway; it takes calls again by itself once records can be written."
+    "hookgate cannot write its audit record, so it refuses calls ({}). "
+    "Ask the operator of this gateway; it accepts calls again as soon as records can be written."
 )
 
 
 class Audit:
-    """Puts calls on record. A call takes part once `watch` was told of it."""
+    """Writes the records of calls. A call takes part after `watch` was called for it."""
 
     def __init__(self, writer: Writer, contents: Contents) -> None:
         self.writer = writer
@@ -26,75 +48,91 @@ class Audit:
 
     @property
     def trouble(self) -> str | None:
-        """Why calls are refused now; None when they are not. Asking has it looked into."""
+        """Why calls are refused now, or None if they are not. Reading it triggers a new check."""
         self.writer.look()
         return self.writer.trouble
 
     def watch(self, record: CallRecord, method: str, route: Route) -> None:
-        """A call has a route: from now on it takes part, if its route does."""
-        listed = route.kind == "forwarded" and method == "GET" and not route.unhooked
-        if route.kind != "receipt" and not listed:
+        """Start auditing a call, if calls of its route are audited."""
+        is_listing = route.kind == "forwarded" and method == "GET" and not route.unhooked
+        if route.kind != "receipt" and not is_listing:
             record.audited = "due"
-            record.content = self._contents.of(route)
+            record.content = self._contents.content_for(route)
 
     async def begin(self, record: CallRecord) -> None:
-        """A call is about to go upstream: returns when its start is on disk. Raises ApiError (403)."""
-        if record.audited == "due":
-            try:
+        """Write a call's start before it goes upstream; return when it is on disk. Raises ApiError (403)."""
+        try:
+            if record.audited == "due":
                 await self._start(record)
-            except AuditError as error:
-                raise _refusal(record, error) from None
+            elif record.start_written is not None and not await asyncio.shield(record.start_written):
+                raise AuditError("its start could not be written")  # tried when its answer had to begin
+        except AuditError as error:
+            raise _refusal(record, error) from None
 
-    async def tell_event(self, record: CallRecord, status: int) -> None:
-        """A shim's event is about to be answered: returns when it is on disk. Raises ApiError (403)."""
+    async def record_event(self, record: CallRecord, status: int) -> None:
+        """Write a shim's event before it is answered; return when it is on disk. Raises ApiError (403)."""
         if record.audited == "due":
             record.end(status, 0)
             record.audited = "ended"
             try:
-                await self.writer.append(event_of(record, await self._contents.of_event(record)))
+                await self.writer.append(event_entry(record, await self._contents.of_event(record)))
             except AuditError as error:
                 record.audited = "ended" if error.under_way else "late"
                 raise _refusal(record, error) from None
 
     async def answering(self, record: CallRecord, status: int) -> None:
-        """An answer is about to go to the client, whichever: what it is an answer to is on disk by then.
+        """Write the start of a call, or an event, before any answer to it is sent.
 
-        Where it cannot be, the answer is none of the upstream's: it goes out all the same.
+        If that fails, the answer is sent anyway: it is not the upstream's. Nothing has been sent upstream
+        yet, and nothing will be (see `begin`).
         """
         try:
             if record.audited == "due" and record.kind == "event":
-                await self.tell_event(record, status)
+                await self.record_event(record, status)
             elif record.audited == "due":
                 await self._start(record)
         except (AuditError, ApiError):
             record.audited = "late"
 
-    def tell_policy(self, told: Changes) -> None:
-        """Other hooks' settings are in force. Does not wait."""
+    def record_policy(self, told: Changes) -> None:
+        """Record that other settings of hooks are in force. Does not wait."""
         self.writer.append_soon(
-            own_event("policy", before=told.before, revision=told.revision, **told.hooks())
+            audit_entry("policy", before=told.before, revision=told.revision, **told.hooks())
         )
 
     def settle(self, record: CallRecord) -> None:
-        """A call has ended. Does not wait: what is left to write is written before the gateway ends."""
+        """Write the end of a call. Does not wait; remaining records are written before the gateway stops."""
         if record.audited in ("due", "late"):
             record.audited = "ended"
-            entries = (event_of(record),) if record.kind == "event" else (start_of(record), end_of(record))
+            entries = (
+                (event_entry(record),) if record.kind == "event" else (start_entry(record), end_entry(record))
+            )
             self.writer.append_soon(*entries, bounded=True)
         elif record.audited == "began":
             record.audited = "ended"
-            self._contents.when_ended(record, lambda told: self.writer.append_soon(end_of(record, told)))
+            self._contents.when_ended(
+                record, lambda content: self.writer.append_soon(end_entry(record, content))
+            )
 
     async def _start(self, record: CallRecord) -> None:
-        # Said first: a client that leaves now cancels this, and what is on its way is written all the same.
+        # Set first: if the client leaves, this is cancelled, but records that are queued are still written.
         record.audited = "began"
+        written = record.start_written = asyncio.get_running_loop().create_future()
+        try:
+            await self._write_start(record)
+            written.set_result(True)
+        finally:
+            if not written.done():
+                written.set_result(False)
+
+    async def _write_start(self, record: CallRecord) -> None:
         try:
             content = await self._contents.at_start(record)
         except asyncio.CancelledError:
             record.audited = "late"
             raise
         try:
-            await self.writer.append(start_of(record, content))
+            await self.writer.append(start_entry(record, content))
         except AuditError as error:
             record.audited = "began" if error.under_way else "late"
             raise
@@ -103,3 +141,152 @@ class Audit:
 def _refusal(record: CallRecord, error: AuditError) -> ApiError:
     record.outcome = "refused"
     return ApiError(403, _REFUSED.format(error), "AUDIT_UNAVAILABLE")
+
+
+class Recovery:
+    """Finds writers that have died. Every method may raise database errors."""
+
+    def __init__(self, database: Database, locks: Locks, patience: int) -> None:
+        """Create a recovery.
+
+        A writer counts as dead once its lock was free `patience` times before: a running one that has lost
+        its connection acquires the lock again.
+        """
+        self._database, self._locks, self._patience = database, locks, patience
+        self._free: dict[int, int] = {}
+
+    def dead(self, own: int) -> list[int]:
+        """Return the numbers of the dead writers, and acquire their locks."""
+        with self._database.engine.begin() as connection:
+            query = select(AuditWriter.number).where(AuditWriter.ended == "", AuditWriter.number != own)
+            numbers = list(connection.execute(query).scalars())
+        return [number for number in numbers if self._is_dead(number)]
+
+    def ends(self, number: int) -> Sequence[Entry]:
+        """Return the entries to write for a dead writer: the ends of its calls, and the end of its chain."""
+        with self._database.engine.begin() as connection:
+            ended = select(AuditWriter.ended).where(AuditWriter.number == number)
+            if connection.execute(ended).scalar_one():
+                return ()
+            tip = chain_tip(connection, number)
+            open_ids = select(AuditOpen.id).where(AuditOpen.writer == number)
+            starts = select(AuditRecord.id, AuditRecord.body).where(
+                AuditRecord.id.in_(open_ids), AuditRecord.type == "start"
+            )
+            ends = [
+                interrupted(row.id.hex(), record_body(row.body), number) for row in connection.execute(starts)
+            ]
+        seq, tip_hash = tip or (0, None)
+        event = audit_entry("recovered", writer=number, seq=seq, hash=tip_hash, interrupted=len(ends))
+        return (*ends, event)
+
+    def _is_dead(self, number: int) -> bool:
+        if not self._locks.acquire(number):
+            self._free.pop(number, None)
+            return False
+        times = self._free[number] = self._free.get(number, 0) + 1
+        if times > self._patience:
+            del self._free[number]
+            return True
+        self._locks.release(number)
+        return False
+
+
+async def recover(recovery: Recovery, locks: Locks, writer: Writer, own: int) -> int:
+    """Recover all writers that have died, and return their number. Raises AuditError and database errors."""
+    dead = await asyncio.to_thread(recovery.dead, own)
+    for number in dead:
+        entries = await asyncio.to_thread(recovery.ends, number)
+        if entries:
+            await writer.append(*entries)
+        await asyncio.to_thread(locks.release, number)
+    return len(dead)
+
+
+_LOOK_SECONDS = 10.0
+"""The interval in which dead writers are looked for."""
+
+log = logging.getLogger("hookgate.audit")
+
+
+@asynccontextmanager
+async def open_audit_trail(settings: Settings, url: str | None, state: Path) -> AsyncIterator[Audit | None]:
+    """Open the audit while the block runs, and write all remaining records at its end.
+
+    Yields None if the audit is disabled. Raises StoreError or OSError if it cannot be opened.
+    """
+    if not settings.enabled:
+        yield None
+        return
+    async with AsyncExitStack() as stack:
+        database = await asyncio.to_thread(open_audit, url, state, writes=True)
+        stack.push_async_callback(asyncio.to_thread, database.close)
+        locks = writer_locks(database, state)
+        stack.callback(locks.close)
+        lines = _lines(settings.jsonl) if settings.jsonl else None
+        if lines is not None:
+            stack.push_async_callback(asyncio.to_thread, lines.close, settings.deadline)
+        ledger = Ledger(database, locks, lines.add if lines else None, HeadsFile(state))
+        registration = await asyncio.to_thread(_registered, ledger, database)
+        if lines is not None:
+            lines.begin(registration)
+        writer = Writer(ledger, settings.deadline, _retention(settings))
+        writer.start()
+        stack.push_async_callback(asyncio.to_thread, writer.close, settings.deadline)
+        contents = Contents(settings.content)
+        stack.push_async_callback(asyncio.to_thread, contents.close)
+        await stack.enter_async_context(_recovering(database, state, writer, ledger.number))
+        yield Audit(writer, contents)
+
+
+def _lines(path: Path) -> Lines:
+    try:
+        return Lines(str(path))
+    except OSError as error:
+        remedy = "check the path and its permissions"
+        raise StoreError(
+            f"audit.jsonl: {path}: cannot be written: {describe_os_error(error)}; {remedy}"
+        ) from None
+
+
+def _registered(ledger: Ledger, database: Database) -> dict[str, object]:
+    try:
+        return ledger.register()
+    except FAILURES as error:
+        raise StoreError(f"the audit {database.name} cannot be written: {reason(error)}") from None
+
+
+def _retention(settings: Settings) -> Retention | None:
+    if settings.retention_days is None and settings.retention_bytes is None:
+        return None
+    return Retention(settings.retention_days, settings.retention_bytes)
+
+
+@asynccontextmanager
+async def _recovering(database: Database, state: Path, writer: Writer, own: int) -> AsyncIterator[None]:
+    """Recover writers that have died, first of all and at intervals while the block runs."""
+    locks = writer_locks(database, state)
+    recovery = Recovery(database, locks, patience=0 if database.is_file else 1)
+
+    async def look() -> None:
+        try:
+            if count := await recover(recovery, locks, writer, own):
+                gateways = pluralize(count, "gateway")
+                log.warning("%s ended unexpectedly: their open calls are marked as interrupted", gateways)
+        except (AuditError, *FAILURES) as error:
+            log.warning("calls of gateways that ended unexpectedly cannot be marked yet: %s", error)
+
+    async def watch() -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            await look()
+
+    await look()
+    task = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await asyncio.to_thread(locks.close)

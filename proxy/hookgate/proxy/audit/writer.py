@@ -1,27 +1,148 @@
-"""One thread that writes records: what has come while it wrote goes to disk together, the next time.
-
-A start that cannot be written in time is withdrawn, and its call refused. An end is never given up: it waits
-in memory until the database takes it.
-"""
+"""The thread that writes records. Records that arrive during a write are written together in the next one."""
 
 import asyncio
 import contextlib
 import logging
 import threading
 import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from hookgate.proxy.audit.entries import Entry
-from hookgate.proxy.audit.errors import AuditError
+from hookgate.proxy.audit.chain import AuditError, Entry
 from hookgate.proxy.audit.ledger import Ledger
 from hookgate.proxy.audit.retention import Retention
-from hookgate.proxy.audit.waiting import Queue, Waiting
 from hookgate.proxy.store.database import FAILURES, reason
 
-_AGAIN_SECONDS = 0.25
-"""Until what failed is tried again."""
+MAX_WAITING = 20_000
+"""Records that may be queued; calls are refused while there are more."""
+
+_BATCH = 1000
+_PATIENCE = 0.01
+"""Seconds that records are held back to share a transaction, if no call waits for them."""
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """Records that are written together."""
+
+    entries: tuple[Entry, ...]
+    done: Callable[[], None] | None = None
+    """Called in the writing thread when they are on disk."""
+    since: float = field(default_factory=time.monotonic)
+    taken: bool = False
+    withdrawn: bool = False
+    patient: bool = False
+    """Whether no call waits for them, so that they may be held back for others."""
+
+
+class Queue:
+    """The queue of records. `batch` is being written, and is kept until that has succeeded."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._waiting: deque[Waiting] = deque()
+        self._count = 0
+        self._closing: float | None = None
+        self._look_wanted = self._call_waits = False
+        self.batch: list[Waiting] = []
+
+    @property
+    def count(self) -> int:
+        """The number of queued records, including those that are being written."""
+        with self._condition:
+            return self._count
+
+    @property
+    def lag_seconds(self) -> float:
+        """The age of the oldest of them in seconds."""
+        with self._condition:
+            oldest = self.batch[0] if self.batch else self._waiting[0] if self._waiting else None
+            return time.monotonic() - oldest.since if oldest else 0.0
+
+    @property
+    def _urgent(self) -> bool:
+        """Whether to write at once: a call waits, the queue is closing, or a batch is full."""
+        return self._call_waits or self._closing is not None or len(self._waiting) > _BATCH
+
+    # ---- for calls
+
+    def put(self, waiting: Waiting, *, bounded: bool) -> bool:
+        """Add records. Returns False if they are `bounded` and the queue is full."""
+        with self._condition:
+            if bounded and self._count + len(waiting.entries) > MAX_WAITING:
+                return False
+            self._waiting.append(waiting)
+            self._count += len(waiting.entries)
+            self._call_waits = self._call_waits or not waiting.patient
+            self._condition.notify_all()
+        return True
+
+    def withdraw(self, waiting: Waiting) -> bool:
+        """Withdraw records. Returns False if they are being written already."""
+        with self._condition:
+            waiting.withdrawn = not waiting.taken
+            return waiting.withdrawn
+
+    def look(self) -> None:
+        """Make `take` return even if the queue is empty."""
+        with self._condition:
+            self._look_wanted = True
+            self._condition.notify_all()
+
+    def close(self, until: float) -> None:
+        """Close the queue. The remaining records may be written until `until`, on the monotonic clock."""
+        with self._condition:
+            self._closing = until
+            self._condition.notify_all()
+
+    # ---- for the thread that writes
+
+    @property
+    def closing(self) -> float | None:
+        """The time until which remaining records may be written, or None if the queue is not closed."""
+        return self._closing
+
+    def take(self, within: float) -> bool:
+        """Fill the batch if it is empty, waiting up to `within` seconds. Returns True after a `look`."""
+        with self._condition:
+            if not self.batch:
+                self._condition.wait_for(
+                    lambda: self._waiting or self._closing is not None or self._look_wanted, within
+                )
+            if not self.batch and self._waiting and not self._urgent:
+                self._condition.wait_for(lambda: self._urgent, _PATIENCE)
+            room = 0 if self.batch else _BATCH
+            while self._waiting and room > 0:
+                waiting = self._waiting.popleft()
+                if waiting.withdrawn:
+                    self._count -= len(waiting.entries)
+                    continue
+                waiting.taken = True
+                self.batch.append(waiting)
+                room -= len(waiting.entries)
+            look, self._look_wanted = self._look_wanted, False
+            self._call_waits = any(not waiting.patient for waiting in self._waiting)
+        return look
+
+    def written(self) -> list[Waiting]:
+        """Remove and return the batch, which is on disk."""
+        with self._condition:
+            batch, self.batch = self.batch, []
+            self._count -= sum(len(waiting.entries) for waiting in batch)
+        return batch
+
+    def pause(self, seconds: float) -> None:
+        """Wait for some seconds, or until the queue is closed."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._closing is not None, seconds)
+
+
+_RETRY_SECONDS = 0.25
+"""The pause after a failure."""
 _IDLE_SECONDS = 5.0
 _KEEP_SECONDS = 5.0
-"""Between two notes of how far the chain has come."""
+"""The interval in which the head of the chain is saved."""
 
 _RETENTION_SECONDS = 60.0
 
@@ -32,36 +153,36 @@ class Writer:
     """Writes records until it is closed."""
 
     def __init__(self, ledger: Ledger, deadline: float, retention: Retention | None = None) -> None:
-        """`deadline` is in seconds."""
+        """Create a writer. `deadline` is the time in seconds that a call waits for its records."""
         self._ledger, self._deadline, self._retention = ledger, deadline, retention
         self._queue = Queue()
         self._keep_at = 0.0
         self._retain_at = 0.0
         self._thread = threading.Thread(target=self._work, name="hookgate-audit", daemon=True)
         self.problem: str | None = None
-        """Why nothing can be written now."""
+        """Why records cannot be written now, or None."""
         self.failures = 0
-        """How often writing has failed."""
+        """The number of failed attempts to write."""
         self.written = 0
-        """Records that were written."""
+        """The number of records that were written."""
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def queued(self) -> int:
-        """Records that wait, among them those that are being written."""
+        """The number of queued records, including those that are being written."""
         return self._queue.count
 
     @property
     def lag_seconds(self) -> float:
-        """How long the oldest of them has been waiting."""
+        """The age of the oldest of them in seconds."""
         return self._queue.lag_seconds
 
     @property
     def trouble(self) -> str | None:
-        """Why a call would be refused now; None when it would not."""
+        """Why calls are refused now, or None if they are not."""
         if self.problem is not None:
             return self.problem
         if self.lag_seconds > self._deadline:
@@ -69,9 +190,9 @@ class Writer:
         return None
 
     async def append(self, *entries: Entry) -> None:
-        """Write records together; they are on disk when this returns. Raises AuditError.
+        """Write records together, and return when they are on disk. Raises AuditError if that fails.
 
-        Who is cancelled meanwhile has them written all the same.
+        If the caller is cancelled, the records are still written.
         """
         if trouble := self.trouble:
             raise AuditError(trouble)
@@ -79,7 +200,7 @@ class Writer:
         written: asyncio.Future[None] = loop.create_future()
 
         def done() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the event loop is closed, so no call waits
                 loop.call_soon_threadsafe(_set, written)
 
         waiting = Waiting(entries, done)
@@ -90,19 +211,19 @@ class Writer:
                 await written
         except TimeoutError:
             under_way = not self._queue.withdraw(waiting)
-            why = self.trouble or "the database is too slow"
-            raise AuditError(why, under_way=under_way) from None
+            message = self.trouble or "the database is too slow"
+            raise AuditError(message, under_way=under_way) from None
 
     def append_soon(self, *entries: Entry, bounded: bool = False) -> bool:
-        """Write records when it is their turn. False when they are `bounded` and there is no room."""
+        """Queue records without waiting. Returns False if they are `bounded` and the queue is full."""
         return self._queue.put(Waiting(entries, patient=True), bounded=bounded)
 
     def look(self) -> None:
-        """Find out soon whether records can be written, though there may be none: `trouble` tells."""
+        """Check soon whether records can be written, even if there are none, and update `trouble`."""
         self._queue.look()
 
     def close(self, within: float) -> None:
-        """Write what is left, for so many seconds at most, and end the chain."""
+        """Write the remaining records for up to `within` seconds, and close the chain."""
         self._queue.close(time.monotonic() + within)
         self._thread.join(within + 1)
         if left := self.queued:
@@ -112,10 +233,10 @@ class Writer:
 
     def _work(self) -> None:
         while not self._finished():
-            look = self._queue.take(_AGAIN_SECONDS if self.problem else _IDLE_SECONDS)
+            look = self._queue.take(_RETRY_SECONDS if self.problem else _IDLE_SECONDS)
             try:
                 self._write(look=look)
-                self._tend()
+                self._maintain()
             except FAILURES as error:
                 self._failed(reason(error))
             except Exception as error:
@@ -151,8 +272,8 @@ class Writer:
             if waiting.done is not None:
                 waiting.done()
 
-    def _tend(self) -> None:
-        """What is to be done now and then."""
+    def _maintain(self) -> None:
+        """Save the head of the chain and apply retention, when they are due."""
         if time.monotonic() >= self._keep_at:
             self._ledger.keep_head()
             self._keep_at = time.monotonic() + _KEEP_SECONDS
@@ -160,12 +281,12 @@ class Writer:
             more = self._ledger.retain(self._retention)
             self._retain_at = time.monotonic() + (0 if more else _RETENTION_SECONDS)
 
-    def _failed(self, why: str) -> None:
+    def _failed(self, problem: str) -> None:
         self.failures += 1
         if self.problem is None:
-            log.error("audit records cannot be written, calls are refused: %s", why)
-        self.problem = why
-        self._queue.pause(_AGAIN_SECONDS)
+            log.error("audit records cannot be written, calls are refused: %s", problem)
+        self.problem = problem
+        self._queue.pause(_RETRY_SECONDS)
 
     def _recovered(self) -> None:
         if self.problem is not None:

@@ -1,4 +1,4 @@
-"""Every setting by its dotted name: its field, its environment variables, its flag."""
+"""Every setting by its dotted name, and the JSON Schema of hookgate.toml."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,13 +8,15 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 
 from hookgate.proxy.config.models import Config, NamedKey
 
 PREFIX = "HOOKGATE_"
 
 NAMED: dict[str, type[BaseModel]] = {"keys": NamedKey}
-"""The class of tables whose names an operator makes up, such as `[keys.alice]`: the file alone has them."""
+"""The classes of tables that operators name, such as `[keys.alice]`. Only the file can contain them."""
 
 _FLAGS = {
     "listen.address": "--listen",
@@ -37,7 +39,7 @@ _SHORT_VARIABLES = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One key of one table."""
+    """One setting: a key of a table."""
 
     section: str
     key: str
@@ -53,7 +55,10 @@ class Setting:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The environment variable, and its short spelling where there is one; none in what is named."""
+        """The environment variables: the full name, and the short one if there is one.
+
+        Settings in tables that operators name have no variables.
+        """
         if self.section in NAMED:
             return ()
         variable = f"{PREFIX}{self.section}__{self.key}".upper()
@@ -65,28 +70,28 @@ class Setting:
 
     @property
     def separator(self) -> str | None:
-        """What stands between the parts of a list in an environment variable; None for what is no list."""
+        """The separator of list items in an environment variable, or None if the setting is not a list."""
         if get_origin(self.field.annotation) is not tuple:
             return None
         return ":" if self.holds_paths else ","
 
 
 def sections() -> dict[str, type[BaseModel]]:
-    """The class of each table that has one name, in order."""
+    """Return the class of each table with a fixed name, in order."""
     return {name: type(field.default) for name, field in Config.model_fields.items() if name not in NAMED}
 
 
 def named_table(section: str, name: str) -> Setting:
-    """One table of those that an operator names, as a whole."""
+    """Return a table that an operator named, as one setting."""
     return Setting(section, name, FieldInfo(annotation=NAMED[section]))
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The remedy for a name that is not known: the known one that was probably meant."""
+def unknown_setting_remedy(name: str, known: Iterable[str]) -> str:
+    """Return the remedy for an unknown name: the known one that was probably meant."""
     names = list(known)
-    same_key = [each for each in names if "." in each and each.split(".")[1] == name.rpartition(".")[2]]
-    found = [*get_close_matches(name, names, n=1), *same_key]
-    return f"is not known; did you mean {found[0]}?" if found else "is not known; remove it"
+    same_key = [other for other in names if "." in other and other.split(".")[1] == name.rpartition(".")[2]]
+    matches = [*get_close_matches(name, names, n=1), *same_key]
+    return f"is not known; did you mean {matches[0]}?" if matches else "is not known; remove it"
 
 
 def _holds_paths(annotation: Any) -> bool:
@@ -100,3 +105,24 @@ SETTINGS = {
     for section, kind in sections().items()
     for key, field in kind.model_fields.items()
 }
+
+
+def config_schema() -> dict[str, Any]:
+    """Return the JSON Schema of hookgate.toml."""
+    return {
+        "$schema": GenerateJsonSchema.schema_dialect,
+        **Config.model_json_schema(schema_generator=_TomlSchema),
+    }
+
+
+class _TomlSchema(GenerateJsonSchema):
+    """A schema without null, which TOML does not have: optional settings are left out instead."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        result = super().default_schema(schema)
+        if result.get("default") is None or "$ref" in result:
+            result.pop("default", None)
+        return result

@@ -1,4 +1,4 @@
-"""The configuration in force: flags before environment before file before defaults."""
+"""The effective configuration: flags override the environment, which overrides the file and the defaults."""
 
 import json
 import os
@@ -9,16 +9,23 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from hookgate.proxy.config.catalogue import SETTINGS, Setting, named_table
-from hookgate.proxy.config.environment import read_environment
-from hookgate.proxy.config.given import ConfigError, Given, read_flags
-from hookgate.proxy.config.models import Config
-from hookgate.proxy.config.toml import find_file, read_file
+from hookgate.hooks.settings import SettingsSource, project_places
+from hookgate.proxy.config.catalogue import NAMED, SETTINGS, Setting, named_table
+from hookgate.proxy.config.models import Config, HookSettings
+from hookgate.proxy.config.sources import (
+    ConfigError,
+    GivenValue,
+    find_file,
+    read_environment,
+    read_file,
+    read_flags,
+)
+from hookgate.proxy.config.values import masked
 
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """The configuration in force, and where each setting that is not its default was given."""
+    """The effective configuration, and the source of each setting that is not a default."""
 
     config: Config
     places: Mapping[str, str]
@@ -26,45 +33,45 @@ class Effective:
 
 
 def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Effective:
-    """Read every source. `flags` are a command's, parsed. Raises ConfigError with all that is wrong."""
+    """Read all sources. `flags` are the parsed flags of a command. Raises ConfigError with all problems."""
     problems: list[str] = []
     file = find_file(flags.get("config"), environ)
-    given = read_file(file, problems) if file else {}
-    given |= read_environment(environ, problems)
-    given |= read_flags(flags)
+    sources = read_file(file, problems) if file else {}
+    sources |= read_environment(environ, problems)
+    sources |= read_flags(flags)
     values: dict[str, dict[str, Any]] = {}
-    for name, each in given.items():
+    for name, source in sources.items():
         setting = SETTINGS.get(name) or named_table(*name.split(".", 1))
         try:
-            values.setdefault(setting.section, {})[setting.key] = _validated(setting, each)
+            values.setdefault(setting.section, {})[setting.key] = _validated(setting, source)
         except ValidationError as error:
-            problems += [f"{each.place}: {name}{wrong}" for wrong in told_errors(error)]
+            problems += [f"{source.place}: {name}{message}" for message in describe_errors(error)]
     if problems:
         raise ConfigError(problems)
     try:
         config = Config.model_validate(values)
-    except ValidationError as error:  # settings that are each right, and wrong together
-        raise ConfigError([told.partition(": ")[2] for told in told_errors(error)]) from None
-    return Effective(config, {name: each.place for name, each in given.items()}, file)
+    except ValidationError as error:  # settings that are valid alone but not together
+        raise ConfigError([message.partition(": ")[2] for message in describe_errors(error)]) from None
+    return Effective(config, {name: source.place for name, source in sources.items()}, file)
 
 
-def _validated(setting: Setting, given: Given) -> Any:
+def _validated(setting: Setting, source: GivenValue) -> Any:
     kind: Any = Annotated[setting.field.annotation, setting.field]
     adapter = TypeAdapter(kind)
-    if given.is_text:
-        return adapter.validate_python(given.value)
-    # A file has types of its own: "10" is no number there, and true is none either.
-    return adapter.validate_json(json.dumps(given.value, default=str), strict=True)
+    if source.is_text:
+        return adapter.validate_python(source.value)
+    # Values of the file have types, so they are validated strictly: neither "10" nor true is a number.
+    return adapter.validate_json(json.dumps(source.value, default=str), strict=True)
 
 
-def told_errors(error: ValidationError) -> list[str]:
-    """What is wrong, in words, after the position in a list or a table that it is wrong at."""
-    told = []
-    for each in error.errors(include_url=False, include_input=False):
-        context = each.get("ctx", {})
-        at = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in each["loc"])
-        told.append(at + ": " + _REMEDIES.get(each["type"], each["msg"]).format(**context))
-    return told
+def describe_errors(error: ValidationError) -> list[str]:
+    """Return a message for each error, which begins with the position in the list or table."""
+    messages = []
+    for detail in error.errors(include_url=False, include_input=False):
+        context = detail.get("ctx", {})
+        position = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
+        messages.append(position + ": " + _REMEDIES.get(detail["type"], detail["msg"]).format(**context))
+    return messages
 
 
 _NUMBER, _WHOLE, _SWITCH = "has to be a number", "has to be a whole number", "has to be true or false"
@@ -90,4 +97,66 @@ _REMEDIES = {
     "less_than_equal": "has to be at most {le}",
     "literal_error": "has to be {expected}",
 }
-"""What to say of each thing that can be wrong with a value; pydantic's own words are for programmers."""
+"""The messages by the type of error; pydantic's own messages are meant for programmers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The settings files of hooks. A project adds its own, the user's and the system's settings."""
+
+    policy: tuple[Path, ...] = ()
+    hooks: tuple[Path, ...] = ()
+    project: Path | None = None
+    state: Path = Path()
+    trust_project: bool = False
+    """Whether the project is trusted, so that all of its hooks and switches apply."""
+
+    def places(self) -> list[SettingsSource]:
+        """Return the files to read. They are searched at each call: extensions may be installed or
+        removed."""
+        named = [SettingsSource(path, "policy") for path in self.policy] + [
+            SettingsSource(path) for path in self.hooks
+        ]
+        if self.project is None:
+            return named
+        return named + project_places(self.project, Path.home(), trusted=self.trust_project)
+
+
+def find_sources(configured: HookSettings, default_project: Path | None = None) -> Sources:
+    """Return the configured sources; if there are none, `default_project` is the project."""
+    policy, files = configured.policy, configured.files
+    project = configured.project or (None if policy or files else default_project)
+    if project is not None and not project.is_dir():
+        raise NotADirectoryError(f"hooks.project: {project}: there is no such folder; check the path")
+    return Sources(
+        policy, files, project and project.resolve(), state_folder(configured), configured.trust_project
+    )
+
+
+def state_folder(configured: HookSettings) -> Path:
+    """Return the state folder, which may not exist yet. Raises NotADirectoryError if it is not a folder."""
+    state = configured.state or _default_state_folder()
+    if os.path.exists(state) and not os.path.isdir(state):
+        raise NotADirectoryError(f"hooks.state: {state}: is not a folder; choose one with --state")
+    return state
+
+
+def _default_state_folder() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "hookgate"
+
+
+def shown_settings(effective: Effective) -> dict[str, tuple[Any, str]]:
+    """Return the value and the source of every setting, by its dotted name."""
+    document = effective.config.model_dump(mode="json")  # pydantic masks secrets
+    document["hooks"]["state"] = str(state_folder(effective.config.hooks))
+    settings = {}
+    for name, setting in SETTINGS.items():
+        value = document[setting.section][setting.key]
+        shown = masked(value) if isinstance(value, str) else value
+        settings[name] = (shown, effective.places.get(name, "default"))
+    for section in NAMED:
+        for name, table in document[section].items():
+            place = effective.places[f"{section}.{name}"]
+            settings |= {f"{section}.{name}.{key}": (value, place) for key, value in table.items()}
+    return settings

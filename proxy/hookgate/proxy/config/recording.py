@@ -1,99 +1,99 @@
-"""What is kept and told of calls: transcripts, the store, the audit, metrics, traces, the log."""
+"""Settings for what is recorded of calls: transcripts, the store, the audit, metrics, traces, the log."""
 
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from hookgate.proxy.config.section import Section
-from hookgate.proxy.config.values import Count, File, ModelPattern, Origin, Seconds, StoreUrl
+from hookgate.proxy.config.values import Count, File, ModelPattern, Origin, Seconds, Section, StoreUrl
 
 
-class Transcripts(Section):
-    """One file per session, whose path hooks are given as `transcript_path`. It holds what was said."""
+class TranscriptSettings(Section):
+    """Transcripts: one file per session with the conversation. Hooks get its path as `transcript_path`."""
 
     enabled: bool = False
     """Whether transcripts are kept."""
 
     folder: File | None = None
-    """Where; the folder `transcripts` in the state folder if left out."""
+    """The folder for transcripts; by default `transcripts` in the state folder."""
 
     max_bytes: Count = 10 * 1024 * 1024
-    """Bytes of a file; a new one begins then, and the old one is kept as `.jsonl.1`, one of a session."""
+    """Maximum size of a file in bytes. A full file is renamed to `.jsonl.1`, replacing an older one."""
 
 
-class Store(Section):
-    """The database of what limits count and of the audit. None is opened where neither needs one."""
+class StoreSettings(Section):
+    """The database for the counters of limits and for the audit. It is opened only if one of them needs
+    it."""
 
     url: StoreUrl | None = None
-    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that count together; if left out,
-    files in the state folder: `hookgate.db` for what limits count, `audit.db` for the audit."""
+    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that share counters. By default files
+    in the state folder are used: `hookgate.db` for counters, `audit.db` for the audit."""
 
     url_file: File | None = None
-    """A file with that URL and nothing else, which is read when the database is opened."""
+    """A file that contains only that URL. It is read when the database is opened."""
 
     @model_validator(mode="after")
     def _has_one_url(self) -> Self:
         if self.url and self.url_file:
-            raise ValueError("store.url and store.url_file are both given; remove one")
+            raise ValueError("store.url and store.url_file are both set; remove one")
         return self
 
 
-class Audit(Section):
+class AuditSettings(Section):
     """The record of every call, in the database of `[store]`; without a URL in the file `audit.db` in the
-    state folder. A call that cannot be put on record is refused."""
+    state folder. A call that cannot be recorded is refused."""
 
     enabled: bool = True
-    """Whether calls are put on record."""
+    """Whether calls are recorded."""
 
     content: Literal["off", "redacted", "full"] = "off"
-    """Whether what was said is stored too; `redacted` masks what looks like a secret or a person's data."""
+    """Whether the content of calls is stored too. `redacted` masks secrets and personal data."""
 
     jsonl: File | None = None
-    """A file that gets each record as a line of JSON too, `-` for stdout."""
+    """A file to which each record is also written as a line of JSON; `-` for stdout."""
 
     retention_days: Seconds | None = None
-    """Days after which records are removed; kept for good if left out."""
+    """Days after which records are removed. By default they are kept."""
 
     retention_bytes: Count | None = None
-    """Bytes that records may take in the database; the oldest go first."""
+    """Maximum size of the records in the database in bytes. The oldest records are removed first."""
 
     deadline: Seconds = 5
     """Seconds that a call waits for its record to be on disk before it is refused."""
 
 
-class Prices(Section):
-    """What models cost."""
+class PriceSettings(Section):
+    """The prices of models."""
 
     file: File | None = None
-    """The price table, a TOML file, which is read at the start; limits on cost need one."""
+    """The price table, a TOML file. It is read at the start. Limits on cost need it."""
 
 
-class MetricLabels(Section):
-    """How finely `/metrics` counts."""
+class MetricSettings(Section):
+    """The labels of `/metrics`."""
 
     models: tuple[ModelPattern, ...] = ()
-    """Models, with wildcards, that are told apart beside those of the price table; the rest is `other`."""
+    """Models, with wildcards, that get their own label, like those of the price table; others are `other`."""
 
 
-class Tracing(Section):
+class TracingSettings(Section):
     """Traces for OpenTelemetry. They need the extra `otel`: `pip install 'hookgate[otel]'`."""
 
     endpoint: Origin | None = None
-    """The base URL of a collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`; without it
+    """The base URL of a collector that accepts OTLP over HTTP, such as `http://127.0.0.1:4318`. Without it
     there are no traces."""
 
     service_name: Annotated[str, Field(min_length=1)] = "hookgate"
-    """What the gateway is called in them."""
+    """The name of the gateway in traces."""
 
     sample: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """The share of calls to trace; a call with a `traceparent` is traced when its caller is."""
+    """The share of calls to trace. A call with a `traceparent` is traced if its caller is."""
 
     content: bool = False
-    """Whether spans hold what was said, as hooks let it pass."""
+    """Whether spans contain the content of calls, as edited by hooks."""
 
 
-class Logs(Section):
-    """What goes to stderr."""
+class LogSettings(Section):
+    """The log on stderr."""
 
     format: Literal["text", "json"] = "text"
     """`json`: one object per line, with the request's id."""

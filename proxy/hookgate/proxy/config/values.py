@@ -1,16 +1,41 @@
-"""The kinds of values that settings have, each with what is wrong with one told in words.
-
-No text quotes the value: a URL may hold a password.
-"""
+"""The types of settings, with validators that raise clear errors."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from yarl import URL
 
 from hookgate.proxy import GEMINI_API
-from hookgate.proxy.origins import parse_origin, parse_proxy
+
+
+def parse_origin(text: str) -> str:
+    """Check and return an upstream's base URL. Raises ValueError if it is invalid."""
+    if re.search(r"[\s?#@\\]", text):
+        raise ValueError(f"{text!r} holds more than scheme, host, port and path")
+    try:
+        url = URL(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a base URL: {error}; give one like {GEMINI_API}") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError(f"{text!r} is not a base URL; give one like {GEMINI_API}")
+    return text.rstrip("/")
+
+
+def parse_proxy(text: str | None) -> URL | None:
+    """Parse a proxy's URL. Raises ValueError without the URL, which may contain a password."""
+    if text is None:
+        return None
+    try:
+        url = URL(text)
+    except ValueError:
+        url = URL()
+    if url.scheme != "http" or not url.host or url.path != "/" or url.query_string or url.fragment:
+        raise ValueError("upstream.proxy is not a proxy's URL; give one like http://proxy.example:3128")
+    return url
+
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,31}"
 _SHA256 = r"[0-9a-fA-F]{64}"
@@ -20,15 +45,15 @@ _ADDRESS = r"(\[[0-9a-fA-F:.]+\]|[^:\s\[\]]+):([0-9]{1,5})"
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """`HOST:PORT` or `[IPV6]:PORT`, taken apart. Raises ValueError for anything else."""
-    found = re.fullmatch(_ADDRESS, address)
-    if not found or int(found[2]) > 65535:
+    """Split `HOST:PORT` or `[IPV6]:PORT`. Raises ValueError for anything else."""
+    match = re.fullmatch(_ADDRESS, address)
+    if not match or int(match[2]) > 65535:
         raise ValueError("has to be HOST:PORT, such as 127.0.0.1:8787")
-    return found[1].strip("[]"), int(found[2])
+    return match[1].strip("[]"), int(match[2])
 
 
 def masked(url: str) -> str:
-    """The URL without its user and password."""
+    """Return the URL with its user and password masked."""
     return re.sub(r"//[^/]*@", "//***@", url)
 
 
@@ -63,15 +88,15 @@ def _proxy(text: str) -> str:
 
 
 def key_name(text: str) -> str:
-    """The name of a key or a team. Raises ValueError for what is none.
+    """Check and return the name of a key or a team. Raises ValueError if it is invalid.
 
-    Transcripts of a key are in a folder of its name, beside those of keys without one: these are called by
-    twelve hex digits. A name is shown, so it is too short for the API keys that there are.
+    Transcripts are in a folder with the key's name; keys without a name are called by 24 hex digits
+    there. Names are shown, so the maximum length excludes API keys that were entered by mistake.
     """
     if not re.fullmatch(_NAME, text):
         raise ValueError("a name is a letter or digit, then up to 31 of letters, digits, . _ @ + -")
-    if text == "no-key" or re.fullmatch(r"[0-9a-f]{12}", text):
-        raise ValueError("this name is what a key without a name is called; choose another")
+    if text == "no-key" or re.fullmatch(r"[0-9a-f]{24}", text):
+        raise ValueError("this name is reserved for keys without a name; choose another")
     return text
 
 
@@ -82,23 +107,24 @@ def _sha256(text: str) -> str:
 
 
 def store_url(text: str) -> str:
-    """The URL of a PostgreSQL database. Raises ValueError for anything else.
+    """Check and return the URL of a PostgreSQL database. Raises ValueError for anything else.
 
-    A password is in one place alone, where it can be masked: behind the user.
+    A password is accepted only after the user name, where it can be masked.
     """
     if not re.fullmatch(_STORE, text) or "password=" in text.lower():
         raise ValueError(
-            "has to be postgresql+psycopg://USER:PASSWORD@HOST/DATABASE, with signs such as / and @ "
-            "in a password as %2F and %40; for a file of this machine's leave it out"
+            "has to be postgresql+psycopg://USER:PASSWORD@HOST/DATABASE, with characters such as / and @ "
+            "in a password written as %2F and %40; to use a file on this machine, leave it out"
         )
     return text
 
 
 def admin_token(text: str) -> str:
-    """The token that operators show. Raises ValueError for one that could be guessed."""
+    """Check and return an admin token. Raises ValueError if it could be guessed."""
     if not re.fullmatch(r"[!-~]{16,256}", text):
         raise ValueError(
-            "has to be 16 to 256 letters, digits and signs, no blanks; make one with: openssl rand -hex 24"
+            "has to be 16 to 256 letters, digits and symbols, without blanks; create one with: "
+            "openssl rand -hex 24"
         )
     return text
 
@@ -147,3 +173,19 @@ Token = Annotated[
 ModelPattern = Annotated[str, Field(min_length=1, max_length=128)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """A table of hookgate.toml. Unknown names are errors: a misspelt limit would otherwise have no effect."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        hide_input_in_errors=True,  # an invalid value may contain a password or a key
+    )
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield the values for `repr` and `str`, with passwords masked."""
+        for name, value in super().__repr_args__():
+            yield name, masked(value) if isinstance(value, str) else value

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.proxy import embedded
-from hookgate.proxy.config import Upstream
-from hookgate.proxy.server import Gateway, listening
-from hookgate.proxy.upstream import Upstreams
+from hookgate.proxy.app import Gateway, serve_on
+from hookgate.proxy.config import UpstreamSettings
+from hookgate.proxy.http.client import Upstreams
 
 
 async def run_demo() -> int:
@@ -14,17 +14,17 @@ async def run_demo() -> int:
 
     Raises ModuleNotFoundError when google-genai or rich is missing: they come with hookgate[demo].
     """
-    from hookgate.proxy.demo.stage import play  # noqa: PLC0415  # google-genai takes a second to import
+    from hookgate.proxy.demo.scenes import play_scenes  # noqa: PLC0415  # google-genai takes a second to import
 
     examples = _examples()
     script = embedded.load_script(examples / "upstream-script.json")
     engine = Engine(load_settings([examples / "settings.json"]))
     async with (
-        embedded.running(script) as stand_in,
-        Upstreams(Upstream(gemini=stand_in.url)) as upstream,
-        listening(Gateway(engine, upstream).handle, "127.0.0.1", 0) as url,
+        embedded.run_embedded(script) as stand_in,
+        Upstreams(UpstreamSettings(gemini=stand_in.url)) as upstream,
+        serve_on(Gateway(engine, upstream).handle, "127.0.0.1", 0) as url,
     ):
-        return await play(url, stand_in)
+        return await play_scenes(url, stand_in)
 
 
 def _examples() -> Path:

@@ -1,11 +1,65 @@
-"""The five scenes: what the agent asks, what comes back, and what has to be true of it."""
+"""The five scenes of the demo: what the agent asks, and what has to be true of the answer."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
-from hookgate.proxy.demo.client import Agent, Refused
+import aiohttp
+from google import genai
+from google.genai import errors, types
+from rich.console import Console
+from rich.markup import escape
+
 from hookgate.proxy.embedded import EmbeddedUpstream
 from hookgate.translator import declared_names, show_tool_config
+
+MODEL = "gemini-2.5-flash"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRefused:
+    """An error the SDK raised: HTTP code and the message it shows its user."""
+
+    code: int
+    message: str
+
+
+class DemoAgent:
+    """What a small agent does: ask, stream, and call tools."""
+
+    def __init__(self, client: genai.Client) -> None:
+        self._client = client.aio
+
+    async def ask(self, prompt: str, tools: Sequence[Callable[..., Any]] = ()) -> str | ModelRefused:
+        """One answer; the SDK itself runs the Python functions that the model calls."""
+        chat = self._client.chats.create(
+            model=MODEL, config=types.GenerateContentConfig(tools=list(tools)) if tools else None
+        )
+        try:
+            answer = await chat.send_message(prompt)
+        except errors.APIError as error:
+            return ModelRefused(error.code, error.message or "")
+        return answer.text or ""
+
+    async def stream(self, prompt: str) -> list[str]:
+        """The texts of a streamed answer, event by event."""
+        events = await self._client.models.generate_content_stream(model=MODEL, contents=prompt)
+        return [event.text or "" async for event in events]
+
+
+@asynccontextmanager
+async def demo_agent(base_url: str) -> AsyncIterator[DemoAgent]:
+    """An agent whose base URL is the gateway: all that a client needs to change."""
+    # The SDK's own session would send calls to this machine to a proxy that the environment names.
+    async with aiohttp.ClientSession(trust_env=False) as session:
+        options = types.HttpOptions(base_url=base_url, aiohttp_client=session)
+        client = genai.Client(api_key="demo-needs-no-key", vertexai=False, http_options=options)
+        try:
+            yield DemoAgent(client)
+        finally:
+            await client.aio.aclose()
+            client.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +71,15 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class DemoScene:
     """One scene, by its title and the hook it is about."""
 
     title: str
     hook: str
-    play: Callable[[Agent, EmbeddedUpstream], Awaitable[Shown]]
+    play: Callable[[DemoAgent, EmbeddedUpstream], Awaitable[Shown]]
 
 
-async def _plain(agent: Agent, upstream: EmbeddedUpstream) -> Shown:
+async def _plain(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
     answer = await agent.ask("What is a hook?")
     return Shown(
         [("asks", "What is a hook?"), ("gets", str(answer))],
@@ -36,7 +90,7 @@ async def _plain(agent: Agent, upstream: EmbeddedUpstream) -> Shown:
     )
 
 
-async def _redacted_stream(agent: Agent, upstream: EmbeddedUpstream) -> Shown:
+async def _redacted_stream(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
     events = await agent.stream("Who looks after the staging database?")
     text = "".join(events)
     return Shown(
@@ -49,7 +103,7 @@ async def _redacted_stream(agent: Agent, upstream: EmbeddedUpstream) -> Shown:
     )
 
 
-async def _synthetic(agent: Agent, upstream: EmbeddedUpstream) -> Shown:
+async def _synthetic(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
     before = len(upstream.recorded)
     answer = await agent.ask("Hello, are you there?")
     return Shown(
@@ -61,22 +115,22 @@ async def _synthetic(agent: Agent, upstream: EmbeddedUpstream) -> Shown:
     )
 
 
-async def _denied(agent: Agent, upstream: EmbeddedUpstream) -> Shown:
+async def _denied(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
     before = len(upstream.recorded)
     prompt = "What is wrong with this key? -----BEGIN PRIVATE KEY----- MIIEvQ…"
     answer = await agent.ask(prompt)
-    refused = answer if isinstance(answer, Refused) else Refused(200, "")
+    refused = answer if isinstance(answer, ModelRefused) else ModelRefused(200, "")
     return Shown(
         [("asks", prompt), ("gets", f"error {refused.code}: {refused.message}")],
         {
             "the SDK raised 403 with the hook's reason": refused
-            == Refused(403, "This prompt holds a private key. Remove it and ask again."),
+            == ModelRefused(403, "This prompt holds a private key. Remove it and ask again."),
             "the key never left the house": len(upstream.recorded) == before,
         },
     )
 
 
-async def _narrowed(agent: Agent, upstream: EmbeddedUpstream) -> Shown:
+async def _narrowed(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
     ran: list[str] = []
 
     def write_file(file_path: str, content: str) -> str:
@@ -108,9 +162,37 @@ async def _narrowed(agent: Agent, upstream: EmbeddedUpstream) -> Shown:
 
 
 SCENES = (
-    Scene("A plain call", "nothing to do for any hook", _plain),
-    Scene("A redacted stream", "redact.py, a runtime hook on AfterModel", _redacted_stream),
-    Scene("A synthetic answer", "canned_answer.sh, a command hook on BeforeModel", _synthetic),
-    Scene("A denied prompt", "deny_private_keys.py, exit code 2 on BeforeModel", _denied),
-    Scene("Narrowed tools", "echo read_file,list_directory on BeforeToolSelection", _narrowed),
+    DemoScene("A plain call", "nothing to do for any hook", _plain),
+    DemoScene("A redacted stream", "redact.py, a runtime hook on AfterModel", _redacted_stream),
+    DemoScene("A synthetic answer", "canned_answer.sh, a command hook on BeforeModel", _synthetic),
+    DemoScene("A denied prompt", "deny_private_keys.py, exit code 2 on BeforeModel", _denied),
+    DemoScene("Narrowed tools", "echo read_file,list_directory on BeforeToolSelection", _narrowed),
 )
+
+
+async def play_scenes(gateway_url: str, upstream: EmbeddedUpstream) -> int:
+    """Play every scene; 0 when all checks hold, 1 when one does not."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"A google-genai client -> hookgate on {gateway_url} -> embedded upstream (not a model)\n")
+    failed = 0
+    async with demo_agent(gateway_url) as client:
+        for number, scene in enumerate(SCENES, 1):
+            shown = await scene.play(client, upstream)
+            _print(console, number, scene, shown)
+            failed += sum(not holds for holds in shown.checks.values())
+    if failed:
+        console.print(f"[bold red]{failed} checks failed[/]")
+        return 1
+    console.print(f"[bold green]All {len(SCENES)} scenes went as they should.[/]")
+    console.print("Next: hookgate serve --hooks YOUR/settings.json")
+    return 0
+
+
+def _print(console: Console, number: int, scene: DemoScene, shown: Shown) -> None:
+    console.print(f"[bold]{number}. {escape(scene.title)}[/] [dim]({escape(scene.hook)})[/]")
+    for who, text in shown.lines:
+        console.print(f"   [cyan]agent {who}:[/] {escape(text)}")
+    for check, holds in shown.checks.items():
+        mark = "[green]ok[/]    " if holds else "[bold red]FAILED[/]"
+        console.print(f"   {mark} {escape(check)}")
+    console.print()

@@ -3,18 +3,17 @@
 For the demo, the tests, and trying hooks offline; docs/embedded-upstream.md is its manual.
 """
 
-from hookgate.proxy.embedded.running import EmbeddedUpstream, running
 from hookgate.proxy.embedded.script import Script, ScriptError, load_script
-from hookgate.proxy.embedded.server import make_app
-from hookgate.proxy.embedded.wire import RECORDED, Recorded
+from hookgate.proxy.embedded.server import EmbeddedUpstream, make_app, run_embedded
+from hookgate.proxy.embedded.wire import RECORDED, RecordedRequest
 
 __all__ = [
     "RECORDED",
     "EmbeddedUpstream",
-    "Recorded",
+    "RecordedRequest",
     "Script",
     "ScriptError",
     "load_script",
     "make_app",
-    "running",
+    "run_embedded",
 ]

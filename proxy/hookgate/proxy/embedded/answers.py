@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from hookgate.proxy.embedded.requests import Json, calling_config, declared_functions
-from hookgate.proxy.embedded.script import Answer, Part, Scene
+from hookgate.proxy.embedded.script import Part, ScriptedAnswer, ScriptScene
 
 _EXAMPLES = {"STRING": "example", "NUMBER": 1, "INTEGER": 1, "BOOLEAN": True, "NULL": None}
 _MAX_SCHEMA_DEPTH = 10  # a schema that requires itself has no finite instance
@@ -25,7 +25,7 @@ _THOUGHT = "Thinking is not what I do: I am a script, not a model."
 
 
 @dataclass(frozen=True)
-class Call:
+class ModelCall:
     """One generative call: `request` is a canonical body that the server found valid."""
 
     model: str
@@ -33,10 +33,10 @@ class Call:
     request: Json
 
     @property
-    def scene(self) -> Scene:
+    def scene(self) -> ScriptScene:
         """What a script's rules may ask about this call."""
         names = tuple(str(response.get("name")) for response in self.tool_responses)
-        return Scene(self.text, self.model, self.stream, names)
+        return ScriptScene(self.text, self.model, self.stream, names)
 
     @property
     def text(self) -> str:
@@ -58,7 +58,7 @@ class Call:
         return base64.urlsafe_b64encode(hashlib.sha256(body).digest()[:16]).rstrip(b"=").decode()
 
 
-def respond(call: Call, answer: Answer | None) -> list[Json]:
+def respond(call: ModelCall, answer: ScriptedAnswer | None) -> list[Json]:
     """GenerateContentResponse objects, one for each event; exactly one when the call does not stream.
 
     `answer` is the script's, and not of the kind `error`; None means the default.
@@ -71,7 +71,7 @@ def respond(call: Call, answer: Answer | None) -> list[Json]:
     return _stamped(events, call, answer.finish_reason if answer else "STOP")
 
 
-def _scripted_events(answer: Answer) -> list[list[Part]]:
+def _scripted_events(answer: ScriptedAnswer) -> list[list[Part]]:
     if answer.text is not None:
         return [[{"text": piece}] for piece in _pieces(answer.text)]
     if answer.chunks is not None:
@@ -79,7 +79,7 @@ def _scripted_events(answer: Answer) -> list[list[Part]]:
     return [answer.parts or []]
 
 
-def _default_events(call: Call) -> list[list[Part]]:
+def _default_events(call: ModelCall) -> list[list[Part]]:
     function = _function_to_call(call)
     if function is not None:
         called = {"name": function["name"], "args": _arguments(function)}
@@ -94,7 +94,7 @@ def _default_events(call: Call) -> list[list[Part]]:
     return [[{"text": _THOUGHT, "thought": True}], *events] if thinking else events
 
 
-def _function_to_call(call: Call) -> Json | None:
+def _function_to_call(call: ModelCall) -> Json | None:
     """The declaration of the function that the default answer calls, if it calls one.
 
     After a tool's response it calls none, even in mode ANY: an agent's loop must end.
@@ -117,7 +117,7 @@ def _arguments(declaration: Json) -> Any:
     return _instance(schema, schema) if schema else {}
 
 
-def _default_text(call: Call) -> str:
+def _default_text(call: ModelCall) -> str:
     prose = "\n".join(
         f"The tool {response.get('name')} answered: {_compact(response.get('response'))[:_ECHO]}"
         for response in call.tool_responses
@@ -184,7 +184,7 @@ def _one_text(last: Part, following: Part) -> bool:
     return "text" in last and "text" in following and last.get("thought") == following.get("thought")
 
 
-def _stamped(events: list[list[Part]], call: Call, finish_reason: str) -> list[Json]:
+def _stamped(events: list[list[Part]], call: ModelCall, finish_reason: str) -> list[Json]:
     """The events as GenerateContentResponse objects: usage grows with each, the last one tells the reason."""
     prompt = prompt_tokens(call.request)
     thought = spoken = 0

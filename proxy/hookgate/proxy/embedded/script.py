@@ -32,7 +32,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class When(_Strict):
+class RuleCondition(_Strict):
     """What a request must be for a rule to apply: every condition that is given must hold."""
 
     text: str | None = None  # a substring of the last user text
@@ -58,7 +58,7 @@ class Pace(_Strict):
     cut_after: int | None = Field(default=None, ge=0)
 
 
-class Answer(Pace):
+class ScriptedAnswer(Pace):
     """One answer: exactly one of text, chunks, parts, responses, error."""
 
     text: str | None = None
@@ -69,29 +69,29 @@ class Answer(Pace):
     finish_reason: str = Field(default="STOP", alias="finishReason")
 
     @model_validator(mode="after")
-    def _one_kind(self) -> "Answer":
+    def _one_kind(self) -> "ScriptedAnswer":
         given = [kind for kind in _KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
             raise ValueError(f"give exactly one of {', '.join(_KINDS)} (given: {', '.join(given) or 'none'})")
         return self
 
 
-class Rule(_Strict):
+class ScriptRule(_Strict):
     """The answer for requests that `when` describes, for the first `times` of them (absent: always)."""
 
-    when: When = When()
+    when: RuleCondition = RuleCondition()
     times: int | None = Field(default=None, ge=1)
-    answer: Answer
+    answer: ScriptedAnswer
 
 
 class Script(_Strict):
     """Rules in order: the first that matches and has uses left decides."""
 
-    rules: list[Rule]
+    rules: list[ScriptRule]
 
 
 @dataclass(frozen=True)
-class Scene:
+class ScriptScene:
     """What rules may ask about one generative request."""
 
     text: str
@@ -107,7 +107,7 @@ class Player:
         self._rules = script.rules
         self._uses = [0] * len(script.rules)
 
-    def pick(self, scene: Scene) -> Answer | None:
+    def pick(self, scene: ScriptScene) -> ScriptedAnswer | None:
         """The answer of the first matching rule with uses left, taking one use; None without such a rule."""
         for index, rule in enumerate(self._rules):
             if self._uses[index] != rule.times and _matches(rule.when, scene):
@@ -133,7 +133,7 @@ def load_script(path: str | Path) -> Script:
         raise ScriptError(f"{path}: {_explained(error.errors(), value)} {_MANUAL}") from None
 
 
-def _matches(when: When, scene: Scene) -> bool:
+def _matches(when: RuleCondition, scene: ScriptScene) -> bool:
     return (
         (when.text is None or when.text in scene.text)
         and (when.model is None or fnmatchcase(scene.model, when.model))

@@ -1,30 +1,38 @@
-"""The embedded upstream's routes: the Gemini API, Vertex and Code Assist, all answered alike.
-
-What it answers is decided in answers.py, by the rules of script.py.
-"""
+"""The embedded upstream's routes: the Gemini API, Vertex and Code Assist, answered alike."""
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from aiohttp import web
 
-from hookgate.proxy.embedded import answers, code_assist
-from hookgate.proxy.embedded.answers import Call
-from hookgate.proxy.embedded.files import Files
-from hookgate.proxy.embedded.requests import ApiError, Json, canonical, check_parts, checked
+from hookgate.proxy.embedded import answers, requests
+from hookgate.proxy.embedded.answers import ModelCall
+from hookgate.proxy.embedded.requests import (
+    EmbeddedApiError,
+    Json,
+    canonical_request,
+    check_parts,
+    validated_request,
+)
 from hookgate.proxy.embedded.script import Pace, Player, Script
 from hookgate.proxy.embedded.wire import (
     RECORDED,
-    body_of,
-    cut,
+    Files,
+    RecordedRequest,
+    abort_stream,
     finish,
     no_records,
+    parse_request_body,
     record,
     refuse,
     send,
     stream,
 )
+from hookgate.proxy.errors import describe_os_error
 
 _MODELS = ("gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite", "gemini-embedding-001")
 _METHODS = ("generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents")
@@ -83,12 +91,12 @@ def _add_files(router: web.UrlDispatcher) -> None:
 
 def _add_code_assist(router: web.UrlDispatcher) -> None:
     router.add_post(_CODE_ASSIST + _method(_METHODS[:3]), _call_wrapped_model)
-    router.add_post(_CODE_ASSIST + _method(code_assist.POSTS), _post_code_assist)
+    router.add_post(_CODE_ASSIST + _method(requests.POSTS), _post_code_assist)
     router.add_get(_CODE_ASSIST + "{rest:[:/].*}", _get_code_assist)
 
 
 async def _not_found(request: web.Request) -> web.StreamResponse:
-    raise ApiError(404, f"There is no {request.method} {request.path}.")
+    raise EmbeddedApiError(404, f"There is no {request.method} {request.path}.")
 
 
 async def _list_models(request: web.Request) -> web.StreamResponse:
@@ -104,7 +112,7 @@ async def _list_models(request: web.Request) -> web.StreamResponse:
 def _whole_number(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name) or str(default)
     if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise ApiError(400, f"Invalid value at '{name}': {text!r}.")
+        raise EmbeddedApiError(400, f"Invalid value at '{name}': {text!r}.")
     return int(text)
 
 
@@ -150,56 +158,60 @@ async def _call_model(request: web.Request) -> web.StreamResponse:
     _require_key(request)
     model = request.match_info["model"]
     _fail_on_demand(model)
-    return await _call(request, model, body_of(request), lambda answer: answer)
+    return await _call(request, model, parse_request_body(request), lambda answer: answer)
 
 
 async def _call_wrapped_model(request: web.Request) -> web.StreamResponse:
     """The same in Code Assist's envelope, which names the model. countTokens answers without one."""
     _require_key(request)
-    model, body = code_assist.opened(body_of(request))
+    model, body = requests.open_envelope(parse_request_body(request))
     _fail_on_demand(model)
-    return await _call(request, model, body, code_assist.wrapped)
+    return await _call(request, model, body, requests.wrap_answer)
 
 
 async def _post_code_assist(request: web.Request) -> web.StreamResponse:
     _require_key(request)
-    return await send(request, code_assist.POSTS[request.match_info["method"]])
+    return await send(request, requests.POSTS[request.match_info["method"]])
 
 
 async def _get_code_assist(request: web.Request) -> web.StreamResponse:
     _require_key(request)
-    answer = code_assist.GETS.get(request.match_info["rest"])
+    answer = requests.GETS.get(request.match_info["rest"])
     return await (_not_found(request) if answer is None else send(request, answer))
 
 
 def _fail_on_demand(model: str) -> None:
     if wanted := re.fullmatch(r"error-([45][0-9][0-9])", model):
-        raise ApiError(int(wanted[1]), f"The model {model} was asked for, which always answers this error.")
+        raise EmbeddedApiError(
+            int(wanted[1]), f"The model {model} was asked for, which always answers this error."
+        )
 
 
 async def _call(request: web.Request, model: str, body: Json, wrap: Wrap) -> web.StreamResponse:
     method = request.match_info["method"]
     if method in ("generateContent", "streamGenerateContent"):
-        return await _generate(request, Call(model, method == "streamGenerateContent", checked(body)), wrap)
+        return await _generate(
+            request, ModelCall(model, method == "streamGenerateContent", validated_request(body)), wrap
+        )
     return await send(request, _measured(method, body))
 
 
 def _require_key(request: web.Request) -> None:
     headers = request.headers
     if not (headers.get("x-goog-api-key") or request.query.get("key") or headers.get("Authorization")):
-        raise ApiError(403, "Method doesn't allow unregistered callers. Please use an API key.")
+        raise EmbeddedApiError(403, "Method doesn't allow unregistered callers. Please use an API key.")
 
 
 def _measured(method: str, body: Json) -> Json:
     """The answer of countTokens, embedContent and batchEmbedContents."""
-    request = canonical(body)
+    request = canonical_request(body)
     if method == "countTokens":
-        tokens = answers.prompt_tokens(checked(request.get("generateContentRequest") or request))
+        tokens = answers.prompt_tokens(validated_request(request.get("generateContentRequest") or request))
         return {"totalTokens": tokens, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens}]}
     if method == "embedContent":
         return {"embedding": _embedded(request)}
     if not request.get("requests"):
-        raise ApiError(400, "* BatchEmbedContentsRequest.requests: requests is not specified")
+        raise EmbeddedApiError(400, "* BatchEmbedContentsRequest.requests: requests is not specified")
     return {"embeddings": [_embedded(one) for one in request["requests"]]}
 
 
@@ -209,19 +221,52 @@ def _embedded(request: Json) -> Json:
     wanted = request | request.get("embedContentConfig", {})
     dimensions = wanted.get("outputDimensionality", _DIMENSIONS)
     if not isinstance(dimensions, int) or not 1 <= dimensions <= _MAX_DIMENSIONS:
-        raise ApiError(400, f"Invalid value at 'outputDimensionality': {dimensions!r}.")
+        raise EmbeddedApiError(400, f"Invalid value at 'outputDimensionality': {dimensions!r}.")
     return answers.embedding(content, dimensions)
 
 
-async def _generate(request: web.Request, call: Call, wrap: Wrap) -> web.StreamResponse:
+async def _generate(request: web.Request, call: ModelCall, wrap: Wrap) -> web.StreamResponse:
     answer = request.app[_PLAYER].pick(call.scene)
     pace = answer or Pace()
     await asyncio.sleep(pace.delay_ms / 1000)
     if answer and answer.error:
-        raise ApiError(answer.error.status, answer.error.message)
+        raise EmbeddedApiError(answer.error.status, answer.error.message)
     chunks = [wrap(chunk) for chunk in answers.respond(call, answer)]
     if call.stream:
         return await stream(request, chunks, pace)
     if pace.cut_after == 0:
-        return cut(request, web.Response())
+        return abort_stream(request, web.Response())
     return await send(request, chunks[0])
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedUpstream:
+    """Where it listens, and the requests that reached it."""
+
+    url: str
+    recorded: deque[RecordedRequest]
+
+
+async def _listen(site: web.TCPSite, address: str) -> None:
+    try:
+        await site.start()
+    except OSError as error:
+        raise OSError(
+            f"cannot listen on {address}: {describe_os_error(error)}; name another address"
+        ) from None
+
+
+@asynccontextmanager
+async def run_embedded(
+    script: Script | None = None, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[EmbeddedUpstream]:
+    """Serve the embedded upstream; port 0 takes a free one. Raises OSError when the address is taken."""
+    app = make_app(script)
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await _listen(web.TCPSite(runner, host, port), f"{host}:{port}")
+        bound_host, bound_port = runner.addresses[0][:2]
+        yield EmbeddedUpstream(f"http://{bound_host}:{bound_port}", app[RECORDED])
+    finally:
+        await runner.cleanup()

@@ -1,15 +1,16 @@
-"""The embedded upstream's answers on the wire: framing, and the records of what arrived."""
+"""The embedded upstream's answers on the wire, the records of what arrived, and its files."""
 
 import asyncio
+import secrets
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from hookgate.proxy.embedded.requests import ApiError, Json
+from hookgate.proxy.embedded.requests import EmbeddedApiError, Json
 from hookgate.proxy.embedded.script import Pace
 
 _JSON = "application/json; charset=UTF-8"
@@ -17,7 +18,7 @@ _RECORDS = 1000
 
 
 @dataclass
-class Recorded:
+class RecordedRequest:
     """One request as it arrived, and how its answer ended.
 
     `finished`: the whole answer was handed to the connection. `aborted`: the client went away before that.
@@ -32,14 +33,14 @@ class Recorded:
     aborted: bool = False
 
 
-RECORDED: web.AppKey[deque[Recorded]] = web.AppKey("recorded", deque)
-_RECORD = web.RequestKey("record", Recorded)
+RECORDED: web.AppKey[deque[RecordedRequest]] = web.AppKey("recorded", deque)
+_RECORD = web.RequestKey("record", RecordedRequest)
 
 
 # -- recording ---------------------------------------------------------------------------------------------
 
 
-def no_records() -> deque[Recorded]:
+def no_records() -> deque[RecordedRequest]:
     """Where an app's records go, the oldest first; no more than the last 1000."""
     return deque(maxlen=_RECORDS)
 
@@ -48,7 +49,7 @@ def no_records() -> deque[Recorded]:
 async def record(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Note each request, and whether its client left."""
     headers = {name.lower(): value for name, value in request.headers.items()}
-    noted = Recorded(request.method, request.path_qs, headers)
+    noted = RecordedRequest(request.method, request.path_qs, headers)
     request.app[RECORDED].append(noted)
     request[_RECORD] = noted
     try:
@@ -64,7 +65,7 @@ async def refuse(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         request[_RECORD].body = _parsed(await request.read())
         return await handler(request)
-    except ApiError as error:
+    except EmbeddedApiError as error:
         return await send(request, error.body(), error.status)
 
 
@@ -75,11 +76,11 @@ def _parsed(body: bytes) -> Any:
         return None
 
 
-def body_of(request: web.Request) -> Json:
+def parse_request_body(request: web.Request) -> Json:
     """The body of a request; ApiError 400 when it is no JSON object."""
     body = request[_RECORD].body
     if not isinstance(body, dict):
-        raise ApiError(400, "Invalid JSON payload received. A JSON object is expected.")
+        raise EmbeddedApiError(400, "Invalid JSON payload received. A JSON object is expected.")
     return body
 
 
@@ -99,11 +100,11 @@ async def stream(request: web.Request, chunks: list[Json], pace: Pace) -> web.St
     await response.prepare(request)
     for count, chunk in enumerate(chunks):
         if count == pace.cut_after:
-            return cut(request, response)
+            return abort_stream(request, response)
         await asyncio.sleep(pace.chunk_delay_ms / 1000 if count else 0)
         await response.write(_event(chunk, count, sse))
     if pace.cut_after == len(chunks):
-        return cut(request, response)
+        return abort_stream(request, response)
     if not sse:
         await response.write(b"]")
     return await finish(request, response)
@@ -117,7 +118,7 @@ def _event(chunk: Json, count: int, sse: bool) -> bytes:
     return (b"\r\n,\r\n" if count else b"[") + line
 
 
-def cut(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+def abort_stream(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
     """Close the connection after what was written so far, without the answer's end."""
     if request.transport is not None:
         request.transport.close()
@@ -130,3 +131,87 @@ async def finish(request: web.Request, response: web.StreamResponse) -> web.Stre
     await response.write_eof()
     request[_RECORD].finished = True
     return response
+
+
+@dataclass
+class _File:
+    """One file, whole or on its way."""
+
+    name: str
+    version: str
+    mime_type: str
+    data: bytearray = field(default_factory=bytearray)
+
+    def described(self) -> Json:
+        return {
+            "name": self.name,
+            "mimeType": self.mime_type,
+            "sizeBytes": str(len(self.data)),
+            "uri": f"embedded:///{self.version}/{self.name}",
+            "state": "ACTIVE",
+        }
+
+
+class Files:
+    """What was uploaded to one running server."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, _File] = {}
+        self._uploads: dict[str, _File] = {}
+
+    async def upload(self, request: web.Request) -> web.Response:
+        """The start of an upload, or a part of its bytes."""
+        command = request.headers.get("X-Goog-Upload-Command", "")
+        if command == "start":
+            return self._start(request)
+        file = self._uploads.get(request.query.get("upload_id", ""))
+        if file is None or "upload" not in command:
+            raise EmbeddedApiError(
+                400, "There is no such upload: start one with X-Goog-Upload-Command: start."
+            )
+        if request.headers.get("X-Goog-Upload-Offset") != str(len(file.data)):
+            raise EmbeddedApiError(400, f"The upload goes on at {len(file.data)}.")
+        file.data += await request.read()
+        if "finalize" not in command:
+            return _answer({}, "active")
+        del self._uploads[request.query["upload_id"]]
+        self._files[file.name] = file
+        return _answer({"file": file.described()}, "final")
+
+    def _start(self, request: web.Request) -> web.Response:
+        number = secrets.token_hex(6)
+        mime_type = request.headers.get("X-Goog-Upload-Header-Content-Type", "application/octet-stream")
+        self._uploads[number] = _File(f"files/{number}", request.match_info["version"], mime_type)
+        query = {"upload_id": number, "upload_protocol": "resumable"}
+        answer = _answer({}, "active")
+        answer.headers["X-Goog-Upload-URL"] = str(request.url.with_query(query))
+        return answer
+
+    def listed(self) -> Json:
+        """All files."""
+        return {"files": [file.described() for file in self._files.values()]}
+
+    def described(self, name: str) -> Json:
+        """One file. ApiError 404 when there is none of that name."""
+        return self._named(name).described()
+
+    def content(self, name: str) -> bytes:
+        """A file's bytes. ApiError 404 when there is none of that name."""
+        return bytes(self._named(name).data)
+
+    def delete(self, name: str) -> Json:
+        """Forget a file. ApiError 404 when there is none of that name."""
+        del self._files[self._named(name).name]
+        return {}
+
+    def _named(self, name: str) -> _File:
+        if name not in self._files:
+            raise EmbeddedApiError(404, f"There is no file {name}.")
+        return self._files[name]
+
+
+def _answer(body: Json, status: str) -> web.Response:
+    return web.Response(
+        body=orjson.dumps(body),
+        headers={"Content-Type": "application/json", "X-Goog-Upload-Status": status},
+    )

@@ -1,6 +1,6 @@
-"""What outlives the gateway, or is shared by several: a database, opened when something needs it."""
+"""State that outlives the gateway or is shared by several: a database, opened when it is needed."""
 
-from hookgate.proxy.store.errors import StoreError
+from hookgate.proxy.store.database import StoreError
 from hookgate.proxy.store.store import Store
 
 __all__ = ["Store", "StoreError"]

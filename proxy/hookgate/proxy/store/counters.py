@@ -1,4 +1,4 @@
-"""Counters in the database. Each step is one short transaction, in a thread: the event loop never waits."""
+"""Counters in the database. Each operation is a short transaction in a thread: it never blocks the loop."""
 
 import asyncio
 import logging
@@ -12,18 +12,17 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from hookgate.proxy.store.database import FAILURES, Database, reason
-from hookgate.proxy.store.errors import StoreError
+from hookgate.proxy.store.database import FAILURES, Database, StoreError, reason
 from hookgate.proxy.store.models import Counter
 
 T = TypeVar("T")
 
 MAX_OWED = 10_000
-"""Numbers that wait for a database that cannot be written."""
+"""Amounts that are queued while the database cannot be written."""
 
 _SWEEP_SECONDS = 600.0
 _KEPT_SECONDS = 3600
-"""How long a number is kept after it has expired: the clocks of several gateways differ."""
+"""How long a counter is kept after it has expired: the clocks of several gateways differ."""
 
 _THREADS = 4
 """At once on a server. A file has one: it takes one writer at a time."""
@@ -32,7 +31,7 @@ log = logging.getLogger("hookgate.store")
 
 
 class SqlCounters:
-    """Numbers that all gateways with the same database share."""
+    """Counters that all gateways with the same database share."""
 
     def __init__(self, database: Database) -> None:
         self._name = database.name
@@ -49,13 +48,13 @@ class SqlCounters:
         self._sweep_at = 0.0
 
     async def add(self, key: str, amount: float, expires: datetime) -> float:
-        """The new total. Raises StoreError."""
+        """Add an amount and return the new total. Raises StoreError."""
         return await self._run(
             lambda connection: self._added(connection, key, amount, int(expires.timestamp()))
         )
 
     async def read(self, keys: Iterable[str]) -> Mapping[str, float]:
-        """The totals that there are. Raises StoreError."""
+        """Return the totals of the counters that exist. Raises StoreError."""
         wanted = list(keys)
         if not wanted:
             return {}
@@ -63,12 +62,12 @@ class SqlCounters:
         return await self._run(lambda connection: {row.key: row.total for row in connection.execute(query)})
 
     def add_later(self, key: str, amount: float, expires: datetime) -> None:
-        """Add soon. As long as that fails, every other step fails too."""
+        """Add an amount soon. As long as that fails, all other operations fail too."""
         self._owe({key: (amount, int(expires.timestamp()))})
         self._threads.submit(self._pay_quietly)
 
     def close(self) -> None:
-        """Write what is left. What cannot be written is lost, and told in the log."""
+        """Write the queued amounts. Those that cannot be written are lost, which is logged."""
         self._threads.shutdown()
         self._pay_quietly()
         if self._owed:
@@ -102,7 +101,7 @@ class SqlCounters:
                 del self._owed[next(iter(self._owed))]
 
     def _pay(self, connection: Connection) -> None:
-        """Add what is owed, each in a transaction of its own: rows locked in turn could block each other."""
+        """Add the queued amounts, each in its own transaction: locking several rows could cause deadlocks."""
         with self._lock:
             owed, self._owed = self._owed, {}
         try:
@@ -124,7 +123,7 @@ class SqlCounters:
     # ---- what has expired
 
     def _sweep(self, connection: Connection) -> None:
-        """Remove what has expired, every few minutes."""
+        """Remove expired counters every few minutes."""
         if time.monotonic() < self._sweep_at:
             return
         self._sweep_at = time.monotonic() + _SWEEP_SECONDS

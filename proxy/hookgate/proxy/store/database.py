@@ -1,4 +1,4 @@
-"""Opening the database: a file of this machine's, or PostgreSQL by its URL; with its tables up to date."""
+"""Opening of the database, a file or PostgreSQL, and migration of its tables."""
 
 import contextlib
 import errno
@@ -10,31 +10,55 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from alembic import command
+from alembic.config import Config
+from alembic.util import CommandError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from hookgate.proxy.store.errors import StoreError
-from hookgate.proxy.store.migrating import MigrationError, upgrade
+
+class StoreError(ValueError):
+    """Raised if the store cannot be used. The message contains no password."""
+
+
+_STEPS = Path(__file__).parent / "migrations"
+
+
+class MigrationError(Exception):
+    """Raised for a database whose tables this version does not know."""
+
+
+def upgrade_tables(connection: Connection) -> None:
+    """Run the missing migrations in the connection's transaction. Raises the errors of a migration."""
+    config = Config()
+    config.set_main_option("script_location", str(_STEPS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+    except CommandError:
+        raise MigrationError("a newer hookgate has made it; run that one") from None
+
 
 FILE = "hookgate.db"
 AUDIT_FILE = "audit.db"
-"""The audit has a file of its own: its writes, each waited for, would hold up those of limits."""
+"""The audit has its own file: its writes, which calls wait for, would delay those of limits."""
 
 _BUSY_SECONDS = 5
-"""How long to wait for another process's write to a file, and for a server to answer."""
+"""How long to wait for another process that writes to a file, and for a server to answer."""
 
 _MIGRATING = 0x686F6F6B67617465
-"""The number of the lock under which gateways bring a server's tables up to date: `hookgate` in ASCII."""
+"""The key of the lock under which gateways migrate a server's tables: `hookgate` in ASCII."""
 
 
 _NO_DATABASE = "move that file away, or name another folder with --state"
 
 FAILURES = (SQLAlchemyError, sqlite3.Error)
-"""What a database may raise. Set-up runs beside SQLAlchemy, which does not wrap what goes wrong there."""
+"""The errors of a database. SQLAlchemy does not wrap those that are raised during set-up."""
 
 
 class Database:
-    """An open database; `name` tells which, without its password."""
+    """An open database. `name` identifies it, without its password."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -42,7 +66,7 @@ class Database:
 
     @property
     def is_file(self) -> bool:
-        """Whether it is SQLite, which takes one writer at a time."""
+        """True for SQLite, which allows one writer at a time."""
         return self.engine.dialect.name == "sqlite"
 
     def close(self) -> None:
@@ -51,7 +75,8 @@ class Database:
 
 
 def open_database(url: str | None, state: Path) -> Database:
-    """The database at the URL, else the file in the state folder, made if need be. Raises StoreError."""
+    """Open the database at the URL, or else the file in the state folder, which is created. Raises
+    StoreError."""
     return _opened(_server(url) if url else _file(state / FILE, _set_up, "BEGIN"), state)
 
 
@@ -69,7 +94,7 @@ def _opened(engine: Engine, state: Path) -> Database:
     database = Database(engine)
     try:
         with _alone(engine, state) as connection:
-            upgrade(connection)
+            upgrade_tables(connection)
     except (*FAILURES, MigrationError, OSError) as error:
         database.close()
         told = f"the store {database.name} cannot be opened: {reason(error)}"
@@ -78,13 +103,13 @@ def _opened(engine: Engine, state: Path) -> Database:
 
 
 def _is_unusable(error: Exception) -> bool:
-    """Whether a file is no database of SQLite's, or one that is broken or cannot be opened."""
+    """Return True if a file is not an SQLite database, is damaged, or cannot be opened."""
     code = getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", None)
     return code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN)
 
 
 def reason(error: Exception) -> str:
-    """What a database says is wrong, in one line, without statement and values."""
+    """Return a database's error message in one line, without statement and values."""
     lines = str(getattr(error, "orig", None) or error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
@@ -95,7 +120,7 @@ def _server(url: str) -> Engine:
     except (ArgumentError, ValueError):
         raise StoreError("store.url: is no URL of a PostgreSQL database; check host and port") from None
     limits = {"connect_timeout": _BUSY_SECONDS, "tcp_user_timeout": _BUSY_SECONDS * 1000}
-    # A connection that a restart of the server has cut is noticed before it is used.
+    # Connections are checked before use: the server may have been restarted.
     return create_engine(parsed, connect_args=limits, pool_pre_ping=True)
 
 
@@ -125,10 +150,10 @@ def _make(path: Path) -> None:
 
 
 def _set_up(connection: Any, _: Any) -> None:
-    # Python's module would begin transactions by itself, and end them before each change of a table.
+    # Python's sqlite3 would begin transactions implicitly, and commit them before each change of a table.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = ON")
-    # A power failure may take the last writes along, and leaves the file in order.
+    # After a power failure the last writes may be lost, but the file is consistent.
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
@@ -141,7 +166,7 @@ def _set_up_audit(connection: Any, _: Any) -> None:
 
 @contextmanager
 def _alone(engine: Engine, state: Path) -> Iterator[Connection]:
-    """A transaction that no other gateway has at the same time. Raises FAILURES."""
+    """Open a transaction that excludes all other gateways. Raises FAILURES."""
     if engine.dialect.name != "sqlite":
         with engine.begin() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MIGRATING})

@@ -1,4 +1,4 @@
-"""The tables. Each change of one is a step in migrations/versions as well."""
+"""The tables. Each change needs a migration in migrations/versions as well."""
 
 from sqlalchemy import BigInteger, Double, Index, Integer, LargeBinary, MetaData, Text, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -13,24 +13,24 @@ _NAMES = {
 
 
 class Base(DeclarativeBase):
-    """What all tables have in common. Constraints have names, so that a later step can change them."""
+    """The base class of all tables. Constraints have names, so that later migrations can change them."""
 
     metadata = MetaData(naming_convention=_NAMES)
 
 
 class Counter(Base):
-    """A number that many calls add to."""
+    """A number to which calls add."""
 
     __tablename__ = "counters"
 
     key: Mapped[str] = mapped_column(Text, primary_key=True)
     total: Mapped[float] = mapped_column(Double)
     expires: Mapped[int] = mapped_column(BigInteger, index=True)
-    """Seconds since 1970, after which nobody asks for it."""
+    """When the counter is not needed any more, in seconds since 1970."""
 
 
 class AuditWriter(Base):
-    """One run of one gateway, which writes a chain of records."""
+    """A writer: one run of a gateway, which writes a chain of records."""
 
     __tablename__ = "audit_writers"
 
@@ -38,9 +38,9 @@ class AuditWriter(Base):
     document: Mapped[bytes] = mapped_column(LargeBinary)
     """Its registration, in canonical JSON."""
     hash: Mapped[bytes] = mapped_column(LargeBinary)
-    """Of the registration: what its first record names as the one before it."""
+    """The hash of the registration, which the first record contains as the previous hash."""
     ended: Mapped[str] = mapped_column(Text)
-    """Empty while it may write; `closed` by itself, or `recovered` by another after it had died."""
+    """Empty while it may write; `closed` by itself, or `recovered` by another writer after it died."""
 
 
 _ENDED_CALLS = text("outcome IS NOT NULL")
@@ -48,7 +48,7 @@ _KEPT_IN_ORDER = BigInteger().with_variant(Integer(), "sqlite")
 
 
 class AuditRecord(Base):
-    """One record. Columns beside its body are there to find it by; all of it is in its hash."""
+    """A record. Some columns only serve to find it; the record itself is completely covered by its hash."""
 
     __tablename__ = "audit_records"
     __table_args__ = tuple(
@@ -63,18 +63,18 @@ class AuditRecord(Base):
     )
 
     position: Mapped[int] = mapped_column(_KEPT_IN_ORDER, primary_key=True)
-    """The order in which records were written; of one writer that is the order of its chain."""
+    """The order in which records were written, which for one writer is the order of its chain."""
     writer: Mapped[int] = mapped_column(Integer)
     """The number of its writer."""
     seq: Mapped[int] = mapped_column(BigInteger)
-    """Its place in the writer's chain, from 1."""
+    """Its number in the writer's chain, from 1."""
     at: Mapped[int] = mapped_column(BigInteger)
     """Milliseconds since 1970."""
     type: Mapped[str] = mapped_column(Text)
     id: Mapped[bytes] = mapped_column(LargeBinary, index=True)
-    """Of the call's receipt."""
+    """The id of the call's receipt."""
     session: Mapped[str | None] = mapped_column(Text)
-    """This and the next: of a call that has ended, and of no other record."""
+    """Set, like the next columns, only for a call that has ended."""
     key: Mapped[str | None] = mapped_column(Text)
     model: Mapped[str | None] = mapped_column(Text)
     outcome: Mapped[str | None] = mapped_column(Text)
@@ -86,7 +86,7 @@ class AuditRecord(Base):
 
 
 class AuditContent(Base):
-    """What was said, of a record that has any."""
+    """The content of a record, if it has any."""
 
     __tablename__ = "audit_content"
 
@@ -97,7 +97,7 @@ class AuditContent(Base):
 
 
 class AuditOpen(Base):
-    """A call that has begun and not ended, as far as its writer has told."""
+    """A call whose start is recorded and whose end is not."""
 
     __tablename__ = "audit_open"
 

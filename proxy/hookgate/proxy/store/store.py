@@ -1,4 +1,4 @@
-"""The store of one gateway. The database and its libraries are loaded once something asks for it."""
+"""The store of one gateway. The database and its libraries are loaded on first use."""
 
 import asyncio
 import threading
@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from hookgate.hooks.kinds.builtin import Counters
-from hookgate.proxy.config.recording import Store as StoreSettings
+from hookgate.hooks.runners.inprocess import Counters
+from hookgate.proxy.config.recording import StoreSettings
 from hookgate.proxy.config.values import store_url
-from hookgate.proxy.store.errors import StoreError
+from hookgate.proxy.store.database import StoreError
 
 if TYPE_CHECKING:
     from hookgate.proxy.store.counters import SqlCounters
@@ -19,16 +19,16 @@ _NO_DRIVER = "store.url: PostgreSQL needs psycopg; install it with: pip install 
 
 
 class Store:
-    """Opens the database for the first who needs it, and closes what it opened."""
+    """Opens the database on first use, and closes it."""
 
     def __init__(self, settings: StoreSettings, state: Path) -> None:
-        """`state` is the folder of the file where no URL is given."""
+        """Create a store. `state` is the folder of the database file, which is used without a URL."""
         self._settings, self._state = settings, state
         self._opening = threading.Lock()  # settings are read again in threads
         self._opened: tuple[Database, SqlCounters] | None = None
 
     def counters(self) -> Counters:
-        """Counters in the database. Raises StoreError."""
+        """Return the counters in the database. Raises StoreError."""
         from hookgate.proxy.store.counters import SqlCounters  # noqa: PLC0415  # see the module's docstring
         from hookgate.proxy.store.database import open_database  # noqa: PLC0415  # see the module's docstring
 

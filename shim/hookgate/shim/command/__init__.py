@@ -1,5 +1,5 @@
-"""What `hookgate event`, `hookgate shim` and `hookgate run` do.
+"""The commands `hookgate event`, `hookgate shim` and `hookgate run`.
 
-An agent waits for `hookgate event` at each of its steps, so what that imports (`asking`, `gateway`, `naming`,
-`quickjson`) uses nothing that costs time to import, such as `json`, `socket`, `typing` or `dataclasses`.
+An agent waits for `hookgate event` at each of its steps. So the modules that it imports (`asking`, `gateway`,
+`naming`) avoid modules that are slow to import, such as `json`, `socket`, `typing` or `dataclasses`.
 """

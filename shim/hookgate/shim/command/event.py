@@ -1,16 +1,21 @@
-"""`hookgate event EVENT`: an agent's command hook. The input on stdin, the gateway's verdict on stdout.
+"""`hookgate event EVENT`: an agent's command hook, with the input on stdin and the output on stdout.
 
-Also `python -m hookgate.shim.command.event`, for who has the shim without the gateway.
+Where only the shim is installed, run it as `python -m hookgate.shim.command.event`.
 """
 
 import os
 import sys
 
 from hookgate.shim.command import gateway as gateways
-from hookgate.shim.command.asking import Refused, Unreachable, ask
-from hookgate.shim.command.naming import EVENTS as CLAUDES
+from hookgate.shim.command.asking import (
+    GatewayRefusal,
+    GatewayUnreachable,
+    from_json,
+    post_to_gateway,
+    to_json,
+)
+from hookgate.shim.command.naming import EVENTS as CLAUDE_CODE_EVENTS
 from hookgate.shim.command.naming import Json, input_of, output_for
-from hookgate.shim.command.quickjson import dumps, loads
 
 EVENTS = (
     "SessionStart",
@@ -27,58 +32,59 @@ EVENTS = (
 )
 
 _ADVISORY = ("SessionEnd", "PreCompress", "Notification")
-"""What nobody can deny."""
+"""Events that cannot be denied."""
 
 USAGE = """\
 usage: hookgate event EVENT [options] < input.json
 
-Tells the gateway of an agent's event and prints what its hooks say.
-Exit codes: 0 as printed, 2 denied (the reason is on stderr), 1 anything else.
+Reports an agent's event to the gateway and prints the output of its hooks.
+Exit codes: 0 success, 2 denied (the reason is on stderr), 1 any other error.
 
-  --gateway URL                  the gateway (HOOKGATE_URL, http://127.0.0.1:8787)
-  --key-env NAME                 the variable that holds the key (GEMINI_API_KEY, GOOGLE_API_KEY)
-  --on-unreachable allow|deny    what goes without a verdict (allow)
-  --timeout SECONDS              how long to wait for one (55)
-  --from claude-code             the input is Claude Code's, and so shall the output be
+  --gateway URL                  the gateway (default: HOOKGATE_URL, or http://127.0.0.1:8787)
+  --key-env NAME                 the variable that holds the key (default: GEMINI_API_KEY, GOOGLE_API_KEY)
+  --on-unreachable allow|deny    the decision if the gateway is unreachable (default: allow)
+  --timeout SECONDS              how long to wait for the gateway (default: 55)
+  --from claude-code             read Claude Code's input format and write its output format
 
-HOOKGATE_SESSION names the session; otherwise the input's session_id does.
+The session is HOOKGATE_SESSION, or else the session_id of the input.
 EVENT: """ + ", ".join(EVENTS)
 
 _FLAGS = {
     "--gateway": "",
     "--key-env": "",
     "--on-unreachable": "allow",
-    "--timeout": "55",  # agents give a hook 60 s, and then go on as if it had allowed
+    "--timeout": "55",  # agents give a hook 60 s, then continue as if it had allowed
     "--from": "",
 }
 
 
-def main(words: list[str]) -> int:
-    """Tell of one event; 0, 2 for a denial, or 1 with a line on stderr that says what is wrong."""
+def run_event(words: list[str]) -> int:
+    """Run `hookgate event`. Returns the exit code: 0, 2 for a denial, or 1 with an error on stderr."""
     if "-h" in words or "--help" in words:
         print(USAGE)
         return 0
     try:
-        return _Told(*_parsed(words)).answer(sys.stdin.buffer.read() if sys.stdin else b"")
-    except (ValueError, OSError, Refused) as error:
-        return _complain(error)
+        return _EventCommand(*_parse_arguments(words)).run(sys.stdin.buffer.read() if sys.stdin else b"")
+    except (ValueError, OSError, GatewayRefusal) as error:
+        print(f"hookgate event: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
 
 
-def _parsed(words: list[str]) -> tuple[str, dict[str, str]]:
-    """The event as it was named, and every flag. Raises ValueError."""
+def _parse_arguments(words: list[str]) -> tuple[str, dict[str, str]]:
+    """Return the event's name and the value of every flag. Raises ValueError."""
     flags, names = dict(_FLAGS), []
     rest = iter(words)
     for word in rest:
         flag, has_value, value = word.partition("=")
         if flag in flags:
-            found = value if has_value else next(rest, None)
-            if found is None:
+            argument = value if has_value else next(rest, None)
+            if argument is None:
                 raise ValueError(f"{flag} needs a value; see `hookgate event --help`")
-            flags[flag] = found
+            flags[flag] = argument
         elif word.startswith("-"):
-            raise ValueError(f"there is no option {word}; see `hookgate event --help`")
+            raise ValueError(f"unknown option {word}; see `hookgate event --help`")
         else:
             names.append(word)
     if len(names) != 1:
@@ -86,99 +92,101 @@ def _parsed(words: list[str]) -> tuple[str, dict[str, str]]:
     return names[0], flags
 
 
-class _Told:
-    """One event on its way."""
+class _EventCommand:
+    """One run of `hookgate event`."""
 
-    def __init__(self, named: str, flags: dict[str, str]) -> None:
-        """Raises ValueError for what is wrong with the flags."""
+    def __init__(self, name: str, flags: dict[str, str]) -> None:
+        """Raises ValueError for an unknown event or an invalid flag."""
         if flags["--from"] not in ("", "claude-code"):
-            raise ValueError(f"--from {flags['--from']}: only claude-code is known")
+            raise ValueError(f"--from {flags['--from']}: must be claude-code")
         if flags["--on-unreachable"] not in ("allow", "deny"):
-            raise ValueError(f"--on-unreachable {flags['--on-unreachable']}: has to be allow or deny")
-        self._claude = bool(flags["--from"])
-        self._named = named
-        self._event = CLAUDES.get(named, named) if self._claude else named
+            raise ValueError(f"--on-unreachable {flags['--on-unreachable']}: must be allow or deny")
+        self._from_claude_code = bool(flags["--from"])
+        self._event = CLAUDE_CODE_EVENTS.get(name, name) if self._from_claude_code else name
         if self._event not in EVENTS:
-            known = (*CLAUDES, *EVENTS) if self._claude else EVENTS
-            raise ValueError(f"there is no event {named!r}; there are: {', '.join(known)}")
+            known = (*CLAUDE_CODE_EVENTS, *EVENTS) if self._from_claude_code else EVENTS
+            raise ValueError(f"unknown event {name!r}; known events are: {', '.join(known)}")
         self._denies = flags["--on-unreachable"] == "deny" and self._event not in _ADVISORY
         self._seconds = _seconds(flags["--timeout"])
-        gateway, session = gateways.named(flags["--gateway"]), os.environ.get(gateways.SESSION)
+        gateway, session = gateways.find_gateway(flags["--gateway"]), os.environ.get(gateways.SESSION)
         self._gateway = gateway.session(session) if session else gateway
         self._headers = gateways.key_headers(flags["--key-env"])
 
-    def answer(self, data: bytes) -> int:
-        """Ask, print, and give the exit code. Raises ValueError for an input that is none, and Refused."""
-        given = _object(data)
-        if self._is_launcher_s(given):
-            return self._say(given, {}, None)
-        body = self._body(given, data)
-        try:
-            answer = ask(self._gateway, self._event, body, self._headers, self._seconds)
-        except (Unreachable, Refused) as error:
-            if self._denies:
-                return self._say(given, self._denial(f"Not judged: {error}"), None)
-            if isinstance(error, Refused):
-                raise
-            print(f"hookgate event: {error}; it goes on unjudged", file=sys.stderr)
-            answer = b"{}"
-        return self._say(given, _object(answer), answer)
+    def run(self, data: bytes) -> int:
+        """Post the event, print the output, and return the exit code.
 
-    def _is_launcher_s(self, given: Json) -> bool:
-        """Whether `hookgate run` tells of it: that its session begins with the program, and ends with it."""
+        Raises ValueError if the input is invalid, and GatewayRefusal.
+        """
+        document = _parse_object(data)
+        if self._is_reported_by_run(document):
+            return self._print_output(document, {}, None)
+        body = self._body(document, data)
+        try:
+            response = post_to_gateway(self._gateway, self._event, body, self._headers, self._seconds)
+        except (GatewayUnreachable, GatewayRefusal) as error:
+            if self._denies:
+                return self._print_output(document, self._denial(f"The event was not judged: {error}"), None)
+            if isinstance(error, GatewayRefusal):
+                raise
+            print(f"hookgate event: {error}; the event is allowed without being judged", file=sys.stderr)
+            response = b"{}"
+        return self._print_output(document, _parse_object(response), response)
+
+    def _is_reported_by_run(self, document: Json) -> bool:
+        """Return whether `hookgate run` reports this event itself: the start and the end of its session."""
         session = os.environ.get(gateways.SESSION)
         if not session or os.environ.get(gateways.LAUNCHED) != session:
             return False
         if self._event == "SessionStart":
-            return given.get("source") == "startup"
-        return self._event == "SessionEnd" and given.get("reason") != "clear"
+            return document.get("source") == "startup"
+        return self._event == "SessionEnd" and document.get("reason") != "clear"
 
-    def _body(self, given: Json, data: bytes) -> bytes:
-        """The input as it came, unless something of it has to be said in other words or filled in."""
-        if self._claude:
-            return dumps(_with_folder(input_of(self._event, given)))
-        if "hook_event_name" in given and "cwd" in given:
+    def _body(self, document: Json, data: bytes) -> bytes:
+        """Return the input unchanged, unless it has to be translated or completed."""
+        if self._from_claude_code:
+            return to_json(_with_cwd(input_of(self._event, document)))
+        if "hook_event_name" in document and "cwd" in document:
             return data
-        return dumps(_with_folder({"hook_event_name": self._event, **given}))
+        return to_json(_with_cwd({"hook_event_name": self._event, **document}))
 
     def _denial(self, reason: str) -> Json:
-        # To deny a final answer is to ask for another one, which nobody could judge either.
+        # Denying a final answer makes the agent retry, and the next answer could not be judged either.
         if self._event == "AfterAgent":
             return {"continue": False, "stopReason": reason}
         return {"decision": "deny", "reason": reason}
 
-    def _say(self, given: Json, output: Json, raw: bytes | None) -> int:
-        """Print an output, as it came where it may stay so; the exit code."""
+    def _print_output(self, document: Json, output: Json, raw: bytes | None) -> int:
+        """Print the output and return the exit code. `raw` is the output as the gateway sent it, or None."""
         stops = output.get("continue") is False
         denies = stops or output.get("decision") in ("deny", "block")
         reason = output.get("stopReason") if stops else output.get("reason")
-        if self._claude:
-            raw = dumps(output_for(_claudes(self._event), given, output))
-        sys.stdout.buffer.write((raw or dumps(output)) + b"\n")
+        if self._from_claude_code:
+            raw = to_json(output_for(_claude_code_event(self._event), document, output))
+        sys.stdout.buffer.write((raw or to_json(output)) + b"\n")
         sys.stdout.flush()
-        # Claude Code reads that it shall stop from JSON alone, and JSON with exit code 0 alone.
-        if not denies or (stops and self._claude):
+        # Claude Code stops only if the JSON says so, and reads JSON only if the exit code is 0.
+        if not denies or (stops and self._from_claude_code):
             return 0
-        print(reason or f"Denied by a {self._event} hook of the gateway.", file=sys.stderr)
+        print(reason or f"Denied by one of the gateway's {self._event} hooks.", file=sys.stderr)
         return 2
 
 
-def _with_folder(given: Json) -> Json:
-    return given if "cwd" in given else {"cwd": os.getcwd(), **given}
+def _with_cwd(document: Json) -> Json:
+    return document if "cwd" in document else {"cwd": os.getcwd(), **document}
 
 
-def _claudes(event: str) -> str:
-    return next((theirs for theirs, ours in CLAUDES.items() if ours == event), event)
+def _claude_code_event(event: str) -> str:
+    return next((name for name, contract_name in CLAUDE_CODE_EVENTS.items() if contract_name == event), event)
 
 
-def _object(data: bytes) -> Json:
-    """The object of a document. Raises ValueError."""
+def _parse_object(data: bytes) -> Json:
+    """Return the object in a JSON document. Raises ValueError."""
     try:
-        value = loads(data)
+        value = from_json(data)
     except ValueError as error:
         raise ValueError(f"the input is not JSON: {error}; give the event's input on stdin") from None
     if not isinstance(value, dict):
-        raise ValueError("the input is no JSON object; give the event's input on stdin")
+        raise ValueError("the input is not a JSON object; give the event's input on stdin")
     return value
 
 
@@ -188,14 +196,9 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 86400:
-        raise ValueError(f"--timeout {text}: has to be a number of seconds")
+        raise ValueError(f"--timeout {text}: must be a number of seconds, at most 86400")
     return seconds
 
 
-def _complain(error: Exception) -> int:
-    print(f"hookgate event: {error}", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run_event(sys.argv[1:]))

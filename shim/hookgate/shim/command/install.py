@@ -1,4 +1,4 @@
-"""`hookgate shim install | uninstall | status`: hooks in an agent's settings that tell the gateway."""
+"""`hookgate shim install | uninstall | status`: hooks in an agent's settings that report to the gateway."""
 
 import argparse
 import difflib
@@ -10,124 +10,122 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hookgate.hooks import SettingsError
-from hookgate.hooks.managing.edits import rewrite, with_hooks
-from hookgate.hooks.settings.reading import read_settings
-from hookgate.shim.command.agents import AGENTS, Agent
-from hookgate.shim.command.gateway import Gateway, named
-from hookgate.shim.command.records import Records
-from hookgate.shim.command.removing import installed, without_hooks
+from hookgate.hooks.settings.editing import rewrite, with_hooks
+from hookgate.hooks.settings.files import read_settings
+from hookgate.shim.command.edits import AGENTS, CommandAgent, InstallRecords, installed, without_hooks
+from hookgate.shim.command.gateway import GatewayAddress, find_gateway
 
 
-def run(arguments: argparse.Namespace, state: Path) -> int:
-    """Run one command. Raises ValueError (SettingsError among them) or OSError with what is wrong."""
+def run_install(arguments: argparse.Namespace, state: Path) -> int:
+    """Run one subcommand and return the exit code. Raises ValueError (also SettingsError) or OSError."""
     if arguments.shim_command == "status":
         return _status()
     agent = AGENTS[arguments.agent]
     project = Path.cwd() if arguments.project else None
     path = agent.settings(project)
-    change = _Change(path, Records(state), _agreement(arguments))
+    change = _Change(path, InstallRecords(state), _confirmation(arguments))
     if arguments.shim_command == "uninstall":
         done = change.uninstall()
     else:
-        gateway = Gateway(arguments.gateway).url if arguments.gateway else None
+        gateway = GatewayAddress(arguments.gateway).url if arguments.gateway else None
         done = change.install(agent, _program(shared=project is not None), gateway)
     return 0 if done or arguments.dry_run else 1
 
 
 class _Change:
-    """A change of one settings file, which is shown and agreed to before it is made."""
+    """A change of one settings file, which is shown and confirmed before it is written."""
 
-    def __init__(self, path: Path, records: Records, agreed: Callable[[Path], bool]) -> None:
-        self._path, self._records, self._agreed = path, records, agreed
-        self._refused = False
+    def __init__(self, path: Path, records: InstallRecords, confirmed: Callable[[Path], bool]) -> None:
+        self._path, self._records, self._confirmed = path, records, confirmed
+        self._declined = False
 
-    def install(self, agent: Agent, program: str, gateway: str | None) -> bool:
-        """Add the hooks, or renew them; whether they are there."""
+    def install(self, agent: CommandAgent, program: str, gateway: str | None) -> bool:
+        """Add or update the hooks. Returns whether they are installed now."""
         groups = agent.groups(program, gateway)
-        hooks = {event: [each[0]["hooks"][0]] for event, each in groups.items()}
-        made = not self._path.exists()
+        hooks = {event: [group["hooks"][0]] for event, [group] in groups.items()}
+        created = not self._path.exists()
         texts: list[str] = []
 
-        def changed(text: str) -> str:
+        def edit(text: str) -> str:
             if installed(text) == hooks:
                 return text
             before = self._original(text)
             texts.extend((before, with_hooks(before, groups)))
-            return self._asked(text, texts[1])
+            return self._confirm(text, texts[1])
 
-        if not rewrite(self._path, changed):
-            return self._told_unchanged(f"{self._path}: the hooks are there already")
-        earlier = self._records.read(self._path)
-        self._records.keep(self._path, texts[0], texts[1], made or bool(earlier and earlier.made))
+        if not rewrite(self._path, edit):
+            return self._report_unchanged(f"{self._path}: the hooks are already installed")
+        record = self._records.read(self._path)
+        self._records.keep(self._path, texts[0], texts[1], created or bool(record and record.made))
         print(
-            f"{self._path}: the gateway is told of {len(hooks)} events; "
-            "`hookgate shim uninstall`, with the same words after it, undoes it"
+            f"{self._path}: {len(hooks)} events are reported to the gateway; "
+            "to undo this, run `hookgate shim uninstall` with the same arguments"
         )
         return True
 
     def uninstall(self) -> bool:
-        """Take the hooks out again; whether they are gone."""
+        """Remove the hooks. Returns whether they are removed now."""
         record = self._records.read(self._path)
-        left: list[str] = []
+        restored: list[str] = []
 
-        def changed(text: str) -> str:
+        def edit(text: str) -> str:
             if not installed(text):
                 return text
-            left.append(self._original(text))
-            return self._asked(text, left[0])
+            restored.append(self._original(text))
+            return self._confirm(text, restored[0])
 
-        if not rewrite(self._path, changed):
-            return self._told_unchanged(f"{self._path}: there is nothing of hookgate's")
-        if record and record.made and not left[0]:
+        if not rewrite(self._path, edit):
+            return self._report_unchanged(f"{self._path}: no hooks of hookgate are installed")
+        if record and record.made and not restored[0]:
             self._path.unlink()
         self._records.drop(self._path)
-        print(f"{self._path}: nothing is told to the gateway any more")
+        print(f"{self._path}: events are no longer reported to the gateway")
         return True
 
     def _original(self, text: str) -> str:
-        """The text as it was before the hooks came, or as close to it as later edits allow."""
+        """Return the text from before the installation, or as close to it as later edits allow."""
         record = self._records.read(self._path)
         original = record.original(text) if record else None
         return without_hooks(text) if original is None else original
 
-    def _asked(self, before: str, after: str) -> str:
-        """The new text once it was agreed to, else the old one."""
+    def _confirm(self, before: str, after: str) -> str:
+        """Show the change; return the new text if it is confirmed, or else the old one."""
         old, new = before.splitlines(), after.splitlines()
         print("\n".join(difflib.unified_diff(old, new, str(self._path), "changed", lineterm="")))
-        self._refused = not self._agreed(self._path)
-        return before if self._refused else after
+        self._declined = not self._confirmed(self._path)
+        return before if self._declined else after
 
-    def _told_unchanged(self, otherwise: str) -> bool:
-        print("Nothing was written." if self._refused else otherwise)
-        return not self._refused
+    def _report_unchanged(self, message: str) -> bool:
+        print("Nothing was written." if self._declined else message)
+        return not self._declined
 
 
-def _agreement(arguments: argparse.Namespace) -> Callable[[Path], bool]:
-    """How it is found out whether a change is wanted."""
+def _confirmation(arguments: argparse.Namespace) -> Callable[[Path], bool]:
+    """Return a function that asks whether to write a change."""
 
-    def agreed(path: Path) -> bool:
+    def confirmed(path: Path) -> bool:
         if arguments.dry_run:
             return False
         if arguments.yes:
             return True
         if not sys.stdin.isatty():
-            print("There is nobody to ask; to agree beforehand: --yes")
+            print("Cannot ask for confirmation without a terminal; use --yes to confirm the change")
             return False
         return input(f"Write this to {path}? [y/N] ").strip().lower() in ("y", "yes")
 
-    return agreed
+    return confirmed
 
 
 def _program(*, shared: bool) -> str:
-    """The `hookgate` that hooks are to start, from whichever folder; in shared settings by its plain name."""
+    """Return the path of the `hookgate` program for hooks to run; in shared settings just its name."""
     if shared and shutil.which("hookgate"):
         return "hookgate"
-    beside = (Path(sys.argv[0]), Path(sys.executable).with_name("hookgate"))
-    started = (path for path in beside if path.name == "hookgate" and os.access(path, os.X_OK))
-    found = next(started, None) or shutil.which("hookgate")
-    if not found:
-        raise ValueError("there is no `hookgate` program to write; install hookgate where PATH leads")
-    return os.path.abspath(found)
+    candidates = (Path(sys.argv[0]), Path(sys.executable).with_name("hookgate"))
+    executables = (path for path in candidates if path.name == "hookgate" and os.access(path, os.X_OK))
+    program = next(executables, None) or shutil.which("hookgate")
+    if not program:
+        raise ValueError("the `hookgate` program was not found; install hookgate in a folder on PATH")
+    return os.path.abspath(program)
 
 
 def _status() -> int:
@@ -135,24 +133,24 @@ def _status() -> int:
         for project in (None, Path.cwd()):
             path = agent.settings(project)
             print(f"{name:12} {path}: {_state(agent, path)}")
-    gateway = named(None)
+    gateway = find_gateway(None)
     try:
         socket.create_connection((gateway.host, gateway.port), timeout=2).close()
     except OSError as error:
         print(f"gateway      {gateway.url}: {error.strerror or error}; start it with `hookgate serve`")
     else:
-        print(f"gateway      {gateway.url}: listens")
+        print(f"gateway      {gateway.url}: listening")
     return 0
 
 
-def _state(agent: Agent, path: Path) -> str:
+def _state(agent: CommandAgent, path: Path) -> str:
     try:
-        found = installed(read_settings(path).text)
+        hooks = installed(read_settings(path).text)
     except FileNotFoundError:
         return "not installed"
     except SettingsError as error:
         return str(error)
-    if not found:
+    if not hooks:
         return "not installed"
-    lacking = [event for event in agent.events if event not in found]
-    return f"installed, but for {', '.join(lacking)}; install it again" if lacking else "installed"
+    missing = [event for event in agent.events if event not in hooks]
+    return f"installed, except for {', '.join(missing)}; install it again" if missing else "installed"

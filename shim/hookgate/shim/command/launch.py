@@ -1,79 +1,139 @@
-"""`hookgate run -- COMMAND…`: any agent, in a session of its own at the gateway."""
+"""`hookgate run -- COMMAND...`: runs any agent in its own session at the gateway."""
 
 import argparse
 import json
 import os
 import secrets
 import shutil
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from hookgate.shim.command import gateway as gateways
-from hookgate.shim.command.asking import Refused, Unreachable, ask
-from hookgate.shim.command.gateway import Gateway
-from hookgate.shim.command.supervising import supervised
+from hookgate.shim.command.asking import GatewayRefusal, GatewayUnreachable, post_to_gateway
+from hookgate.shim.command.gateway import GatewayAddress
 
-_PATIENCE = {"SessionStart": 55.0, "SessionEnd": 5.0}
-"""Seconds; at its end nobody waits for a session's hooks any more."""
+_FORWARDED = {
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGWINCH,
+    signal.SIGTSTP,
+    signal.SIGCONT,
+}
+
+_WATCHED = {*_FORWARDED, signal.SIGCHLD}
+
+_FROM_KERNEL = 0x80
+"""SI_KERNEL: the sender is a terminal, which signals the whole process group."""
+
+
+def supervised(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a program until it ends and return its exit code, in the convention of shells.
+
+    Signals are forwarded to the program. They stay blocked afterwards, so that a signal which ends the
+    program does not also interrupt the work after it. Raises OSError if the program cannot be started.
+    """
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    pid = os.posix_spawnp(
+        command[0],
+        list(command),
+        environment,
+        setsigmask=blocked,
+        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them
+    )
+    while (code := _handle_signal(pid)) is None:
+        pass
+    return code
+
+
+def _handle_signal(pid: int) -> int | None:
+    """Wait for one signal and handle it. Returns the exit code if the program has ended, or else None."""
+    received = signal.sigwaitinfo(_WATCHED)
+    if received.si_signo != signal.SIGCHLD:
+        if received.si_code != _FROM_KERNEL:
+            os.kill(pid, received.si_signo)
+        return None
+    ended, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+    if not ended:
+        return None
+    if os.WIFSTOPPED(status):
+        # A shell considers a job stopped only if this process is stopped too. Its `fg` continues both.
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return None
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+_TIMEOUTS = {"SessionStart": 55.0, "SessionEnd": 5.0}
+"""Timeouts in seconds, by event; short at the end of a session, when its hooks cannot change anything."""
 
 _BASE_URLS = ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "CODE_ASSIST_ENDPOINT")
-"""By its login Gemini CLI reads one of them, as the JS SDK does; the Python SDK always reads the first."""
+"""Gemini CLI and the JS SDK read one of these, depending on the login; the Python SDK reads the first."""
 
-_NO_REASON = "a SessionStart hook of the gateway refuses the session"
+_NO_REASON = "one of the gateway's SessionStart hooks denied the session"
 _HEADERS = "GEMINI_CLI_CUSTOM_HEADERS"
 _SESSION_HEADER = "X-Hookgate-Session"
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the command to its end and give its exit code; 2 when the gateway's hooks refuse the session.
+def run_agent(arguments: argparse.Namespace) -> int:
+    """Run the command until it ends and return its exit code, or 2 if the gateway's hooks deny the session.
 
-    Raises ValueError for what is wrong with the flags, OSError when the gateway does not take part.
+    Raises ValueError for invalid flags, and OSError if the gateway is unreachable or rejects the event.
     """
     name = arguments.session or f"run-{secrets.token_hex(8)}"
-    session = _Session(gateways.named(arguments.gateway), name)
+    session = _Session(gateways.find_gateway(arguments.gateway), name)
     program, *_ = command = arguments.command
-    if (code := _unusable(program)) != 0:
+    if (code := _check_program(program)) != 0:
         return code
     if (refusal := session.begin()) is not None:
         print(f"hookgate run: {refusal}", file=sys.stderr)
         return 2
     try:
-        return supervised(command, environment(os.environ, session.gateway, name))
+        return supervised(command, agent_environment(os.environ, session.gateway, name))
     finally:
         session.end()
 
 
-def environment(given: Mapping[str, str], gateway: Gateway, session: str) -> dict[str, str]:
-    """The variables that point an agent, whichever client it uses, at its session."""
+def agent_environment(
+    environment: Mapping[str, str], gateway: GatewayAddress, session: str
+) -> dict[str, str]:
+    """Return the environment that directs an agent, whichever client it uses, to its session."""
     base = gateway.session(session).url
-    changed = {**given, **dict.fromkeys(_BASE_URLS, base)}
-    # For one that is told another base URL after all, such as the gateway's without the session.
-    changed[_HEADERS] = ", ".join(filter(None, (given.get(_HEADERS), f"{_SESSION_HEADER}: {session}")))
+    changed = {**environment, **dict.fromkeys(_BASE_URLS, base)}
+    # For an agent whose own configuration sets a base URL, such as the gateway's without the session.
+    changed[_HEADERS] = ", ".join(filter(None, (environment.get(_HEADERS), f"{_SESSION_HEADER}: {session}")))
     changed |= {gateways.URL: gateway.url, gateways.SESSION: session, gateways.LAUNCHED: session}
-    proxied = any(given.get(name) or given.get(name.upper()) for name in _PROXIES)
+    proxied = any(environment.get(name) or environment.get(name.upper()) for name in _PROXIES)
     if proxied and gateway.host in ("127.0.0.1", "localhost", "::1"):
-        for name in ("NO_PROXY", "no_proxy"):  # a proxy would look for the gateway on its own machine
-            changed[name] = ",".join(filter(None, (given.get(name), gateway.host)))
+        for name in ("NO_PROXY", "no_proxy"):  # a proxy cannot reach this machine's loopback address
+            changed[name] = ",".join(filter(None, (environment.get(name), gateway.host)))
     return changed
 
 
 class _Session:
-    """The session's beginning and end, told to the gateway."""
+    """Reports the start and end of the session to the gateway."""
 
-    def __init__(self, gateway: Gateway, name: str) -> None:
+    def __init__(self, gateway: GatewayAddress, name: str) -> None:
         self.gateway, self._name = gateway, name
-        self._at, self._key = gateway.session(name), gateways.key_headers(None)
+        self._session_address, self._key = gateway.session(name), gateways.key_headers(None)
 
     def begin(self) -> str | None:
-        """Why the session must not begin, or None. Raises OSError when the gateway cannot say."""
+        """Fire SessionStart. Returns the reason if hooks deny the session, or else None.
+
+        Raises OSError if the gateway is unreachable or rejects the event.
+        """
         try:
-            # The agent knows nothing of this event, so the gateway itself hands on the context.
-            output = self._tell("SessionStart", {"source": "startup"}, {"x-hookgate-context": "deliver"})
-        except (Unreachable, Refused) as error:
-            raise OSError(f"run: {error}; start it with `hookgate serve` or name another") from None
+            # The agent does not see this event, so the gateway passes the hooks' context to the model.
+            output = self._fire("SessionStart", {"source": "startup"}, {"x-hookgate-context": "deliver"})
+        except (GatewayUnreachable, GatewayRefusal) as error:
+            raise OSError(f"run: {error}; start it with `hookgate serve`, or set --gateway") from None
         if output.get("systemMessage"):
             print(f"hookgate run: {output['systemMessage']}", file=sys.stderr)
         if output.get("continue") is False:
@@ -83,13 +143,13 @@ class _Session:
         return None
 
     def end(self) -> None:
-        """Tell of the end, for what it is worth: nothing can be changed any more."""
+        """Fire SessionEnd. A failure is only printed, as the program has already ended."""
         try:
-            self._tell("SessionEnd", {"reason": "exit"}, {})
-        except (Unreachable, Refused) as error:
-            print(f"hookgate run: the session's end was not told: {error}", file=sys.stderr)
+            self._fire("SessionEnd", {"reason": "exit"}, {})
+        except (GatewayUnreachable, GatewayRefusal) as error:
+            print(f"hookgate run: the end of the session was not reported: {error}", file=sys.stderr)
 
-    def _tell(self, event: str, fields: dict[str, str], headers: dict[str, str]) -> dict[str, Any]:
+    def _fire(self, event: str, fields: dict[str, str], headers: dict[str, str]) -> dict[str, Any]:
         document = {
             "session_id": self._name,
             "transcript_path": "",
@@ -98,23 +158,27 @@ class _Session:
             "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             **fields,
         }
-        answer = ask(
-            self._at, event, json.dumps(document).encode(), {**self._key, **headers}, _PATIENCE[event]
+        answer = post_to_gateway(
+            self._session_address,
+            event,
+            json.dumps(document).encode(),
+            {**self._key, **headers},
+            _TIMEOUTS[event],
         )
         try:
             output = json.loads(answer)
         except ValueError:
             output = None
         if not isinstance(output, dict):
-            raise Refused(f"the gateway {self.gateway.url} answered no JSON object")
+            raise GatewayRefusal(f"the answer of the gateway {self.gateway.url} is not a JSON object")
         return output
 
 
-def _unusable(program: str) -> int:
-    """0, or the shell's exit code for a program that cannot be started, which is told."""
+def _check_program(program: str) -> int:
+    """Print an error and return the shell's exit code if a program cannot be started; or else return 0."""
     if shutil.which(program):
         return 0
-    there = os.path.exists(program)
-    why = "cannot be executed; check its permissions" if there else "was not found; check name and PATH"
-    print(f"hookgate run: {program}: {why}", file=sys.stderr)
-    return 126 if there else 127
+    exists = os.path.exists(program)
+    problem = "cannot be executed; check its permissions" if exists else "not found; check its name and PATH"
+    print(f"hookgate run: {program}: {problem}", file=sys.stderr)
+    return 126 if exists else 127

@@ -1,7 +1,7 @@
-"""Claude Code's names, and what each is called in the hook contract: events, tools, triggers. Pure.
+"""Translates Claude Code's events, tools and triggers to the names of the hook contract, and back. Pure.
 
-`hookgate hooks migrate` knows more of them (hookgate.hooks.managing.claude), for matchers; a test holds the
-two together. That module is not imported here for the time it would take.
+`hookgate.hooks.claude_code.names` has more names, for matchers, but is too slow to import here. A test checks
+that the two agree.
 """
 
 Json = dict[str, object]
@@ -36,82 +36,86 @@ TOOLS = {
     "EnterPlanMode": "enter_plan_mode",
     "ExitPlanMode": "exit_plan_mode",
 }
-"""The name of Gemini CLI 0.61, where it has had two."""
+"""Gemini CLI's tools by Claude Code's names; for a renamed tool, the name in Gemini CLI 0.61."""
 
 _TRIGGERS = {
     "SessionStart": ("source", {"compact": "compress"}),
     "Notification": ("notification_type", {"permission_prompt": "ToolPermission"}),
 }
-"""By event, the field whose words differ, and the words."""
+"""By event, the field whose values differ, and the contract's value by Claude Code's."""
 
 _COMMON = ("continue", "stopReason", "systemMessage", "suppressOutput")
 
 
-def input_of(event: str, given: Json) -> Json:
-    """Claude Code's input in the contract's words. `event` is the contract's."""
-    told = {**given, "hook_event_name": event}
-    if isinstance(name := given.get("tool_name"), str):
-        told["tool_name"] = _tool(name)
+def input_of(event: str, document: Json) -> Json:
+    """Translate Claude Code's input to the contract's. `event` is the contract's name."""
+    translated = {**document, "hook_event_name": event}
+    if isinstance(name := document.get("tool_name"), str):
+        translated["tool_name"] = _contract_tool(name)
     if event in _TRIGGERS:
-        field, words = _TRIGGERS[event]
-        word = given.get(field, "")
-        told[field] = words.get(word, word) if isinstance(word, str) else word
+        field, translations = _TRIGGERS[event]
+        value = document.get(field, "")
+        translated[field] = translations.get(value, value) if isinstance(value, str) else value
     if event == "AfterAgent":
-        told.setdefault("prompt_response", given.get("last_assistant_message") or "")
+        translated.setdefault("prompt_response", document.get("last_assistant_message") or "")
     if event == "AfterTool":
-        told["tool_response"] = _result(given.get("tool_response"))
-    return told
+        translated["tool_response"] = _contract_result(document.get("tool_response"))
+    return translated
 
 
-def output_for(event: str, given: Json, output: Json) -> Json:
-    """The contract's output in Claude Code's words, for its event `event` whose input was `given`.
+def output_for(event: str, document: Json, output: Json) -> Json:
+    """Translate the contract's output to Claude Code's. `event` is Claude Code's name, `document` its input.
 
-    Nothing becomes `permissionDecision: allow`: that would spare the user's own permission, which no policy
-    means by allowing. So arguments that were rewritten are shown to the user.
+    The result is never `permissionDecision: allow`, which would skip the user's own permission: a hook that
+    allows a tool does not mean that. Rewritten arguments are therefore shown to the user.
     """
-    told: Json = {key: output[key] for key in _COMMON if key in output}
+    translated: Json = {key: output[key] for key in _COMMON if key in output}
     specific = output.get("hookSpecificOutput")
-    said: Json = specific if isinstance(specific, dict) else {}
+    specific_output: Json = specific if isinstance(specific, dict) else {}
     decision, reason = output.get("decision"), output.get("reason")
     if output.get("continue") is False:
         decision, reason = "deny", output.get("stopReason")
-    own: Json = {}
+    event_output: Json = {}
     if event == "PreToolUse":
-        own = _permission(given, said, decision, reason)
+        event_output = _permission(document, specific_output, decision, reason)
     elif decision in ("deny", "block"):
-        told |= {"decision": "block", "reason": reason or ""}
-    if "additionalContext" in said:
-        own["additionalContext"] = said["additionalContext"]
-    return {**told, "hookSpecificOutput": {"hookEventName": event, **own}} if own else told
+        translated |= {"decision": "block", "reason": reason or ""}
+    if "additionalContext" in specific_output:
+        event_output["additionalContext"] = specific_output["additionalContext"]
+    return (
+        {**translated, "hookSpecificOutput": {"hookEventName": event, **event_output}}
+        if event_output
+        else translated
+    )
 
 
-def _permission(given: Json, said: Json, decision: object, reason: object) -> Json:
+def _permission(document: Json, specific_output: Json, decision: object, reason: object) -> Json:
     if decision in ("deny", "block"):
         return {"permissionDecision": "deny", "permissionDecisionReason": reason or ""}
-    arguments, changed = given.get("tool_input"), said.get("tool_input")
+    arguments, changed = document.get("tool_input"), specific_output.get("tool_input")
     if isinstance(changed, dict):
-        whole = {**arguments, **changed} if isinstance(arguments, dict) else changed
-        told = reason or "The gateway's hooks changed the arguments."
-        return {"permissionDecision": "ask", "permissionDecisionReason": told, "updatedInput": whole}
+        merged = {**arguments, **changed} if isinstance(arguments, dict) else changed
+        message = reason or "The gateway's hooks changed the arguments."
+        return {"permissionDecision": "ask", "permissionDecisionReason": message, "updatedInput": merged}
     if decision == "ask":
         return {"permissionDecision": "ask", "permissionDecisionReason": reason or ""}
     return {}
 
 
-def _tool(name: str) -> str:
-    """`Bash` -> `run_shell_command`, `mcp__server__tool` -> `mcp_server_tool`; others keep their name."""
+def _contract_tool(name: str) -> str:
+    """Translate `Bash` to `run_shell_command` and `mcp__server__tool` to `mcp_server_tool`, for example."""
     server, separator, tool = name.removeprefix("mcp__").partition("__")
     if name.startswith("mcp__") and separator:
         return f"mcp_{server}_{tool}"
     return TOOLS.get(name, name)
 
 
-def _result(response: object) -> Json:
-    """A tool's result as an object with the text that the model reads, where hooks look for it."""
-    from hookgate.shim.command.quickjson import dumps  # noqa: PLC0415  # only this event needs it
+def _contract_result(response: object) -> Json:
+    """Return a tool's result as an object that has the model's text in `llmContent`, as hooks expect."""
+    from hookgate.shim.command.asking import to_json  # noqa: PLC0415  # only this event needs it
 
     if isinstance(response, dict):
         shown = response.get("stdout") or response.get("content")
-        text = shown if isinstance(shown, str) else dumps(response).decode()
+        text = shown if isinstance(shown, str) else to_json(response).decode()
         return {"llmContent": text, **response}
-    return {"llmContent": response if isinstance(response, str) else dumps(response).decode()}
+    return {"llmContent": response if isinstance(response, str) else to_json(response).decode()}

@@ -12,7 +12,7 @@ from support.secrets import LOOKALIKES, PLANTED, pieces, planted, redacted
 
 from hookgate.hooks.policies.redact import (
     DETECTORS,
-    Replaced,
+    ReplacedPiece,
     Scanner,
     make_token,
     pattern_detector,
@@ -28,7 +28,7 @@ def test_every_planted_secret_is_found_as_what_it_is(scanner: Scanner, label: st
     """Phone numbers may take in digits behind them, values without quotes what is glued to them."""
     for seed in range(40):
         text, secret = planted(seed, label)
-        found = [piece for piece in pieces(scanner, [text]) if isinstance(piece, Replaced)]
+        found = [piece for piece in pieces(scanner, [text]) if isinstance(piece, ReplacedPiece)]
         assert [piece.kind for piece in found] == [label.split(maxsplit=1)[0]], text
         assert found[0].original.startswith(secret), text
         assert found[0].original == secret or label in {"PHONE", "ASSIGNMENT env", "ASSIGNMENT yaml"}, text
@@ -146,7 +146,7 @@ def test_masks_and_tokens_are_taken_for_nothing(scanner: Scanner, kind: str) -> 
     for mark in (f"[{kind}]", make_token(kind, "0123456789abcdef"), make_token(kind, "9876543210987654")):
         for label, (before, after, _) in PLANTED.items():
             text = f"{before}{mark}{after}, {mark}@example.com."
-            found = [p for p in pieces(scanner, [text]) if isinstance(p, Replaced)]
+            found = [p for p in pieces(scanner, [text]) if isinstance(p, ReplacedPiece)]
             assert [p for p in found if mark in p.original or p.original in mark] == [], label
 
 
@@ -190,10 +190,10 @@ def test_a_pattern_replaces_its_group_or_all() -> None:
 @pytest.mark.parametrize(
     ("kind", "pattern", "why"),
     [
-        pytest.param("ticket", "a", "'ticket' is no kind", id="kind"),
-        pytest.param("T" * 25, "a", "is no kind", id="long kind"),
-        pytest.param("TICKET", "(?=a)b", "TICKET is no RE2 pattern", id="lookahead"),
-        pytest.param("TICKET", "a*", "TICKET.*can match the empty text", id="empty"),
+        pytest.param("ticket", "a", "'ticket' is not a valid kind", id="kind"),
+        pytest.param("T" * 25, "a", "is not a valid kind", id="long kind"),
+        pytest.param("TICKET", "(?=a)b", "TICKET is not a valid RE2 pattern", id="lookahead"),
+        pytest.param("TICKET", "a*", "TICKET.*can match the empty string", id="empty"),
         pytest.param("TICKET", "(a)(b)", "TICKET has 2 groups", id="groups"),
     ],
 )
@@ -209,7 +209,7 @@ def test_words_have_to_be_some(words: list[str]) -> None:
 
 
 def test_a_scanner_needs_detectors() -> None:
-    with pytest.raises(ValueError, match="nothing to search for"):
+    with pytest.raises(ValueError, match="at least one detector"):
         Scanner([])
 
 

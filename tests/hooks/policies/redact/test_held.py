@@ -13,12 +13,12 @@ from support.secrets import PLANTED, cut, mask, pieces, planted, prose, redacted
 
 from hookgate.hooks.policies.redact import (
     DETECTORS,
-    Blocked,
+    BlockedPiece,
     Detector,
-    Dropped,
-    Kept,
+    DroppedPiece,
+    KeptPiece,
     Redactor,
-    Replaced,
+    ReplacedPiece,
     Scanner,
     make_token,
     pattern_detector,
@@ -162,7 +162,7 @@ def test_what_is_held_is_never_longer_than_the_cap(scanner: Scanner) -> None:
     text, longest = f"{prose(random.Random(1), 30)} eyJ{'a' * 5000} end", 0  # noqa: S311  # it makes texts
     for chunk in cut(random.Random(2), text):  # noqa: S311  # it makes texts
         redactor.feed(chunk)
-        longest = max(longest, redactor.held)
+        longest = max(longest, redactor.held_characters)
     assert 90 <= longest < 100
 
 
@@ -174,8 +174,8 @@ def test_a_key_over_the_cap_is_masked_and_its_rest_dropped(scanner: Scanner, ste
     text = f"see {LONG_KEY} and more"
     found = pieces(scanner, [text[i : i + step] for i in range(0, len(text), step)])
     assert "".join(piece.output for piece in found) == "see [PRIVATE_KEY]\n and more"
-    assert [piece.kind for piece in found if isinstance(piece, Replaced)] == ["PRIVATE_KEY"]
-    assert any(isinstance(piece, Dropped) for piece in found)
+    assert [piece.kind for piece in found if isinstance(piece, ReplacedPiece)] == ["PRIVATE_KEY"]
+    assert any(isinstance(piece, DroppedPiece) for piece in found)
     assert "".join(piece.original for piece in found) == text
 
 
@@ -184,15 +184,15 @@ def test_a_key_over_the_cap_blocks_the_rest_if_that_is_asked_for(scanner: Scanne
     text = f"see {LONG_KEY} and more"
     found = pieces(scanner, [text[i : i + step] for i in range(0, len(text), step)], at_cap="block")
     assert "".join(piece.output for piece in found) == "see "
-    assert found[-1] == Blocked("PRIVATE_KEY", LONG_KEY[:8192])
-    assert all(isinstance(piece, Kept) for piece in found[:-1])
+    assert found[-1] == BlockedPiece("PRIVATE_KEY", LONG_KEY[:8192])
+    assert all(isinstance(piece, KeptPiece) for piece in found[:-1])
 
 
 def test_prose_waits_for_the_end_of_its_last_word_alone(scanner: Scanner) -> None:
     redactor = Redactor(scanner, mask)
     for said, held in [("Hello", 5), (" world", 5), (", and ", 0), ("日本語", 0), ("\n", 0), ("x" * 99, 0)]:
         redactor.feed(said)
-        assert redactor.held == held, said
+        assert redactor.held_characters == held, said
 
 
 def test_boundaries_are_told_by_what_went_out_before() -> None:
@@ -206,7 +206,7 @@ def test_lone_surrogates_pass(scanner: Scanner) -> None:
 
 
 def test_a_redactor_has_to_hold_something(scanner: Scanner) -> None:
-    with pytest.raises(ValueError, match="at least one character"):
+    with pytest.raises(ValueError, match="at least 1"):
         Redactor(scanner, mask, cap=0)
 
 

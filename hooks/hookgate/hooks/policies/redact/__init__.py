@@ -1,26 +1,33 @@
-"""Finding secrets and personal data in text, and replacing them in text that comes in chunks.
+"""Finds secrets and personal data in text, and replaces them, also in text that arrives in chunks.
 
-A configuration makes a `Scanner` of its detectors, once; each text gets a `Redactor` of its own, which tells
-in pieces what became of what it was fed.
+A `Scanner` is created once from the configured detectors. Each text has its own `Redactor`, which is fed with
+chunks and returns pieces: text that is kept, replaced, dropped or blocked.
 """
 
 from hookgate.hooks.policies.redact.detectors import DETECTORS
 from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector, words_detector
-from hookgate.hooks.policies.redact.held import AtCap, Redactor
-from hookgate.hooks.policies.redact.pieces import Blocked, Dropped, Kept, Piece, Replaced
+from hookgate.hooks.policies.redact.replacements import make_token, token_detector
 from hookgate.hooks.policies.redact.scanner import Scanner
-from hookgate.hooks.policies.redact.tokens import make_token, token_detector
+from hookgate.hooks.policies.redact.streaming import (
+    AtCap,
+    BlockedPiece,
+    DroppedPiece,
+    KeptPiece,
+    Piece,
+    Redactor,
+    ReplacedPiece,
+)
 
 __all__ = [
     "DETECTORS",
     "AtCap",
-    "Blocked",
+    "BlockedPiece",
     "Detector",
-    "Dropped",
-    "Kept",
+    "DroppedPiece",
+    "KeptPiece",
     "Piece",
     "Redactor",
-    "Replaced",
+    "ReplacedPiece",
     "Scanner",
     "make_token",
     "pattern_detector",

@@ -1,9 +1,9 @@
-"""Prefix closures: from a pattern, the regular expression of every text that could still become a match.
+"""Prefix closures: for a pattern, the regular expression of all texts that could still become a match.
 
-With one, a stream knows from the end of what came whether it may go on: a text that is in no closure can
-neither become a match nor a longer one, whatever follows. A match itself is in its closure, as a greedy
-repeat or a trailing `\\b` is undecided while nothing follows. Patterns are read by the parser of Python's
-`re` and written again in RE2's syntax.
+A stream uses it to decide whether the end of the text may be released: a text that is not in the closure of
+any pattern cannot become a match, or a longer match, whatever follows. A match itself is in its closure,
+because a greedy repeat or a trailing `\\b` is undecided until more text follows. Patterns are parsed with the
+parser of Python's `re` and written in RE2's syntax.
 
     pre(XY) = pre(X) | X pre(Y)        pre(X|Y) = pre(X) | pre(Y)        pre(X{m,n}) = X{0,n-1} pre(X)
 """
@@ -38,30 +38,31 @@ _OPEN_REPEAT = re.compile(r"\{,\d")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """A pattern in RE2's syntax, without capturing groups, as parts that can be put next to others."""
+    """The languages of a pattern, as patterns in RE2's syntax without capturing groups."""
 
     whole: str
-    """What matches."""
+    """The matches."""
 
     prefixes: str | None
-    """All non-empty prefixes of it; None if there is none, as for `\\b`."""
+    """All non-empty prefixes of matches. None if there are none, as for `\\b`."""
 
     loose: str
-    """What matches and more: long repeats are endless, so that a search keeps no count of them."""
+    """The matches and more: long repeats are unlimited, so that a search need not count them."""
 
 
 def language(pattern: str) -> Language:
-    """The pattern and its prefix closure. Raises ValueError for what has none, or may be empty."""
+    """Return a pattern's languages. Raises ValueError if it is not supported, or matches the empty string."""
     if _OPEN_REPEAT.search(pattern):
         raise ValueError(f"the pattern {pattern!r} has a repeat without a lower bound: write {{0,n}}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # what Python warns of, such as [[:alpha:]], RE2 reads otherwise
+            # RE2 interprets what Python warns about, such as [[:alpha:]], differently.
+            warnings.simplefilter("error")
             tree = parser.parse(pattern, re.ASCII)
     except (re.error, FutureWarning, DeprecationWarning, OverflowError, RecursionError) as error:
-        raise ValueError(f"the pattern {pattern!r} cannot be followed through a stream: {error}") from None
+        raise ValueError(f"the pattern {pattern!r} is not supported in streams: {error}") from None
     if tree.getwidth()[0] == 0:
-        raise ValueError(f"the pattern {pattern!r} can match the empty text")
+        raise ValueError(f"the pattern {pattern!r} can match the empty string")
     return _flagged(_sequence(list(tree)), tree.state.flags, 0)
 
 
@@ -69,17 +70,17 @@ def _sequence(nodes: list[Any]) -> Language:
     parts = [_node(code, argument) for code, argument in nodes]
     prefixes: str | None = None
     for part in reversed(parts):
-        prefixes = _before(part, prefixes)
+        prefixes = _prefixes_of_sequence(part, prefixes)
     return Language("".join(part.whole for part in parts), prefixes, "".join(part.loose for part in parts))
 
 
-def _before(part: Language, rest: str | None) -> str | None:
-    """The prefixes of `part` and of `part` followed by what has the prefixes `rest`."""
+def _prefixes_of_sequence(part: Language, rest: str | None) -> str | None:
+    """Return the prefixes of `part` followed by a language with the prefixes `rest`."""
     if rest is None:
         return part.prefixes
     if part.prefixes is None:
         return part.whole + rest
-    if part.prefixes == part.whole:  # one character, the commonest part by far
+    if part.prefixes == part.whole:  # a single character, the most common part
         return f"{part.whole}(?:{rest})?"
     return f"(?:{part.prefixes}|{part.whole}{rest})"
 
@@ -87,7 +88,7 @@ def _before(part: Language, rest: str | None) -> str | None:
 def _node(code: Any, argument: Any) -> Language:
     write = _WRITERS.get(code)
     if write is None:
-        raise ValueError(f"patterns with {str(code).lower()} cannot be followed through a stream")
+        raise ValueError(f"patterns with {str(code).lower()} are not supported in streams")
     return write(argument)
 
 
@@ -114,7 +115,7 @@ def _set(members: list[Any]) -> Language:
 
 def _position(code: Any) -> Language:
     if code not in _POSITIONS:
-        raise ValueError(f"patterns with {str(code).lower()} cannot be followed through a stream")
+        raise ValueError(f"patterns with {str(code).lower()} are not supported in streams")
     return Language(_POSITIONS[code], None, _POSITIONS[code])
 
 
@@ -138,7 +139,7 @@ def _group(argument: Any) -> Language:
 
 
 def _flagged(inner: Language, added: int, removed: int) -> Language:
-    """The language inside a group of its own, with flags set and unset."""
+    """Return the language in a group that sets and unsets flags."""
     on, off = (
         "".join(letter for flag, letter in _FLAGS.items() if flags & flag) for flags in (added, removed)
     )
@@ -149,27 +150,27 @@ def _flagged(inner: Language, added: int, removed: int) -> Language:
 
 def _repeat(suffix: str) -> Callable[[Any], Language]:
     def write(argument: Any) -> Language:
-        least, most, nodes = argument
+        minimum, maximum, nodes = argument
         inner = _sequence(list(nodes))
-        whole = f"(?:{inner.whole}){_times(least, most)}{suffix}"
-        endless = codes.MAXREPEAT if most - least >= _LONG_REPEAT else most
-        loose = f"(?:{inner.loose}){_times(least, endless)}{suffix}"
-        if most == 0 or inner.prefixes is None:
+        whole = f"(?:{inner.whole}){_times(minimum, maximum)}{suffix}"
+        unlimited = codes.MAXREPEAT if maximum - minimum >= _LONG_REPEAT else maximum
+        loose = f"(?:{inner.loose}){_times(minimum, unlimited)}{suffix}"
+        if maximum == 0 or inner.prefixes is None:
             return Language(whole, None, loose)
         if inner.prefixes == inner.whole:
-            return Language(whole, f"{inner.whole}{_times(1, most)}", loose)
-        before = f"(?:{inner.whole}){_times(0, _one_less(most))}"
+            return Language(whole, f"{inner.whole}{_times(1, maximum)}", loose)
+        before = f"(?:{inner.whole}){_times(0, _one_less(maximum))}"
         return Language(whole, f"{before}{inner.prefixes}", loose)
 
     return write
 
 
-def _one_less(most: Any) -> Any:
-    return most if most is codes.MAXREPEAT else most - 1
+def _one_less(maximum: Any) -> Any:
+    return maximum if maximum is codes.MAXREPEAT else maximum - 1
 
 
-def _times(least: int, most: Any) -> str:
-    return f"{{{least},}}" if most is codes.MAXREPEAT else f"{{{least},{most}}}"
+def _times(minimum: int, maximum: Any) -> str:
+    return f"{{{minimum},}}" if maximum is codes.MAXREPEAT else f"{{{minimum},{maximum}}}"
 
 
 _WRITERS: dict[Any, Callable[[Any], Language]] = {

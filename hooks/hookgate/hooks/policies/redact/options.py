@@ -1,4 +1,4 @@
-"""What the policy `redact` wants to know."""
+"""The options of the policy `redact`."""
 
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
@@ -6,114 +6,114 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from hookgate.hooks.policies.mistakes import meant
-from hookgate.hooks.policies.options import Globs, Options
+from hookgate.hooks.policies.options import Globs, Options, closest_option
 from hookgate.hooks.policies.redact.detectors import DETECTORS
 from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector, words_detector
-from hookgate.hooks.policies.redact.held import AtCap
 from hookgate.hooks.policies.redact.presidio import PresidioOptions
 from hookgate.hooks.policies.redact.redaction import SCOPES, Scope
+from hookgate.hooks.policies.redact.streaming import AtCap
 
 Act = Literal["mask", "hash", "pseudonymise", "block"]
 
 
 class RedactOptions(Options):
-    """What is looked for, where, and what becomes of it."""
+    """The options of the policy `redact`."""
 
     detect: Globs | None = None
-    """Kinds and groups of detectors, with wildcards; those that are on by default, if left out."""
+    """Kinds and groups of detectors to use, with wildcards; default: those that are on by default."""
 
     skip: Globs = ()
-    """Kinds and groups that are not looked for, even if they are on that list."""
+    """Kinds and groups of detectors not to use, even if `detect` lists them."""
 
     patterns: Mapping[str, str] = Field(default={}, strict=False)
-    """Further patterns, in RE2's syntax, by their kind."""
+    """Additional patterns by kind, in RE2's syntax."""
 
     words: Mapping[str, Globs] = Field(default={}, strict=False)
-    """Words and phrases that are looked for, by their kind."""
+    """Additional words and phrases by kind."""
 
     ignore_case: bool = False
-    """Whether these words are found in capitals and small letters alike."""
+    """Whether `words` are matched regardless of case."""
 
     action: Act = "mask"
-    """What becomes of what is found."""
+    """What to do with findings."""
 
     actions: Mapping[str, Act] = Field(default={}, strict=False)
-    """The same by kind or group, with wildcards; the first that holds counts."""
+    """Actions by kind or group, with wildcards; the first that matches applies, or else `action`."""
 
     mask: str = "[{kind}]"
-    """What takes the place of what is masked; `{kind}` stands for what it was."""
+    """The replacement of masked findings; `{kind}` is replaced with the kind."""
 
     scopes: tuple[Scope, ...] = Field(default=tuple(sorted(SCOPES)), strict=False)
-    """What is looked through: all of it, if left out."""
+    """The texts to search; default: all."""
 
     cap: int = Field(default=8192, ge=256, le=1_000_000)
-    """Characters of a stream that may wait until it is known whether they are a secret."""
+    """The maximum number of characters of a stream to hold back while they may be part of a secret."""
 
     at_cap: AtCap = "mask"
-    """What becomes of them then: masked all the same, or the answer ends (`block`)."""
+    """What to do when the cap is reached: mask the characters held back, or end the answer (`block`)."""
 
     presidio: PresidioOptions | None = Field(default=None, strict=False)
-    """Presidio as a further detector."""
+    """Options of Presidio as an additional detector."""
 
     limit: int = Field(default=100_000, ge=1)
-    """Suspects in one body, secrets or not, that are looked into; a body with more does not pass."""
+    """The maximum number of possible secrets to check in one body; a body with more is blocked."""
 
     reason: str = ""
-    """What the person is told of what is blocked."""
+    """The reason that is given for blocked text."""
 
     @model_validator(mode="after")
-    def _known(self) -> Self:
-        groups = {each.group for each in self.own() + DETECTORS} | {"presidio"}
-        known = groups | {each.kind for each in self.own() + DETECTORS}
+    def _check_names(self) -> Self:
+        detectors = self.own() + DETECTORS
+        groups = {detector.group for detector in detectors} | {"presidio"}
+        known = groups | {detector.kind for detector in detectors}
         known |= {*(self.presidio.entities if self.presidio else ())}
         for option, globs in (("detect", self.detect or ()), ("skip", self.skip), ("actions", self.actions)):
             for glob in globs:
                 if not any(fnmatchcase(name, glob) for name in known):
-                    raise ValueError(
-                        f"{option}: there is no detector {glob!r}; {_remedy(glob, known, groups)}"
-                    )
+                    raise ValueError(f"{option}: unknown detector {glob!r}; {_remedy(glob, known, groups)}")
         if "{kind}" not in self.mask.replace("{{", "").replace("}}", "") and "{" in self.mask:
-            raise ValueError("mask: {kind} is all that may stand in braces")
+            raise ValueError("mask: only {kind} is allowed in braces")
         return self
 
     def own(self) -> tuple[Detector, ...]:
-        """The detectors of patterns and words that are given here. Raises ValueError."""
+        """Return the detectors of `patterns` and `words`. Raises ValueError if one is invalid."""
         return (
             *(pattern_detector(kind, pattern) for kind, pattern in self.patterns.items()),
             *(words_detector(kind, words, self.ignore_case) for kind, words in self.words.items()),
         )
 
     def detectors(self) -> tuple[Detector, ...]:
-        """All that are on, one's own first. Raises ValueError when none is."""
+        """Return all detectors to use, those of `own` first. Raises ValueError if there are none."""
         own = self.own()
-        found = (*own, *(each for each in DETECTORS if self._is_on(each)))
-        found = tuple(each for each in found if not _named(each, self.skip))
-        if not found:
-            raise ValueError("nothing is looked for; name detectors, patterns or words")
-        return found
+        enabled = (*own, *(detector for detector in DETECTORS if self._is_on(detector)))
+        enabled = tuple(detector for detector in enabled if not _is_listed(detector, self.skip))
+        if not enabled:
+            raise ValueError("no detector is enabled; configure detectors, patterns or words")
+        return enabled
 
     def _is_on(self, detector: Detector) -> bool:
-        return detector.default if self.detect is None else _named(detector, self.detect)
+        return detector.default if self.detect is None else _is_listed(detector, self.detect)
 
     def acts(self) -> dict[str, Act]:
-        """What becomes of each kind that is looked for."""
-        acts = {each.kind: self._act(each.kind, each.group) for each in self.detectors()}
+        """Return the action for each kind that is detected."""
+        acts = {
+            detector.kind: self._action_for(detector.kind, detector.group) for detector in self.detectors()
+        }
         entities = self.presidio.entities if self.presidio else ()
-        return {kind: self._act(kind, "presidio") for kind in entities} | acts
+        return {kind: self._action_for(kind, "presidio") for kind in entities} | acts
 
-    def _act(self, kind: str, group: str) -> Act:
-        found = (
+    def _action_for(self, kind: str, group: str) -> Act:
+        matches = (
             act for glob, act in self.actions.items() if fnmatchcase(kind, glob) or fnmatchcase(group, glob)
         )
-        return next(found, self.action)
+        return next(matches, self.action)
 
 
 def _remedy(glob: str, known: Collection[str], groups: Collection[str]) -> str:
-    if near := meant(glob, known):
-        return f"did you mean {near}?"
+    if suggestion := closest_option(glob, known):
+        return f"did you mean {suggestion}?"
     return f"groups are {', '.join(sorted(groups))}; their kinds are listed in docs/redaction.md"
 
 
-def _named(detector: Detector, globs: Globs) -> bool:
+def _is_listed(detector: Detector, globs: Globs) -> bool:
     return any(fnmatchcase(name, glob) for name in (detector.kind, detector.group) for glob in globs)

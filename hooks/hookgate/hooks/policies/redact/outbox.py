@@ -1,7 +1,8 @@
-"""The events of an answer on their way out: as far as their texts are decided, none overtaking another.
+"""The outgoing events of an answer. They are released in order, as far as their texts are decided.
 
-The rest of an event's text goes on at the head of the next one's, or as an event of its own. An event that
-holds more than text (a call, the answer's end) waits until all that it holds, and all before it, is decided.
+The undecided rest of an event's text is moved to the beginning of the next event, or sent as an event of its
+own. An event with more than text, such as a call or the answer's end, is held back until all its texts, and
+all before them, are decided.
 """
 
 from collections import deque
@@ -12,8 +13,8 @@ from typing import Any, NamedTuple
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
 
 
-class Place(NamedTuple):
-    """Where a text stands: which event, which of its candidates, which part, which piece of arguments."""
+class PartPlace(NamedTuple):
+    """The place of a text: the event, and the indexes of candidate, part, and piece of arguments."""
 
     event: int
     candidate: int
@@ -22,66 +23,69 @@ class Place(NamedTuple):
 
 
 Thread = tuple[int, str]
-"""A candidate's index, and what of it: `text`, `thought`, or a path in the arguments of its call."""
+"""A candidate's index, and one of its texts: `text`, `thought`, or a path in the arguments of its call."""
 
 
 @dataclass(slots=True)
 class Leaving:
-    """One event on its way."""
+    """One outgoing event."""
 
     number: int
     came: JsonObject
     body: JsonObject
-    """With all that is no text decided."""
-    threads: dict[Place, Thread] = field(default_factory=dict)
-    """Where its texts stand, and which threads they belong to."""
+    """The event with everything redacted but its texts."""
+    threads: dict[PartPlace, Thread] = field(default_factory=dict)
+    """The places of its texts, and the threads that they belong to."""
     plain: bool = True
-    """Whether it holds text alone, and may go on in pieces."""
+    """Whether it contains only text, so that it may be released in pieces."""
     begun: bool = False
-    """Whether a piece of it has gone on."""
-    left: list[list[tuple[Place, JsonObject]]] = field(default_factory=list)
-    """By candidate, the parts that have not gone on."""
+    """Whether a piece of it has been released."""
+    left: list[list[tuple[PartPlace, JsonObject]]] = field(default_factory=list)
+    """By candidate, the parts that have not been released."""
 
     def complete(self, candidates: list[JsonObject]) -> None:
-        """All that is no text is decided, and it stands in these candidates."""
+        """Set the candidates, with everything redacted but their texts."""
         came = read_list(self.came, "candidates")
         if any(a is not b for a, b in zip(candidates, came, strict=True)):
             self.body = write(self.body, "candidates", candidates)
         self.plain = self.plain and bool(self.threads)
         self.left = [
-            [(Place(self.number, at, number), part) for number, part in enumerate(_parts(candidate))]
-            for at, candidate in enumerate(candidates)
+            [
+                (PartPlace(self.number, position, number), part)
+                for number, part in enumerate(_parts(candidate))
+            ]
+            for position, candidate in enumerate(candidates)
         ]
 
 
 class Outbox:
-    """The events that have come and have not gone on."""
+    """The events that have not been released."""
 
-    def __init__(self, waits: Callable[[Place, Thread], bool]) -> None:
-        """`waits` tells whether some of the text at a place is undecided."""
+    def __init__(self, waits: Callable[[PartPlace, Thread], bool]) -> None:
+        """`waits` returns whether some of the text at a place is undecided."""
         self._undecided = waits
-        self._threads: dict[Place, Thread] = {}
-        self._texts: dict[Place, str] = {}  # what is decided and has not gone on
+        self._threads: dict[PartPlace, Thread] = {}
+        self._texts: dict[PartPlace, str] = {}  # decided and not released
         self._events: deque[Leaving] = deque()
         self._count = 0
 
     def begin(self, came: JsonObject, body: JsonObject) -> Leaving:
-        """The next event, to be completed; `body` is what it is with all beside its candidates decided."""
+        """Add an event, which has to be completed. `body` has everything redacted but its candidates."""
         event = Leaving(self._count, came, body)
         self._count += 1
         self._events.append(event)
         return event
 
-    def note(self, event: Leaving, place: Place, thread: Thread) -> None:
-        """At this place of an event stands a text."""
+    def note(self, event: Leaving, place: PartPlace, thread: Thread) -> None:
+        """Register that an event has a text at this place."""
         event.threads[place] = self._threads[place] = thread
 
-    def put(self, place: Place, text: str) -> None:
-        """So much more of the text at a place is decided."""
+    def put(self, place: PartPlace, text: str) -> None:
+        """Append decided text at a place."""
         self._texts[place] = self._texts.get(place, "") + text
 
     def released(self) -> list[tuple[int, JsonObject]]:
-        """What may go on now: numbers of events, and what they have become."""
+        """Return the events that can be released now, by number."""
         out: list[tuple[int, JsonObject]] = []
         while self._events:
             event = self._events[0]
@@ -90,7 +94,7 @@ class Outbox:
                 break
             if not waits:
                 self._events.popleft()
-            if waits or not (event.begun and self._joined(event)):
+            if waits or not (event.begun and self._move_to_next(event)):
                 body = self._body(event)
                 if not (event.plain and _is_empty(body)) or body is event.came:
                     out.append((event.number, body))
@@ -101,55 +105,59 @@ class Outbox:
                 del self._threads[place]
         return out
 
-    def _waits(self, place: Place) -> bool:
+    def _waits(self, place: PartPlace) -> bool:
         return self._undecided(place, self._threads[place])
 
-    def _joined(self, event: Leaving) -> bool:
-        """Put what is left of an event at the head of the next one, if it is text that goes on there."""
-        heads = _heads(self._events[0]) if self._events else {}
-        lefts = [left for left in event.left if left]
-        if not all(len(left) == 1 and _is_bare(left[0][1]) for left in lefts):
+    def _move_to_next(self, event: Leaving) -> bool:
+        """Move the rest of an event to the beginning of the next one, if it continues the same texts."""
+        first_texts = _first_texts(self._events[0]) if self._events else {}
+        rests = [left for left in event.left if left]
+        if not all(len(left) == 1 and _is_bare(left[0][1]) for left in rests):
             return False
-        if not all(self._threads[left[0][0]] in heads for left in lefts):
+        if not all(self._threads[left[0][0]] in first_texts for left in rests):
             return False
-        for [(place, _)] in lefts:
-            target = heads[self._threads[place]]
+        for [(place, _)] in rests:
+            target = first_texts[self._threads[place]]
             self._texts[target] = self._texts.pop(place, "") + self._texts.get(target, "")
         return True
 
     def _body(self, event: Leaving) -> JsonObject:
-        """The event with what may go on of it: all up to the first text that is not decided."""
+        """Return the event with the parts that can be released: all up to the first undecided text."""
         candidates = read_list(event.body, "candidates")
         new = []
         for candidate, left in zip(candidates, event.left, strict=True):
             content = read_object(candidate, "content")
-            parts, gone = read_list(content, "parts"), self._gone(left)
-            unchanged = len(gone) == len(parts) and all(a is b for a, b in zip(gone, parts, strict=True))
-            new.append(candidate if unchanged else write(candidate, "content", write(content, "parts", gone)))
+            parts, released = read_list(content, "parts"), self._take_released(left)
+            unchanged = len(released) == len(parts) and all(
+                a is b for a, b in zip(released, parts, strict=True)
+            )
+            new.append(
+                candidate if unchanged else write(candidate, "content", write(content, "parts", released))
+            )
         unchanged = all(a is b for a, b in zip(new, candidates, strict=True))
         return event.body if unchanged else write(event.body, "candidates", new)
 
-    def _gone(self, left: list[tuple[Place, JsonObject]]) -> list[JsonObject]:
-        """Take the parts that may go on, with their texts."""
-        gone = []
+    def _take_released(self, left: list[tuple[PartPlace, JsonObject]]) -> list[JsonObject]:
+        """Remove and return the parts that can be released, with their texts."""
+        released = []
         while left:
             place, part = left.pop(0)
             part = self._arguments(place, part)
             if place not in self._threads:
-                gone.append(part)
+                released.append(part)
                 continue
             text, waits = self._texts.pop(place, ""), self._waits(place)
             if text == part["text"] and not waits:
-                gone.append(part)
+                released.append(part)
             elif text or not (waits or _is_bare(part)):
-                gone.append({**part, "text": text})
-            if waits:  # what else the part carries went with its first piece
+                released.append({**part, "text": text})
+            if waits:  # the part's other fields were released with its first piece
                 bare: JsonObject = {key: part[key] for key in ("text", "thought") if key in part}
                 left.insert(0, (place, bare if text else part))
                 break
-        return gone
+        return released
 
-    def _arguments(self, place: Place, part: JsonObject) -> JsonObject:
+    def _arguments(self, place: PartPlace, part: JsonObject) -> JsonObject:
         call = read_object(part, "functionCall")
         pieces = read_list(call, "partialArgs")
         new: list[Any] = []
@@ -163,10 +171,10 @@ class Outbox:
         return write(part, "functionCall", write(call, "partialArgs", new))
 
 
-def _heads(event: Leaving) -> dict[Thread, Place]:
-    """The text that each candidate of an event begins with, and its place."""
-    begins = (left[0][0] for left in event.left if left)
-    return {event.threads[place]: place for place in begins if place in event.threads}
+def _first_texts(event: Leaving) -> dict[Thread, PartPlace]:
+    """Return the places of the texts that the candidates of an event begin with."""
+    places = (left[0][0] for left in event.left if left)
+    return {event.threads[place]: place for place in places if place in event.threads}
 
 
 def _parts(candidate: JsonObject) -> list[JsonObject]:
@@ -174,12 +182,12 @@ def _parts(candidate: JsonObject) -> list[JsonObject]:
 
 
 def _is_bare(part: JsonObject) -> bool:
-    """Whether a part holds nothing but its text, thought or not: no signature, no call."""
+    """Return whether a part contains only text or a thought, without a signature or a call."""
     return len(part) == 1 + ("thought" in part)
 
 
 def _is_empty(body: JsonObject) -> bool:
-    """Whether no candidate says anything."""
+    """Return whether no candidate has content."""
     return not any(
         part.get("text") or not _is_bare(part)
         for candidate in read_list(body, "candidates")

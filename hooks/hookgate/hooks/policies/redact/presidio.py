@@ -1,6 +1,7 @@
-"""Presidio as a further detector: names, places and whatever else its recognizers know, in whole texts.
+"""Presidio as an additional detector: finds names, places and other entities that its recognizers know.
 
-It reads a text as a whole, so a streamed answer waits for its end. The extra `presidio` brings it.
+Presidio needs complete texts, so a streamed answer is held back until its end. It is installed with the extra
+`presidio`.
 """
 
 from collections.abc import Callable
@@ -10,90 +11,89 @@ from typing import Any
 from pydantic import Field
 
 from hookgate.hooks.policies.options import Options
-from hookgate.hooks.policies.redact.held import Redactor
-from hookgate.hooks.policies.redact.pieces import Kept, Piece, Replaced
+from hookgate.hooks.policies.redact.streaming import KeptPiece, Piece, Redactor, ReplacedPiece
 
 BLANK = "blank"
 
 Find = Callable[[str], list[tuple[int, int, str]]]
-"""What is found in a text: begin, end and kind of each finding, in order, none inside another."""
+"""Returns the findings in a text as begin, end and kind, in order, without overlaps."""
 
 
 class PresidioOptions(Options):
-    """What Presidio looks for, and how."""
+    """The options of Presidio."""
 
     entities: tuple[str, ...] = Field(strict=False, min_length=1)
-    """Kinds that it looks for, such as `PERSON` and `LOCATION`."""
+    """Kinds of entities to find, such as `PERSON` and `LOCATION`."""
 
     language: str = "en"
     """The language of the texts."""
 
     model: str = "en_core_web_lg"
-    """The spaCy model that knows the language; `blank` for recognizers that need none."""
+    """The spaCy model for the language; `blank` for recognizers that need no model."""
 
     threshold: float = Field(default=0.5, ge=0, le=1, strict=False)
-    """How sure it has to be."""
+    """The minimum score of a finding."""
 
 
 class WholeRedactor:
-    """A Redactor that waits for the whole text: what another one finds in it, and `find` in the rest."""
+    """A redactor that waits for the complete text, then applies another redactor, and `find` to the rest."""
 
     def __init__(self, inner: Redactor, find: Find, replace: Callable[[str, str], str]) -> None:
         self._inner, self._find, self._replace = inner, find, replace
         self._text = ""
 
     def feed(self, text: str) -> list[Piece]:
-        """Nothing yet."""
+        """Add text. Returns no pieces, as the text is not complete."""
         self._text += text
         return []
 
     def finish(self) -> list[Piece]:
-        """All of it."""
-        return self._found_in(self._inner.feed(self._text) + self._inner.finish())
+        """End the text and return all pieces."""
+        return self._redact_kept(self._inner.feed(self._text) + self._inner.finish())
 
     def cut_off(self) -> list[Piece]:
-        """The same, though the text was not at its end."""
-        return self._found_in(self._inner.feed(self._text) + self._inner.cut_off())
+        """End the text although it is incomplete, and return all pieces."""
+        return self._redact_kept(self._inner.feed(self._text) + self._inner.cut_off())
 
-    def _found_in(self, pieces: list[Piece]) -> list[Piece]:
+    def _redact_kept(self, pieces: list[Piece]) -> list[Piece]:
         findings = self._find(self._text)
-        out: list[Piece] = []
+        redacted: list[Piece] = []
         at = 0
         for piece in pieces:
             end = at + len(piece.original)
-            if isinstance(piece, Kept):
-                out += self._kept(at, end, findings)
+            if isinstance(piece, KeptPiece):
+                redacted += self._split_kept(at, end, findings)
             else:
-                out.append(piece)
+                redacted.append(piece)
             at = end
-        return out
+        return redacted
 
-    def _kept(self, begin: int, end: int, findings: list[tuple[int, int, str]]) -> list[Piece]:
-        """A stretch that the other one kept; a finding that reaches out of it counts as far as it goes."""
-        out: list[Piece] = []
+    def _split_kept(self, begin: int, end: int, findings: list[tuple[int, int, str]]) -> list[Piece]:
+        """Split a piece that the inner redactor kept. Findings are clipped to the piece."""
+        pieces: list[Piece] = []
         for first, last, kind in findings:
             start, stop = max(first, begin), min(last, end)
             if start < stop:
-                out.append(Kept(self._text[begin:start]))
+                pieces.append(KeptPiece(self._text[begin:start]))
                 original = self._text[start:stop]
-                out.append(Replaced(kind, original, self._replace(kind, original)))
+                pieces.append(ReplacedPiece(kind, original, self._replace(kind, original)))
                 begin = stop
-        out.append(Kept(self._text[begin:end]))
-        return [piece for piece in out if piece.original]
+        pieces.append(KeptPiece(self._text[begin:end]))
+        return [piece for piece in pieces if piece.original]
 
 
 def finder(options: PresidioOptions) -> Find:
-    """Loads Presidio, which takes seconds. Raises ValueError, with the remedy, when it cannot be had."""
-    try:  # by name, since it is 400 MB that few have installed
+    """Load Presidio, which takes seconds. Raises ValueError if it or its model is not installed."""
+    try:  # imported by name, because it is optional
         engine = import_module("presidio_analyzer").AnalyzerEngine
     except ImportError:
-        raise ValueError("presidio: is not installed; pip install 'hookgate[presidio]'") from None
+        raise ValueError("presidio: is not installed; run pip install 'hookgate[presidio]'") from None
     try:
         analyzer = engine(nlp_engine=_language_model(options), supported_languages=[options.language])
     except (OSError, SystemExit, ValueError) as error:
         raise ValueError(
             f"presidio: the model {options.model!r} cannot be loaded: {error}; "
-            f"python -m spacy download {options.model}"
+            f"run python -m spacy download {options.model}"
         ) from None
 
     def find(text: str) -> list[tuple[int, int, str]]:
@@ -103,18 +103,21 @@ def finder(options: PresidioOptions) -> Find:
             entities=list(options.entities),
             score_threshold=options.threshold,
         )
-        return _apart(sorted((each.start, -each.end, each.entity_type) for each in results))
+        return _without_overlaps(sorted((item.start, -item.end, item.entity_type) for item in results))
 
     return find
 
 
-def _apart(findings: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """The findings without those inside another. Their ends are negated: the longest of a begin is first."""
-    apart: list[tuple[int, int, str]] = []
+def _without_overlaps(findings: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Return the findings that do not overlap an earlier one.
+
+    The ends of sorted findings are negated, so that of those with the same begin the longest comes first.
+    """
+    separate: list[tuple[int, int, str]] = []
     for start, negated, kind in findings:
-        if not apart or start >= apart[-1][1]:
-            apart.append((start, -negated, kind))
-    return apart
+        if not separate or start >= separate[-1][1]:
+            separate.append((start, -negated, kind))
+    return separate
 
 
 def _language_model(options: PresidioOptions) -> Any:
@@ -122,7 +125,7 @@ def _language_model(options: PresidioOptions) -> Any:
     engine = import_module("presidio_analyzer.nlp_engine").SpacyNlpEngine(
         models=[{"lang_code": options.language, "model_name": options.model}]
     )
-    # Loaded here and not by Presidio, which would fetch a model that is missing.
+    # The model is loaded here, because Presidio would download a missing one.
     blank = options.model == BLANK
     engine.nlp = {options.language: spacy.blank(options.language) if blank else spacy.load(options.model)}
     return engine

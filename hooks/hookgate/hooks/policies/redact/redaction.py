@@ -1,4 +1,4 @@
-"""What one body or one answer is redacted with: the scanner, what goes out instead, and what was found."""
+"""Redaction of one body or answer: searches its texts and values, replaces findings, and counts them."""
 
 import re
 from collections import Counter, deque
@@ -6,29 +6,29 @@ from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
-from hookgate.hooks.policies.redact.held import AtCap, Redactor
 from hookgate.hooks.policies.redact.presidio import Find, WholeRedactor
 from hookgate.hooks.policies.redact.scanner import Scanner
-from hookgate.hooks.policies.redact.strands import Strand
+from hookgate.hooks.policies.redact.strands import ChunkedText
+from hookgate.hooks.policies.redact.streaming import AtCap, Redactor
 from hookgate.hooks.session import Withheld
 from hookgate.translator.fields import JsonObject
 
 Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers", "thoughts", "other"]
-"""What a text is in a conversation; `other` is what a request holds beside its turns."""
+"""The role of a text in a conversation; `other` is everything in a request but its turns."""
 
 SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
 
 _TELLING = re.compile(r"pass|secret|token|key|credential|auth", re.IGNORECASE)
-"""Names of fields whose values are read as an assignment: `password: …`."""
+"""Names of fields whose values are searched together with the name, as an assignment: `password: …`."""
 
-_LONG = 64 * 1024
-"""Characters that take a millisecond, and some tens of them when they were made to."""
+_MAX_QUICK_SEARCH = 64 * 1024
+"""Characters whose search takes about a millisecond, or some tens of milliseconds in crafted text."""
 
-_SHORT, _KNOWN = 64, 4096
-"""Characters of a text that is remembered to be clean, such as the name of a field, and how many are."""
+_MAX_CLEAN_LENGTH, _MAX_CLEAN_TEXTS = 64, 4096
+"""The maximum length and number of the texts that are remembered to be clean, such as names of fields."""
 
 _REPEATED = 3
-"""Objects that are remembered: turns, and the events of a stream, repeat much of what they hold."""
+"""The number of clean objects that are remembered: turns and stream events repeat much of their content."""
 
 _LONGEST_NAMED = 1024
 
@@ -39,20 +39,20 @@ Place = TypeVar("Place", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How texts are looked through."""
+    """How texts are searched."""
 
     scanner: Scanner
     limit: int = 100_000
-    """Suspects in one body that are looked into."""
+    """The maximum number of possible secrets to check in one body."""
     cap: int = 8192
     at_cap: AtCap = "mask"
-    """As for a Redactor."""
+    """See Redactor."""
     find: Find | None = None
-    """A further detector, which reads whole texts."""
+    """An additional detector, which needs complete texts."""
 
 
 class Redaction:
-    """Redacts texts and JSON values, and counts what it finds."""
+    """Redacts texts and JSON values, and counts the findings."""
 
     def __init__(
         self,
@@ -62,77 +62,79 @@ class Redaction:
         *,
         brief: bool = False,
     ) -> None:
-        """`replace` is told kind and original, and may raise Withheld.
+        """`replace` is called with the kind and text of a finding; it may raise Withheld.
 
-        `brief`: texts that take long are not redacted but raise TakesLong.
+        If `brief` is true, texts that take long to search raise TakesLong instead.
         """
         self.scopes = scopes
         self.findings: Counter[str] = Counter()
-        self._search, self._replaced = search, replace
+        self._search, self._replacement = search, replace
         self._scanner = search.scanner.limited(search.limit, brief=brief)
         self._clean: set[str] = set()
         self._plain_names: set[str] = set()
         self._clean_values: deque[JsonObject] = deque(maxlen=_REPEATED)
 
-    def strand(self, put: Callable[[Place, str], None]) -> Strand[Place]:
-        """One text that comes in pieces."""
+    def strand(self, put: Callable[[Place, str], None]) -> ChunkedText[Place]:
+        """Return a text to feed in chunks; `put` receives its output."""
         redactor, find = self._redactor(), self._search.find
-        return Strand(redactor if find is None else WholeRedactor(redactor, find, self._replace), put)
+        return ChunkedText(redactor if find is None else WholeRedactor(redactor, find, self._replace), put)
 
     @property
     def slow(self) -> bool:
-        """Whether a text may take longer than others should wait for."""
+        """Whether a search may block the event loop for too long."""
         return self._search.find is not None
 
     def is_clean(self, text: str) -> bool:
-        """Whether nothing is to be replaced in a whole text, and that can be told quickly."""
+        """Return whether a quick search shows that there is nothing to replace in a complete text."""
         if text in self._clean:
             return True
         if len(text) >= self._search.cap or self._search.find is not None:
             return False
         clean = self._scanner.is_clean(text)
-        if clean and len(text) <= _SHORT and len(self._clean) < _KNOWN:
+        if clean and len(text) <= _MAX_CLEAN_LENGTH and len(self._clean) < _MAX_CLEAN_TEXTS:
             self._clean.add(text)
         return clean
 
     def text(self, text: str, name: str = "") -> str:
-        """A whole text; with the name of the field that holds it. Raises Withheld."""
-        named = len(text) <= _LONGEST_NAMED and is_telling(name)
+        """Redact a complete text; `name` is the name of its field. Raises Withheld."""
+        is_named = len(text) <= _LONGEST_NAMED and is_telling(name)
         quote = _quote_for(text)
-        if self.is_clean(_named(name, text) if named else text):
+        if self.is_clean(_as_assignment(name, text) if is_named else text):
             return text
-        out: list[str] = []
-        strand: Strand[bool] = self.strand(lambda inside, said: out.append(said) if inside else None)
-        if named:
-            strand.feed(False, f"{quote}{name}{quote}: {quote}")
-        strand.feed(True, text)
-        if named:
-            strand.feed(False, quote)
-        strand.finish()
-        return "".join(out)
+        output: list[str] = []
+        chunked_text: ChunkedText[bool] = self.strand(
+            lambda inside, text: output.append(text) if inside else None
+        )
+        if is_named:
+            chunked_text.feed(False, f"{quote}{name}{quote}: {quote}")
+        chunked_text.feed(True, text)
+        if is_named:
+            chunked_text.feed(False, quote)
+        chunked_text.finish()
+        return "".join(output)
 
     def piece(self, text: str) -> str:
-        """A piece of a text that was redacted as a whole already. Raises Withheld.
+        """Redact a piece of a text that was already redacted as a whole. Raises Withheld.
 
-        The further detector is not asked: it has read the whole, and may know no masks.
+        The additional detector is not used: it has searched the whole, and may not recognise masks.
         """
         if self._scanner.is_clean(text):
             return text
-        out: list[str] = []
-        strand: Strand[None] = Strand(self._redactor(), lambda _, said: out.append(said))
-        strand.feed(None, text)
-        strand.finish()
-        return "".join(out)
+        output: list[str] = []
+        chunked_text: ChunkedText[None] = ChunkedText(self._redactor(), lambda _, text: output.append(text))
+        chunked_text.feed(None, text)
+        chunked_text.finish()
+        return "".join(output)
 
     def value(self, value: Any, name: str = "") -> Any:
-        """A JSON value with each of its texts redacted, names of fields and long numbers too.
+        """Redact all strings, names of fields and long numbers in a JSON value.
 
-        The very object where nothing is found. Raises Withheld.
+        Returns the same object if nothing is found. Raises Withheld.
         """
         return value if self._is_clean_value(value, name) else self._redacted(value, name)
 
     def _is_clean_value(self, value: Any, name: str) -> bool:
-        """Whether nothing is to be replaced in a JSON value, and one search can tell."""
+        """Return whether one search shows that there is nothing to replace in a JSON value."""
         if self._search.find is not None:
             return False
         if value in self._clean_values:
@@ -140,18 +142,18 @@ class Redaction:
         texts = set(self._texts_in(value, name)) - self._clean
         if texts and (max(map(len, texts)) >= self._search.cap or not self._scanner.all_clean(texts)):
             return False
-        if len(self._clean) < _KNOWN:
-            self._clean.update(text for text in texts if len(text) <= _SHORT)
+        if len(self._clean) < _MAX_CLEAN_TEXTS:
+            self._clean.update(text for text in texts if len(text) <= _MAX_CLEAN_LENGTH)
         if isinstance(value, dict):
             self._clean_values.append(value)
         return True
 
     def _texts_in(self, value: Any, name: str) -> list[str]:
-        """What is looked through of a JSON value: its strings, names of fields and long numbers.
+        """Return what to search in a JSON value: its strings, names of fields and long numbers.
 
-        Every request comes through here in whole, so it has no calls in it but where names are new.
+        Every request passes through this function, so it avoids calls, except for new names.
         """
-        texts = [_named(name, value)] if isinstance(value, str) and is_telling(name) else []
+        texts = [_as_assignment(name, value)] if isinstance(value, str) and is_telling(name) else []
         level = [value]
         while level:
             below: list[Any] = []
@@ -172,16 +174,16 @@ class Redaction:
         return texts
 
     def _named_texts(self, obj: dict[str, Any]) -> list[str]:
-        """The strings that are read together with the name of their field."""
-        named = []
+        """Return the strings that are searched together with the name of their field."""
+        texts = []
         for name, value in obj.items():
             if name in self._plain_names or type(value) is int:
                 continue
             if is_telling(name):
-                named += [_named(name, text) for text in _strings(value)]
-            elif len(self._plain_names) < _KNOWN and len(name) <= _SHORT:
+                texts += [_as_assignment(name, text) for text in _strings(value)]
+            elif len(self._plain_names) < _MAX_CLEAN_TEXTS and len(name) <= _MAX_CLEAN_LENGTH:
                 self._plain_names.add(name)
-        return named
+        return texts
 
     def _redacted(self, value: Any, name: str) -> Any:
         if isinstance(value, str):
@@ -207,28 +209,28 @@ class Redaction:
         new: dict[str, Any] = {}
         same = True
         for name, item in value.items():
-            named, redacted = self.text(name), self._redacted(item, name)
-            same = same and named == name and redacted is item
-            new[_free(new, named)] = redacted
+            new_name, redacted = self.text(name), self._redacted(item, name)
+            same = same and new_name == name and redacted is item
+            new[_unique_name(new, new_name)] = redacted
         return value if same else new
 
     def _redactor(self) -> Redactor:
         return Redactor(self._scanner, self._replace, self._search.cap, self._search.at_cap)
 
     def _replace(self, kind: str, original: str) -> str:
-        new = self._replaced(kind, original)
+        new = self._replacement(kind, original)
         self.findings[kind] += new != original
         return new
 
 
 class _Found(Exception):  # noqa: N818  # a finding, not an error
-    """There is something to be replaced."""
+    """There is something to replace."""
 
 
 class Survey(Redaction):
-    """Takes all texts for clean and collects them, so that one search tells in the end whether they are.
+    """Collects all texts of a body, to check with one search at the end whether they are clean.
 
-    Most requests are clean. What looks like a secret is left to a Redaction.
+    Most requests are. Any other one is left to a Redaction.
     """
 
     def __init__(self, redaction: Redaction) -> None:
@@ -237,13 +239,13 @@ class Survey(Redaction):
         self._texts: list[str] = []
 
     def is_clean_throughout(self, look_through: Callable[[Redaction], object]) -> bool:
-        """Whether nothing is to be replaced in what the function looks through, and that can be told."""
+        """Return whether there is nothing to replace in the texts that `look_through` redacts."""
         if self._search.find is not None:
             return False
         try:
             look_through(self)
             for text in self._texts:
-                if len(text) >= self._search.cap:  # it may hold what a search alone cannot tell
+                if len(text) >= self._search.cap:  # a search alone is not enough for long texts
                     self._long.text(text)
         except (_Found, Withheld):
             return False
@@ -269,8 +271,8 @@ def _raise_found(kind: str, original: str) -> str:
     raise _Found
 
 
-def _named(name: str, text: str) -> str:
-    """The text with the name of the field that holds it, unless it is long."""
+def _as_assignment(name: str, text: str) -> str:
+    """Return the text as an assignment to the name of its field, unless it is long."""
     if len(text) > _LONGEST_NAMED:
         return text
     quote = _quote_for(text)
@@ -278,47 +280,47 @@ def _named(name: str, text: str) -> str:
 
 
 def _quote_for(text: str) -> str:
-    """A quote that the text does not hold, so that it is read to its end; the usual one if it holds all."""
+    """Return a quote that the text does not contain, or `"` if it contains all of them."""
     return next((quote for quote in "\"'`" if quote not in text), '"')
 
 
 def _digits(number: float) -> str:
-    """A number as it is looked through: equal numbers are the same text."""
+    """Return a number as text to search. Equal numbers have the same text."""
     return str(int(number) if isinstance(number, float) and number.is_integer() else number)
 
 
 def _strings(value: Any) -> list[str]:
-    """A string, or those of a list."""
+    """Return a string, or the strings in a list, as a list."""
     if isinstance(value, list):
         return [text for item in value for text in _strings(item)]
     return [value] if isinstance(value, str) else []
 
 
 def is_telling(name: str) -> bool:
-    """Whether the value of a field with this name is read as an assignment."""
+    """Return whether values of a field with this name are searched as an assignment."""
     return _TELLING.search(name) is not None
 
 
-def _free(taken: Collection[str], name: str) -> str:
-    """The name, or one like it when two have become the same: no field is lost."""
-    free, number = name, 2
-    while free in taken:
-        free, number = f"{name}_{number}", number + 1
-    return free
+def _unique_name(taken: Collection[str], name: str) -> str:
+    """Return the name, with a number added if it is taken, so that no field is lost."""
+    unique, number = name, 2
+    while unique in taken:
+        unique, number = f"{name}_{number}", number + 1
+    return unique
 
 
 def is_long(value: Any) -> bool:
-    """Whether a JSON value holds so much text that others should not wait while it is looked through."""
-    left, level = _LONG, [value]
-    while level and left > 0:
+    """Return whether a JSON value has so much text that searching it would block the event loop."""
+    remaining, level = _MAX_QUICK_SEARCH, [value]
+    while level and remaining > 0:
         below: list[Any] = []
         for item in level:
             kind = type(item)
             if kind is str:
-                left -= len(item)
+                remaining -= len(item)
             elif kind is dict:
                 below += item.values()
             elif kind is list:
                 below += item
         level = below
-    return left <= 0
+    return remaining <= 0

@@ -1,10 +1,10 @@
-"""A request redacted: the texts of each speaker as one, every other string by itself."""
+"""Redacts a request: consecutive texts of one speaker as one text, every other string by itself."""
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from hookgate.hooks.policies.redact.covering import (
+from hookgate.hooks.policies.redact.fields import (
     CONTENT,
     Handler,
     elsewhere,
@@ -13,8 +13,7 @@ from hookgate.hooks.policies.redact.covering import (
     redacted_part,
 )
 from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Survey
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
-from hookgate.translator.texts import is_text
+from hookgate.translator.fields import JsonObject, is_text, read, read_list, read_object, write
 
 _FIELDS: Mapping[str, Handler] = {
     "contents": elsewhere,
@@ -22,16 +21,16 @@ _FIELDS: Mapping[str, Handler] = {
     "systemInstruction": elsewhere,
     "continuationToken": opaque,
 }
-"""The fields of a request that are not simply strings: turns, and bytes."""
+"""The fields of a request that need their own handler."""
 
 Place = tuple[int, int, int]
-"""Where a text of some contents stands: which content, which part, which piece of arguments or -1."""
+"""The place of a text: the indexes of its content and part, and of a piece of arguments, or -1."""
 
 Texts = dict[Place, str]
 
 
 def redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
-    """The request with what is found in it replaced; the very object where nothing is. Raises Withheld."""
+    """Return the request with findings replaced, or the same object if there are none. Raises Withheld."""
     if Survey(redaction).is_clean_throughout(lambda survey: _redacted_request(survey, request)):
         return request
     return _redacted_request(redaction, request)
@@ -45,69 +44,70 @@ def _redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
     for field in ("contents", "content"):
         contents = read(request, field)
         if contents is not None:
-            listed = contents if isinstance(contents, list) else [contents]
-            new = _with_turns(redaction, new, field, listed, "prompts")
+            content_list = contents if isinstance(contents, list) else [contents]
+            new = _with_turns(redaction, new, field, content_list, "prompts")
     return new
 
 
 def newest(request: JsonObject) -> JsonObject:
-    """The request with nothing but what came since the model's last turn, and all beside the turns.
+    """Return the request without the turns up to the model's last one.
 
-    Turns of the model at the end are the client's words: the model has not answered since.
+    Turns at the end that claim to be the model's are the client's, and are kept: the model has not answered
+    them.
     """
     contents = read_list(request, "contents")
     answered = contents[: _end_of_answers(contents)]
-    last = max((at for at, content in enumerate(answered) if _is_model(content)), default=-1)
-    return {**request, "contents": contents[last + 1 :]}
+    last_answer = max((at for at, content in enumerate(answered) if _is_model(content)), default=-1)
+    return {**request, "contents": contents[last_answer + 1 :]}
 
 
 def _end_of_answers(contents: list[Any]) -> int:
-    """How many contents stand before those at the end that claim to be the model's."""
+    """Return the number of contents before those at the end that claim to be the model's."""
     return next((at for at in range(len(contents), 0, -1) if not _is_model(contents[at - 1])), 0)
 
 
 def _with_turns(
     redaction: Redaction, request: JsonObject, field: str, contents: list[Any], scope: Scope
 ) -> JsonObject:
-    """The request with a field that holds contents, or one of them, redacted."""
+    """Redact a field of the request that has contents, or one content."""
     end = _end_of_answers(contents)
     new = [
         content
         for model, run in groupby(contents[:end], key=_is_model)
-        for content in _run(redaction, list(run), "answers" if model else scope)
+        for content in _redacted_run(redaction, list(run), "answers" if model else scope)
     ]
-    new += _run(redaction, contents[end:], scope)
+    new += _redacted_run(redaction, contents[end:], scope)
     if all(a is b for a, b in zip(new, contents, strict=True)):
         return request
     return write(request, field, new if isinstance(read(request, field), list) else new[0])
 
 
 def _is_model(content: Any) -> bool:
-    """Whether the model said it. Some agents send the results of tools under its role."""
+    """Return whether a content is the model's. Some agents send the results of tools under its role."""
     if not isinstance(content, dict) or content.get("role") != "model":
         return False
     parts = read_list(content, "parts")
     return not any(isinstance(part, dict) and read(part, "functionResponse") is not None for part in parts)
 
 
-def _run(redaction: Redaction, contents: list[Any], scope: Scope) -> list[Any]:
-    """Contents of one speaker, one after another: their texts are read as one.
+def _redacted_run(redaction: Redaction, contents: list[Any], scope: Scope) -> list[Any]:
+    """Redact consecutive contents of one speaker, with their texts as one.
 
-    Clients that stream keep a turn as several contents, one for each event.
+    Clients that stream may store a turn as several contents, one per event.
     """
     texts: Texts = {}
     parts = list(_parts(contents))
-    for thinks in (False, True):
-        if ("thoughts" if thinks else scope) in redaction.scopes:
+    for thoughts in (False, True):
+        if ("thoughts" if thoughts else scope) in redaction.scopes:
             pieces = [
                 (place, part["text"])
                 for place, part in parts
-                if is_text(part) and bool(part.get("thought")) is thinks
+                if is_text(part) and bool(part.get("thought")) is thoughts
             ]
-            texts |= _redacted(redaction, pieces)
+            texts |= _redacted_pieces(redaction, pieces)
     if "tool_arguments" in redaction.scopes:
         for pieces in _arguments(parts):
-            texts |= _redacted(redaction, pieces)
+            texts |= _redacted_pieces(redaction, pieces)
     return [_content(redaction, content, scope, at, texts) for at, content in enumerate(contents)]
 
 
@@ -119,24 +119,24 @@ def _parts(contents: list[Any]) -> Iterator[tuple[Place, JsonObject]]:
 
 
 def _arguments(parts: list[tuple[Place, JsonObject]]) -> Iterator[list[tuple[Place, str]]]:
-    """The strings that calls hold in pieces, as some clients keep a stream: all of one argument together."""
-    opened: dict[str, list[tuple[Place, str]]] = {}
+    """Yield the strings of partial arguments, all pieces of one argument together."""
+    open_arguments: dict[str, list[tuple[Place, str]]] = {}
     for (at, number, _), part in parts:
         if not isinstance(call := read(part, "functionCall"), dict):
             continue
         for k, piece in enumerate(read_list(call, "partialArgs")):
             if isinstance(piece, dict) and isinstance(value := read(piece, "stringValue"), str):
-                opened.setdefault(str(read(piece, "jsonPath")), []).append(((at, number, k), value))
+                open_arguments.setdefault(str(read(piece, "jsonPath")), []).append(((at, number, k), value))
         if not read(call, "willContinue"):
-            yield from opened.values()
-            opened = {}
-    yield from opened.values()
+            yield from open_arguments.values()
+            open_arguments = {}
+    yield from open_arguments.values()
 
 
-def _redacted(redaction: Redaction, pieces: list[tuple[Place, str]]) -> Texts:
-    """One text that stands in pieces in several places.
+def _redacted_pieces(redaction: Redaction, pieces: list[tuple[Place, str]]) -> Texts:
+    """Redact one text that is spread over several places.
 
-    Each is looked through by itself as well: what stands next to it may hide where a secret begins or ends.
+    Each piece is also searched by itself, because its neighbours may hide where a secret begins or ends.
     """
     whole = "".join(text for _, text in pieces)
     if redaction.is_clean(whole) and (len(pieces) == 1 or all(redaction.is_clean(t) for _, t in pieces)):
@@ -146,17 +146,17 @@ def _redacted(redaction: Redaction, pieces: list[tuple[Place, str]]) -> Texts:
     def put(place: Place, text: str) -> None:
         texts[place] += text
 
-    strand = redaction.strand(put)
+    chunked_text = redaction.strand(put)
     for place, text in pieces:
-        strand.feed(place, text)
-    strand.finish()
+        chunked_text.feed(place, text)
+    chunked_text.finish()
     if len(pieces) == 1:
         return texts
     return {place: redaction.piece(text) for place, text in texts.items()}
 
 
 def _content(redaction: Redaction, content: Any, scope: Scope, at: int, texts: Texts) -> Any:
-    """A content with these texts in their places, and all else of it redacted."""
+    """Return a content with these texts in their places, and everything else redacted."""
     content = redacted_fields(redaction, content, scope, CONTENT)
     if not isinstance(content, dict) or read(content, "parts") is None:
         return content
@@ -167,7 +167,7 @@ def _content(redaction: Redaction, content: Any, scope: Scope, at: int, texts: T
 
 
 def _part(redaction: Redaction, part: Any, scope: Scope, at: tuple[int, int], texts: Texts) -> Any:
-    if not isinstance(part, dict):  # not what the API documents, but it would go on all the same
+    if not isinstance(part, dict):  # not a documented format, but it would be forwarded
         return redaction.value(part) if scope in redaction.scopes else part
     redacted = redacted_part(redaction, part, scope)
     if not texts:
@@ -178,7 +178,7 @@ def _part(redaction: Redaction, part: Any, scope: Scope, at: tuple[int, int], te
 
 
 def _with_arguments(part: JsonObject, at: tuple[int, int], texts: Texts) -> JsonObject:
-    """The part with these strings in the pieces of its call's arguments."""
+    """Return the part with these strings in its call's partial arguments."""
     call = read_object(part, "functionCall")
     pieces = read_list(call, "partialArgs")
     new = []

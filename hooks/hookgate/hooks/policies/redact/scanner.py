@@ -1,8 +1,8 @@
-"""Finding: several detectors as one pattern, over UTF-8 bytes.
+"""The scanner: searches UTF-8 bytes for all detectors with one pattern.
 
-RE2 searches for all of them at once in a single pass. Which one it was, and whether its check passes, is
-asked only where something was found. Two things bound the cost of crafted text: RE2 is linear in what it
-searches, and the windows searched are of bounded size (see `held`).
+RE2 searches for all detectors in a single pass. Only where it finds something is it determined which detector
+matches, and whether its check passes. Two things bound the cost of crafted text: RE2 takes linear time, and
+the searched windows have a bounded size (see `Redactor.held_characters`).
 """
 
 import copy
@@ -16,55 +16,55 @@ from typing import Any
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
 from hookgate.hooks.policies.redact.closure import Language, language
-from hookgate.hooks.policies.redact.detectors.beginnings import (
+from hookgate.hooks.policies.redact.detectors.detector import (
     BEGINS_ESCAPE,
     EMPHASIS,
     ESCAPE,
     LEAD,
     LONGEST_ESCAPE,
     WORD,
+    Detector,
     ends_of_leads,
     follows_lead,
     start_of_escape,
 )
-from hookgate.hooks.policies.redact.detectors.detector import Detector
 from hookgate.hooks.session import Withheld
 
 _MEMORY = 32 << 20
-"""Bytes that RE2 may use for the states of one pattern; what it really uses grows with what it meets."""
+"""The maximum memory in bytes for RE2's states of one pattern. It is allocated only as needed."""
 
 _TOO_MANY = (
-    "The text holds more that looks like secrets than can be looked into in time; "
-    "send less at once, or have the option `limit` of the policy `redact` raised."
+    "The text contains too many possible secrets to check; "
+    "send less text at once, or raise the option `limit` of the policy `redact`."
 )
 
 _SURROGATE_HEAD = b"\xed"
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 _WITHOUT_LINES = re.compile(r"\(\?([ims]*)-([ims]+):")
-"""A group that unsets flags."""
+"""The beginning of a group that unsets flags."""
 
 _HASH_DIGITS, _LONGEST_HEAD = 12, 26
 _HASH = re.compile(rb"\[[A-Z][A-Z0-9_]{1,23}:[0-9a-f]{12}\]")
-"""What has taken the place of a finding that was hashed."""
+"""The replacement of a finding that was hashed."""
 
 _LEADS = (str(language(ESCAPE).prefixes), EMPHASIS)
-"""What more text could turn into an escape that a secret follows."""
+"""Text that may be the beginning of an escape or emphasis before a secret."""
 
 _BEFORE = (b"", b"a", b" ", b"\n")
-"""What a match may follow, as far as boundaries and anchors can tell."""
+"""The kinds of text before a match that boundaries and anchors distinguish."""
 
 
 _FEW = 500
-"""Suspects that take a few milliseconds, so that others do not notice."""
+"""The number of possible secrets that can be checked in a few milliseconds."""
 
 
-class TakesLong(Exception):  # noqa: N818  # no error: the same can be done where nobody waits
-    """A text holds more suspects than can be looked into while others wait."""
+class TakesLong(Exception):  # noqa: N818  # not an error: the search can be repeated in a thread
+    """A text has too many possible secrets to be checked in the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one detector found: a match begins at byte `begin`; `start` to `end` is to be replaced."""
+    """A finding of one detector. The match begins at byte `begin`; `start` to `end` are replaced."""
 
     detector: Detector
     begin: int
@@ -80,136 +80,140 @@ class _Candidate:
     after: Any
 
     def may_stand(self, data: bytes, at: int) -> bool:
-        """Whether what it wants before a match stands before this place."""
+        """Return whether the text before this place allows a match here."""
         if not self.after or at == 0:
             return True
         return bool(self.after.match(data, _before(data, at))) or follows_lead(data, at)
 
     def is_open(self, data: bytes, at: int) -> bool:
-        """Whether all from this place on is undecided."""
+        """Return whether everything from this place on is undecided."""
         extent = self.detector.extent
         undecided = self.undecided.match(data, at) or (extent and extent.first_open(data, at) == at)
         return bool(undecided) and self.may_stand(data, at)
 
 
 class Scanner:
-    """Detectors, compiled once. But for its limit it keeps no state: texts and threads may share one."""
+    """Compiled detectors. Except for its limit it has no state, so texts and threads may share it."""
 
     def __init__(self, detectors: Sequence[Detector]) -> None:
-        """Raises ValueError for no detectors, or a pattern that cannot be followed through a stream."""
+        """Raises ValueError if there are no detectors, or if a pattern is not supported in streams."""
         if not detectors:
-            raise ValueError("there is nothing to search for")
+            raise ValueError("at least one detector is required")
         languages = [(detector, _language(detector)) for detector in detectors]
-        wholes, prefixes = _by_after(languages)
-        self._any = _compiled("|".join(_in_lines(_head(after) + _either(wholes[after])) for after in wholes))
-        # Apart, as their product would have too many states: what begins with letters, and with anything.
+        patterns, prefixes = _by_after(languages)
+        self._any = _compile(
+            "|".join(_in_lines(_head(after) + _either(patterns[after])) for after in patterns)
+        )
+        # Two patterns, for words and for everything else: one for both would have too many states.
         words = [after for after in prefixes if after in ("", WORD)]
         others = [after for after in prefixes if after not in words]
         self._undecided = [
-            _compiled(_at_end([*(_lead(after) + _either(prefixes[after]) for after in afters), *_LEADS]))
+            _compile(_at_end([*(_lead(after) + _either(prefixes[after]) for after in afters), *_LEADS]))
             for afters in (words, others)
             if afters
         ]
-        self._all_undecided = _compiled(rf"\A{_either([_either(each) for each in prefixes.values()])}\z")
+        self._all_undecided = _compile(
+            rf"\A{_either([_either(closures) for closures in prefixes.values()])}\z"
+        )
         self._extents = [d.extent for d, _ in languages if d.extent]
         self._candidates = [_candidate(*pair) for pair in languages]
-        self._left: float = math.inf
+        self._checks_left: float = math.inf
         self._is_brief = False
         self._by_first = [[c for c in self._candidates if _may_begin(c, byte)] for byte in range(256)]
 
     def limited(self, suspects: int, *, brief: bool = False) -> "Scanner":
-        """The same for one body: a search raises Withheld once it has looked into so many suspects.
+        """Return a copy for one body, which raises Withheld after checking this many possible secrets.
 
-        Each costs some microseconds, whether it proves a secret or not, and a text can be made of them.
-        `brief`: it raises TakesLong instead, after a few of them.
+        Each check takes some microseconds, and a crafted text may require many. If `brief` is true, the copy
+        raises TakesLong instead, after a small number of checks.
         """
         limited = copy.copy(self)
-        limited._left = min(suspects, _FEW) if brief else suspects
+        limited._checks_left = min(suspects, _FEW) if brief else suspects
         limited._is_brief = brief and suspects > _FEW
         return limited
 
     def is_clean(self, text: str) -> bool:
-        """Whether nothing at all looks like a secret in a whole text: one search tells, and most are."""
+        """Return whether nothing in a complete text looks like a secret. It takes one search."""
         return self._any.search(searchable(text.encode(errors="surrogatepass"))) is None
 
     def all_clean(self, texts: Iterable[str]) -> bool:
-        """Whether nothing looks like a secret in any of many texts; one search tells, as `is_clean` does.
+        """Return whether nothing in any of the texts looks like a secret. It takes one search.
 
-        The texts are lines to it. A text of its own begins and ends as a line does, for every pattern.
+        The texts are joined as lines. To every pattern, a line begins and ends like a text of its own.
         """
         return self.is_clean("\n".join(texts))
 
     def next(self, data: bytes, start: int, before: int) -> Finding | None:
-        """The first match that begins at `start` or later, but before `before`.
+        """Return the first finding that begins at `start` or later, but before `before`; or None.
 
-        At one place the first detector whose check passes wins. The text around counts as context.
+        At one place the first detector whose check passes wins. The text around it is used as context.
         """
         return self._next(data, start, before, len(data))
 
     def within(self, data: bytes, start: int, end: int) -> Iterator[Finding]:
-        """What is found between `start` and `end`, in order. The text around counts as context."""
+        """Yield the findings between `start` and `end`, in order. The text around is used as context."""
         while finding := self._next(data, start, end, end):
             yield from self.within(data, finding.begin, finding.start)
             yield finding
             start = finding.end
 
     def undecided(self, data: bytes, start: int) -> int:
-        """Where the first text begins, at `start` or later, that more text could still turn into a match.
+        """Return the first place, at `start` or later, from which more text could make a match.
 
-        The end of the data if there is none. Costs as much as what is undecided, whatever comes before it.
+        Returns the end of the data if there is none. The cost depends only on the length of undecided text.
         """
         if start == 0 and self._all_undecided.search(data):
             return 0
         first = len(data)
         for undecided in self._undecided:
             if match := undecided.search(data, _before(data, start)):
-                first = min(first, _place(data, match.start(), start))
+                first = min(first, _undecided_start(data, match.start(), start))
         for extent in self._extents:
             if (begin := extent.first_open(data, start)) is not None:
                 first = min(first, begin)
-        # Nothing goes out in the middle of an escape: what it stands before could not be told any more.
+        # Do not split escapes: a later search has to see them as a whole.
         return start_of_escape(data, start, first)
 
     def suspect(self, data: bytes, start: int) -> Detector:
-        """The first detector to which all from `start` on is undecided. There has to be one."""
+        """Return the first detector for which everything from `start` on is undecided. There must be one."""
         places = range(start, min(start + LONGEST_ESCAPE + 1, len(data)))
         return next(c.detector for place in places for c in self._candidates if c.is_open(data, place))
 
     def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
         at = _before(data, start)
         while match := self._any.search(data, at, end):
-            self._left -= 1
-            if self._left < 0:
+            self._checks_left -= 1
+            if self._checks_left < 0:
                 raise TakesLong if self._is_brief else Withheld(_TOO_MANY)
             at = match.start()
-            behind = _after(data, at)
+            after_character = _after(data, at)
             if at >= before:
                 return None
-            # What was found begins here, or behind what its detector wants before it.
+            # The finding begins here, or after the text that its detector requires before it.
             leads = (
                 ends_of_leads(data, at)
-                if data[at] in BEGINS_ESCAPE or data[behind : behind + 1] == b"_"
+                if data[at] in BEGINS_ESCAPE or data[after_character : after_character + 1] == b"_"
                 else ()
             )
-            for place in (at, *leads, behind):
+            for place in (at, *leads, after_character):
                 if start <= place < before and (finding := self._at(data, place, end)):
                     return finding
-            at = behind
+            at = after_character
         return None
 
     def _at(self, data: bytes, place: int, end: int) -> Finding | None:
         for candidate in self._by_first[data[place]]:
-            if finding := _accepted(candidate, data, place, end):
+            if finding := _accepted_finding(candidate, data, place, end):
                 return finding
         return None
 
 
 def searchable(data: bytes) -> bytes:
-    """The same with lone surrogates, at which RE2 would see no character, exchanged for another sign."""
+    """Return the data with lone surrogates, which RE2 does not read as characters, replaced with U+FFFD."""
     return _SURROGATE.sub("\ufffd".encode(), data) if _SURROGATE_HEAD in data else data
 
 
-def _accepted(candidate: _Candidate, data: bytes, begin: int, end: int) -> Finding | None:
+def _accepted_finding(candidate: _Candidate, data: bytes, begin: int, end: int) -> Finding | None:
     match = candidate.matches.match(data, begin, end)
     if match is None or not candidate.may_stand(data, begin):
         return None
@@ -217,15 +221,15 @@ def _accepted(candidate: _Candidate, data: bytes, begin: int, end: int) -> Findi
         stop, _ = candidate.detector.extent.end(data, match.end(), end, final=True)
         return None if stop == match.end() else Finding(candidate.detector, begin, begin, stop)
     start, stop = match.span(match.re.groups)
-    if start == stop:  # the part to replace took no part in the match
+    if start == stop:  # the group to replace did not participate in the match
         return None
     if _is_hash(data, start, stop):
         return None
-    return _checked(candidate.detector, data, begin, start, stop)
+    return _checked_finding(candidate.detector, data, begin, start, stop)
 
 
-def _checked(detector: Detector, data: bytes, begin: int, start: int, stop: int) -> Finding | None:
-    """What was found as far as the detector says that it is genuine."""
+def _checked_finding(detector: Detector, data: bytes, begin: int, start: int, stop: int) -> Finding | None:
+    """Return the finding, or the genuine part of it. Returns None if the detector's checks reject it."""
     text = data[start:stop].decode(errors="surrogatepass")
     if detector.check and not detector.check(text):
         return None
@@ -239,7 +243,7 @@ def _checked(detector: Detector, data: bytes, begin: int, start: int, stop: int)
 
 
 def _is_hash(data: bytes, start: int, stop: int) -> bool:
-    """Whether these are the digits of a mask such as `[AWS_ACCESS_KEY:9c1f04d2ab7e]`, which name a key."""
+    """Return whether these are the digits of a hash such as `[AWS_ACCESS_KEY:9c1f04d2ab7e]`."""
     if stop - start != _HASH_DIGITS:
         return False
     begin = data.rfind(b"[", max(start - _LONGEST_HEAD, 0), start)
@@ -247,7 +251,7 @@ def _is_hash(data: bytes, start: int, stop: int) -> bool:
 
 
 def _before(data: bytes, at: int) -> int:
-    """Where the character before `at` begins; 0 at the beginning."""
+    """Return where the character before `at` begins, or 0 at the beginning."""
     at -= 1
     while at > 0 and data[at] & 0xC0 == 0x80:
         at -= 1
@@ -255,7 +259,7 @@ def _before(data: bytes, at: int) -> int:
 
 
 def _after(data: bytes, at: int) -> int:
-    """Where the character at `at` ends."""
+    """Return where the character at `at` ends."""
     first = data[at]
     return at + (1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
 
@@ -268,7 +272,7 @@ def _language(detector: Detector) -> Language:
 
 
 def _in_lines(pattern: str) -> str:
-    """The pattern with `^` and `$` at each line, so that it finds at least what it finds in a line alone."""
+    """Return the pattern with `^` and `$` matching at each line."""
     anchored = pattern.replace(r"\A", "^")  # a backslash of the text is written as \x{5c}
     return f"(?m:{_WITHOUT_LINES.sub(_with_lines, anchored)})"
 
@@ -281,13 +285,13 @@ def _with_lines(group: re.Match[str]) -> str:
 def _by_after(
     languages: list[tuple[Detector, Language]],
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """By what has to stand before them, the patterns to search with and their closures."""
-    wholes: dict[str, list[str]] = defaultdict(list)
+    """Return the patterns to search with and their prefix closures, by `Detector.after`."""
+    patterns: dict[str, list[str]] = defaultdict(list)
     prefixes: dict[str, list[str]] = defaultdict(list)
-    for detector, its in languages:
-        wholes[detector.after].append(its.loose)
-        prefixes[detector.after].append(str(its.prefixes))
-    return wholes, prefixes
+    for detector, pattern_language in languages:
+        patterns[detector.after].append(pattern_language.loose)
+        prefixes[detector.after].append(str(pattern_language.prefixes))
+    return patterns, prefixes
 
 
 def _head(after: str) -> str:
@@ -298,10 +302,10 @@ def _lead(after: str) -> str:
     return f"(?:{after}|{LEAD})" if after else r"\C"
 
 
-def _place(data: bytes, lead: int, start: int) -> int:
-    """Where to hold from when what is undecided follows a lead.
+def _undecided_start(data: bytes, lead: int, start: int) -> int:
+    """Return where undecided text begins that follows a lead.
 
-    An escape is held as well: it is read again when more has come.
+    If the lead is an escape, it is included, because it has to be read again with more text.
     """
     return lead if lead >= start and data[lead] in BEGINS_ESCAPE else _after(data, lead)
 
@@ -310,32 +314,32 @@ def _either(patterns: list[str]) -> str:
     return f"(?:{'|'.join(patterns)})"
 
 
-def _candidate(detector: Detector, its: Language) -> _Candidate:
+def _candidate(detector: Detector, pattern_language: Language) -> _Candidate:
     try:
-        after = _compiled(detector.after) if detector.after else None
-        undecided = _compiled(_at_end([str(its.prefixes)]))
-        return _Candidate(detector, _compiled(detector.pattern), undecided, after)
+        after = _compile(detector.after) if detector.after else None
+        undecided = _compile(_at_end([str(pattern_language.prefixes)]))
+        return _Candidate(detector, _compile(detector.pattern), undecided, after)
     except ValueError as error:
         raise ValueError(f"{detector.kind}: {error}") from None
 
 
 def _at_end(prefixes: list[str]) -> str:
-    """Anchored at the end, where RE2 begins: backwards, to the leftmost start."""
+    """Anchor the patterns at the end, so that RE2 searches backwards to the leftmost start."""
     return rf"(?:{'|'.join(prefixes)})\z"
 
 
 def _may_begin(candidate: _Candidate, byte: int) -> bool:
-    """Whether a match may begin with this byte; told by it alone for ASCII only."""
+    """Return whether a match may begin with this byte. Always true for bytes that are not ASCII."""
     if byte >= 0x80:
         return True
     return any(candidate.undecided.match(before + bytes([byte]), len(before)) for before in _BEFORE)
 
 
-def _compiled(pattern: str) -> Any:
+def _compile(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY
     try:
         return re2.compile(pattern.encode(), options)
     except re2.error as error:
-        raise ValueError(f"the pattern is too large, or none of RE2: {error}") from None
+        raise ValueError(f"the pattern is too large, or not a valid RE2 pattern: {error}") from None

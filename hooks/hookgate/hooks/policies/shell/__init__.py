@@ -1,4 +1,4 @@
-"""Reading shell command lines: which programs they would run, as far as that can be known beforehand."""
+"""Reads shell command lines to find the programs that they would run, without running them."""
 
 from hookgate.hooks.policies.shell.commands import CommandLine, read_arguments, read_line
 from hookgate.hooks.policies.shell.parsing import require_parser

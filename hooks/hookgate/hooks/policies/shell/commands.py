@@ -1,4 +1,4 @@
-"""What a shell command line would run: its commands, and those that its commands run in turn."""
+"""Finds the commands that a shell command line would run, including those run by other commands."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,13 +20,13 @@ from hookgate.hooks.policies.shell.wrappers import (
 )
 
 _MAX_DEPTH = 12
-"""Scripts within scripts."""
+"""The maximum nesting of scripts."""
 
 _MAX_WORDS = 3_000
-"""Words that are looked at for one line, however often each."""
+"""The maximum number of words that are read for one line, counting repeated reads."""
 
 _PLACEHOLDER = "${_}"
-"""What stands in a nested script for text that is known only when the command runs."""
+"""The placeholder in nested scripts for text that is known only when the command runs."""
 
 _STDIN_FILES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _INTERPRETER = re.compile(
@@ -42,27 +42,27 @@ _CODE = re.compile(r"[^\w@%+=:,./-]")
 
 @dataclass(slots=True)
 class CommandLine:
-    """What is known of a command line."""
+    """The commands of a command line, as far as they are known."""
 
     commands: list[tuple[Word, ...]] = field(default_factory=list)
     """Every command that may be run, each as its words, the program first."""
     foreign: list[str] = field(default_factory=list)
-    """Code in other languages that it hands to their interpreters."""
+    """Code in other languages that is passed to their interpreters."""
     unreadable: str = ""
-    """Why a part of it cannot be known, such as `a variable names the program`; empty if all of it is."""
+    """The reason why a part of it is unknown, or an empty string."""
 
 
 def read_line(text: str) -> CommandLine:
-    """Read a command line as a shell would. The time is bounded; what is beyond it counts as unreadable."""
+    """Read a command line as a shell would. A line that exceeds the limits is reported as unreadable."""
     reader = _Reader()
     reader.read_script(text, 0)
     return reader.found
 
 
 def read_arguments(arguments: Iterable[str]) -> CommandLine:
-    """Read a program and its arguments, which no shell takes apart."""
+    """Read a program and its arguments, which are not parsed by a shell."""
     reader = _Reader()
-    reader.read_command(SimpleCommand(tuple(literal(each) for each in arguments)), 0)
+    reader.read_command(SimpleCommand(tuple(literal(argument) for argument in arguments)), 0)
     return reader.found
 
 
@@ -77,7 +77,7 @@ class _Reader:
         """Add all commands of a script."""
         self._words += len(text) // 8 if depth else 0
         if depth > _MAX_DEPTH or self._words > _MAX_WORDS:
-            self._refuse("commands are nested too deeply in each other")
+            self._mark_unreadable("commands are nested too deeply")
             return
         script = parse_script(text)
         for command in script.commands:
@@ -85,27 +85,29 @@ class _Reader:
         for nested in script.nested:
             self.read_script(nested, depth + 1)
         if script.unreadable:
-            self._refuse(script.unreadable)
+            self._mark_unreadable(script.unreadable)
 
     def read_command(self, command: SimpleCommand, depth: int) -> None:
         """Add a command, and what it runs."""
         words = command.words
         self._words += len(words) + 1
         if depth > _MAX_DEPTH or self._words > _MAX_WORDS:
-            self._refuse("commands are nested too deeply in each other")
+            self._mark_unreadable("commands are nested too deeply")
             return
         if not words:
             return
         self.found.commands.append(words)
         name = words[0].program
         if name is None:
-            self._refuse("an expansion or wildcard names the program; write its name, or quote the expansion")
+            self._mark_unreadable(
+                "an expansion or wildcard names the program; write its name, or quote the expansion"
+            )
             return
         self._unwrap(name, command, depth)
 
     def _unwrap(self, name: str, command: SimpleCommand, depth: int) -> None:
         if name in _RESERVED:
-            self._refuse(f"the word {name} stands where no program does")
+            self._mark_unreadable(f"the reserved word {name} is used as a program")
         if name in CODE_OPTIONS:
             self._read_code_options(CODE_OPTIONS[name], command, depth)
         if name in WRAPPERS:
@@ -124,24 +126,24 @@ class _Reader:
     def _read_wrapper(self, name: str, command: SimpleCommand, depth: int) -> None:
         wrapper = WRAPPERS[name]
         try:
-            taken = take_apart(wrapper, command.words[1:])
+            arguments = take_apart(wrapper, command.words[1:])
         except UnknownOptionError:
             if name != "command":  # `command -v` runs nothing
                 self._read_any(command, depth)
             return
         except DynamicWordError:
-            self._refuse_expansion(name)
+            self._mark_expansion(name)
             self._read_any(command, depth)
             return
-        for script in taken.scripts:
-            self._read_code((script, *taken.command), depth)
-        shell = wrapper.starts_shell or taken.value("i", "s", "login", "shell") is not None
-        if not taken.command and shell and name != "xargs":
+        for script in arguments.scripts:
+            self._read_code((script, *arguments.command), depth)
+        shell = wrapper.starts_shell or arguments.value("i", "s", "login", "shell") is not None
+        if not arguments.command and shell and name != "xargs":
             self._read_stdin(name, command, depth)
-        elif wrapper.joined and taken.command:
-            self._read_code(taken.command, depth)
-        elif taken.command:
-            run = _with_input(taken) if name == "xargs" else taken.command
+        elif wrapper.joined and arguments.command:
+            self._read_code(arguments.command, depth)
+        elif arguments.command:
+            run = _with_input(arguments) if name == "xargs" else arguments.command
             self.read_command(SimpleCommand(run, command.stdin), depth + 1)
 
     def _read_container(self, command: SimpleCommand, depth: int) -> None:
@@ -149,29 +151,29 @@ class _Reader:
         at = next((at for at, word in enumerate(words) if word.text in {"exec", "run"}), None)
         if at is None:
             if any(word.splits for word in words[1:3]):
-                self._refuse_expansion(str(words[0].program))
+                self._mark_expansion(str(words[0].program))
             return
-        behind = [place for place, word in enumerate(words) if word.text == "--" and place > at]
+        separators = [place for place, word in enumerate(words) if word.text == "--" and place > at]
         try:
-            taken = take_apart(CONTAINER, words[at + 1 :])
+            arguments = take_apart(CONTAINER, words[at + 1 :])
         except (DynamicWordError, UnknownOptionError):
-            self._refuse_expansion(str(words[0].program))
+            self._mark_expansion(str(words[0].program))
             self._read_any(command, depth)
             return
-        entry = taken.value("entrypoint")
-        run = ((entry,) if entry is not None else ()) + taken.command
-        if behind:
-            self.read_command(SimpleCommand(words[behind[0] + 1 :], command.stdin), depth + 1)
+        entry = arguments.value("entrypoint")
+        run = ((entry,) if entry is not None else ()) + arguments.command
+        if separators:
+            self.read_command(SimpleCommand(words[separators[0] + 1 :], command.stdin), depth + 1)
         if run and run[0].text != "--":
             self.read_command(SimpleCommand(run, command.stdin), depth + 1)
 
     def _read_any(self, command: SimpleCommand, depth: int) -> None:
-        """Take each word for the program that is run, since nobody knows which of them it is."""
+        """Read each word as the program that is run, since it is unknown which of them it is."""
         words, option = command.words, False
         for at, word in enumerate(words[1:], 1):
             is_option = word.head.startswith("-")
             if word.splits or (word.text is None and not option and not is_option):
-                self._refuse_expansion(str(words[0].program))
+                self._mark_expansion(str(words[0].program))
             elif word.text is not None and not is_option:
                 self.read_command(SimpleCommand(words[at:], command.stdin), depth + 1)
                 if _CODE.search(word.text):
@@ -181,13 +183,13 @@ class _Reader:
     def _read_find(self, command: SimpleCommand, depth: int) -> None:
         words = command.words
         if any(word.splits for word in words):
-            self._refuse_expansion("find")
+            self._mark_expansion("find")
         for at, word in enumerate(words):
             if word.text in {"-exec", "-execdir", "-ok", "-okdir"}:
-                run = tuple(takewhile(lambda each: each.text not in {";", "+"}, words[at + 1 :]))
+                run = tuple(takewhile(lambda word: word.text not in {";", "+"}, words[at + 1 :]))
                 self.read_command(SimpleCommand(run), depth + 1)
 
-    # ---- shells, and what is code to them
+    # ---- shells and their code
 
     def _read_shell(self, command: SimpleCommand, depth: int) -> None:
         words, at = command.words, 1
@@ -196,7 +198,7 @@ class _Reader:
             text = words[at].text
             at += 1
             if text is None:
-                self._refuse_expansion("a shell")
+                self._mark_expansion("a shell")
                 return
             if text in {"--", "-"}:
                 break
@@ -210,13 +212,13 @@ class _Reader:
             at += sum(text.count(letter) for letter in "oO")
         operands = words[at:]
         if any(word.splits for word in operands[:1]):
-            self._refuse_expansion("a shell")
+            self._mark_expansion("a shell")
         elif code:
             self._read_code(operands[:1], depth)
         elif stdin or not operands or operands[0].text in _STDIN_FILES:
             self._read_stdin("a shell", command, depth)
         elif operands[0].text is None:
-            self._refuse("a shell runs a file whose name is known only when it runs")
+            self._mark_unreadable("a shell runs a file whose name is known only when it runs")
 
     def _read_eval(self, command: SimpleCommand, depth: int) -> None:
         self._read_code(command.words[1:], depth)
@@ -226,7 +228,11 @@ class _Reader:
             if word.text in _STDIN_FILES:
                 self._read_stdin("source", command, depth)
             elif word.text is None:
-                self._refuse("a shell runs a file whose name is known only when it runs")
+                self._mark_unreadable("a shell runs a file whose name is known only when it runs")
+
+    def _read_at(self, command: SimpleCommand, depth: int) -> None:
+        if not any(re.match(r"-[A-Za-z]*[cdflrV]", word.head) for word in command.words[1:]):
+            self._read_stdin("at", command, depth)
 
     def _read_trap(self, command: SimpleCommand, depth: int) -> None:
         operands = [word for word in command.words[1:] if word.text not in {"--", "-", "-l", "-p"}]
@@ -235,7 +241,7 @@ class _Reader:
     def _read_alias(self, command: SimpleCommand, depth: int) -> None:
         for word in command.words[1:]:
             if word.text is None:
-                self._refuse_expansion("alias")
+                self._mark_expansion("alias")
             elif "=" in word.text:
                 self.read_script(f"{word.text.partition('=')[2]} {_PLACEHOLDER}", depth + 1)
 
@@ -253,21 +259,21 @@ class _Reader:
                 self._read_code((Word((word.head[2:], *word.parts[1:]), word.splits),), depth)
 
     def _read_code(self, words: Sequence[Word], depth: int) -> None:
-        """Read words that are joined by blanks and then parsed by a shell."""
+        """Read words that a shell joins with blanks and then parses."""
         joined = join_words(tuple(words), " ")
         text = "".join(_PLACEHOLDER if part is None else part for part in joined.parts)
         self.read_script(text, depth + 1)
         if joined.text is None:
-            self._refuse("an expansion is part of a command that another shell reads; write it out")
+            self._mark_unreadable("an expansion is part of a command that another shell reads; write it out")
 
     def _read_stdin(self, name: str, command: SimpleCommand, depth: int) -> None:
         if command.stdin is None:
-            self._refuse(f"{name} reads its commands from somewhere else")
+            self._mark_unreadable(f"{name} reads its commands from somewhere else")
         else:
             self._read_code((command.stdin,), depth)
 
     def _read_foreign(self, command: SimpleCommand) -> None:
-        """Code in another language: it is not understood, only searched for names of programs."""
+        """Add code in another language, which is not parsed, only searched for names of programs."""
         words = command.words
         arguments = words[1:]
         for before, word in zip(words, arguments, strict=False):
@@ -276,38 +282,44 @@ class _Reader:
             if is_code or _CODE.search(text):
                 self.found.foreign.append(text)
             if is_code and word.text is None:
-                self._refuse(f"an expansion is part of code that {words[0].program} runs")
+                self._mark_unreadable(f"an expansion is part of code that {words[0].program} runs")
         if command.stdin is not None:
             self.found.foreign.append("\0".join(part or "" for part in command.stdin.parts))
         elif all(word.text in _STDIN_FILES for word in arguments):
-            self._refuse(f"{words[0].program} reads its code from somewhere else")
+            self._mark_unreadable(f"{words[0].program} reads its code from somewhere else")
 
-    # ---- what cannot be read
+    # ---- unreadable commands
 
-    def _refuse_expansion(self, program: str) -> None:
-        self._refuse(f"an expansion among the arguments of {program} may name another program; quote it")
+    def _mark_expansion(self, program: str) -> None:
+        self._mark_unreadable(
+            f"an expansion among the arguments of {program} may name another program; quote it"
+        )
 
-    def _refuse(self, why: str) -> None:
-        self.found.unreadable = self.found.unreadable or why
+    def _mark_unreadable(self, reason: str) -> None:
+        self.found.unreadable = self.found.unreadable or reason
 
 
-def _with_input(taken: Arguments) -> tuple[Word, ...]:
-    """The command of `xargs` with what it reads: unknown words at the end, or in the place of a text."""
-    replaced = taken.value("I", "i", "replace")
+def _with_input(arguments: Arguments) -> tuple[Word, ...]:
+    """Return the command of `xargs` with its input: unknown words at the end, or in place of a mark."""
+    replaced = arguments.value("I", "i", "replace")
     if replaced is None:
-        return (*taken.command, UNKNOWN)
+        return (*arguments.command, UNKNOWN)
     mark = replaced.text or "{}"
-    return tuple(Word((None,)) if mark in (word.text or mark) else word for word in taken.command)
+    return tuple(Word((None,)) if mark in (word.text or mark) else word for word in arguments.command)
 
 
-_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish")
+_SHELLS = (
+    *("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish"),
+    *("csh", "tcsh", "yash", "posh", "ksh93", "rksh", "lksh", "oksh", "nu", "xonsh", "elvish"),
+)
 
 _SPECIAL: Mapping[str, Callable[[_Reader, SimpleCommand, int], None]] = {
-    **dict.fromkeys(_SHELLS, _Reader._read_shell),  # of this module's own class
+    **dict.fromkeys(_SHELLS, _Reader._read_shell),  # methods of the class above
     "eval": _Reader._read_eval,
     ".": _Reader._read_source,
     "source": _Reader._read_source,
     "trap": _Reader._read_trap,
     "alias": _Reader._read_alias,
-    "find": _Reader._read_find,
+    **dict.fromkeys(("find", "gfind"), _Reader._read_find),
+    **dict.fromkeys(("at", "batch"), _Reader._read_at),
 }

@@ -1,4 +1,4 @@
-"""Shell scripts, parsed into their simple commands wherever these stand. Nothing is run or expanded."""
+"""Parses shell scripts into their simple commands, at any depth. Nothing is run or expanded."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 MAX_BYTES = 32 * 1024
-"""The longest script that is parsed, in bytes, without its quoted here-documents where these are long."""
+"""The maximum length in bytes of a script; of a longer one, without its quoted here-documents."""
 
 MAX_CONTROLS = 1_000
-"""The most control characters in it: on crafted text the parser's time grows with their square (65 ms)."""
+"""The maximum number of control characters: in crafted text, parsing time grows with their square (65 ms)."""
 
 _MAX_NODES = 8_000
 _CONTROLS = frozenset(b"|&;()<>{}$`[]=!*?~#")
@@ -33,41 +33,43 @@ _QUOTES = frozenset(b"'\"\\")
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """A command with its words, the program's name first."""
+    """A command as its words, the program's name first."""
 
     words: tuple[Word, ...]
     stdin: Word | None = None
-    """What the script itself gives it to read: a here-document or here-string."""
+    """Its standard input, if the script contains it: a here-document or here-string."""
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
-    """The commands of a script, and why some of it cannot be read, if so."""
+class ParsedScript:
+    """The commands of a script, and the reason why some of it is unreadable, if it is."""
 
     commands: tuple[SimpleCommand, ...]
     nested: tuple[str, ...]
-    """Scripts that have to be parsed by themselves: the text between backquotes."""
+    """Scripts that have to be parsed separately: the text between backquotes."""
     unreadable: str = ""
 
 
 def require_parser() -> None:
-    """Load the parser. Raises ValueError with the remedy if it is not installed."""
+    """Load the parser. Raises ValueError if it is not installed."""
     _parser()
 
 
-def parse_script(text: str) -> Script:
-    """Parse a script. Gives all commands that are found; `unreadable` tells what is wrong with the rest."""
+def parse_script(text: str) -> ParsedScript:
+    """Parse a script. If some of it is unreadable, the commands in the rest of it are still returned."""
     try:
         source = text.encode()
     except UnicodeEncodeError:
-        return Script((), (), "it holds characters that no shell can be given")
+        return ParsedScript((), (), "it contains characters that cannot be passed to a shell")
     if b"\0" in source:
-        return Script((), (), "it holds a NUL, which shells leave out")
+        return ParsedScript((), (), "it contains a NUL, which shells ignore")
     bodies: dict[bytes, bytes] = {}
     if _is_too_long(source):
         source, bodies = _without_heredocs(source)
         if _is_too_long(source):
-            return Script((), (), f"it is longer than {MAX_BYTES} bytes or {MAX_CONTROLS} control characters")
+            return ParsedScript(
+                (), (), f"it is longer than {MAX_BYTES} bytes or {MAX_CONTROLS} control characters"
+            )
     return _Walk(source, bodies).script()
 
 
@@ -76,9 +78,9 @@ def _is_too_long(source: bytes) -> bool:
 
 
 def _without_heredocs(source: bytes) -> tuple[bytes, dict[bytes, bytes]]:
-    """The script with a mark in the place of each quoted here-document; and what the marks stand for.
+    """Replace each quoted here-document with a mark. Returns the script, and the bodies by their marks.
 
-    This only looks for lines, so the parser has to confirm afterwards that each mark is a here-document.
+    Here-documents are recognised by their lines only, so the parser has to confirm each mark afterwards.
     """
     bodies: dict[bytes, bytes] = {}
     kept: list[bytes] = []
@@ -89,7 +91,7 @@ def _without_heredocs(source: bytes) -> tuple[bytes, dict[bytes, bytes]]:
         if len(starts) != 1:
             continue
         end = starts[0][0] or starts[0][1]
-        body = list(takewhile(lambda each, end=end: each.strip(b"\t") != end, lines))  # type: ignore[misc]  # mypy knows no defaults in lambdas
+        body = list(takewhile(lambda body_line, end=end: body_line.strip(b"\t") != end, lines))  # type: ignore[misc]  # mypy does not support defaults in lambdas
         mark = b"hookgate_heredoc_%d" % len(bodies)
         bodies[mark] = b"\n".join(body)
         kept += [mark, end]
@@ -104,7 +106,7 @@ def _parser() -> "Parser":
         binding, grammar = import_module("tree_sitter"), import_module("tree_sitter_bash")
     except ImportError:
         raise ValueError(
-            "runs: the parser of shell commands is not installed; pip install 'hookgate[shell]'"
+            "runs: the parser of shell commands is not installed; run pip install 'hookgate[shell]'"
         ) from None
     parser: Parser = binding.Parser(binding.Language(grammar.language()))
     return parser
@@ -121,7 +123,7 @@ class _Walk:
         self._nested: list[str] = []
         self._unreadable = ""
 
-    def script(self) -> Script:
+    def script(self) -> ParsedScript:
         waiting, seen = [self._root], 0
         while waiting:
             node = waiting.pop()
@@ -133,27 +135,27 @@ class _Walk:
             waiting += reversed(node.children)
         if self._confirmed != self._bodies.keys():
             self._unreadable = "it is too long, and has here-documents that are not understood"
-        return Script(tuple(self._commands), tuple(self._nested), self._unreadable)
+        return ParsedScript(tuple(self._commands), tuple(self._nested), self._unreadable)
 
     def _read(self, node: "Node") -> None:
         if node.is_error or node.is_missing:
-            self._refuse(node, "it has a syntax error, or a construct that is not understood,")
+            self._mark_unreadable(node, "it has a syntax error, or a construct that is not understood,")
         match node.type:
             case "command" | "declaration_command" | "unset_command":
                 self._commands.append(_command(node, self._bodies))
             case "command_substitution" if (node.text or b"").startswith(b"`"):
                 self._nest(node)
             case "word" | "regex" | "extglob_pattern" | "string_content":
-                # The parser takes some substitutions for plain text, such as that in ${x/a/`rm`}.
+                # The parser reads some substitutions as plain text, such as the one in ${x/a/`rm`}.
                 if not node.named_children and _has_substitution(node.text or b""):
-                    self._refuse(node, "it has a substitution that is not understood")
-                # The parser takes a line end with a backslash behind it into the word, for one.
+                    self._mark_unreadable(node, "it has a substitution that is not understood")
+                # The parser includes a line end before a backslash in the word, for example.
                 elif node.type == "word" and _UNQUOTED.search(node.text or b""):
-                    self._refuse(node, "it has words that shells read differently")
+                    self._mark_unreadable(node, "it has words that shells read differently")
             case "heredoc_body":
                 self._check_heredoc(node)
-        if _leaves_out(node):
-            self._refuse(node, "it has text that shells read differently")
+        if _skips_text(node):
+            self._mark_unreadable(node, "it has text that shells read differently")
 
     def _nest(self, node: "Node") -> None:
         inner = (node.text or b"").decode()[1:-1]
@@ -163,24 +165,24 @@ class _Walk:
                 return
 
     def _check_heredoc(self, node: "Node") -> None:
-        start = next((each for each in _siblings(node) if each.type == "heredoc_start"), None)
+        start = next((child for child in _siblings(node) if child.type == "heredoc_start"), None)
         quoted = start is not None and _QUOTES & set(start.text or b"")
         mark = (node.text or b"").strip()
         if quoted and mark in self._bodies:
             self._confirmed.add(mark)
-        covered = {each.type for each in node.named_children} & {"command_substitution"}
+        covered = {child.type for child in node.named_children} & {"command_substitution"}
         if not quoted and not covered and _has_substitution(node.text or b""):
-            self._refuse(node, "it has a substitution in a here-document that is not understood")
+            self._mark_unreadable(node, "it has a substitution in a here-document that is not understood")
 
-    def _refuse(self, node: "Node", what: str) -> None:
+    def _mark_unreadable(self, node: "Node", reason: str) -> None:
         line = node.start_point[0] + 1
-        self._unreadable = self._unreadable or f"{what} in line {line}"
+        self._unreadable = self._unreadable or f"{reason} in line {line}"
 
 
-def _leaves_out(node: "Node") -> bool:
-    """Whether the parser passed over something besides blanks between the parts of a node.
+def _skips_text(node: "Node") -> bool:
+    """Return whether the parser skipped anything but blanks between the parts of a node.
 
-    In a command that is also a line end, unless a backslash joins the two lines.
+    In a command, a line end is not a blank, unless it follows a backslash.
     """
     if node.type in _WITH_TEXT or not node.children:
         return False
@@ -189,7 +191,7 @@ def _leaves_out(node: "Node") -> bool:
     for child in node.children:
         gap = text[at : child.start_byte - node.start_byte].replace(b"\\\n", b"")
         if node.type == "redirected_statement" and gap.strip(blanks) == b"-":
-            gap = b""  # the parser shows no lone dash before a here-document, as in `python3 - <<END`
+            gap = b""  # the parser omits a lone dash before a here-document, as in `python3 - <<END`
         if gap.strip(blanks) or (gap and node.type == "simple_expansion"):
             return True
         at = child.end_byte - node.start_byte
@@ -206,41 +208,43 @@ def _siblings(node: "Node") -> list["Node"]:
 
 
 def _command(node: "Node", bodies: Mapping[bytes, bytes]) -> SimpleCommand:
-    """A command with the redirects and words that the parser keeps beside it."""
-    parts = [each for each in node.children if each.type != "variable_assignment" or node.type != "command"]
-    redirects = [each for each in parts if each.type.endswith("_redirect")]
+    """Return a command with the redirects and words that the parser attaches to other nodes."""
+    parts = [
+        child for child in node.children if child.type != "variable_assignment" or node.type != "command"
+    ]
+    redirects = [child for child in parts if child.type.endswith("_redirect")]
     redirects += _outer_redirects(node)
-    own = [each for each in parts if not each.type.endswith("_redirect")]
-    words = list(_adjacent_words(own))
+    others = [child for child in parts if not child.type.endswith("_redirect")]
+    words = list(_adjacent_words(others))
     stdin = None
     for redirect in redirects:
-        words += _words_behind(redirect)
+        words += _words_after(redirect)
         stdin = _stdin(redirect, bodies) or stdin
     return SimpleCommand(tuple(words) or (UNKNOWN,), stdin)
 
 
 def _outer_redirects(node: "Node") -> list["Node"]:
-    """The redirects of the statements that end with this command."""
-    found: list[Node] = []
+    """Return the redirects of the statements that end with this command."""
+    redirects: list[Node] = []
     inner, outer = node, node.parent
     while outer is not None and outer.type in {"redirected_statement", "list", "pipeline", "negated_command"}:
         if outer.type == "redirected_statement":
-            found += [each for each in outer.children if each.type.endswith("_redirect")]
+            redirects += [child for child in outer.children if child.type.endswith("_redirect")]
         elif outer.named_children[-1] != inner:
             break
         inner, outer = outer, outer.parent
-    return found
+    return redirects
 
 
 def _adjacent_words(nodes: list["Node"]) -> Iterator[Word]:
-    """The words of some nodes; those with nothing but escaped line ends between them are one."""
+    """Yield the words of nodes. Nodes with only escaped line ends between them are one word."""
     group: list[Word] = []
     end = None
     for node in nodes:
         if not node.is_named:
             word = literal((node.text or b"").decode())
         elif node.type == "variable_assignment":
-            word = _assigned(node)
+            word = _assignment_word(node)
         else:
             word = read_word(node)
         if group and end != node.start_byte and not _is_continued(nodes, end, node.start_byte):
@@ -260,26 +264,26 @@ def _is_continued(nodes: list["Node"], end: int | None, start: int) -> bool:
     return bool(gap) and not gap.replace(b"\\\n", b"")
 
 
-def _assigned(node: "Node") -> Word:
+def _assignment_word(node: "Node") -> Word:
     name = literal((node.text or b"").decode().partition("=")[0] + "=")
     value = node.child_by_field_name("value")
     return join_words((name, read_word(value))) if value else name
 
 
-def _words_behind(redirect: "Node") -> list[Word]:
-    """Arguments that the parser keeps with the redirect before them, as in `rm 2>&1 -rf x`."""
+def _words_after(redirect: "Node") -> list[Word]:
+    """Return the arguments that the parser attaches to the redirect before them, as in `rm 2>&1 -rf x`."""
     targets = redirect.children_by_field_name("destination")[1:]
-    return [read_word(each) for each in (*targets, *redirect.children_by_field_name("argument"))]
+    return [read_word(child) for child in (*targets, *redirect.children_by_field_name("argument"))]
 
 
 def _stdin(redirect: "Node", bodies: Mapping[bytes, bytes]) -> Word | None:
-    """What a redirect gives to read, as far as it stands in the script."""
+    """Return the standard input from a redirect: known if the script contains it, None if unchanged."""
     if redirect.type == "herestring_redirect":
         return read_word(redirect.named_children[-1]) if redirect.named_children else UNKNOWN
     if redirect.type != "heredoc_redirect":
-        return UNKNOWN if any(each.type in {"<", "<&", "<>"} for each in redirect.children) else None
-    body = next((each for each in redirect.named_children if each.type == "heredoc_body"), None)
-    start = next((each for each in redirect.named_children if each.type == "heredoc_start"), None)
+        return UNKNOWN if any(child.type in {"<", "<&", "<>"} for child in redirect.children) else None
+    body = next((child for child in redirect.named_children if child.type == "heredoc_body"), None)
+    start = next((child for child in redirect.named_children if child.type == "heredoc_start"), None)
     if body is None or start is None:
         return UNKNOWN
     if _QUOTES & set(start.text or b""):

@@ -1,4 +1,4 @@
-"""The words of a shell command, with what is known of them before the shell expands them. Pure."""
+"""The words of a shell command, as far as they are known before expansion. Pure."""
 
 import itertools
 import re
@@ -19,36 +19,36 @@ _ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "?": "
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word. Each `None` among its parts stands for text that is known only when the command runs."""
+    """One word. A part that is None stands for text that is known only when the command runs."""
 
     parts: tuple[str | None, ...]
 
     splits: bool = False
-    """Whether the unknown text may turn the word into several words, or into none."""
+    """Whether the unknown text may expand to several words, or to none."""
 
     glob: bool = False
-    """Whether it has unquoted wildcards, which stand for the names of files."""
+    """Whether it has unquoted wildcards, which expand to file names."""
 
     @property
     def text(self) -> str | None:
-        """The word itself; None unless all of it is known."""
+        """The word as text. None if some of it is unknown."""
         return None if None in self.parts else "".join(part for part in self.parts if part is not None)
 
     @property
     def head(self) -> str:
-        """What is known to stand before everything unknown."""
+        """The known text before the first unknown part."""
         return self.parts[0] or "" if self.parts else ""
 
     @property
     def tail(self) -> str:
-        """What is known to stand behind everything unknown."""
+        """The known text after the last unknown part."""
         return self.parts[-1] or "" if self.parts else ""
 
     @property
     def program(self) -> str | None:
-        """The name of the program that it calls, without its folder; None if that is not known.
+        """The name of the program that the word calls, without its folder. None if it is unknown.
 
-        A folder may be unknown, as in `"$HOME"/bin/rm`, as long as it stays within this word.
+        Only the folder may be unknown, as in `"$HOME"/bin/rm`.
         """
         if self.glob or self.splits:
             return None
@@ -58,27 +58,27 @@ class Word:
 
     @property
     def may_be_option(self) -> bool:
-        """Whether it begins with a dash, or may do so."""
+        """Whether the word begins, or may begin, with a dash."""
         return self.head.startswith("-") or (self.text is None and (self.splits or not self.head))
 
     def may_be(self, text: str) -> bool:
-        """Whether it may turn out to be this text."""
+        """Return whether the word may expand to this text."""
         if self.text is not None:
             return self.text == text
         return self.splits or (text.startswith(self.head) and text.endswith(self.tail))
 
 
 UNKNOWN = Word((None,), splits=True)
-"""Any number of words of which nothing is known."""
+"""Any number of unknown words."""
 
 
 def literal(text: str) -> Word:
-    """A word that is known as a whole."""
+    """Return a word that is completely known."""
     return Word((text,))
 
 
 def join_words(words: tuple[Word, ...], between: str = "") -> Word:
-    """One word made of several, with this text between them."""
+    """Join several words into one, with this text between them."""
     parts: list[str | None] = []
     for place, word in enumerate(words):
         for part in ((between,) if place and between else ()) + word.parts:
@@ -89,21 +89,21 @@ def join_words(words: tuple[Word, ...], between: str = "") -> Word:
     return Word(tuple(parts), any(word.splits for word in words), any(word.glob for word in words))
 
 
-def read_word(node: "Node") -> Word:  # noqa: PLR0911  # one for each kind of node
-    """The word that a node of the syntax tree stands for."""
+def read_word(node: "Node") -> Word:  # noqa: PLR0911  # one return per kind of node
+    """Return the word at a node of the syntax tree."""
     match node.type:
         case "word" | "number" | "variable_name" if not node.named_children:
-            return _bare(_source(node))
+            return _unquoted_word(_source(node))
         case "command_name" | "translated_string" if node.named_child_count == 1:
             return read_word(node.named_children[0])
         case "string":
-            return _quoted(node)
+            return _quoted_word(node)
         case "raw_string":
             return literal(_source(node)[1:-1])
         case "ansi_c_string":
-            return _ansi(_source(node)[2:-1])
+            return _ansi_word(_source(node)[2:-1])
         case "concatenation":
-            return _concatenated(node)
+            return _concatenated_word(node)
         case "process_substitution":
             return Word(("/dev/fd/", None))
         case _:
@@ -111,9 +111,9 @@ def read_word(node: "Node") -> Word:  # noqa: PLR0911  # one for each kind of no
 
 
 def read_text(node: "Node", start: int, end: int) -> Word:
-    """The text between two places of a node in which expansions count and quotes do not.
+    """Return the text between two places of a node in which expansions are active but quotes are not.
 
-    `start` and `end` are bytes from the node's begin.
+    `start` and `end` are byte offsets in the node.
     """
     whole = node.text or b""
     parts: list[str | None] = []
@@ -132,37 +132,37 @@ def _source(node: "Node") -> str:
 
 
 def _unescape_quoted(text: bytes) -> str:
-    return _ESCAPED_IN_QUOTES.sub(lambda found: found[1].replace("\n", ""), text.decode())
+    return _ESCAPED_IN_QUOTES.sub(lambda match: match[1].replace("\n", ""), text.decode())
 
 
-def _bare(text: str) -> Word:
+def _unquoted_word(text: str) -> Word:
     if _BRACES.search(text):
         return Word((text.partition("{")[0].replace("\\", ""), None), splits=text.startswith(("{", "}", ",")))
-    plain = _ESCAPED.sub(lambda found: found[1].replace("\n", ""), text)
+    plain = _ESCAPED.sub(lambda match: match[1].replace("\n", ""), text)
     return Word((plain,), glob=_GLOB.search(text) is not None)
 
 
-def _quoted(node: "Node") -> Word:
+def _quoted_word(node: "Node") -> Word:
     whole = node.text or b""
     if not (whole.startswith(b'"') and whole.endswith(b'"')):
         return UNKNOWN
     word = read_text(node, 1, len(whole) - 1)
-    # `"$@"` and `"${list[@]}"` are the expansions that quotes do not hold together.
-    return Word(word.parts, splits=any(b"@" in (each.text or b"") for each in node.named_children))
+    # `"$@"` and `"${list[@]}"` expand to several words despite the quotes.
+    return Word(word.parts, splits=any(b"@" in (child.text or b"") for child in node.named_children))
 
 
-def _ansi(text: str) -> Word:
-    if any(found not in _ANSI for found in _ANSI_ESCAPE.findall(text)):
+def _ansi_word(text: str) -> Word:
+    if any(match not in _ANSI for match in _ANSI_ESCAPE.findall(text)):
         return Word((None,))
-    return literal(_ANSI_ESCAPE.sub(lambda found: _ANSI[found[1]], text))
+    return literal(_ANSI_ESCAPE.sub(lambda match: _ANSI[match[1]], text))
 
 
-def _concatenated(node: "Node") -> Word:
+def _concatenated_word(node: "Node") -> Word:
     source = _source(node)
     children = node.children
     if any(left.end_byte != right.start_byte for left, right in itertools.pairwise(children)):
-        return UNKNOWN  # the parser took something into the word that it does not show
-    if source == "{}":  # what `find -exec` and `xargs` put file names in place of
+        return UNKNOWN  # the parser included something in the word that it does not show
+    if source == "{}":  # the placeholder of `find -exec` and `xargs`
         return literal(source)
     bare = "".join(_source(child) if child.type == "word" else "\0" for child in children)
     if _BRACES.search(bare):

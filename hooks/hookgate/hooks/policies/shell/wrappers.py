@@ -1,4 +1,4 @@
-"""Programs that run another program, and how their arguments name it. Pure."""
+"""Programs that run other programs, and how their arguments name these. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,33 +7,33 @@ from hookgate.hooks.policies.shell.words import Word, literal
 
 
 class UnknownOptionError(Exception):
-    """An option that is not in the table, so that nobody can say whether the next word is its value."""
+    """An option that is not in the table, so that it is unknown whether the next word is its value."""
 
 
 class DynamicWordError(Exception):
-    """A word that decides what is run, and that is known only when the command runs."""
+    """A word that determines the program, and that is known only when the command runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """How a program that runs another one is called.
+    """The command-line syntax of a program that runs another program.
 
-    Options are written as getopt takes them: `:` behind those with a value, `!` behind those whose value is a
-    shell command, `?` behind those whose value, if there is any, is part of the same word.
+    Options are written as for getopt: with a `:` after those with a value, a `!` after those whose value is
+    a shell command, and a `?` after those with an optional value in the same word.
     """
 
     short: str = ""
     long: tuple[str, ...] = ()
     operands: int = 0
-    """How many of its own arguments stand before the program."""
+    """The number of its own arguments before the program."""
     assignments: bool = False
-    """Whether words such as `A=1` may stand before the program."""
+    """Whether words such as `A=1` may precede the program."""
     joined: bool = False
-    """Whether the remaining words are joined and given to a shell."""
+    """Whether the remaining words are joined and passed to a shell."""
     valued: bool = False
-    """Whether options that are not listed take a value."""
+    """Whether options that are not listed have a value."""
     starts_shell: bool = False
-    """Whether it starts a shell when no program is named."""
+    """Whether it starts a shell if no program is named."""
 
 
 WRAPPERS: Mapping[str, Wrapper] = {
@@ -103,7 +103,7 @@ WRAPPERS: Mapping[str, Wrapper] = {
         starts_shell=True,
     ),
 }
-"""Programs whose options are known, so that the program behind them is found exactly."""
+"""Programs whose options are known, so that the program after them is found exactly."""
 
 CONTAINER = Wrapper(
     "ditTPq",
@@ -115,7 +115,7 @@ CONTAINER = Wrapper(
     operands=1,
     valued=True,
 )
-"""What stands behind `docker run`, `docker exec`, `kubectl exec` and their kin."""
+"""The syntax after `docker run`, `docker exec`, `kubectl exec` and similar commands."""
 
 CONTAINER_PROGRAMS = frozenset({"docker", "podman", "nerdctl", "kubectl", "oc", "docker-compose"})
 
@@ -123,8 +123,7 @@ LOOSE = frozenset(
     {
         *(
             "asdf",
-            "at",
-            "batch",
+            "autossh",
             "bundle",
             "bwrap",
             "cgexec",
@@ -134,6 +133,17 @@ LOOSE = frozenset(
             "coproc",
             "cpulimit",
         ),
+        *(
+            "dbus-run-session",
+            "genv",
+            "gtimeout",
+            "gxargs",
+            "mosh",
+            "prlimit",
+            "run0",
+            "setpriv",
+            "systemd-inhibit",
+        ),
         *("direnv", "dotenv", "dumb-init", "eatmydata", "entr", "faketime", "fakeroot", "fd", "fdfind"),
         *("firejail", "flock", "gdb", "gosu", "hatch", "ltrace", "mise", "nsenter", "nix-shell", "npx"),
         *("numactl", "parallel", "pdm", "perf", "pipenv", "pkexec", "poetry", "proot", "proxychains"),
@@ -142,7 +152,7 @@ LOOSE = frozenset(
         *("valgrind", "xvfb-run"),
     }
 )
-"""Programs whose options are not listed here: any word that is no option may be the program that they run."""
+"""Programs whose options are not known: any word that is not an option may be the program that they run."""
 
 CODE_OPTIONS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(
@@ -150,43 +160,43 @@ CODE_OPTIONS: Mapping[str, frozenset[str]] = {
     ),
     "nix-shell": frozenset({"--run", "--command"}),
 }
-"""Options whose value is a shell command, wherever they stand."""
+"""Options whose value is a shell command, at any position."""
 
 
 @dataclass(slots=True)
 class Arguments:
-    """A wrapper's arguments, taken apart."""
+    """The parsed arguments of a wrapper."""
 
     options: list[tuple[str, Word]] = field(default_factory=list)
-    """Its options, without dashes, each with its value; an empty one if it takes none."""
+    """Its options without dashes, each with its value, which is empty if it has none."""
     scripts: list[Word] = field(default_factory=list)
-    """Values that are shell commands."""
+    """The values that are shell commands."""
     command: tuple[Word, ...] = ()
-    """What it runs, program first."""
+    """The command that it runs, the program first."""
 
     def value(self, *names: str) -> Word | None:
-        """The value of an option that has one of these names, or None if it is not given."""
+        """Return the value of the first option with one of these names, or None."""
         return next((value for name, value in self.options if name in names), None)
 
 
 def take_apart(wrapper: Wrapper, words: Sequence[Word]) -> Arguments:
-    """Find what a wrapper runs; `words` are its arguments.
+    """Parse a wrapper's arguments to find the command that it runs.
 
-    Raises UnknownOptionError for options that it is not known to have, and DynamicWordError where an
-    expansion decides which of the words the program is.
+    Raises UnknownOptionError for options that are not in the table, and DynamicWordError if an expansion
+    determines which of the words is the program.
     """
-    found = Arguments()
-    at = _take_options(wrapper, words, 0, found)
+    arguments = Arguments()
+    at = _parse_options(wrapper, words, 0, arguments)
     for _ in range(wrapper.operands):
         if at < len(words) and words[at].splits:
             raise DynamicWordError
         at += 1
-        if wrapper.joined or wrapper.valued:  # ssh and docker compose take options behind an operand as well
-            at = _take_options(wrapper, words, at, found) if wrapper.joined else at
+        if wrapper.joined:  # ssh accepts options after an operand as well
+            at = _parse_options(wrapper, words, at, arguments)
     while wrapper.assignments and at < len(words) and _is_assignment(words[at]):
         at += 1
-    found.command = tuple(words[at:])
-    return found
+    arguments.command = tuple(words[at:])
+    return arguments
 
 
 def _is_assignment(word: Word) -> bool:
@@ -195,7 +205,7 @@ def _is_assignment(word: Word) -> bool:
     return "=" in word.head
 
 
-def _take_options(wrapper: Wrapper, words: Sequence[Word], at: int, found: Arguments) -> int:
+def _parse_options(wrapper: Wrapper, words: Sequence[Word], at: int, arguments: Arguments) -> int:
     kinds = dict(_letters(wrapper.short)) | {name.rstrip(":!?"): _kind(name) for name in wrapper.long}
     while at < len(words) and words[at].may_be_option:
         word, at = words[at], at + 1
@@ -205,15 +215,20 @@ def _take_options(wrapper: Wrapper, words: Sequence[Word], at: int, found: Argum
             continue
         if not word.head.startswith("-"):
             raise DynamicWordError
-        at = _take_option(wrapper, kinds, word, words, at, found)
+        at = _parse_option(wrapper, kinds, word, words, at, arguments)
     return at
 
 
-def _take_option(  # noqa: PLR0913, PLR0917  # the state of the loop above
-    wrapper: Wrapper, kinds: Mapping[str, str], word: Word, words: Sequence[Word], at: int, found: Arguments
+def _parse_option(  # noqa: PLR0913, PLR0917  # the state of the loop above
+    wrapper: Wrapper,
+    kinds: Mapping[str, str],
+    word: Word,
+    words: Sequence[Word],
+    at: int,
+    arguments: Arguments,
 ) -> int:
-    """Read one word of options, and the value behind it; gives the place after both."""
-    for name, attached in _names(word, kinds, wrapper):
+    """Parse one word of options, and the value after it. Returns the position after both."""
+    for name, attached in _options_in(word, kinds, wrapper):
         kind = kinds.get(name, ":" if wrapper.valued else None)
         if kind is None:
             raise UnknownOptionError
@@ -224,14 +239,14 @@ def _take_option(  # noqa: PLR0913, PLR0917  # the state of the loop above
             value, at = words[at], at + 1
         if value is not None and value.splits:
             raise DynamicWordError
-        found.options.append((name, value or literal("")))
+        arguments.options.append((name, value or literal("")))
         if kind == "!" and value is not None:
-            found.scripts.append(value)
+            arguments.scripts.append(value)
     return at
 
 
-def _names(word: Word, kinds: Mapping[str, str], wrapper: Wrapper) -> Iterator[tuple[str, Word | None]]:
-    """The options in one word, each with the value that stands in the same word, if any."""
+def _options_in(word: Word, kinds: Mapping[str, str], wrapper: Wrapper) -> Iterator[tuple[str, Word | None]]:
+    """Yield the options in one word, each with its value in the same word, if any."""
     if word.head.startswith("--"):
         name, equals, value = word.head[2:].partition("=")
         if not equals and word.text is None:

@@ -1,10 +1,9 @@
 """The detectors that come with hookgate."""
 
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
-from hookgate.hooks.policies.redact.detectors.national import NATIONAL
-from hookgate.hooks.policies.redact.detectors.personal import PERSONAL
+from hookgate.hooks.policies.redact.detectors.personal import NATIONAL, PERSONAL
 
 DETECTORS = (*CREDENTIALS, *PERSONAL, *NATIONAL)
-"""All of them, in order of precedence. Several may be of one kind."""
+"""All built-in detectors, in order of precedence. Several detectors may have the same kind."""
 
 __all__ = ["DETECTORS"]

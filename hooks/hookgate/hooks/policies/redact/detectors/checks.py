@@ -1,14 +1,56 @@
-"""Checks that tell a genuine number from digits that look like one. Each takes the text as it was found."""
+"""Checks that distinguish genuine numbers from other digits."""
 
 import re
 
-from hookgate.hooks.policies.redact.detectors.tables import IBAN_LENGTHS, VERHOEFF_PERMUTED, VERHOEFF_PRODUCT
+_IBAN = """
+AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29
+ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20
+LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29
+PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20
+YE30
+"""
+
+IBAN_LENGTHS = {entry[:2]: int(entry[2:]) for entry in _IBAN.split()}
+"""The length of IBANs by country, from the SWIFT registry."""
+
+VERHOEFF_PRODUCT = tuple(
+    tuple(map(int, row))
+    for row in [
+        "0123456789",
+        "1234067895",
+        "2340178956",
+        "3401289567",
+        "4012395678",
+        "5987604321",
+        "6598710432",
+        "7659821043",
+        "8765932104",
+        "9876543210",
+    ]
+)
+"""Multiplication in the dihedral group of order ten."""
+
+VERHOEFF_PERMUTED = tuple(
+    tuple(map(int, row))
+    for row in [
+        "0123456789",
+        "1576283094",
+        "5803796142",
+        "8916043527",
+        "9453126870",
+        "4286573901",
+        "2793806415",
+        "7046913258",
+    ]
+)
+"""The permutation of digits at each place; it repeats after eight places."""
+
 
 _NO_DIGIT = re.compile(r"[^0-9]")
 _NO_SIGN = re.compile(r"[^0-9A-Za-z]")
 _DNI_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
 _CARD_PREFIXES = (
-    # prefixes from, to (their digits tell how many count), lengths
+    # first prefix, last prefix (both have the same number of digits), lengths
     (4, 4, (13, 16, 19)),  # Visa
     (51, 55, (16,)),  # Mastercard
     (2221, 2720, (16,)),
@@ -29,12 +71,12 @@ _CARD_PREFIXES = (
 
 
 def digits_of(text: str) -> list[int]:
-    """Its digits, whatever stands between them."""
+    """Return the digits of a text, ignoring everything between them."""
     return [int(digit) for digit in _NO_DIGIT.sub("", text)]
 
 
 def is_card(text: str) -> bool:
-    """ISO/IEC 7812: an issuer's prefix with a length it issues, and the Luhn digit."""
+    """Check a card number (ISO/IEC 7812): the issuer's prefix, the length, and the Luhn digit."""
     digits = digits_of(text)
     return _issued("".join(map(str, digits))) and luhn(digits)
 
@@ -47,7 +89,7 @@ def _issued(digits: str) -> bool:
 
 
 def luhn(digits: list[int]) -> bool:
-    """ISO/IEC 7812-1 annex B."""
+    """Check the Luhn digit (ISO/IEC 7812-1, annex B)."""
     doubled = [
         digit if place % 2 == 0 else (digit * 2 - 1) % 9 + 1 if digit else 0
         for place, digit in enumerate(reversed(digits))
@@ -56,7 +98,7 @@ def luhn(digits: list[int]) -> bool:
 
 
 def is_iban(text: str) -> bool:
-    """ISO 13616: the length of its country, and a remainder of 1 modulo 97."""
+    """Check an IBAN (ISO 13616): the country's length, and a remainder of 1 modulo 97."""
     packed = _NO_SIGN.sub("", text).upper()
     if IBAN_LENGTHS.get(packed[:2]) != len(packed):
         return False
@@ -64,21 +106,21 @@ def is_iban(text: str) -> bool:
 
 
 def is_ssn(text: str) -> bool:
-    """United States: area not 000, 666 or from 900 on, group not 00, serial not 0000."""
+    """Check a US number: area not 000, 666 or 900 and above, group not 00, serial not 0000."""
     area, group, serial = text[:3], text[4:6], text[7:]
     return area not in ("000", "666") and area < "900" and group != "00" and serial != "0000"
 
 
 def is_nino(text: str) -> bool:
-    """United Kingdom: not one of the prefixes that are never issued."""
+    """Check a UK number: its prefix is not one of those that are never issued."""
     return text[:2] not in ("BG", "GB", "NK", "KN", "TN", "NT", "ZZ")
 
 
 def is_german_tax_id(text: str) -> bool:
-    """Germany: one of the first ten digits comes twice or three times; the ISO 7064 MOD 11,10 digit."""
+    """Check a German number: one of the first ten digits occurs two or three times; ISO 7064 MOD 11,10."""
     digits = digits_of(text)
-    often = sorted(digits[:10].count(digit) for digit in set(digits[:10]))
-    if often[-1] not in (2, 3) or often[-2] != 1:
+    counts = sorted(digits[:10].count(digit) for digit in set(digits[:10]))
+    if counts[-1] not in (2, 3) or counts[-2] != 1:
         return False
     product = 10
     for digit in digits[:10]:
@@ -87,26 +129,26 @@ def is_german_tax_id(text: str) -> bool:
 
 
 def is_nir(text: str) -> bool:
-    """France: the key is 97 less the number modulo 97, with Corsica's 2A and 2B read as 19 and 18."""
+    """Check a French number: the key is 97 minus the number modulo 97; Corsica's 2A and 2B are 19 and 18."""
     packed = text.replace(" ", "").replace("2A", "19").replace("2B", "18")
     return 97 - int(packed[:13]) % 97 == int(packed[13:])
 
 
 def is_dni(text: str) -> bool:
-    """Spain: the letter of the number modulo 23; in a foreigner's number X, Y and Z stand for 0, 1 and 2."""
+    """Check a Spanish number: the letter for the number modulo 23; a leading X, Y or Z is 0, 1 or 2."""
     packed = text.replace("-", "").upper()
     number = packed[:-1].translate(str.maketrans("XYZ", "012"))
     return _DNI_LETTERS[int(number) % 23] == packed[-1]
 
 
 def is_bsn(text: str) -> bool:
-    """Netherlands: the weighted sum, the last digit counting -1, is a multiple of 11."""
+    """Check a Dutch number: the weighted sum, with -1 for the last digit, is a multiple of 11."""
     digits = digits_of(text)
     return any(digits) and (sum(d * (9 - i) for i, d in enumerate(digits[:8])) - digits[8]) % 11 == 0
 
 
 def is_aadhaar(text: str) -> bool:
-    """India: the Verhoeff digit."""
+    """Check an Indian number: the Verhoeff digit."""
     check = 0
     for place, digit in enumerate(reversed(digits_of(text))):
         check = VERHOEFF_PRODUCT[check][VERHOEFF_PERMUTED[place % 8][digit]]
@@ -114,7 +156,7 @@ def is_aadhaar(text: str) -> bool:
 
 
 def is_cpf(text: str) -> bool:
-    """Brazil: two digits modulo 11; eleven equal digits pass the sums but are never issued."""
+    """Check a Brazilian number: two digits modulo 11. Eleven equal digits are never issued."""
     digits = digits_of(text)
     if len(set(digits)) == 1:
         return False

@@ -1,20 +1,99 @@
-"""Keys, tokens and passwords, in the formats that their issuers document.
+"""Detectors of keys, tokens and passwords, in the formats that their issuers document."""
 
-Patterns end where the alphabet of the secret does, or at a boundary, so what follows a replacement is not
-read as something else the second time. Where an unbounded repeat has a check, no other match can begin inside
-of it: a refused match is tried again one character later, and would cost its length each time.
-"""
-
+import re
 from collections.abc import Callable
 
-from hookgate.hooks.policies.redact.detectors.beginnings import WORD, WORD_END
-from hookgate.hooks.policies.redact.detectors.detector import Detector
-from hookgate.hooks.policies.redact.detectors.entropy import (
-    is_opaque,
-    is_password,
+from hookgate.hooks.policies.redact.detectors.detector import WORD, WORD_END, Detector
+from hookgate.hooks.policies.redact.detectors.values import MARK, VALUE, is_opaque, is_password, secret_in
+
+_BLANK = r"(?: |\+|%20|&nbsp;|&#32;|\\{1,4}u0020)"
+_NAME = rf"(?:{_BLANK}[A-Z0-9]{{2,12}}){{0,3}}{_BLANK}PRIVATE{_BLANK}KEY(?:{_BLANK}BLOCK)?-----"
+
+BEGIN = f"-----BEGIN{_NAME}"
+"""A pattern in RE2's syntax: the first line of a private key."""
+
+_BEGIN = re.compile(BEGIN.encode())
+_END = re.compile(f"-----END{_NAME}".encode())
+_LONGEST_END = 120
+_DASHES = b"-----"
+_BEGINS = b"-----BEGIN"
+
+# A run may contain escapes of the three characters of base64 that are not letters or digits.
+_RUN = re.compile(
+    rb"(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/=]|\\{1,4}/|%2[BbFf]|%3[Dd]|\\{1,4}u00(?:2[BbFf]|3[Dd])"
+    rb"|&#(?:x2[BbFf]|x3[Dd]|4[37]|61);){16,}+"
 )
-from hookgate.hooks.policies.redact.detectors.keys import BEGIN, KeyExtent
-from hookgate.hooks.policies.redact.detectors.values import MARK, VALUE, secret_in
+# A run may be short if there are only line ends before it, also as escapes.
+_LINE_ENDS = re.compile(rb"(?:\s|\\{1,4}[nrt])*\\{0,4}")
+_HEADERS = 400
+"""The maximum number of bytes from the BEGIN line to the first run, for headers such as `Proc-Type`."""
+_BETWEEN = 200
+"""The maximum number of bytes between two runs, or between the last run and the END line."""
+_RUN_LENGTH = 32
+
+
+class KeyExtent:
+    """The extent of a private key. Implements Extent."""
+
+    def end(self, data: bytes, begin: int, end: int, *, final: bool) -> tuple[int, bool]:
+        """Implement Extent.end; `begin` is the end of the BEGIN line, or any place inside a key."""
+        return _end_of_key(data, begin, end, final=final)
+
+    def first_open(self, data: bytes, start: int) -> int | None:
+        at = data.find(_BEGINS, start)
+        while at >= 0:
+            position = at + len(_BEGINS)
+            if match := _BEGIN.match(data, at):
+                position, decided = _end_of_key(data, match.end(), len(data), final=False)
+                if not decided:
+                    return at
+            at = data.find(_BEGINS, position)
+        return None
+
+
+def _end_of_key(data: bytes, begin: int, end: int, *, final: bool) -> tuple[int, bool]:
+    last, max_gap = begin, _HEADERS
+    while run := _next_run(data, last, max_gap, end):
+        is_key = _is_key_data(data, last, run)
+        if run.end() == end and not final:
+            return run.end() if is_key else last, False
+        if not is_key:
+            break
+        last, max_gap = run.end(), _BETWEEN
+    dashes = data.find(_DASHES, last, min(last + max_gap, end))
+    if dashes < 0:
+        return last, final or end >= last + max_gap + _RUN_LENGTH
+    if last == begin:  # the next BEGIN or END line follows immediately
+        return last, True
+    while data[dashes + len(_DASHES) : dashes + len(_DASHES) + 1] == b"-":  # added by diff or grep
+        dashes += 1
+    if closing := _END.match(data, dashes, end):
+        return closing.end(), True
+    return last, final or end - dashes >= _LONGEST_END
+
+
+def _next_run(data: bytes, last: int, max_gap: int, end: int) -> "re.Match[bytes] | None":
+    """Return the next run that belongs to the key, or that may continue after the text. Stops at `-----`."""
+    window = min(last + max_gap, end)
+    dashes = data.find(_DASHES, last, window)
+    window = window if dashes < 0 else dashes
+    at = last
+    while start := _RUN.search(data, at, min(window + _RUN_LENGTH, end)):
+        run = _RUN.match(data, start.start(), end)
+        if run is None or run.start() >= window:
+            return None
+        if run.end() == end or _is_key_data(data, last, run):
+            return run
+        at = run.end()
+    return None
+
+
+def _is_key_data(data: bytes, last: int, run: "re.Match[bytes]") -> bool:
+    if _LINE_ENDS.fullmatch(data, last, run.start()):
+        return True
+    text = run[0]
+    return len(text) >= _RUN_LENGTH and text != text.lower() and text != text.upper()
+
 
 _BASE64 = r"(?:[A-Za-z0-9+/=]|\\{1,7}/|%2[BbFf]|%3[Dd]|\\{1,7}u00(?:2[bBfF]|3[dD]))"
 _NAME_BEFORE = (
@@ -35,7 +114,7 @@ def _issued(kind: str, pattern: str, check: Callable[[str], bool] | None = None,
 
 
 def _word(kind: str, pattern: str, check: Callable[[str], bool] | None = None) -> Detector:
-    """One that begins as a word does."""
+    """Return a detector whose matches begin at the start of a word."""
     return _issued(kind, pattern, check, after=WORD)
 
 
@@ -77,7 +156,7 @@ CREDENTIALS: tuple[Detector, ...] = (
     _word("DOCKER_TOKEN", r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{27,}"),
     _word("SHOPIFY_TOKEN", rf"(shp(?:at|ca|pa|ss)_[0-9a-fA-F]{{32}}){WORD_END}"),
     _word("AZURE_KEY", rf"(?i:AccountKey|SharedAccessKey){_EQUALS}({_BASE64}{{43,}})"),
-    # Of a Secret, from the first value to the last: they are secrets by where they stand, and base64.
+    # The values of a Secret, from the first to the last; their position identifies them.
     _word(
         "KUBERNETES_SECRET",
         r"data:\n[ ]+[\w.-]+: (\"?[A-Za-z0-9+/]+={0,2}\"?(?:\n[ ]+[\w.-]+: \"?[A-Za-z0-9+/]*={0,2}\"?){0,40})"

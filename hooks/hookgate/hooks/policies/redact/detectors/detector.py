@@ -1,4 +1,4 @@
-"""What a detector is, and how patterns and words of one's own become one."""
+"""The class Detector, the places where a secret may begin, and detectors of patterns and words."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -7,75 +7,125 @@ from typing import Protocol
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
-from hookgate.hooks.policies.options import said_of
+from hookgate.hooks.policies.options import describe_value
 from hookgate.hooks.policies.redact.closure import language
+
+WORD = r"\W"
+"""The character before a word, for `Detector.after`."""
+
+WORD_END = r"(?:\b|_{1,3}\b)"
+"""The end of a word, also with Markdown emphasis: `_word_`."""
+
+_ESCAPE = (
+    r"\\[nrtbfv0]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}"  # in strings of JSON and programming languages
+    r"|%(?:25)?[0-9A-Fa-f]{2}"  # in URLs and forms, encoded once or twice
+    r"|\[[0-9;]{0,12}[mK]"  # the end of a terminal's colour sequence
+)
+BEGINS_ESCAPE = frozenset(b"\\%[_")
+LONGEST_ESCAPE = 15
+
+ESCAPE = f"(?:{_ESCAPE})"
+EMPHASIS = r"(?:^|\W)_{1,3}"
+LEAD = f"{ESCAPE}|{EMPHASIS}"
+"""A pattern in RE2's syntax: escapes and emphasis, after which a secret may begin as at a word boundary."""
+
+_AT = re.compile(_ESCAPE.encode())
+_SIGN = re.compile(rb"[\\%\[]")
+_EMPHASIS = re.compile(rb"\W?(_{1,3})")
+_LEAD_BEFORE = re.compile(rb"(?:%s|(?:^|\W)_{1,3})\Z" % _ESCAPE.encode())
+
+
+def ends_of_leads(data: bytes, at: int) -> list[int]:
+    """Return where secrets may begin after an escape or emphasis at `at`."""
+    ends = [] if (escape := _AT.match(data, at)) is None else [escape.end()]
+    if emphasis := _EMPHASIS.match(data, at):
+        ends += range(emphasis.end(), emphasis.start(1), -1)
+    return ends
+
+
+def follows_lead(data: bytes, at: int) -> bool:
+    """Return whether an escape or emphasis ends right before `at`."""
+    return _LEAD_BEFORE.search(data[max(at - LONGEST_ESCAPE, 0) : at]) is not None
+
+
+def start_of_escape(data: bytes, start: int, at: int) -> int:
+    """Return the start of the escape around `at`, if it begins at `start` or later; or else `at`."""
+    begin = max(start, at - LONGEST_ESCAPE)
+    while sign := _SIGN.search(data, begin, at):
+        begin = sign.start()
+        if (escape := _AT.match(data, begin)) and escape.end() > at:
+            return begin
+        begin += 1
+    return at
+
 
 _KIND = re.compile(r"[A-Z][A-Z0-9_]{1,23}")
 
 
 class Extent(Protocol):
-    """Tells how far something goes whose beginning a pattern has found. Pure: asked again as text comes."""
+    """Finds the end of a secret whose beginning a pattern has matched. Pure: called again with more text."""
 
     def end(self, data: bytes, begin: int, end: int, *, final: bool) -> tuple[int, bool]:
-        """Where it ends in the data up to `end`; `begin`, where the match ended, if it is none at all.
+        """Return where the secret ends in the data up to `end`, and whether more text cannot change that.
 
-        The second value tells whether that is decided, whatever text follows `end`; it is if `final`.
+        `begin` is the end of the match; it is returned if there is no secret. If `final` is true, no text
+        follows, so the result is always decided.
         """
 
     def first_open(self, data: bytes, start: int) -> int | None:
-        """Where the first one begins, at `start` or later, whose end is not decided."""
+        """Return the beginning of the first secret, at `start` or later, whose end is undecided; or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """One way to recognise something that shall not pass. Several may be of one kind."""
+    """One way to recognise a secret or personal data. Several detectors may have the same kind."""
 
     kind: str
-    """What it finds: 2 to 24 capitals, digits and underscores."""
+    """The kind of its findings: 2 to 24 capitals, digits and underscores."""
 
     pattern: str
-    """In RE2's syntax. Group 1 is what is replaced if there is one, all of the match otherwise."""
+    """A pattern in RE2's syntax. Group 1 is replaced, or the whole match if there is no group."""
 
     check: Callable[[str], bool] | None = None
-    """Whether what would be replaced is genuine: check digits, entropy."""
+    """Returns whether the text to replace is genuine, for example by check digits or entropy."""
 
     group: str = "own"
-    """`credentials`, `personal`, a country's code (ISO 3166), or `own` for those of a configuration."""
+    """`credentials`, `personal`, a country's code (ISO 3166), or `own` for detectors of a configuration."""
 
     default: bool = True
-    """Whether it is on unless somebody says otherwise."""
+    """Whether the detector is used by default."""
 
     after: str = ""
-    """A class of characters, one of which has to stand before a match, unless it begins the text.
+    """A class of characters, one of which has to precede a match, unless it is at the start of the text.
 
-    An escape such as `\\n` or `%20` may stand there as well, whatever its last character is.
+    An escape such as `\\n` or `%20` may precede it as well, whatever its last character is.
     """
 
     within: Callable[[str], tuple[int, int] | None] | None = None
-    """Which part of what would be replaced is the secret, if any of it is."""
+    """Returns the part of the text to replace that is the secret, or None."""
 
     extent: Extent | None = None
-    """How far what a match begins goes, where no pattern can tell; all of that is replaced."""
+    """Finds the end of a secret that begins with the match, if no pattern can; all of it is replaced."""
 
 
 def pattern_detector(kind: str, pattern: str) -> Detector:
-    """A detector of whatever matches. Raises ValueError for a kind or a pattern that cannot be one."""
+    """Return a detector of a pattern. Raises ValueError if the kind or the pattern is invalid."""
     return Detector(_checked_kind(kind), _checked_pattern(kind, pattern))
 
 
 def words_detector(kind: str, words: Iterable[str], ignore_case: bool = False) -> Detector:
-    """A detector of whole words or phrases, longest first. Raises ValueError for none, or an empty one."""
-    listed = sorted(set(words), key=lambda word: (-len(word), word))
-    if not listed or "" in listed:
+    """Return a detector of whole words or phrases. Raises ValueError if there are none, or one is empty."""
+    unique_words = sorted(set(words), key=lambda word: (-len(word), word))
+    if not unique_words or "" in unique_words:
         raise ValueError(f"{kind} needs words, none of them empty")
-    either = "|".join(map(_whole_word, listed))
-    return pattern_detector(kind, f"(?i)(?:{either})" if ignore_case else f"(?:{either})")
+    alternatives = "|".join(map(_whole_word, unique_words))
+    return pattern_detector(kind, f"(?i)(?:{alternatives})" if ignore_case else f"(?:{alternatives})")
 
 
 def _whole_word(word: str) -> str:
-    """A boundary is only asked for where the word's own end has one: `C++` may be followed by anything.
+    """Return a pattern of a word, with boundaries where the word itself has them: not after `C++`.
 
-    RE2's boundaries know ASCII alone, so words that begin or end with other letters are found anywhere.
+    RE2's boundaries support only ASCII, so words that begin or end with other letters are found anywhere.
     """
     return f"{_boundary(word[0])}{re2.escape(word)}{_boundary(word[-1])}"
 
@@ -86,7 +136,9 @@ def _boundary(end: str) -> str:
 
 def _checked_kind(kind: str) -> str:
     if not _KIND.fullmatch(kind):
-        raise ValueError(f"{kind!r} is no kind: 2 to 24 capitals, digits and underscores, a capital first")
+        raise ValueError(
+            f"{kind!r} is not a valid kind: use 2 to 24 capitals, digits and underscores, a capital first"
+        )
     return kind
 
 
@@ -96,7 +148,9 @@ def _checked_pattern(kind: str, pattern: str) -> str:
     try:
         compiled = re2.compile(pattern, quiet)
     except re2.error as error:
-        raise ValueError(f"the pattern of {kind} is no RE2 pattern: {said_of(error)}") from None
+        raise ValueError(
+            f"the pattern of {kind} is not a valid RE2 pattern: {describe_value(error)}"
+        ) from None
     if compiled.groups > 1:
         raise ValueError(f"the pattern of {kind} has {compiled.groups} groups: write (?:…) for all but one")
     try:

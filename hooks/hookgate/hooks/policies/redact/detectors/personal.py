@@ -1,14 +1,25 @@
-"""What tells who somebody is, whatever the country: addresses, telephones, cards, accounts."""
+"""Detectors of personal data: e-mail and IP addresses, telephone, card, account and national numbers."""
 
 import re
 from collections import defaultdict
 from collections.abc import Callable
 
-from hookgate.hooks.policies.redact.detectors.beginnings import WORD, WORD_END
-from hookgate.hooks.policies.redact.detectors.checks import digits_of, is_card, is_iban
-from hookgate.hooks.policies.redact.detectors.detector import Detector
-from hookgate.hooks.policies.redact.detectors.entropy import is_marked
-from hookgate.hooks.policies.redact.detectors.tables import IBAN_LENGTHS
+from hookgate.hooks.policies.redact.detectors.checks import (
+    IBAN_LENGTHS,
+    digits_of,
+    is_aadhaar,
+    is_bsn,
+    is_card,
+    is_cpf,
+    is_dni,
+    is_german_tax_id,
+    is_iban,
+    is_nino,
+    is_nir,
+    is_ssn,
+)
+from hookgate.hooks.policies.redact.detectors.detector import WORD, WORD_END, Detector
+from hookgate.hooks.policies.redact.detectors.values import is_marked
 
 _FILES = {
     "png",
@@ -29,23 +40,23 @@ _FILES = {
     "json",
 }
 
-# Bounded, so that a long run of letters is not held back as an address; and it begins once in a run, so that
-# RE2 has one count to keep.
-_LETTERS = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"  # of Latin, with accents
+# The length is bounded, so that a long run of letters is not held back as an address. A match begins only at
+# the start of a run, so that RE2 has only one count to track.
+_LETTERS = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"  # accented Latin letters
 _LOCAL = rf"[A-Za-z0-9_{_LETTERS}][A-Za-z0-9_.+%'{_LETTERS}-]{{0,63}}"
 _DOMAIN = rf"(?:[A-Za-z0-9{_LETTERS}-]+\.)+[A-Za-z]{{2,24}}"
 _AT = "(?:@|%40|&#64;|\\\\{1,4}u0040)"
 _AT_SIGN = re.compile(_AT)
 _BEFORE_LOCAL = f"[^A-Za-z0-9_.+%{_LETTERS}-]"
 
-_BEFORE_PLUS = r"[^\w\]]"  # no sum, and nothing that was replaced
+_BEFORE_PLUS = r"[^\w\]]"  # not a sum, and not after a replacement
 _BEFORE_DIGITS = r"[^\w.]"  # not the digits of a fraction
-_BLANK = "[ \u00a0\u202f]"  # also those at which no line breaks
+_BLANK = "[ \u00a0\u202f]"  # including non-breaking spaces
 _HYPHEN = "[-\u2011]"
 
 
 def is_email(text: str) -> bool:
-    """RFC 5321's length of the local part; neither a remote of git nor a file such as `icon@2x.png`."""
+    """Check the local part's length (RFC 5321). Rejects Git remotes, and files such as `icon@2x.png`."""
     local, domain = _AT_SIGN.split(text, maxsplit=1)
     if len(local) > 64 or local == "git" or is_marked(local):
         return False
@@ -53,19 +64,19 @@ def is_email(text: str) -> bool:
 
 
 def is_international_phone(text: str) -> bool:
-    """ITU-T E.164: up to 15 digits with the country's; under 8 they are some other number."""
+    """Check the number of digits: at most 15 with the country code (ITU-T E.164), and at least 8."""
     return 8 <= len(digits_of(text)) <= 15
 
 
 def is_american_phone(text: str) -> bool:
-    """North American Numbering Plan: area and exchange begin with 2 to 9 and are no service such as 911."""
+    """Check area and exchange (North American Numbering Plan): 2 to 9 first, and no service such as 911."""
     digits = "".join(map(str, digits_of(text)))[-10:]
     area, exchange = digits[:3], digits[3:6]
     return all(code[0] in "23456789" and code[1:] != "11" for code in (area, exchange))
 
 
 def _iban_pattern(form: Callable[[list[str], int], str]) -> str:
-    """Each country's own length, so that a word behind one in groups of four is not taken for its end."""
+    """Return a pattern with each country's length, so that a word after an IBAN is not matched as its end."""
     countries: dict[int, list[str]] = defaultdict(list)
     for country, length in IBAN_LENGTHS.items():
         countries[length].append(country)
@@ -78,8 +89,8 @@ def _ibans(countries: list[str], length: int) -> str:
     return rf"(?:{'|'.join(countries)})\d\d(?:{_BLANK}?[A-Z0-9]{{4}}){{{groups}}}{tail}"
 
 
-def _small_ibans(countries: list[str], length: int) -> str:
-    """In small letters: of digits, but for the four letters of a bank that many countries begin with."""
+def _lower_case_ibans(countries: list[str], length: int) -> str:
+    """Return a pattern of lower-case IBANs: digits, except for four letters of a bank in many countries."""
     groups, rest = divmod(length - 4, 4)
     bank, tail = rf"{_BLANK}?(?:[a-z]{{4}}|\d{{4}})", rf"{_BLANK}?\d{{{rest}}}" if rest else ""
     names = "|".join(countries).lower()
@@ -87,7 +98,7 @@ def _small_ibans(countries: list[str], length: int) -> str:
 
 
 def _card_pattern() -> str:
-    """In one, or in the groups that are printed on cards."""
+    """Return a pattern of card numbers, without separators or in the groups printed on cards."""
     grouped = [
         form
         for between in (_BLANK, _HYPHEN)
@@ -100,12 +111,12 @@ def _card_pattern() -> str:
 
 
 def _personal(kind: str, pattern: str, check: Callable[[str], bool] | None, after: str = WORD) -> Detector:
-    """One that ends where a word does."""
+    """Return a detector whose matches end at the end of a word."""
     return Detector(kind, f"({pattern}){WORD_END}", check, "personal", after=after)
 
 
 def _international(groups: int) -> Detector:
-    """With the country's code, and this many groups of digits after it."""
+    """Return a detector of numbers with a country code and this many groups of digits after it."""
     between = rf"(?:[./-]|{_BLANK})"
     area = rf"\d{{0,2}}{between}?\(0?\d{{1,4}}\)|\d{{0,5}}{between}\d{{1,5}}"
     pattern = rf"\+[1-9](?:{area}){between}?\d{{2,8}}(?:{between}\d{{2,8}}){{{groups - 2}}}"
@@ -116,8 +127,8 @@ PERSONAL: tuple[Detector, ...] = (
     _personal("EMAIL", f"{_LOCAL}{_AT}{_DOMAIN}", is_email, after=_BEFORE_LOCAL),
     _personal("CARD", _card_pattern(), is_card, after=_BEFORE_DIGITS),
     _personal("IBAN", _iban_pattern(_ibans), is_iban),
-    _personal("IBAN", _iban_pattern(_small_ibans), is_iban),
-    # The most groups first: where those are too many digits, the last was a number behind the telephone.
+    _personal("IBAN", _iban_pattern(_lower_case_ibans), is_iban),
+    # Most groups first: if they have too many digits, the last group is not part of the telephone number.
     *(_international(groups) for groups in (5, 4, 3, 2)),
     _personal("PHONE", r"\+[1-9]\d{7,14}", None, after=_BEFORE_PLUS),
     Detector(
@@ -130,4 +141,57 @@ PERSONAL: tuple[Detector, ...] = (
         group="personal",
         default=False,
     ),
+)
+
+
+_NO_FRACTION = r"[^\w.]"
+_IS = r"(?:[\s:=#.*_`|-]|\\{0,3}[\"']|&quot;|%3[AaDd]|%2[02]|\\{1,4}u00(?:22|3[aAdD])){1,8}"
+"""Characters between a name and its number: signs and blanks, also as escapes."""
+
+
+def _national(
+    kind: str, number: str, check: Callable[[str], bool], country: str, before: str = ""
+) -> Detector:
+    """Return a detector of a country's number, as a separate word after the pattern `before`."""
+    return Detector(kind, rf"{before}({number}){WORD_END}", check, country, after=_NO_FRACTION)
+
+
+NATIONAL: tuple[Detector, ...] = (
+    _national("US_SSN", r"\d{3}-\d{2}-\d{4}", is_ssn, "US"),
+    _national(
+        "UK_NINO",
+        r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z](?:\d{6}| \d\d \d\d \d\d )[A-D]",
+        is_nino,
+        "GB",
+    ),
+    _national(
+        "DE_TAX_ID",
+        r"[1-9]\d{10}|[1-9]\d \d{3} \d{3} \d{3}",
+        is_german_tax_id,
+        "DE",
+    ),
+    _national(
+        "FR_NIR",
+        r"[1-478] ?\d\d ?(?:0[1-9]|1[0-2]|[2-9]\d) ?(?:\d\d|2[AB]) ?\d{3} ?\d{3} ?\d\d",
+        is_nir,
+        "FR",
+    ),
+    _national("ES_DNI", r"\d{8}-?[A-HJ-NP-TV-Z]", is_dni, "ES"),
+    _national("ES_NIE", r"[XYZ]-?\d{7}-?[A-HJ-NP-TV-Z]", is_dni, "ES"),
+    _national(
+        "NL_BSN",
+        r"\d{9}|\d{4}\.\d\d\.\d{3}",
+        is_bsn,
+        "NL",
+        before=rf"(?i:bsn|sofi|burgerservice)(?i:[- ]?nummer)?{_IS}",
+    ),
+    _national("IN_AADHAAR", r"[2-9]\d{3}(?: \d{4} | ?-\d{4}- ?)\d{4}", is_aadhaar, "IN"),
+    _national(
+        "IN_AADHAAR",
+        r"[2-9]\d{11}",
+        is_aadhaar,
+        "IN",
+        before=rf"(?i:aadh?aar)(?i:[- ](?:number|no\.?))?{_IS}",
+    ),
+    _national("BR_CPF", r"\d{3}\.\d{3}\.\d{3}-\d{2}", is_cpf, "BR"),
 )

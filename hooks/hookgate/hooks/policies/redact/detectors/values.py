@@ -1,26 +1,77 @@
-"""The value of an assignment: where it begins and ends in what stands behind the name.
+"""Values of assignments: where they end, and whether they look like secrets."""
 
-It is written in many ways: quoted or not, its quotes escaped once or twice or as references, emphasised, as
-one field of many in an address or a connection string. What stands behind a name up to the next blank is
-looked through here, since no pattern can tell a quote from its like at the other end.
-"""
-
+import math
 import re
+from collections import Counter
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
-from hookgate.hooks.policies.redact.detectors.entropy import is_bare_secret, is_quoted_secret
+_MARK = re.compile(r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}|\[[A-Z][A-Z0-9_]{1,23}\]")
+_LETTER = re.compile(r"[A-Za-z]")
+
+_ADDRESS = (
+    r"[A-Za-z][A-Za-z0-9+.-]*:\\*/|\.{0,2}/[A-Za-z._-]+(?:/|$)|\.{1,2}/|\$[A-Za-z_]+$|[$%]\{|\{[\"'{%\\\[]|\{[A-Za-z_][\w.]*[}:!]"
+    r"|%[A-Za-z_]+%$|<[^<>]*>$"
+)
+_NAMED = re.compile(
+    r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+"  # self.token2, os.environ
+    r"|[A-Za-z][a-z-]*(?:/[A-Za-z][a-z0-9-]*)+"  # a path
+    rf"|(?:{_ADDRESS}).*",
+    re.DOTALL,
+)
+_WORDS = re.compile(r"[A-Za-z]+\d{0,4}(?:[-_.:/][A-Za-z]*\d{0,4})*")
+_PLACEHOLDER = re.compile(
+    r"x{4,}|\*{3,}|\.{3,}|^(?:your|my)[-_]|example|placeholder|change[-_]?me|redacted", re.IGNORECASE
+)
+_NO_PASSWORD = re.compile(rf"[*.xX]+|password|pass|pw|(?:{_ADDRESS}).*", re.DOTALL)
+
+
+def bits_per_character(text: str) -> float:
+    """Return the Shannon entropy of the characters in the text; 0 if all are equal."""
+    counts = Counter(text).values()
+    return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)
+
+
+def is_marked(text: str) -> bool:
+    """Return whether part of the text has already been redacted."""
+    return _MARK.search(text) is not None
+
+
+def is_quoted_secret(text: str) -> bool:
+    """Return whether a quoted value with a digit looks like a secret.
+
+    It has at least eight characters and is not a name, path, address or placeholder.
+    """
+    if len(text) < 8 or not _LETTER.search(text) or bits_per_character(text) < 2.5:
+        return False
+    return not (is_marked(text) or _NAMED.fullmatch(text) or _PLACEHOLDER.search(text))
+
+
+def is_bare_secret(text: str) -> bool:
+    """Return whether a value without quotes looks like a secret, and not like words with a few digits."""
+    return is_quoted_secret(text) and not _WORDS.fullmatch(text) and bits_per_character(text) >= 2.75
+
+
+def is_opaque(text: str) -> bool:
+    """Return whether the text after a word such as `Bearer` is random letters and digits."""
+    return is_quoted_secret(text) and any("0" <= c <= "9" for c in text) and bits_per_character(text) >= 3
+
+
+def is_password(text: str) -> bool:
+    """Return whether the password in an address is one, even a weak one, and not a placeholder or a mask."""
+    return not is_marked(text) and not _NO_PASSWORD.fullmatch(text)
+
 
 _PLAIN, _PLAIN_LETTER = "[A-Za-z0-9_.+/~-]", "[A-Za-z_.+/~-]"
 _SIGN = r"[^\sA-Za-z0-9_.+/~-]"
 VALUE = rf"{_PLAIN_LETTER}*(?:{_SIGN}{_PLAIN_LETTER}*){{0,30}}[0-9]{_PLAIN}*(?:{_SIGN}{_PLAIN}*){{0,40}}"
-"""In RE2's syntax: what has a digit and no blank. Letters and digits may be many, signs are counted."""
+"""A pattern in RE2's syntax: text with a digit and without blanks. The number of signs is limited."""
 
 QUOTE = r"(?:\\{0,7}[\"'`]|&quot;|&apos;|&#(?:3[49]|x2[27]);|%2[27]|\\{1,7}u002[27])"
-"""In RE2's syntax: a quote, as it is or as an escape."""
+"""A pattern in RE2's syntax: a quote, also as an escape."""
 
 MARK = rf"(?:{QUOTE}|[*_~\]]|</?[a-z]{{1,6}}>)"
-"""In RE2's syntax: what stands around a name or a value without being a part of it."""
+"""A pattern in RE2's syntax: quotes and markup around a name or a value."""
 
 _OPENING = re.compile(rf"(?:[*~]{{1,3}}|<[a-z]{{1,6}}>)*(?:((?:[bBfFrRuU]{{1,2}}|[(\[]{{1,2}})?)({QUOTE}))?")
 _ENDS = re.compile(
@@ -31,7 +82,7 @@ _ENDS = re.compile(
 )
 _TRAILING = ",;.:!?*~\\"
 _CLOSING = {")": "(", "]": "[", "}": "{", ">": "<"}
-# Of RE2, as these could take long otherwise.
+# These use RE2, because they could take too long with `re`.
 _CALL = re2.compile(
     r"\[?([a-z_][a-z0-9_.]{3,}|_?(?:[A-Z]{0,4}[0-9]{0,3}[a-z]+[0-9]{0,5}[_.]?){2,}"
     r"|_?[A-Z][A-Za-z]{3,}|[A-Z_]{4,}[0-9]{0,2}|_?[A-Z][0-9]*[A-Z][a-z]{3,}\w*)[(\[]"
@@ -42,11 +93,13 @@ _NAME = re.compile("[a-z]{3}|[A-Z]{4}")
 
 
 def secret_in(value: str) -> tuple[int, int] | None:
-    """From where to where the secret goes that begins the value, if it is one."""
+    """Return the begin and end of the secret at the start of a value. Returns None if it is not a secret."""
     opening = _OPENING.match(value)
     start, quote = (opening.end(), opening[2]) if opening else (0, None)
-    if quote and (end := _closing(value, start, quote)) is not None:
-        is_whole = opening is not None and not opening[1]  # code has names in lists and in literals of bytes
+    if quote and (end := _closing_quote(value, start, quote)) is not None:
+        is_whole = (
+            opening is not None and not opening[1]
+        )  # lists and bytes literals in code may contain names
         return (start, end) if _is_secret(value[start:end], quoted=is_whole) else None
     end = _end_of_bare(value, start)
     secret = value[start:end]
@@ -54,7 +107,7 @@ def secret_in(value: str) -> tuple[int, int] | None:
 
 
 def _is_code(text: str) -> bool:
-    """Whether it calls something, or takes an item of it, as code does that handles secrets."""
+    """Return whether the text is a call or a subscript, as in code that handles secrets."""
     call = _CALL.match(text)
     named = call is not None and _NAME.search(call[1]) is not None
     return named or _INDEX.match(text) is not None or _CODE.match(text) is not None
@@ -66,11 +119,11 @@ def _is_secret(text: str, *, quoted: bool) -> bool:
     return is_quoted_secret(text) if quoted else is_bare_secret(text)
 
 
-def _closing(value: str, start: int, quote: str) -> int | None:
-    """Where the same quote stands again that is no part of the value."""
+def _closing_quote(value: str, start: int, quote: str) -> int | None:
+    """Return the position of the closing quote. Returns None if there is none."""
     if len(quote) == 1:
         match = re.compile(rf"(?:[^{quote}\\]|\\.)*(?={quote})").match(value, start)
-    else:  # one that is escaped itself: with more backslashes before it, it stands in the value
+    else:  # an escaped quote; one with more backslashes is part of the value
         match = re.compile(rf".*?(?=(?<!\\){re.escape(quote)})").match(value, start)
     return match.end() if match else None
 

@@ -1,0 +1,1 @@
+"""Claude Code's hooks, carried over to Gemini CLI's."""

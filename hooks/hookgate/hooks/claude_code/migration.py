@@ -1,0 +1,299 @@
+"""Converts the hooks of a Claude Code settings.json to a `hooks` section for Gemini CLI, with a report."""
+
+import math
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+from hookgate.hooks.claude_code import names
+from hookgate.hooks.settings.files import read_settings
+from hookgate.hooks.settings.matching import TOOL_EVENTS, TRIGGER_EVENTS
+
+_RUNNERS = re.compile(
+    r"python[\d.]*|node|deno|bun|bunx|npx|ruby|perl|php|bash|sh|zsh|env|exec|sudo|nohup|uv|uvx|poetry|run|-.*|\w+=.*",
+    re.DOTALL,
+)
+"""Words that precede the actual program: interpreters, options and variables."""
+
+
+def program_of(command: str) -> str:
+    """Return the name of the program in a command: `python3 hooks/check_style.py --fix` -> `check_style`."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # an unbalanced quote
+        words = command.split()
+    program = next((word for word in words if not _RUNNERS.fullmatch(word)), "")
+    is_path = program and not re.search(r"\s", program)  # `bash -c 'several words'` is best called bash
+    return _simplify(PurePosixPath(program).stem if is_path else next(iter(words), ""))
+
+
+def service_of(url: str) -> str:
+    """Return the host of a URL: `https://hooks.example.com/pre` -> `hooks.example.com`."""
+    try:
+        return _simplify(urlsplit(url).hostname or url)
+    except ValueError:
+        return _simplify(url)
+
+
+def unique(name: str, taken: Collection[str]) -> str:
+    """Return the name, with a number appended if another hook has it already."""
+    number = 1
+    while (numbered := name if number == 1 else f"{name}-{number}") in taken:
+        number += 1
+    return numbered
+
+
+def _simplify(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", text).strip("-.") or "hook"
+
+
+Json = dict[str, Any]
+_Report = Callable[[str, str], None]
+"""A function that takes a place in the settings and a message about it."""
+
+_TARGET_KEYS = {"command": "command", "http": "url"}
+"""The types of hooks that can be migrated, and the key of each type's target."""
+
+_KEYS = {
+    "command": frozenset({"type", "description", "timeout", "command", "args"}),
+    "http": frozenset({"type", "description", "timeout", "url", "headers", "allowedEnvVars"}),
+}
+
+_MODEL = "Gemini CLI has no hooks of this type; the hook was left out. Call a model in a command hook"
+_UNSUPPORTED_TYPES = {
+    "prompt": _MODEL,
+    "agent": _MODEL,
+    "mcp_tool": "Gemini CLI has no hooks of this type; the hook was left out. Use a command hook",
+}
+
+_LOST_KEYS = {
+    "if": "has no counterpart: the hook now runs whenever its matcher matches; check tool_input in the hook",
+    "once": "has no counterpart: the hook now runs every time",
+    "async": "has no counterpart: the agent now waits for it; to avoid this, end the command with `&`",
+    "asyncRewake": "has no counterpart: the agent now waits for the hook",
+    "statusMessage": "has no counterpart; Gemini CLI shows the hook's name",
+    "shell": "has no counterpart: the command runs in bash; rewrite it if it was written for another shell",
+}
+
+_PROJECT = "${CLAUDE_PROJECT_DIR}"
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+
+
+def carry_hook(place: str, hook: Any, note: _Report) -> Json | None:
+    """Return the migrated hook, without a name, or None if it cannot be migrated. Problems go to `note`."""
+    kind = hook.get("type") if isinstance(hook, dict) else None
+    if not isinstance(kind, str) or kind not in _TARGET_KEYS:
+        note(place, _UNSUPPORTED_TYPES.get(str(kind), "has an unsupported type; the hook was left out"))
+        return None
+    target_key = _TARGET_KEYS[kind]
+    if not isinstance(hook.get(target_key), str) or not hook[target_key].strip():
+        note(f"{place}.{target_key}", "has to be a non-empty string; the hook was left out")
+        return None
+    for key in sorted(hook.keys() - _KEYS[kind]):
+        note(f"{place}.{key}", _LOST_KEYS.get(key, "has no counterpart and was left out"))
+    if kind == "command":
+        return {"type": kind, "command": _command_line(place, hook, note), **dict(_common(place, hook, note))}
+    note(place, "a hook of type 'http' runs in hookgate alone; Gemini CLI itself ignores it")
+    return {"type": kind, "url": hook["url"], **_headers(hook), **dict(_common(place, hook, note))}
+
+
+def _common(place: str, hook: Json, note: _Report) -> Iterator[tuple[str, Any]]:
+    """Yield the keys that all types share, with the timeout in milliseconds."""
+    if isinstance(hook.get("description"), str):
+        yield "description", hook["description"]
+    seconds = hook.get("timeout")
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < math.inf:
+        yield "timeout", math.ceil(seconds * 1000)
+    elif seconds is not None:
+        note(f"{place}.timeout", "is not a positive number of seconds; the default of 60 s is used instead")
+
+
+def _command_line(place: str, hook: Json, note: _Report) -> str:
+    """Return a shell command line. With `args`, Claude Code starts the program without a shell."""
+    command: str = hook["command"]
+    args = hook.get("args")
+    if args is None:
+        return command
+    if not isinstance(args, list) or not all(isinstance(arg, str) for arg in args):
+        note(f"{place}.args", "is not a list of strings and was left out")
+        return command
+    return " ".join(_quote(word) for word in [command, *args])
+
+
+def _quote(word: str) -> str:
+    """Quote a word for the shell, except for the variable of the project folder."""
+    parts = [shlex.quote(part) if part else "" for part in word.split(_PROJECT)]
+    return f'"{_PROJECT}"'.join(parts) or "''"
+
+
+def _headers(hook: Json) -> Json:
+    """Return the headers. As in Claude Code, variables that `allowedEnvVars` does not list become empty."""
+    headers = hook.get("headers") if isinstance(hook.get("headers"), dict) else {}
+    allowed = hook.get("allowedEnvVars") if isinstance(hook.get("allowedEnvVars"), list) else []
+    migrated = {
+        name: _VARIABLE.sub(lambda m: m[0] if (m[1] or m[2]) in (allowed or []) else "", value)
+        for name, value in (headers or {}).items()
+        if isinstance(value, str)
+    }
+    return {"headers": migrated} if migrated else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A setting that was changed or lost: its place in Claude Code's settings, and a message."""
+
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """The result: `hooks` {event: [group]}, the value of `hooksConfig.enabled` (`on`), and notes."""
+
+    hooks: Mapping[str, list[Json]]
+    on: bool = True
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all hooks."""
+        groups = (group for groups in self.hooks.values() for group in groups)
+        return frozenset(hook["name"] for group in groups for hook in group["hooks"])
+
+
+def read_claude(project: Path, home: Path) -> list[tuple[Path, Mapping[str, Any]]]:
+    """Read Claude Code's settings files as far as they exist: the project's, its local one, the user's.
+
+    The first two belong in the project's `.gemini/settings.json`, the last in the user's. Raises
+    SettingsError if a file is unusable.
+    """
+    folders = [project, project, home] if project != home else [project, project]
+    files = ("settings.json", "settings.local.json", "settings.json")
+    settings: list[tuple[Path, Mapping[str, Any]]] = []
+    for folder, file in zip(folders, files, strict=False):
+        path = folder / ".claude" / file
+        try:
+            settings.append((path, read_settings(path).settings))
+        except FileNotFoundError:
+            continue
+    return settings
+
+
+def migrate(settings: Mapping[str, Any], taken: Collection[str] = ()) -> Migration:
+    """Migrate the hooks of a Claude Code settings.json to Gemini CLI and hookgate.
+
+    `taken` are names that other hooks in the target file already have.
+    """
+    migrator = _Migrator(set(taken))
+    migrator.file(settings)
+    return Migration(migrator.hooks, not settings.get("disableAllHooks"), tuple(migrator.notes))
+
+
+@dataclass
+class _Migrator:
+    """The state of a migration: the names in use, the migrated groups, and the notes."""
+
+    names: set[str]
+    hooks: dict[str, list[Json]] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+
+    def note(self, place: str, message: str) -> None:
+        self.notes.append(Note(place, message))
+
+    def file(self, settings: Mapping[str, Any]) -> None:
+        for key in sorted(settings.keys() & _SWITCHES.keys()):
+            if settings[key]:
+                self.note(key, _SWITCHES[key])
+        events = settings.get("hooks", {})
+        if not isinstance(events, dict):
+            self.note("hooks", "is not an object of events and was left out; correct it there first")
+            return
+        for event, groups in events.items():
+            place = f"hooks.{event}"
+            if event not in names.EVENTS:
+                alternative = _ALTERNATIVES.get(event, "")
+                self.note(place, f"Gemini CLI has no such event; its hooks were left out{alternative}")
+            elif not isinstance(groups, list):
+                self.note(place, "is not a list and was left out; write a list of groups")
+            else:
+                for number, group in enumerate(groups):
+                    self.group(f"{place}[{number}]", event, group)
+
+    def group(self, place: str, event: str, group: Any) -> None:
+        if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
+            self.note(place, 'was left out; a group is {"matcher": …, "hooks": [ … ]}')
+            return
+        for key in sorted(group.keys() - {"matcher", "hooks", "description"}):
+            self.note(f"{place}.{key}", "is not known for a group and was left out")
+        matchers = self.matchers(place, event, group.get("matcher"))
+        configs = [
+            config
+            for number, hook in enumerate(group["hooks"] if matchers else ())
+            if (config := carry_hook(f"{place}.hooks[{number}]", hook, self.note))
+        ]
+        for matcher in matchers if configs else ():
+            named = [{"name": self.name(config), **config} for config in configs]
+            new_group = {"hooks": named} if matcher is None else {"matcher": matcher, "hooks": named}
+            self.hooks.setdefault(names.EVENTS[event], []).append(new_group)
+
+    def matchers(self, place: str, event: str, matcher: Any) -> list[str | None]:
+        """Return the matchers of the groups that replace this group. None matches everything."""
+        if matcher is None or (isinstance(matcher, str) and names.is_all(matcher)):
+            return [None]
+        place = f"{place}.matcher"
+        if not isinstance(matcher, str):
+            self.note(place, "is not a string, and the group was left out; write a regular expression")
+            return []
+        if names.EVENTS[event] in TOOL_EVENTS:
+            pattern, lost = names.tools(matcher)
+            new = [pattern] if pattern else []
+        elif names.EVENTS[event] in TRIGGER_EVENTS:
+            new, lost = names.triggers(event, matcher)
+        else:
+            return [None]  # these events have nothing to match
+        for alternative in lost:
+            self.note(place, _lost_matcher(alternative, whole_group=not new))
+        if event == "SessionStart" and "compress" in new:
+            self.note(
+                place, "'compact' became 'compress', which Gemini CLI 0.61 never sends; use PreCompress"
+            )
+        return [*new]
+
+    def name(self, config: Json) -> str:
+        command = config.get("command")
+        derived = service_of(config["url"]) if command is None else program_of(command)
+        name = unique(derived, self.names)
+        self.names.add(name)
+        return name
+
+
+_SWITCHES = {
+    "disableAllHooks": "is carried as hooksConfig.enabled = false, so nothing runs until that is true",
+    "allowManagedHooksOnly": "has no counterpart; hooks of a policy file outrank all others in hookgate",
+    "allowedHttpHookUrls": "was left out; list what http hooks may post to in hooksConfig.http_targets",
+    "httpHookAllowedEnvVars": "was left out; a header may name any variable, so check `headers`",
+}
+"""Other keys of Claude Code's settings that are about hooks."""
+
+_ALTERNATIVES = {
+    "SubagentStop": "; AfterTool with the matcher 'delegate_to_agent|invoke_agent' comes closest",
+    "PostToolUseFailure": "; AfterTool fires for failed tools too",
+    "PermissionRequest": "; decide in BeforeTool, or use Notification with the matcher 'ToolPermission'",
+}
+
+
+def _lost_matcher(lost: str, whole_group: bool) -> str:
+    if "(" in lost and names.TOOLS.keys() & {lost.partition("(")[0]}:
+        reason = (
+            f"{lost!r}: a matcher cannot look at arguments; match the tool and read tool_input in the hook"
+        )
+    else:
+        reason = f"{lost!r} has no counterpart in Gemini CLI"
+    return f"{reason}; the group was left out" if whole_group else f"{reason}; that part was left out"

@@ -1,0 +1,85 @@
+"""Creates the runners of hooks, by hook type."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from hookgate.hooks.errors import HookError, SettingsError
+from hookgate.hooks.events.base import Document
+from hookgate.hooks.output import Output
+from hookgate.hooks.policies import BUILTINS
+from hookgate.hooks.runners import Runner
+from hookgate.hooks.runners.command import CommandRunner
+from hookgate.hooks.runners.inprocess import (
+    BuiltinRunner,
+    Builtins,
+    Counters,
+    PriceTable,
+    RuntimeRunner,
+    Surroundings,
+    load_action,
+)
+from hookgate.hooks.runners.persistent import PersistentRunner
+from hookgate.hooks.session import SessionContext
+from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, HttpConfig, RuntimeConfig
+
+
+def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each optional
+    hooks: Iterable[Hook],
+    *,
+    refusal: Callable[[Hook], str | None] = lambda hook: None,
+    http_targets: Iterable[str] = (),
+    builtins: Builtins = BUILTINS,
+    state: Path | None = None,
+    counters: Counters | None = None,
+    prices: PriceTable | None = None,
+) -> dict[Hook, Runner]:
+    """Return a runner for each hook. Raises SettingsError for a hook that can never run.
+
+    `refusal` returns the reason why a hook must not run, or None; nothing of a refused hook is imported or
+    created. `http_targets` are the URL prefixes, besides this machine, that http hooks may post to.
+    `builtins` are the policies by name, by default hookgate's own; `state`, `counters` and `prices` are
+    available to them.
+    """
+    files: dict[Path, Any] = {}  # modules loaded from files, shared by the runtime hooks of one file
+    targets = tuple(http_targets)
+
+    def make_runner(hook: Hook) -> Runner:
+        if (reason := refusal(hook)) is not None:
+            return RefusedRunner(reason)
+        match hook.config:
+            case RuntimeConfig() as config:
+                return RuntimeRunner(hook, load_action(hook, config, files))
+            case HttpConfig() as config:
+                return _http_runner(hook, config, targets)
+            case BuiltinConfig() as config:
+                return BuiltinRunner(hook, config, builtins, Surroundings(hook.root, state, counters, prices))
+            case CommandConfig(persistent=True) as config:
+                return PersistentRunner(hook, config)
+            case CommandConfig() as config:
+                return CommandRunner(hook, config)
+
+    return {hook: make_runner(hook) for hook in hooks}
+
+
+class RefusedRunner:
+    """The runner of a hook that must not run: it always fails. A reload replaces it once the hook may run."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
+        raise HookError(self._reason)
+
+    async def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+
+def _http_runner(hook: Hook, config: HttpConfig, targets: Iterable[str]) -> Runner:
+    try:
+        from hookgate.hooks.runners.http import HttpRunner  # noqa: PLC0415  # the base install has no aiohttp
+    except ImportError as error:
+        raise SettingsError(
+            f"{hook.source}: http hooks need {error.name}; install it with: pip install 'hookgate[proxy]'"
+        ) from None
+    return HttpRunner(hook, config, targets)

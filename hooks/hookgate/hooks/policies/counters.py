@@ -1,0 +1,171 @@
+"""The rules of the policy `limits`, their calendar windows, and counters in memory."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hookgate.hooks.policies.options import Globs, Options, matches_name
+from hookgate.hooks.session import SessionContext
+
+Span = Literal["minute", "day", "month"]
+
+Clock = Callable[[], datetime]
+"""Returns the current time, with a time zone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A period of time from `begins`, inclusive, to `ends`, exclusive."""
+
+    begins: datetime
+    ends: datetime
+
+
+def window_at(span: Span, instant: datetime) -> Window:
+    """Return the window that contains an instant, which has to have a time zone."""
+    minute = instant.astimezone(UTC).replace(second=0, microsecond=0)
+    day = minute.replace(hour=0, minute=0)
+    month = day.replace(day=1)
+    match span:
+        case "minute":
+            return Window(minute, minute + timedelta(minutes=1))
+        case "day":
+            return Window(day, day + timedelta(days=1))
+        case "month":
+            return Window(month, (month + timedelta(days=31)).replace(day=1))
+
+
+Measure = Literal["requests", "tokens", "cost"]
+
+MEASURES: tuple[Measure, ...] = ("requests", "tokens", "cost")
+
+
+class LimitRule(Options):
+    """The usage allowed in one window. Rules with the same per, window, models and name share a count."""
+
+    per: Literal["key", "session", "team", "everyone"]
+    """Whose usage is added up."""
+
+    window: Span
+    """The calendar minute, day or month, in UTC."""
+
+    requests: Annotated[int, Field(gt=0)] | None = None
+    """The number of calls, counted when they begin."""
+
+    tokens: Annotated[int, Field(gt=0)] | None = None
+    """Tokens of prompts and answers, including thoughts, counted when calls end."""
+
+    cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """The cost by the price table, in its currency, counted when calls end."""
+
+    models: Globs = ("*",)
+    """Models that the rule applies to, with wildcards; default: all."""
+
+    name: str = ""
+    """The rule's name in denials."""
+
+    reason: str = ""
+    """Text that is added to the message of a denial."""
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        if not any(self.most(measure) for measure in MEASURES):
+            raise ValueError("limits nothing; give it requests, tokens or cost")
+        return self
+
+    def most(self, measure: Measure) -> float | None:
+        """Return the limit of a measure. Returns None if it is not limited."""
+        return {"requests": self.requests, "tokens": self.tokens, "cost": self.cost}[measure]
+
+    def is_about(self, model: str) -> bool:
+        """Return whether the rule applies to calls to the model."""
+        return matches_name(self.models, model)
+
+
+class LimitsOptions(Options):
+    """The options of the policy `limits`."""
+
+    rules: tuple[LimitRule, ...] = Field(min_length=1, strict=False)
+    """A call is allowed only if no rule's limit is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """One count that a rule limits to `most`, in the window that ends at `ends`."""
+
+    rule: LimitRule
+    measure: Measure
+    key: str
+    most: float
+    ends: datetime
+
+
+def counts_of(rules: Iterable[LimitRule], session: SessionContext, instant: datetime) -> Iterator[Count]:
+    """Yield the counts that a call in the session adds to at an instant."""
+    for rule in rules:
+        window = window_at(rule.window, instant)
+        for measure in MEASURES:
+            if (most := rule.most(measure)) is not None:
+                fields = [measure, rule.per, *_subject(rule, session), rule.window, window.begins.isoformat()]
+                key = json.dumps(fields + _rule_id(rule), separators=(",", ":"))
+                yield Count(rule, measure, key, most, window.ends)
+
+
+def _subject(rule: LimitRule, session: SessionContext) -> list[str]:
+    """Return whose usage is counted. Callers without a key or team share the empty one."""
+    match rule.per:
+        case "key":
+            return [session.key]
+        case "team":
+            return [session.team]
+        case "session":
+            return [session.key, session.session_id]  # sessions of different keys may have the same id
+        case "everyone":
+            return []
+
+
+def _rule_id(rule: LimitRule) -> list[str]:
+    """Return what else distinguishes counts. Its length is bounded, because databases limit that of keys."""
+    models = json.dumps(sorted(rule.models)).encode()
+    return [rule.name[:64], sha256(models).hexdigest()[:16]]
+
+
+KEPT = 10_000
+"""The maximum number of counts in memory. Above it, the least recently used one is dropped."""
+
+
+class MemoryCounters:
+    """Counters in memory, which are lost when the process ends."""
+
+    def __init__(self, clock: Clock, kept: int = KEPT) -> None:
+        self._clock, self._most = clock, kept
+        self._totals: OrderedDict[str, tuple[float, datetime]] = OrderedDict()
+
+    async def add(self, key: str, amount: float, expires: datetime) -> float:
+        """Add to a count and return the new total."""
+        self.add_later(key, amount, expires)
+        return self._totals[key][0]
+
+    def add_later(self, key: str, amount: float, expires: datetime) -> None:
+        """Add to a count. In memory, this happens immediately."""
+        total, _ = self._totals.get(key, (0.0, expires))
+        self._totals[key] = total + amount, expires
+        self._totals.move_to_end(key)
+        if len(self._totals) > self._most:
+            self._evict()
+
+    async def read(self, keys: Iterable[str]) -> Mapping[str, float]:
+        """Return the totals of those counts that exist."""
+        return {key: self._totals[key][0] for key in keys if key in self._totals}
+
+    def _evict(self) -> None:
+        now = self._clock()
+        expired = [key for key, (_, expires) in self._totals.items() if expires <= now]
+        for key in expired or [next(iter(self._totals))]:
+            del self._totals[key]

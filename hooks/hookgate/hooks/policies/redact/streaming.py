@@ -1,0 +1,220 @@
+"""Redaction of a text that arrives in chunks. The output does not depend on where the chunks end."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from hookgate.hooks.policies.redact.detectors.detector import Extent
+from hookgate.hooks.policies.redact.scanner import Finding, Scanner, searchable
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPiece:
+    """Text that is kept unchanged."""
+
+    original: str
+
+    @property
+    def output(self) -> str:
+        return self.original
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedPiece:
+    """A finding and its replacement."""
+
+    kind: str
+    original: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedPiece:
+    """More of a finding that was replaced before its end was known. Its output is empty."""
+
+    original: str
+
+    @property
+    def output(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedPiece:
+    """A finding that exceeds the cap and is blocked. Neither it nor anything after it is output."""
+
+    kind: str
+    original: str
+
+    @property
+    def output(self) -> str:
+        return ""
+
+
+Piece = KeptPiece | ReplacedPiece | DroppedPiece | BlockedPiece
+"""All pieces have `original`, the text they stand for, and `output`, the text that replaces it."""
+
+
+AtCap = Literal["mask", "block"]
+
+_HARMLESS_LENGTH = 4
+"""The number of characters of a secret that reveal only what kind it is."""
+
+_WORD_KINDS = ("EMAIL", "CONNECTION_STRING")
+"""Kinds that may begin with a plain word."""
+
+_WORD = re.compile(r"[^\W\d_]+(?:[.'-][^\W\d_]*)*")
+
+_ENDS_DROPPING = re.compile(r"[^\S\r\n]")  # a long secret may continue over lines, but not over words
+
+
+class Redactor:
+    """Redacts one text. `replace` is called with the kind and text of each finding."""
+
+    def __init__(
+        self, scanner: Scanner, replace: Callable[[str, str], str], cap: int = 8192, at_cap: AtCap = "mask"
+    ) -> None:
+        """At most `cap` undecided characters are held back. Then they are replaced, or block the rest.
+
+        Raises ValueError if `cap` is less than 1.
+        """
+        if cap < 1:
+            raise ValueError("cap has to be at least 1")
+        self._scanner = scanner
+        self._replace = replace
+        self._cap = cap
+        self._at_cap = at_cap
+        self._context = ""  # the character before the held text
+        self._held = ""
+        self._dropping = False
+        self._extent: Extent | None = None  # of the finding that is being dropped, if its detector has one
+        self._blocked = False
+
+    @property
+    def held_characters(self) -> int:
+        """The number of characters that are held back."""
+        return len(self._held)
+
+    def feed(self, text: str) -> list[Piece]:
+        """Add text and return the pieces that are decided now."""
+        pieces: list[Piece] = []
+        at = 0
+        while at < len(text) and not self._blocked:
+            if self._dropping:
+                at = self._drop(text, at, pieces)
+                continue
+            step = self._cap - len(self._held)
+            self._held += text[at : at + step]
+            at += step
+            if self._extent and not self._drop_extent(pieces, self._extent):
+                continue
+            self._emit_decided(pieces, final=False)
+            if len(self._held) == self._cap:
+                self._meet_cap(pieces)
+        return pieces
+
+    def finish(self) -> list[Piece]:
+        """End the text and return the pieces of the held text."""
+        pieces: list[Piece] = []
+        if self._extent:
+            self._drop_extent(pieces, self._extent, final=True)
+        self._emit_decided(pieces, final=True)
+        return pieces
+
+    def cut_off(self) -> list[Piece]:
+        """End the text although it is incomplete: held text that may be part of a finding is replaced.
+
+        A few characters, or a plain word that could only be the beginning of an address, are kept.
+        """
+        pieces: list[Piece] = []
+        if self._extent:
+            self._drop_extent(pieces, self._extent, final=True)
+        if not self._held:
+            return pieces
+        data = _encoded(self._context + self._held)
+        suspect = self._scanner.suspect(searchable(data), len(_encoded(self._context)))
+        if len(self._held) <= _HARMLESS_LENGTH or (
+            suspect.kind in _WORD_KINDS and _WORD.fullmatch(self._held)
+        ):
+            return pieces + self.finish()
+        pieces.append(ReplacedPiece(suspect.kind, self._held, self._replace(suspect.kind, self._held)))
+        self._held = ""
+        return pieces
+
+    def _emit_decided(self, pieces: list[Piece], final: bool) -> None:
+        """Move the decided part of the held text to the pieces."""
+        data = _encoded(self._context + self._held)
+        at = len(_encoded(self._context))
+        seen = searchable(data)
+        until = len(data) if final else self._scanner.undecided(seen, at)
+        while finding := self._scanner.next(seen, at, until):
+            for inner in self._scanner.within(seen, finding.begin, finding.start):
+                at = self._put(pieces, data, at, inner)
+            at = self._put(pieces, data, at, finding)
+            if at > until:  # the match covers undecided text: check what is undecided after it
+                until = self._scanner.undecided(seen, at)
+        if at < until:
+            pieces.append(KeptPiece(_decoded(data[at:until])))
+        self._keep(data, until)
+
+    def _put(self, pieces: list[Piece], data: bytes, at: int, finding: Finding) -> int:
+        if at < finding.start:
+            pieces.append(KeptPiece(_decoded(data[at : finding.start])))
+        kind, original = finding.detector.kind, _decoded(data[finding.start : finding.end])
+        pieces.append(ReplacedPiece(kind, original, self._replace(kind, original)))
+        return finding.end
+
+    def _keep(self, data: bytes, start: int) -> None:
+        """Hold the data from `start` on, and the character before it as context."""
+        before = start - 1
+        while before > 0 and data[before] & 0xC0 == 0x80:
+            before -= 1
+        self._context = _decoded(data[max(before, 0) : start])
+        self._held = _decoded(data[start:])
+
+    def _meet_cap(self, pieces: list[Piece]) -> None:
+        data = _encoded(self._context + self._held)
+        suspect = self._scanner.suspect(searchable(data), len(_encoded(self._context)))
+        kind = suspect.kind
+        if self._at_cap == "block":
+            pieces.append(BlockedPiece(kind, self._held))
+            self._blocked = True
+        else:
+            pieces.append(ReplacedPiece(kind, self._held, self._replace(kind, self._held)))
+            self._extent = suspect.extent
+            self._dropping = suspect.extent is None
+        self._context, self._held = self._held[-1], ""
+
+    def _drop_extent(self, pieces: list[Piece], extent: Extent, *, final: bool = False) -> bool:
+        """Drop more of a finding that was replaced before its end was known.
+
+        Returns whether its end is known now, so that the held text is after it.
+        """
+        data = _encoded(self._held)
+        end, decided = extent.end(data, 0, len(data), final=final)
+        if not decided and len(self._held) == self._cap:
+            end = len(data)
+        if end:
+            pieces.append(DroppedPiece(_decoded(data[:end])))
+            self._keep(data, end)
+        if decided:
+            self._extent = None
+        return decided
+
+    def _drop(self, text: str, at: int, pieces: list[Piece]) -> int:
+        end = _ENDS_DROPPING.search(text, at)
+        stop = end.start() if end else len(text)
+        self._dropping = end is None
+        if at < stop:
+            pieces.append(DroppedPiece(text[at:stop]))
+            self._context = text[stop - 1]
+        return stop
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode(errors="surrogatepass")

@@ -1,0 +1,127 @@
+"""Command hooks: start a program for each event, with its shell command line and environment."""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hookgate.hooks.clock import StallClock
+from hookgate.hooks.events.base import Document
+from hookgate.hooks.output import Output, read_process
+from hookgate.hooks.runners.process import Program, finish_process, spawn
+from hookgate.hooks.session import SessionContext
+from hookgate.hooks.settings import CommandConfig, Hook
+
+SHELL = shutil.which("bash") or "/bin/sh"
+"""Bash, as in Gemini CLI, so that `[[ … ]]` works in a command line, or else /bin/sh."""
+
+INHERITED = re.compile(
+    "PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|TMPDIR|VIRTUAL_ENV"
+    "|XDG_(CACHE|CONFIG|DATA|STATE)_HOME|XDG_RUNTIME_DIR"
+    "|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS"
+)
+"""The variables of this process that all hooks inherit: paths of programs, homes and certificates, and the
+locale. None of them holds a secret, unlike API keys, `HOOKGATE_ADMIN__TOKEN`, `OTEL_EXPORTER_OTLP_HEADERS`
+and the URLs of proxies and databases. This is a list of allowed variables because a list of secret ones would
+never be complete."""
+
+_SLOW_START = 0.005
+"""The duration of a start, in seconds, that indicates a lack of processors. On an idle machine: 0.001."""
+
+_SESSION = "GEMINI_SESSION_ID"
+
+_NAMES = "GEMINI_PROJECT_DIR|GEMINI_SESSION_ID|GEMINI_CWD|GEMINI_PLANS_DIR|CLAUDE_PROJECT_DIR"
+_WORDS = re.compile(
+    rf"""'[^']*' | (?P<quoted> "(?:\\.|[^"\\])*" ) | \\.
+    | (?P<variable> \$(?:{_NAMES})\b | \$\{{(?:{_NAMES})\}} )""",
+    re.VERBOSE | re.DOTALL,
+)
+"""Matches quoted text, an escaped character, or one of the contract's variables outside of both."""
+
+
+def command_program(hook: Hook, config: CommandConfig) -> Program:
+    """Return the program of a command hook. Its environment does not contain the session."""
+    line = config.command
+    return Program(
+        argv=[SHELL, "-c", quote_project_variables(line)] if isinstance(line, str) else line,
+        env=hook_environment(hook, config.env, os.environ),
+        cwd=hook.root,
+        timeout=hook.timeout,
+    )
+
+
+def in_session(program: Program, session_id: str) -> Program:
+    """Return the program with the session's id in its environment, unless the hook's `env` sets it."""
+    return replace(program, env={_SESSION: session_id, **program.env})
+
+
+class CommandRunner:
+    """Runs a command hook by starting its program for each event."""
+
+    def __init__(self, hook: Hook, config: CommandConfig) -> None:
+        self._name, self._program = hook.name, command_program(hook, config)
+        self._clock = StallClock()
+        self._start = asyncio.Lock()
+        self._pause = 0.0
+
+    async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
+        program = in_session(self._program, session.session_id)
+        async with self._start:
+            await asyncio.sleep(self._pause)
+            process = self._spawn(program)
+        ended = await finish_process(process, program, document.json, self._clock)
+        return read_process(event, self._name, ended)
+
+    def _spawn(self, program: Program) -> subprocess.Popen[bytes]:
+        """Start the program. This blocks the event loop for the duration of the start.
+
+        So that a burst of calls does not stall the loop, there is at most one start per iteration; after a
+        slow start, the next one is delayed by the same duration.
+        """
+        began = time.monotonic()
+        try:
+            return spawn(program)
+        finally:
+            took = time.monotonic() - began
+            self._pause = took if took > _SLOW_START else 0.0
+
+    async def close(self) -> None:
+        """Do nothing: no program outlives a run."""
+
+
+def hook_environment(hook: Hook, further: Mapping[str, str], parent: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a hook: inherited variables, the contract's own, then the hook's `env`.
+
+    In the hook's `env`, the argument `further`, `$NAME` is replaced with any variable of the parent. This is
+    the only way to pass other variables, such as an API key, to a hook.
+    """
+    root = str(hook.root)
+    own = {
+        "GEMINI_PROJECT_DIR": root,
+        "GEMINI_CWD": root,
+        "GEMINI_PLANS_DIR": os.path.join(root, ".gemini", "plans"),
+        "CLAUDE_PROJECT_DIR": root,
+    }
+    inherited = {name: value for name, value in parent.items() if INHERITED.fullmatch(name)}
+    return {**inherited, **own, **{name: _expand(value, parent) for name, value in further.items()}}
+
+
+def _expand(value: str, parent: Mapping[str, str]) -> str:
+    return re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda m: parent.get(m[1] or m[2], ""), value)
+
+
+def quote_project_variables(command: str) -> str:
+    """Return the command with double quotes around unquoted project variables, as in `cat "$GEMINI_CWD"/x`.
+
+    The shell expands the variables from the environment; no value is inserted into the command. A command
+    with a here-document is not changed, since quotes are literal in it; neither is one with a command
+    substitution in quotes, since quotes are nested in it.
+    """
+    texts = [word["quoted"] or "" for word in _WORDS.finditer(command)]
+    if "<<" in command or any("$(" in text or "`" in text for text in texts):
+        return command
+    return _WORDS.sub(lambda m: f'"{m["variable"]}"' if m["variable"] else m[0], command)

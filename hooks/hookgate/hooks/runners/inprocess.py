@@ -1,0 +1,262 @@
+"""Hooks that run in this process: Python callables and built-in policies."""
+
+import asyncio
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from hookgate.hooks.clock import OwnLimit, StallClock
+from hookgate.hooks.errors import HookError, HookUnavailableError, Problem, SettingsError, is_exhaustion
+from hookgate.hooks.events.base import Document
+from hookgate.hooks.output import Output, read_output
+from hookgate.hooks.session import Screen, SessionContext
+from hookgate.hooks.settings import BuiltinConfig, Hook, RuntimeConfig
+
+Action = Callable[[dict[str, Any]], Any]
+
+
+def load_action(hook: Hook, config: RuntimeConfig, files: dict[Path, Any]) -> Action:
+    """Load the callable of a runtime hook: `package.module:function`, or `file.py:function` in its project.
+
+    `files` caches the modules loaded from files, so that the hooks of one file share its globals. Raises
+    SettingsError if the callable cannot be loaded.
+    """
+    target, _, function = config.action.rpartition(":")
+    try:
+        if target.endswith(".py"):
+            path = (hook.root / target).resolve()
+            module = files[path] = files.get(path) or _load_file(path)
+        else:
+            module = importlib.import_module(target)
+    except Exception as error:  # a module may raise anything while it is imported
+        raise SettingsError(
+            f"{hook.source}: the runtime hook {hook.name!r}: {target} cannot be imported: {error!r}"
+        ) from None
+    action = getattr(module, function, None)
+    if not callable(action):
+        raise SettingsError(
+            f"{hook.source}: the runtime hook {hook.name!r}: {target} has no function {function!r}"
+        )
+    return action  # type: ignore[no-any-return]  # getattr's Any, checked to be callable
+
+
+def _load_file(path: Path) -> Any:
+    name = f"hookgate_runtime_{abs(hash(path))}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError(str(path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look their module up by name
+    spec.loader.exec_module(module)
+    return module
+
+
+MAX_THREADS = 256
+"""The maximum number of concurrent threads of one hook, including those that have timed out."""
+
+
+class RuntimeRunner:
+    """Runs a runtime hook: an async function in the event loop, any other function in a thread.
+
+    A thread cannot be ended: a function that exceeds its time limit fails, but its thread continues.
+    MAX_THREADS limits the threads of a function that hangs.
+    """
+
+    def __init__(self, hook: Hook, action: Action) -> None:
+        self._hook, self._action = hook, action
+        self._clock = StallClock()
+        self._threads = 0
+
+    async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
+        return await run_action(self._hook, self._call, event, document, self._clock)
+
+    async def close(self) -> None:
+        """Do nothing: a callable has no resources to close."""
+
+    async def _call(self, value: dict[str, Any]) -> Any:
+        if inspect.iscoroutinefunction(self._action):
+            return await self._action(value)
+        if self._threads >= MAX_THREADS:
+            raise HookUnavailableError("overload", f"runs in {MAX_THREADS} threads already; some may hang")
+        result = await self._call_in_thread(value)
+        # An object with an async __call__, for example, returns an awaitable.
+        return await result if inspect.isawaitable(result) else result
+
+    async def _call_in_thread(self, value: dict[str, Any]) -> Any:
+        """Call a function in a new daemon thread.
+
+        In a thread pool, a few functions that hang would block all others, including name resolution, and
+        keep the gateway from stopping.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+        def settle(outcome: tuple[Any, BaseException | None]) -> None:
+            self._threads -= 1
+            if not future.done():  # it is cancelled after a timeout
+                future.set_result(outcome)
+
+        def run() -> None:
+            outcome: tuple[Any, BaseException | None]
+            try:
+                outcome = self._action(value), None
+            except BaseException as error:  # passed to the caller
+                outcome = None, error
+            with contextlib.suppress(RuntimeError):  # the loop may have been closed
+                loop.call_soon_threadsafe(settle, outcome)
+
+        threading.Thread(target=run, name="hookgate-hook", daemon=True).start()
+        self._threads += 1
+        result, error = await future
+        if error is not None:  # not re-raised: the event loop cannot handle StopIteration or SystemExit
+            raise _hook_error(error)
+        return result
+
+
+async def run_action(
+    hook: Hook,
+    action: Callable[[dict[str, Any]], Awaitable[Any]],
+    event: str,
+    document: Document,
+    clock: StallClock,
+) -> Output | None:
+    """Run a callable within the hook's timeout, and return its validated output. Raises HookError.
+
+    `clock` measures the time.
+    """
+    value = document.value()
+    limit = OwnLimit(clock, hook.timeout)
+    try:
+        async with limit:
+            value = await action(value)
+    except HookError:
+        raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise _hook_error(error) from None  # the hook raised it itself: the call has not been cancelled
+    except (Exception, SystemExit) as error:  # a hook may raise anything
+        if limit.expired():
+            raise HookError(f"timed out after {hook.timeout * 1000:g} ms") from None
+        raise _hook_error(error) from None
+    return read_output(value, event)
+
+
+def _hook_error(error: BaseException) -> HookError:
+    """Return the failure for an exception of a callable, which shares the gateway's resources."""
+    message = f"raised {error!r}"
+    return HookUnavailableError("no resources", message) if is_exhaustion(error) else HookError(message)
+
+
+Policy = Callable[[dict[str, Any], SessionContext], Any]
+"""A policy: a function that takes a hook's input and session, and returns a hook's output or an awaitable."""
+
+
+class Counters(Protocol):
+    """Named numbers that outlive a call and may be shared by several processes."""
+
+    async def add(self, key: str, amount: float, expires: datetime) -> float:
+        """Add to a number atomically, and return the new total. Numbers start at 0.
+
+        After `expires`, the number may be discarded. Raises an exception if it cannot be stored.
+        """
+
+    def add_later(self, key: str, amount: float, expires: datetime) -> None:
+        """Add to a number without waiting. A failure is retried, and `add` and `read` raise until then."""
+
+    async def read(self, keys: Iterable[str]) -> Mapping[str, float]:
+        """Return the numbers that exist. Raises an exception if they cannot be read."""
+
+
+class PriceTable(Protocol):
+    """The prices of models."""
+
+    @property
+    def currency(self) -> str:
+        """The currency of the prices, such as `USD`."""
+
+    def knows(self, model: str) -> bool:
+        """Return whether there is a price for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The environment of a policy: what it may use besides its options."""
+
+    root: Path
+    """The folder to which relative paths in a hook's options refer."""
+    state: Path | None = None
+    """The folder for data that outlives the process, or None if nothing may be stored."""
+    counters: Counters | None = None
+    """Counters that outlive a call, or None if a policy has to use its own memory."""
+    prices: PriceTable | None = None
+    """The prices of models, or None if none are configured."""
+
+
+Builtins = Mapping[str, Callable[[Mapping[str, Any], Surroundings], Policy]]
+"""Factories of policies by name. A factory takes the hook's `options`; it raises ValueError for bad ones."""
+
+
+@runtime_checkable
+class Screening(Protocol):
+    """A policy that filters streamed answers itself, and decides what to hold back."""
+
+    def screen(self, session: SessionContext) -> Screen:
+        """Return a screen for one answer."""
+
+
+class BuiltinRunner:
+    """Runs a built-in policy. Policies run in the event loop, since they are quick."""
+
+    def __init__(
+        self, hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: Surroundings
+    ) -> None:
+        """Create the policy. Raises SettingsError if its name is unknown or its options are bad."""
+        self._hook, self._clock = hook, StallClock()
+        self._policy: Any = _create_policy(hook, config, builtins, surroundings)
+        screens = isinstance(self._policy, Screening)
+        if screens is not (config.stream == "held"):
+            supports = "supports only" if screens else "does not support"
+            raise _settings_error(hook, f'this policy {supports} "stream": "held"; remove the key `stream`')
+
+    async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
+        async def act(value: dict[str, Any]) -> Any:
+            result = self._policy(value, session)
+            return await result if inspect.isawaitable(result) else result
+
+        return await run_action(self._hook, act, event, document, self._clock)
+
+    def screen(self, session: SessionContext) -> Screen:
+        """Return the policy's screen for one answer."""
+        screening: Screening = self._policy
+        return screening.screen(session)
+
+    async def close(self) -> None:
+        """Do nothing: a policy has no resources to close."""
+
+
+def _create_policy(
+    hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: Surroundings
+) -> Policy:
+    factory = builtins.get(config.builtin)
+    if factory is None:
+        known = ", ".join(sorted(builtins)) or "none"
+        raise _settings_error(hook, f"there is no policy {config.builtin!r}; known policies: {known}")
+    try:
+        return factory(config.options, surroundings)
+    except ValueError as error:
+        raise _settings_error(hook, f"options: {error}") from None
+
+
+def _settings_error(hook: Hook, message: str) -> SettingsError:
+    where = f"the {hook.event or 'builtin'} hook {hook.name!r}"
+    return SettingsError([Problem(hook.source, f"{where}: {message}", hook.line)])

@@ -1,0 +1,269 @@
+"""Persistent command hooks: processes that stay alive and answer each line of JSON with another."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import subprocess
+import sys
+import termios
+
+from hookgate.hooks.clock import OwnLimit, StallClock
+from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
+from hookgate.hooks.events.base import Document
+from hookgate.hooks.output import DENIES, Output, ProcessResult, read_process
+from hookgate.hooks.runners.cleanup import kill_group
+from hookgate.hooks.runners.command import command_program
+from hookgate.hooks.runners.process import (
+    MAX_STDERR,
+    Program,
+    end_process,
+    output_limit,
+    spawn,
+    start_error,
+    too_long,
+)
+from hookgate.hooks.session import SessionContext
+from hookgate.hooks.settings import CommandConfig, Hook
+
+GRACE = 1.0
+"""The time in seconds that a process has to exit after its stdin is closed."""
+
+_READ_SIZE = 64 * 1024
+_PIPE_SIZE = 1024 * 1024  # the default maximum capacity of a pipe, so that one read empties it
+
+
+class UnreadError(Exception):
+    """A process exited after earlier calls without reading this call, which can thus be retried."""
+
+
+class Worker:
+    """A process with its pipes, on the running loop."""
+
+    def __init__(self, process: subprocess.Popen[bytes], pidfd: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._process, self._pidfd = process, pidfd
+        self._stdin, self._stdout, self._stderr = _descriptors(process)
+        self._stdout_data, self._stderr_data = bytearray(), bytearray()
+        self._limit = 0  # the maximum size of the call's answer, in bytes
+        self._unwritten, self._written = memoryview(b""), 0
+        self._served = False
+        self._unread = False
+        """Whether it has exited without reading anything of its last call."""
+        self._answered = asyncio.Event()
+        self._retired = asyncio.Event()
+        self._ending: asyncio.Task[None] | None = None
+        self.idle = False
+        """Whether it waits for a call, and has completely handled the last one."""
+        self._loop.add_reader(self._stdout, self._on_stdout)
+        self._loop.add_reader(self._stderr, self._on_stderr)
+        self._loop.add_reader(self._pidfd, self._on_exit)
+
+    def is_ready(self) -> bool:
+        """Return whether it can take a call. Reads the pipe, since the loop may not have done so yet."""
+        if self.idle:
+            self._on_stdout()
+        return self.idle
+
+    def is_over(self) -> bool:
+        """Return whether it has ended completely."""
+        return self._ending is not None and self._ending.done()
+
+    async def ask(self, document: bytes) -> ProcessResult:
+        """Return the answer to one call, as the result of a program that ran for this call only.
+
+        Raises HookError and UnreadError.
+        """
+        self._on_stderr()
+        self._stderr_data.clear()  # text of an earlier call, perhaps of another session
+        self._answered.clear()
+        self.idle = False
+        self._unwritten, self._written = memoryview(document + b"\n"), 0
+        self._limit = output_limit(len(document))
+        try:
+            self._write()
+            await self._answered.wait()
+            if self._served and self._unread:
+                raise UnreadError
+            exit_code = self._process.returncode
+            if len(self._stdout_data.partition(b"\n")[0]) > self._limit and exit_code != DENIES:
+                raise too_long("printed", self._limit, len(document))
+            result = _call_result(bytes(self._stdout_data), exit_code, bytes(self._stderr_data))
+            self._stdout_data.clear()
+            self.idle = self._served = not self._unwritten and exit_code is None
+            return result
+        finally:
+            if not self.idle:
+                self.retire()  # not awaited, so that the call's result is not delayed
+
+    def retire(self) -> "asyncio.Task[None]":
+        """Take the process out of service. The task kills it with everything that it started."""
+        self.idle = False
+        if self._ending is None:
+            self._close_stdin()
+            for descriptor in (self._stdout, self._stderr, self._pidfd):
+                self._loop.remove_reader(descriptor)
+            os.close(self._pidfd)
+            self._answered.set()
+            self._retired.set()
+            self._ending = self._loop.create_task(end_process(self._process))
+        return self._ending
+
+    async def end(self) -> None:
+        """Close the input, give the process time to exit, and then kill what is left."""
+        self._close_stdin()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE):
+                    await self._retired.wait()
+        finally:
+            ending = self.retire()
+        await ending
+
+    def _close_stdin(self) -> None:
+        stdin = self._process.stdin
+        if stdin and not stdin.closed:  # the number of a closed descriptor may have been reused
+            self._loop.remove_writer(self._stdin)
+            stdin.close()
+
+    # ---- callbacks of the event loop
+
+    def _write(self) -> None:
+        try:
+            while self._unwritten:
+                written = os.write(self._stdin, self._unwritten)
+                self._unwritten, self._written = self._unwritten[written:], self._written + written
+        except BlockingIOError:
+            self._loop.add_writer(self._stdin, self._write)
+            return
+        except OSError:  # it has closed its stdin; its exit or a timeout ends the call
+            pass
+        self._loop.remove_writer(self._stdin)
+
+    def _on_stdout(self) -> None:
+        chunk = _read(self._stdout, _READ_SIZE)
+        if chunk is None:
+            return
+        if self.idle:  # it printed without a call, or closed its stdout
+            self.retire()
+        elif not chunk:
+            self._loop.remove_reader(self._stdout)
+        else:
+            self._stdout_data += chunk
+            if b"\n" in chunk or len(self._stdout_data) > self._limit:
+                self._answered.set()
+
+    def _on_stderr(self, size: int = _READ_SIZE) -> None:
+        chunk = _read(self._stderr, size)
+        if chunk == b"":
+            self._loop.remove_reader(self._stderr)
+        self._stderr_data += chunk or b""
+        del self._stderr_data[:-MAX_STDERR]
+
+    def _on_exit(self) -> None:
+        # The group is killed first: its number cannot be reused until its leader is reaped.
+        kill_group(self._process)
+        self._process.wait()
+        stdin = self._process.stdin
+        self._unread = stdin is not None and not stdin.closed and _unread_bytes(self._stdin) >= self._written
+        self._stdout_data += _read(self._stdout, _PIPE_SIZE) or b""
+        self._on_stderr(_PIPE_SIZE)
+        self.retire()
+
+
+def _call_result(stdout: bytes, exit_code: int | None, stderr: bytes) -> ProcessResult:
+    """Return the result of a call: exit code 2, or else a line, or else the exit code. Raises HookError.
+
+    If there is neither a line nor an exit code, the runner has been closed.
+    """
+    line, newline, more = stdout.partition(b"\n")
+    if exit_code == DENIES:
+        return ProcessResult(exit_code, stdout, stderr)
+    if more:
+        raise HookError("printed more than one line for an event; answer each event with one line of JSON")
+    if newline:
+        return ProcessResult(0, line, b"")
+    if exit_code is None:
+        raise HookUnavailableError("closed", "is closed")
+    if exit_code == 0:
+        raise HookError("exited without an answer; answer each line of input with one line of JSON")
+    return ProcessResult(exit_code, stdout, stderr)
+
+
+def _descriptors(process: subprocess.Popen[bytes]) -> list[int]:
+    """Return the file descriptors of stdin, stdout and stderr."""
+    return [pipe.fileno() for pipe in (process.stdin, process.stdout, process.stderr) if pipe]
+
+
+def _read(descriptor: int, size: int) -> bytes | None:
+    """Read up to `size` bytes. Returns b"" at the end of the file, or None if nothing is available yet."""
+    try:
+        return os.read(descriptor, size)
+    except BlockingIOError:
+        return None
+
+
+def _unread_bytes(pipe: int) -> int:
+    """Return the number of unread bytes in a pipe."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+class PersistentRunner:
+    """Runs a command hook with up to `workers` processes, which are started on demand and stay alive.
+
+    Further callers wait in order, and the wait counts towards the hook's timeout. If a caller that has waited
+    times out, the reason is overload, which is not the hook's fault.
+    """
+
+    def __init__(self, hook: Hook, config: CommandConfig) -> None:
+        self._hook, self._program = hook, command_program(hook, config)
+        self._slots = asyncio.Semaphore(config.workers)
+        self._clock = StallClock()
+        self._workers: list[Worker] = []
+        self._closed = False
+
+    async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
+        must_wait = self._slots.locked()
+        try:
+            async with OwnLimit(self._clock, self._hook.timeout), self._slots:
+                result = await self._ask(document.json)
+        except TimeoutError:
+            message = f"timed out after {self._hook.timeout * 1000:g} ms"
+            if must_wait:
+                raise HookUnavailableError("overload", f"{message}: all its workers were busy") from None
+            raise HookError(message) from None
+        try:
+            return read_process(event, self._hook.name, result)
+        except ExitCodeError as error:  # a persistent program must not exit, so this is not just a warning
+            raise HookError(str(error)) from None
+
+    async def close(self) -> None:
+        """End all processes, and close their file descriptors."""
+        self._closed = True
+        await asyncio.gather(*(worker.end() for worker in self._workers))
+
+    async def _ask(self, document: bytes) -> ProcessResult:
+        if self._closed:
+            raise HookUnavailableError("closed", "is closed")
+        ready = next((worker for worker in self._workers if worker.is_ready()), None)
+        if ready is not None:
+            with contextlib.suppress(UnreadError):
+                return await ready.ask(document)
+        return await (await self._start()).ask(document)
+
+    async def _start(self) -> Worker:
+        if self._closed:
+            raise HookUnavailableError("closed", "is closed")
+        worker = await _start_worker(self._program)
+        self._workers = [worker, *(old for old in self._workers if not old.is_over())]
+        return worker
+
+
+async def _start_worker(program: Program) -> Worker:
+    """Start a process. Raises HookError."""
+    process = spawn(program)
+    try:
+        return Worker(process, os.pidfd_open(process.pid))
+    except OSError as error:
+        await end_process(process)
+        raise start_error("cannot be watched", error) from None

@@ -1,0 +1,264 @@
+"""Reads a settings file, JSON with comments, and collects its problems with their line numbers."""
+
+import difflib
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from json.decoder import scanstring  # type: ignore[attr-defined]  # public, but not in the stubs
+from pathlib import Path
+from stat import S_ISREG
+from string import Template
+from typing import Any
+
+from pydantic import ValidationError
+
+from hookgate.hooks.errors import Problem, SettingsError
+from hookgate.hooks.settings.configs import CommandConfig
+from hookgate.translator import BodyError
+from hookgate.translator.strictjson import object_of_distinct_keys
+
+_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
+
+ValuePath = Sequence[str | int]
+"""The keys and indexes that lead to a value."""
+
+
+def without_comments(text: str) -> str:
+    """Return the text with its `//` and `/* */` comments replaced by spaces, which keeps all offsets."""
+    return _STRING_OR_COMMENT.sub(lambda m: m[1] or re.sub(r"[^\n]", " ", m[0]), text)
+
+
+def parse_jsonc(text: str) -> Any:
+    """Parse JSON with comments. Raises BodyError for a duplicate key, and the errors of json.loads."""
+    return json.loads(without_comments(text), object_pairs_hook=object_of_distinct_keys)
+
+
+def line_number(text: str, path: ValuePath) -> int:
+    """Return the line, counted from 1, of the value at `path`, or of its nearest existing parent."""
+    text = without_comments(text)
+    at = _after_space(text, 0)
+    for step in path:
+        member = _member(text, at, step)
+        if member is None:
+            break
+        at = member
+    return text.count("\n", 0, at) + 1
+
+
+def span_of(text: str, path: ValuePath) -> tuple[int, int] | None:
+    """Return the offsets of the value at `path`, begin and end, or None if there is no such value."""
+    text = without_comments(text)
+    at: int | None = _after_space(text, 0)
+    for step in path:
+        at = None if at is None else _member(text, at, step)
+    return None if at is None else (at, _DECODER.raw_decode(text, at)[1])
+
+
+def _member(text: str, at: int, step: str | int) -> int | None:
+    """Return the offset of a member of the object or list that begins at `at`, or None if it is missing."""
+    closing = {"{": "}", "[": "]"}.get(text[at])
+    at = _after_space(text, at + 1)
+    index = 0
+    while closing and text[at] != closing:
+        key: str | int = index
+        if closing == "}":
+            key, at = scanstring(text, at + 1)
+            at = _after_space(text, _after_space(text, at) + 1)  # the colon
+        if key == step:
+            return at
+        at = _after_space(text, _DECODER.raw_decode(text, at)[1])
+        if text[at] == ",":
+            at = _after_space(text, at + 1)
+        index += 1
+    return None
+
+
+def _after_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+@dataclass
+class SettingsFile:
+    """A parsed settings file. Its problems are collected, so that all of them can be reported at once."""
+
+    path: Path
+    text: str
+    settings: Mapping[str, Any]
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    """Suspicious settings that do not prevent a start."""
+    strict: bool = False
+    """Whether keys without effect are problems instead of warnings, as in policy files."""
+
+    def add_problem(self, place: ValuePath, message: str) -> None:
+        """Add a problem with the value at `place`. The place's name is put before `message`."""
+        line = line_number(self.text, place)
+        self.problems.append(Problem(self.path, f"{_format_path(place)}{message}", line))
+
+    def warn(self, place: ValuePath, message: str) -> None:
+        """Add a warning about the value at `place`, or a problem if the file is strict."""
+        problem = Problem(self.path, message, line_number(self.text, place))
+        (self.problems if self.strict else self.warnings).append(problem)
+
+    def check_keys(
+        self, place: ValuePath, value: Mapping[str, Any], known: Iterable[str], where: str
+    ) -> None:
+        """Warn about unknown keys of the object at `place`, which messages call `where`."""
+        names = sorted(known)
+        for key in value:
+            if key not in names:
+                near = closest_name(key, names)
+                remedy = f"did you mean {near}?" if near else f"known keys are {', '.join(names)}"
+                self.warn([*place, key], f"{where}: {key!r} is not known here and does nothing; {remedy}")
+
+    def add_validation_errors(
+        self, place: ValuePath, error: ValidationError, skip: int | None = None
+    ) -> None:
+        """Add all problems that pydantic found with the value at `place`.
+
+        `skip` is the index of a key in pydantic's paths that is not in the file.
+        """
+        for details in error.errors(include_url=False):
+            keys = [key for index, key in enumerate(details["loc"]) if index != skip]
+            message = _MESSAGES.get(details["type"], f": {details['msg']}").format(**details.get("ctx", {}))
+            self.add_problem([*place, *keys], message)
+
+    def section(self, name: str) -> Mapping[str, Any]:
+        """Return a top-level object of the file, or an empty one if it is missing."""
+        section = self.settings.get(name)
+        return section if isinstance(section, dict) else {}
+
+
+_MAX_BYTES = 16 * 1024 * 1024  # a file with thousands of hooks has about a tenth of this size
+
+
+def read_settings(path: Path, *, strict: bool = False, any_kind: bool = True) -> SettingsFile:
+    """Read a settings file.
+
+    If `strict` is true, unknown keys are problems. If `any_kind` is false, the file must be a regular file,
+    since reading a pipe or a device in a project might never end. Raises SettingsError, and
+    FileNotFoundError if the file is missing.
+    """
+    try:
+        text = _read_bytes(path, any_kind).decode("utf-8-sig")  # Windows editors write a byte order mark
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise SettingsError([Problem(path, f"cannot be read: {error.strerror}; check the path")]) from None
+    except UnicodeDecodeError:
+        raise SettingsError([Problem(path, "is not UTF-8; save it as UTF-8")]) from None
+    try:
+        settings = parse_jsonc(text)
+    except json.JSONDecodeError as error:
+        problem = Problem(path, f"is not valid JSON: {error.msg}", error.lineno, error.colno)
+        raise SettingsError([problem]) from None
+    except BodyError as error:
+        raise SettingsError([Problem(path, error.message)]) from None
+    except (ValueError, RecursionError) as error:  # a number with thousands of digits, or deep nesting
+        raise SettingsError([Problem(path, f"cannot be read as JSON: {error}")]) from None
+    if not isinstance(settings, dict):
+        raise SettingsError([Problem(path, 'must contain an object such as {"hooks": {…}}')])
+    return SettingsFile(path, text, settings, strict=strict)
+
+
+def closest_name(key: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most similar to `key`, or None if none is."""
+    by_letters = {_letters(name): name for name in known}
+    matches = difflib.get_close_matches(_letters(key), by_letters, n=1, cutoff=0.75)
+    return by_letters[matches[0]] if matches else None
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _read_bytes(path: Path, any_kind: bool) -> bytes:
+    with open(path, "rb", opener=None if any_kind else open_at_once) as file:
+        if not any_kind and not S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise SettingsError(
+                [Problem(path, "is not a regular file; remove it, or replace it with a file")]
+            )
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise SettingsError([Problem(path, f"is larger than {_MAX_BYTES} bytes; split it")])
+    return data
+
+
+def open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for the writer of a pipe. For use as the `opener` of `open`."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _format_path(place: ValuePath) -> str:
+    """Format a path: `["hooks", "BeforeTool", 0, "matcher"]` becomes `hooks.BeforeTool[0].matcher`."""
+    keys = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in place]
+    return "".join(keys).removeprefix(".")
+
+
+_KINDS = "'command', 'runtime', 'http' or 'builtin'"
+
+_MESSAGES = {
+    "missing": ": is missing",
+    "union_tag_not_found": f".type: is missing; use {_KINDS}",
+    "union_tag_invalid": f".type: there is no hook type {{tag!r}}; use {_KINDS}",
+    "model_type": ": has to be an object",
+    "model_attributes_type": ": has to be an object",
+    "dict_type": ": has to be an object",
+    "list_type": ": has to be a list",
+    "bool_type": ": has to be true or false",
+    "string_type": ": has to be a string",
+    "string_too_short": ": is empty",
+    "too_short": ": is empty",
+    "float_type": ": has to be a number of milliseconds, without quotes",
+    "int_type": ": has to be a whole number, without quotes",
+    "greater_than": ": has to be greater than {gt:g}",
+    "greater_than_equal": ": has to be at least {ge}",
+    "less_than_equal": ": has to be at most {le}",
+    "literal_error": ": has to be {expected}",
+    "extra_forbidden": ": is not known here; remove it",
+}
+"""The messages for pydantic's types of errors; pydantic's own messages are written for programmers."""
+
+
+_PROJECT_VARIABLES = ("GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_LEFT_TO_THE_SHELL = re.compile(r"[$`*?~{\[]")
+
+
+def program_problem(config: CommandConfig, root: Path) -> str | None:
+    """Return the reason, with a remedy, why a command's program file cannot be started in the folder `root`.
+
+    Returns None if it can be started, or if the command does not name its program by a path.
+    """
+    word = _program(config.command, root)
+    if word is None or "/" not in word:
+        return None
+    path = root / word
+    if not os.path.exists(path):
+        return f"{word} does not exist in {root}; check the path"
+    if os.path.isdir(path):
+        return f"{word} is a folder; use the path of a program"
+    if not os.access(path, os.X_OK):
+        return f"{word} is not executable; run: chmod +x {shlex.quote(str(path))}"
+    return None
+
+
+def _program(command: str | list[str], root: Path) -> str | None:
+    """Return the word that names the program, or None if only the shell can tell."""
+    if isinstance(command, list):
+        return command[0]
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return None
+    word = next((word for word in words if not _ASSIGNMENT.match(word)), None)
+    if word is None:
+        return None
+    word = Template(word).safe_substitute(dict.fromkeys(_PROJECT_VARIABLES, str(root))).rstrip(";&|)")
+    return None if _LEFT_TO_THE_SHELL.search(word) or word.startswith("(") else word

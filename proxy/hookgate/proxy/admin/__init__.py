@@ -1,0 +1,1 @@
+"""The operators' side: health, metrics, and the panel."""

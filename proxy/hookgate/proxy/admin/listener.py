@@ -1,0 +1,175 @@
+"""The operators' listener: health, readiness, metrics and the panel, and reloads."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from aiohttp import hdrs, web
+
+from hookgate.hooks.live import LiveEngine
+from hookgate.proxy.admin.access import KnownHosts
+from hookgate.proxy.config import LimitSettings
+from hookgate.proxy.config.values import host_and_port
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.connection import error_response
+from hookgate.proxy.http.listener import accepting, url_of
+from hookgate.proxy.http.slots import ADMIN
+from hookgate.proxy.http.tls import Certificate
+from hookgate.proxy.observe.metrics import CONTENT_TYPE, Metrics
+from hookgate.proxy.observe.receipts import NO_RECEIPT, Receipts
+
+if TYPE_CHECKING:  # its libraries are for a gateway that has one
+    from hookgate.proxy.admin.panel import Panel
+    from hookgate.proxy.audit import Audit
+
+_UNKNOWN_HOST = (
+    "This name is not known as one of the gateway's, so a page elsewhere may have made a browser ask. Ask by "
+    "address, or list the name in admin.hosts."
+)
+_LIMITS = LimitSettings(body=4096, connections=ADMIN, drain_timeout=1)
+
+
+class AdminListener:
+    """The request handler for operators.
+
+    `live` is the gateway's engine, set once it listens to clients. `audit` and `panel` are set if they are
+    enabled. `draining` is set when the gateway stops.
+    """
+
+    def __init__(self, metrics: Metrics, hosts: Iterable[str] = ()) -> None:
+        """Create a listener. `hosts` are further host names that are accepted (see `KnownHosts`)."""
+        self._metrics, self._hosts = metrics, KnownHosts(hosts)
+        self.url: str | None = None
+        """The URL of the listener."""
+        self.live: LiveEngine | None = None
+        self.receipts = Receipts()
+        self.audit: Audit | None = None
+        self.panel: Panel | None = None
+        self.draining = False
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        reads = request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
+        probed = self._probed(request) if reads else None
+        if probed is not None:
+            return probed
+        if self.panel is not None:
+            return await self.panel.handle(request)
+        if not reads:
+            return error_response(ApiError(403, "This path takes GET alone."))
+        return error_response(ApiError(404, "There are /healthz, /readyz, /metrics and /receipts/ID here."))
+
+    def _probed(self, request: web.BaseRequest) -> web.Response | None:
+        """Return the response for a path that programs read, or None for other paths."""
+        match request.raw_path:
+            case "/healthz":
+                return _json(200, {"status": "ok"})
+            case "/readyz" | "/metrics" if not self._hosts.knows(request.headers.get(hdrs.HOST, "")):
+                return error_response(ApiError(403, _UNKNOWN_HOST))
+            case "/readyz":
+                return self._ready()
+            case "/metrics":
+                return web.Response(body=self._metrics.page(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
+        if request.raw_path.startswith("/receipts/"):
+            return self._receipt(request, request.raw_path.removeprefix("/receipts/"))
+        return None
+
+    def _receipt(self, request: web.BaseRequest, name: str) -> web.Response:
+        if self.panel is None:
+            return error_response(ApiError(404, NO_RECEIPT))
+        try:
+            self.panel.access.check(request)
+        except ApiError as error:
+            return error_response(error)
+        receipt = self.receipts.receipt_for(name)
+        return error_response(ApiError(404, NO_RECEIPT)) if receipt is None else _json(200, receipt)
+
+    def _ready(self) -> web.Response:
+        if self.draining:
+            return _json(503, {"status": "draining", "reason": "the gateway is stopping"})
+        if self.live is None:
+            return _json(503, {"status": "starting", "reason": "clients are not listened to yet"})
+        if self.audit is not None and (trouble := self.audit.trouble):
+            return _json(503, {"status": "unready", "reason": f"audit records cannot be written: {trouble}"})
+        engine = self.live.current
+        told = {
+            "revision": engine.revision,
+            "degraded": sorted(set(self.live.health.degraded)),
+            "fail_open": engine.configuration.failing_open("always"),
+            "fail_open_on_exit_codes": engine.configuration.failing_open("on exit codes"),
+        }
+        return _json(200, {"status": "ready", **told})
+
+
+def _json(status: int, body: dict[str, Any]) -> web.Response:
+    return web.Response(status=status, body=orjson.dumps(body), content_type="application/json")
+
+
+@asynccontextmanager
+async def serve_admin(admin: AdminListener, host: str, port: int) -> AsyncIterator[str]:
+    """Serve operators on an address, and yield its URL. Raises OSError if the address cannot be bound."""
+    async with accepting(admin.handle, host, port, _LIMITS, lambda: None, calls=False) as address:
+        admin.url = url_of("http", address)
+        yield admin.url
+
+
+log = logging.getLogger("hookgate")
+
+
+@asynccontextmanager
+async def running_admin(
+    live: LiveEngine,
+    certificate: Certificate | None,
+    metrics: Metrics,
+    address: str | None,
+    hosts: Iterable[str] = (),
+) -> AsyncIterator[AdminListener]:
+    """Run the admin listener and the reloads while the block runs. Raises OSError if `address` is not free.
+
+    The gateway is reported as ready once the `live` of the yielded listener is set.
+    """
+    admin = AdminListener(metrics, hosts if address is None else (*hosts, host_and_port(address)[0]))
+    metrics.watch_engine(live)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(reload_on_hangup(live, certificate))
+        if certificate is not None:
+            await stack.enter_async_context(_watched(certificate))
+        if address is not None:
+            url = await stack.enter_async_context(serve_admin(admin, *host_and_port(address)))
+            log.info("operators look at %s (panel, metrics, health)", url)
+        yield admin
+
+
+@contextmanager
+def reload_on_hangup(live: LiveEngine, certificate: Certificate | None) -> Iterator[None]:
+    """Reload the settings of hooks and the certificate on SIGHUP while the block runs."""
+    loop = asyncio.get_running_loop()
+    tasks: set[asyncio.Task[bool]] = set()
+
+    def reload() -> None:
+        if certificate is not None:
+            certificate.reload()
+        task = loop.create_task(live.reload())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+        for task in tasks:
+            task.cancel()
+
+
+@asynccontextmanager
+async def _watched(certificate: Certificate) -> AsyncIterator[None]:
+    task = asyncio.create_task(certificate.watch())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""One call, from its request to the end of its answer."""

@@ -1,0 +1,189 @@
+"""Batches: many requests in one body, judged one by one; their answers judged whenever they are looked at.
+
+A batch is taken or refused as a whole, since an agent reads its answers later and elsewhere: one denied
+request refuses it, and names which.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+from aiohttp import hdrs, web
+
+from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection
+from hookgate.hooks.events.base import Encoded
+from hookgate.proxy.call.before import before_model, before_tool_selection
+from hookgate.proxy.call.context import CallContext, RecordedEngine
+from hookgate.proxy.call.verdicts import JudgedCall, SyntheticAnswer, client_response
+from hookgate.proxy.errors import ApiError, policy_denied
+from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole
+from hookgate.proxy.http.client import UpstreamError
+from hookgate.proxy.routing.envelopes import check_model, check_references, with_model
+from hookgate.proxy.routing.headers import to_client, to_upstream
+from hookgate.proxy.routing.table import Route
+from hookgate.translator import (
+    BatchBody,
+    BodyError,
+    EditError,
+    check_canonical,
+    check_request,
+    show_request,
+    text_response,
+)
+from hookgate.translator.fields import JsonObject, read, read_object, write
+from hookgate.translator.strictjson import dumps
+
+_SPOKEN = "A hook answers in the model's place; a batch cannot take such an answer: {}"
+IN_FILE = "hookgate takes a batch's requests in its body alone: hooks cannot judge those in a file."
+_ANSWERS_IN_FILE = "This batch's answers are in a file, where no hook can judge them."
+
+_EVENT = BeforeModel.name
+
+BATCHED = frozenset({"batchGenerateContent", "getBatch", "listBatches"})
+"""The judged routes that are about batches."""
+
+Change = Callable[[JsonObject], Awaitable[JsonObject]]
+
+
+class Batches:
+    """Carries the calls that make a batch or look at one."""
+
+    def __init__(self, context: CallContext, engine: RecordedEngine) -> None:
+        self._context, self._engine = context, engine
+
+    async def run(self) -> web.StreamResponse:
+        """Answer the request. Raises ApiError."""
+        context, route = self._context, self._context.route
+        call = await context.judged_call({})
+        stopped = context.services.sessions.state_for(call.session).stopped
+        if stopped is not None:
+            raise policy_denied(stopped, BeforeModel.name)
+        data = None
+        headers = to_upstream(context.request.headers, "identity")
+        if route.verb == "batchGenerateContent":
+            route, data = await self._before(route)
+            headers[hdrs.CONTENT_TYPE] = "application/json"
+        try:
+            async with context.send(route, headers, data) as answer:
+                return await self._answer(answer, call)
+        except UpstreamError as error:
+            raise error.as_api_error() from None
+
+    async def _answer(self, answer: aiohttp.ClientResponse, call: JudgedCall) -> web.Response:
+        body = await read_whole(answer.content.iter_any())
+        if 200 <= answer.status < 300 and body and self._engine.listens_to(AfterModel.name):
+            body = await self._after(body, call)
+        return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
+
+    # ---- the requests
+
+    async def _before(self, route: Route) -> tuple[Route, bytes]:
+        """Return the route and the body of the batch after its hooks. Raises ApiError."""
+        body = await read_request(self._context.request)
+        work = self._context.work
+        batch = await work(_read, body)
+        check_model(route, route.model, batch.batch, "batch")
+        models: set[str] = set()
+        items = []
+        for path, item in batch.requests:
+            try:
+                model, inner = await self._one(route, item)
+            except ApiError as error:
+                raise _named(error, path) from None
+            models.add(model)
+            items.append(inner)
+        labels = await self._labels(route, batch)
+        if len(models) > 1:
+            raise ApiError(403, f"Hooks send this batch to several models: {', '.join(sorted(models))}.")
+        model = next(iter(models), route.model)
+        try:
+            named = [with_model(route, model, item) for item in items]
+            body = await work(batch.edited, named, labels)
+        except EditError as error:
+            raise policy_denied(f"A hook edits what a batch has no place for: {error}", _EVENT) from None
+        body = write(body, "batch", with_model(route, model, read_object(body, "batch")))
+        return route.for_model(model), await work(dumps, body)
+
+    async def _one(self, route: Route, item: JsonObject) -> tuple[str, JsonObject]:
+        """Return the model and one request of the batch after its hooks. Raises ApiError."""
+        context, engine = self._context, self._engine
+        check_model(route, route.model, item)
+        try:
+            await context.work(check_request, item)
+        except BodyError as error:
+            raise _refused(error) from None
+        await context.work(check_references, item, context.services.config.routes)
+        call = await context.judged_call(item)
+        try:
+            model, body = await before_model(engine, call, route.model, item)
+            body, _ = await before_tool_selection(engine, call, model, body)
+        except SyntheticAnswer as synthetic:
+            reason = _SPOKEN.format(dumps(synthetic.answer).decode())
+            raise policy_denied(reason, BeforeToolSelection.name) from None
+        return model, body
+
+    async def _labels(self, route: Route, batch: BatchBody) -> JsonObject | None:
+        """Return what hooks make of the strings beside the requests; None if there are none."""
+        labels = await self._context.work(batch.labels)
+        if not labels:
+            return None
+        try:
+            call = await self._context.judged_call(labels)
+            return (await before_model(self._engine, call, route.model, labels))[1]
+        except SyntheticAnswer as synthetic:
+            raise policy_denied(_SPOKEN.format(dumps(synthetic.answer).decode()), _EVENT) from None
+        except ApiError as error:
+            raise _named(error, "batch") from None
+
+    # ---- the answers
+
+    async def _after(self, data: bytes, call: JudgedCall) -> bytes:
+        worker = self._context.request.workshop
+        body = await worker.run(len(data), read_answer, data, worker.bounds)
+
+        async def judged(response: JsonObject) -> JsonObject:
+            event = AfterModel(Encoded(show_request(call.route.model, {})), response, call.route.model)
+            outcome = await self._engine.fire(event, call.session)
+            answer = client_response(outcome.verdict, AfterModel.name, call)
+            if answer is None:
+                return outcome.event.body
+            return text_response(answer.message) if isinstance(answer, ApiError) else answer
+
+        new = await _with_responses(body, judged)
+        return data if new is body else await worker.run(len(data), dumps, new)
+
+
+async def _with_responses(value: Any, change: Change) -> Any:
+    """The document with each inlined response changed; the same object if nothing was changed."""
+    if isinstance(value, list):
+        items = [await _with_responses(item, change) for item in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    if not isinstance(value, dict):
+        return value
+    if read(value, "responsesFile") is not None:
+        raise ApiError(403, _ANSWERS_IN_FILE, "POLICY_DENIED")
+    new: JsonObject = {}
+    for key, item in value.items():
+        holds_answer = key == "response" and isinstance(item, dict) and "candidates" in item
+        new[key] = await (change(checked_answer(item)) if holds_answer else _with_responses(item, change))
+    return value if all(new[key] is item for key, item in value.items()) else new
+
+
+def _read(body: JsonObject) -> BatchBody:
+    """The batch that a body makes. Raises ApiError."""
+    try:
+        check_canonical(body)
+        batch = BatchBody(body)
+    except BodyError as error:
+        raise _refused(error) from None
+    if batch.in_file:
+        raise policy_denied(IN_FILE, _EVENT)
+    return batch
+
+
+def _refused(error: BodyError) -> ApiError:
+    return ApiError(error.status, f"hookgate refuses the request body: {error}", "BODY_REFUSED")
+
+
+def _named(error: ApiError, path: str) -> ApiError:
+    return ApiError(error.code, f"{path}: {error.message}", error.reason, **error.metadata)

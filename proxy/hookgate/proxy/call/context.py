@@ -1,0 +1,243 @@
+"""What all calls of a gateway share, and what is known of one on its way through it."""
+
+import logging
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import aiohttp
+
+from hookgate.hooks import AfterModel, CallEnd, Engine, Event, Outcome, SessionContext
+from hookgate.hooks.events.base import Encoded
+from hookgate.hooks.screening import HookScreen
+from hookgate.hooks.settings import Layer, StreamMode
+from hookgate.proxy.call.verdicts import JudgedCall, describe_call
+from hookgate.proxy.config import Config
+from hookgate.proxy.config.reading import find_sources
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.client import NoAnswerError, Upstreams
+from hookgate.proxy.http.connection import Request
+from hookgate.proxy.http.workshop import SMALL_BODY
+from hookgate.proxy.identity.bypass import Bypasses
+from hookgate.proxy.identity.callers import Callers, load_named_keys, named_session
+from hookgate.proxy.identity.sessions import AcceptedKeys, Sessions, text_fingerprint
+from hookgate.proxy.observe.content import CallObserver, Transcripts
+from hookgate.proxy.observe.logs import note_cause, note_session
+from hookgate.proxy.observe.receipts import Receipts
+from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.routing.envelopes import Bare, Envelope
+from hookgate.proxy.routing.matching import session_name
+from hookgate.proxy.routing.table import Route
+from hookgate.translator.fields import JsonObject, read_list, texts_of, write
+from hookgate.translator.strictjson import dumps, loads
+
+if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
+    from hookgate.proxy.audit import Audit
+
+E = TypeVar("E", bound=Event)
+
+
+class RecordedEngine:
+    """The engine of one call: what its hooks do is put on the call's record."""
+
+    def __init__(self, engine: Engine, record: CallRecord, layer: Layer | None = None) -> None:
+        """With a `layer`, only the hooks of this layer run when an event is fired."""
+        self._engine, self.record, self._layer = engine, record, layer
+        record.revision = engine.revision
+
+    def of_policy_files(self) -> "RecordedEngine":
+        """Return the same engine with the hooks of policy files only."""
+        return RecordedEngine(self._engine, self.record, "policy")
+
+    def listens_to(self, event: str) -> bool:
+        """Return whether any hook is configured for the event."""
+        return self._engine.listens_to(event, self._layer)
+
+    async def fire(self, event: E, session: SessionContext, size: int | None = None) -> Outcome[E]:
+        """Run the event's hooks.
+
+        `size` is the number of bytes of the body that they are shown: by default that of the request.
+        """
+        outcome = await self._engine.fire(event, session, self._layer)
+        self.record.note_runs(event.name, outcome.runs, self.record.request_bytes if size is None else size)
+        self.record.note_verdict(event.name, outcome.verdict)
+        return outcome
+
+    def stream_modes(self, event: AfterModel, session: SessionContext) -> dict[StreamMode, int]:
+        """The modes of the hooks that run for a streamed answer, each with its window."""
+        return self._engine.stream_modes(event, session)
+
+    def screens(self, event: AfterModel, session: SessionContext) -> list[HookScreen]:
+        """What a streamed answer passes first. Each is given back with `screened`."""
+        return self._engine.screens(event, session)
+
+    def screened(self, screen: HookScreen, session: SessionContext, size: int) -> None:
+        """A screen has seen the last of an answer, of so many bytes."""
+        run = screen.run()
+        self._engine.record(AfterModel.name, [run], session)
+        self.record.note_runs(AfterModel.name, [run], size)
+        if run.enforced_denial:
+            self.record.outcome = "denied"
+            self.record.reasons[AfterModel.name] = str((run.effective_output() or {}).get("reason") or "")
+
+
+log = logging.getLogger("hookgate.gateway")
+
+
+class GatewayServices:
+    """What all calls of one gateway share: upstreams, settings, and what is remembered of sessions."""
+
+    def __init__(self, upstreams: Upstreams, config: Config, audit: "Audit | None" = None) -> None:
+        """`audit` puts calls on record; without one they are not.
+
+        Raises KeysError for keys that cannot be read, ConfigError for a price table with mistakes.
+        """
+        self.upstreams, self.config, self.audit = upstreams, config, audit
+        self.accepted = AcceptedKeys()
+        self.sessions = Sessions(self.accepted)
+        self.receipts = Receipts()
+        self.bypasses = Bypasses()
+        refuses = config.clients.unknown_keys == "refuse"
+        self.callers = Callers(load_named_keys(config.keys), refuses_unknown=refuses)
+        self.prices = read_prices(config.prices.file)
+        self.transcripts = Transcripts(config.transcripts, find_sources(config.hooks).state)
+
+    def settle(self, record: CallRecord) -> None:
+        """Settle a call that has ended: compute its cost, notify policies, and keep its receipt."""
+        used = record.usage
+        if self.prices:
+            record.cost = self.prices.cost(
+                record.model, used.input_tokens, used.output_tokens, used.cached_tokens
+            )
+        end = CallEnd(record.model, used.input_tokens, used.output_tokens, record.cost)
+        for call in record.calls:
+            for callback in call.at_end:
+                callback(end)
+        key = record.session.key if record.session else ""
+        if key and record.was_answered_by_model:
+            self.accepted.accept(key)
+        self.receipts.add(record, self.accepted.owners(key)[0])
+        if self.audit is not None:
+            self.audit.settle(record)
+
+    def note_error(self, record: CallRecord, error: ApiError) -> None:
+        """Put an error that the client gets on record and in the log."""
+        record.note_error(error)
+        note_cause(error.cause)
+        if isinstance(error, NoAnswerError):
+            log.warning("no answer from %s: %s", error.origin, error.why)
+
+    async def put_on_record(self, record: CallRecord) -> None:
+        """Put the start of a call on record, before it goes upstream. Raises ApiError if that fails."""
+        if not record.start_is_on_record:
+            if self.audit is not None:
+                await self.audit.begin(record)
+            record.before_seconds = record.elapsed()
+            record.start_is_on_record = True
+
+    async def record_event(self, record: CallRecord) -> None:
+        """Put a shim's event on record before it is answered. Raises ApiError if that fails."""
+        if self.audit is not None:
+            await self.audit.record_event(record, 200)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class CallContext:
+    """One request, from its match to the end of its answer. Stages take it and return values.
+
+    Raises ApiError for a session's name that is not valid.
+    """
+
+    def __init__(self, request: Request, route: Route, services: GatewayServices) -> None:
+        self.request, self.route, self.services = request, route, services
+        self.record = request.record
+        self.caller = services.callers.caller_for(route, request.headers)
+        self.named_session = named_session(route, request.headers)
+        """The session that path or header name; empty if they name none."""
+        self.observers: list[CallObserver] = []
+        """Those who want to see what passes. Mostly empty."""
+
+    async def work(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return the result of a pure step that costs as much as the body is large.
+
+        It runs beside the event loop if the body is large.
+        """
+        return await self.request.workshop.run(self.record.request_bytes, step, *args, **kwargs)
+
+    async def judged_call(
+        self, body: JsonObject, envelope: Envelope | None = None, session_in_body: str = ""
+    ) -> JudgedCall:
+        """Return the facts of a model call, and put on record in which session it is made.
+
+        A call without a name for its session belongs to the one that a shim has announced, or else to the one
+        of its conversation. Raises ApiError for a `session_in_body` that is not valid.
+        """
+        name = self.named_session or (session_name(session_in_body) if session_in_body else "")
+        call = await self.work(describe_call, self.caller, self.route, body, envelope or Bare(), name)
+        session = call.session
+        if not call.named:
+            fingerprints = await self.work(_last_fingerprints, body)
+            session = self.services.sessions.resolve_session(session, fingerprints)
+        session = self.services.transcripts.located(session)
+        if self.record.request_bytes > SMALL_BODY:
+            session.call.aside = self.request.workshop.run_in_thread
+        if not self.record.calls:
+            note_session(session.session_id)
+        self.record.note_call(session)
+        return replace(call, session=session)
+
+    @asynccontextmanager
+    async def send(
+        self,
+        route: Route,
+        headers: Mapping[str, str],
+        data: bytes | AsyncIterable[bytes] | None = None,
+        *,
+        decompress: bool = True,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send the request upstream and give the answer, its head read and its body not.
+
+        Raises ApiError if there is no answer, or if the start of the call cannot be put on record; then
+        nothing is sent. Raises UpstreamError if reading the answer fails.
+        """
+        await self.services.put_on_record(self.record)
+        upstreams, method = self.services.upstreams, self.request.method
+        with self.record.attempt() as attempt:
+            async with upstreams.open(attempt, method, route, headers, data, decompress=decompress) as answer:
+                yield answer
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingCall:
+    """A call as it goes upstream. The parsed body is gone: what waits for the upstream is small."""
+
+    call: JudgedCall
+    route: Route
+    model: str
+    payload: bytes
+    llm_request: Encoded | None
+    """What AfterModel hooks are shown of the request; None if there are no such hooks."""
+    allowed: frozenset[str] | None
+    """The tools that the answer may call; None if no hook has selected any."""
+    reported: Collection[str]
+    """What a shim reports, so that it need not be derived from the answer."""
+    prompt: str
+    """The user's turn that is to be answered; empty if no hook wants to know."""
+
+    def with_turns(self, turns: list[JsonObject]) -> "OutgoingCall":
+        """Return the same call with further turns at the end of its conversation."""
+        outer = loads(self.payload)
+        model, body = self.call.envelope.open_request(self.route, outer)
+        body = write(body, "contents", [*read_list(body, "contents"), *turns])
+        return replace(self, payload=dumps(self.call.envelope.close_request(outer, model, body)))
+
+
+def _last_fingerprints(body: JsonObject) -> list[str]:
+    """Return the fingerprints of the texts of a request's last turn."""
+    contents = read_list(body, "contents")
+    return [text_fingerprint(text) for text in texts_of(contents[-1])] if contents else []

@@ -1,0 +1,116 @@
+"""The event service: events that model calls do not show, reported by a shim and judged by the same hooks.
+
+`POST /hookgate/v1/events/{event}` takes the event's input as the hook contract has it and answers with one
+output that says what all hooks say together. Nothing that the input names is opened: `cwd` and
+`transcript_path` are told to hooks and no more.
+"""
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from hookgate.hooks import BeforeAgent, BeforeTool, Event, Outcome, SessionContext
+from hookgate.hooks.engine import combined_output
+from hookgate.hooks.events import INPUTS
+from hookgate.hooks.events.reading import read_event
+from hookgate.hooks.settings import ADVISORY
+from hookgate.proxy.call.context import CallContext, GatewayServices, RecordedEngine
+from hookgate.proxy.call.verdicts import STOPPED
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.bodies import read_request
+from hookgate.proxy.http.workshop import SMALL_BODY
+from hookgate.proxy.identity.sessions import Rates
+from hookgate.proxy.observe.logs import note_session
+from hookgate.proxy.routing.matching import session_name
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.strictjson import dumps
+
+CONTEXT_HEADER = "x-hookgate-context"
+"""`deliver`: the agent cannot tell its model the additional context, so the gateway shall."""
+
+_MAX_PATH = 4096
+_BASE = dict.fromkeys(("session_id", "transcript_path", "cwd", "timestamp"), "")
+"""What an input may leave out: the path or a header may name the session."""
+
+_TOO_MANY = (
+    "hookgate takes no more than {:g} events a second of one caller; send fewer, or raise limits.events."
+)
+
+
+class EventService:
+    """Answers the events of shims."""
+
+    def __init__(self, services: GatewayServices) -> None:
+        self._sessions = services.sessions
+        self._per_second = services.config.limits.events
+        self._rates = Rates(self._per_second)
+
+    async def run(self, context: CallContext, engine: RecordedEngine) -> web.Response:
+        """Judge one event. Raises ApiError."""
+        if not self._rates.try_acquire(context.caller.key):
+            raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
+        request, record, services = context.request, context.record, context.services
+        body = await read_request(request)
+        for observer in context.observers:
+            observer.see_request(body)
+        event = await context.work(_event, context.route.verb, body)
+        session = services.transcripts.located(_session(context, body))
+        note_session(session.session_id)
+        if record.request_bytes > SMALL_BODY:
+            session.call.aside = request.workshop.run_in_thread
+        record.note_call(session)
+        record.event = event.name
+        outcome: Outcome[Event] = await engine.fire(event, session)
+        output = combined_output(event, outcome)
+        await services.transcripts.append(session, type="event", event=event.name, input=body, output=output)
+        self._note(session, outcome, deliver=request.headers.get(CONTEXT_HEADER) == "deliver")
+        for observer in context.observers:
+            observer.see_sent("", output, output)
+        await services.record_event(record)
+        return web.Response(body=dumps(output), content_type="application/json")
+
+    def _note(self, session: SessionContext, outcome: Outcome[Event], *, deliver: bool) -> None:
+        """Remember what goes for the session's model calls."""
+        event, verdict = outcome.event.name, outcome.verdict
+        if event == "SessionEnd":
+            return self._sessions.end(session)
+        state = self._sessions.state_for(session)
+        state.note_event(event)
+        if isinstance(outcome.event, BeforeAgent):
+            self._sessions.announce(session, outcome.event.prompt)
+        if isinstance(outcome.event, BeforeTool):
+            state.announce(outcome.event.tool_name, runs=not (verdict.denied or verdict.stop))
+        if event in ("SessionStart", "BeforeAgent"):
+            state.begin_turn()
+        if verdict.stop and event not in ADVISORY:
+            state.stopped = verdict.reason or STOPPED
+        if deliver and verdict.context:
+            state.add_context(verdict.context)
+        return None
+
+
+def _event(name: str, body: JsonObject) -> Event:
+    try:
+        INPUTS[name].model_validate({**_BASE, **body, "hook_event_name": name})
+        return read_event(name, body)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ApiError(400, f"This is no input of {name}: {place}: {first['msg']}", "EVENT_REFUSED") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ApiError(400, f"This is no input of {name}: {error}", "EVENT_REFUSED") from None
+
+
+def _session(context: CallContext, body: JsonObject) -> SessionContext:
+    inside = body.get("session_id")
+    name = context.named_session or (session_name(inside) if isinstance(inside, str) and inside else "")
+    if not name:
+        raise ApiError(400, "session_id: an event belongs to a session; name it", "EVENT_REFUSED")
+    cwd, transcript_path = _path(body, "cwd"), _path(body, "transcript_path")
+    return context.caller.in_session(name, cwd=cwd, transcript_path=transcript_path)
+
+
+def _path(body: JsonObject, field: str) -> str:
+    value = body.get(field) or ""
+    if not isinstance(value, str) or len(value) > _MAX_PATH:
+        raise ApiError(400, f"{field}: has to be a path of at most {_MAX_PATH} characters", "EVENT_REFUSED")
+    return value

@@ -1,0 +1,241 @@
+"""One judged call, from the client's request to the end of its answer, in the order its bytes travel."""
+
+from collections.abc import AsyncIterator, Collection
+
+import aiohttp
+from aiohttp import hdrs, web
+
+from hookgate.hooks import AfterAgent, AfterModel, BeforeTool
+from hookgate.hooks.events.base import Encoded
+from hookgate.proxy.call.answer import AnswerPipeline
+from hookgate.proxy.call.before import before_session_events, before_tool_selection, before_wrapped_model
+from hookgate.proxy.call.context import CallContext, OutgoingCall, RecordedEngine
+from hookgate.proxy.call.pieces import restore_pseudonyms
+from hookgate.proxy.call.reply import Reply
+from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate
+from hookgate.proxy.call.verdicts import JudgedCall, SyntheticAnswer
+from hookgate.proxy.call.wire_events import ToolCallEvents, TurnEndEvents, deriving_engine
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.bodies import read_frames, read_request, read_whole
+from hookgate.proxy.http.client import UpstreamError
+from hookgate.proxy.identity.memory import prompt_of
+from hookgate.proxy.observe.content import SessionTranscript
+from hookgate.proxy.observe.record import no_bytes
+from hookgate.proxy.observe.usage import UsageMeter
+from hookgate.proxy.routing.envelopes import (
+    check_model,
+    check_references,
+    envelope_of,
+    open_request_body,
+    with_model,
+)
+from hookgate.proxy.routing.headers import SHIM_HEADER, to_client, to_upstream
+from hookgate.proxy.routing.table import Route
+from hookgate.translator import Framing, JsonArray, ServerSentEvents, show_request
+from hookgate.translator.fields import JsonObject, read_list
+from hookgate.translator.strictjson import dumps
+
+
+class Exchange:
+    """Carries one judged call: hooks before, the upstream, hooks after, all under one engine."""
+
+    def __init__(self, context: CallContext, engine: RecordedEngine) -> None:
+        self._context, self._engine, self._record = context, engine, context.record
+        self._config = context.services.config
+        self._meter = UsageMeter()
+
+    async def run(self) -> web.StreamResponse:
+        """Answer the request. A denial, or an error of the upstream, becomes the answer."""
+        context, route = self._context, self._context.route
+        reply = Reply(context.request, _framing(route), envelope_of(route), context.observers)
+        async with reply.kept_alive(self._config.streams):
+            try:
+                outgoing = await self._before()
+                await self._ask_model(outgoing, reply)
+            except SyntheticAnswer as synthetic:
+                await reply.answer(self._with_originals(synthetic.answer))
+            except ApiError as error:
+                context.services.note_error(self._record, error)
+                await reply.refuse(error)
+        return await reply.finish()
+
+    # ---- read, BeforeModel, BeforeToolSelection
+
+    async def _before(self) -> OutgoingCall:
+        """Read the request and run the hooks before the model. Raises SyntheticAnswer and ApiError."""
+        context, engine, route, work = self._context, self._engine, self._context.route, self._context.work
+        envelope = envelope_of(route)
+        outer = await read_request(context.request)
+        for observer in context.observers:
+            observer.see_request(outer)
+        model, body = await work(open_request_body, envelope, route, outer)
+        check_model(route, model, body)
+        self._record.model = model
+        await work(check_references, body, self._config.routes)
+        call = await context.judged_call(body, envelope, envelope.session(outer))
+        contents = read_list(body, "contents")
+        reported = self._reported(call)
+        body = await before_session_events(context, engine, call, body, reported)
+        model, body, outer = await before_wrapped_model(engine, call, model, body, outer)
+        body, allowed = await before_tool_selection(engine, call, model, body)
+        self._observe_transcript(call)
+        shown = await work(_shown, model, body) if engine.listens_to(AfterModel.name) else None
+        body = with_model(route, model, body)
+        closed = envelope.close_request(outer, model, body)
+        payload = await work(dumps, closed)
+        for observer in context.observers:
+            await work(observer.see_sent, model, closed, body)
+            await observer.save()
+        prompt = prompt_of(contents) if engine.listens_to(AfterAgent.name) else ""
+        self._record.model = model
+        if self._record.content is None:  # else the parsed request is kept
+            context.request.room.resize(len(payload) + (len(shown.json) if shown else 0))
+        return OutgoingCall(call, route.for_model(model), model, payload, shown, allowed, reported, prompt)
+
+    def _reported(self, call: JudgedCall) -> Collection[str]:
+        """What a shim reports of the session, by its events so far and by what it claims with the call."""
+        if not self._config.shims.believed:
+            return ()
+        claimed = self._context.request.headers.get(SHIM_HEADER, "")
+        return self._context.services.sessions.state_for(call.session).reported_kinds(claimed)
+
+    def _observe_transcript(self, call: JudgedCall) -> None:
+        services = self._context.services
+        if services.transcripts.kept:
+            state = services.sessions.state_for(call.session)
+            self._context.observers.append(SessionTranscript(services.transcripts, call.session, state))
+
+    # ---- record, forward
+
+    async def _ask_model(self, outgoing: OutgoingCall, reply: Reply) -> None:
+        """Ask the model, and again where it called a tool that it must not, as often as that is wanted."""
+        times = self._config.tools.ask_again_at_most
+        again = False
+        for attempt in range(times + 1):
+            answer = self._pipeline(outgoing, again=again, may_ask_again=attempt < times)
+            try:
+                await self._forward(outgoing, reply, answer)
+                break
+            except RetryModel as retry:
+                size, worker = len(outgoing.payload), self._context.request.workshop
+                outgoing = await worker.run(size, outgoing.with_turns, retry.turns)
+                again = again or retry.final
+                if reply.framing is not None:
+                    reply.framing.begin_anew()
+            finally:
+                answer.close()
+
+    def _pipeline(self, outgoing: OutgoingCall, *, again: bool, may_ask_again: bool) -> AnswerPipeline:
+        """Return what judges the answer of one attempt.
+
+        `again`: a hook has rejected an earlier answer. `may_ask_again`: the model may be asked once more.
+        """
+        call, engine = outgoing.call, self._engine
+        judges: list[CallJudge] = []
+        if outgoing.allowed is not None:
+            asks = self._config.tools.refused == "ask_again"
+            judges.append(AllowedTools(outgoing.allowed, asks=asks))
+        of_tools = deriving_engine(engine, "tools", outgoing.reported)
+        if of_tools.listens_to(BeforeTool.name):
+            judges.append(ToolCallEvents(of_tools, call))
+        of_turns, end = deriving_engine(engine, "turns", outgoing.reported), None
+        if of_turns.listens_to(AfterAgent.name) and not call.wants_json:
+            end = TurnEndEvents(of_turns, call, outgoing.prompt, again, may_ask_again)
+        gate = ToolGate(judges, asks=may_ask_again) if judges or end else None
+        keeps = any(observer.wants_answer for observer in self._context.observers)
+        return AnswerPipeline(engine, outgoing, self._context.request.workshop, gate, end, keeps=keeps)
+
+    async def _forward(self, outgoing: OutgoingCall, reply: Reply, pipeline: AnswerPipeline) -> None:
+        context = self._context
+        headers = to_upstream(context.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
+        self._meter = UsageMeter()
+        for observer in context.observers:
+            observer.begin_answer()
+        self._record.holding = pipeline.held_bytes
+        try:
+            async with context.send(outgoing.route, headers, outgoing.payload) as answer:
+                await self._after(answer, pipeline, reply)
+        except UpstreamError as error:
+            self._record.outcome = "failed"
+            if not reply.started:
+                raise error.as_api_error() from None
+            context.services.note_error(self._record, error.as_api_error())
+            reply.cut()
+        finally:
+            self._record.usage += self._meter.usage()
+            self._record.holding = no_bytes
+
+    # ---- AfterModel, answer
+
+    async def _after(self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply) -> None:
+        headers = to_client(answer.headers)
+        if not 200 <= answer.status < 300:
+            await self._pass_error(answer, pipeline, reply)
+        elif reply.framing is None:
+            data = await read_whole(self._chunks(answer))
+            if data and pipeline.has_work:
+                data = await pipeline.whole(data)
+                await self._show_answer(pipeline)
+            await reply.send(answer.status, headers, data)
+        elif pipeline.has_work:
+            reply.use_headers(headers)
+            await self._stream(answer, pipeline, reply, reply.framing)
+        else:
+            reply.use_headers(headers)
+            reply.copy_on()
+            async for chunk in self._chunks(answer):
+                await reply.write(chunk)
+
+    async def _chunks(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        """The answer's bytes as they come; what the call has used is read off them."""
+        async for chunk in answer.content.iter_any():
+            self._meter.feed(chunk)
+            for observer in self._context.observers:
+                observer.see_chunk(chunk)
+            yield chunk
+
+    async def _stream(
+        self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply, framing: Framing
+    ) -> None:
+        try:
+            async for pieces in pipeline.stream(read_frames(self._chunks(answer), framing), framing):
+                await reply.write(b"".join([framing.encode(piece.frame, piece.data()) for piece in pieces]))
+        finally:  # after an error, too: the client has received this part
+            await self._show_answer(pipeline)
+
+    async def _show_answer(self, pipeline: AnswerPipeline) -> None:
+        """Show the answer as its client got it to those who want it."""
+        if (answer := pipeline.answer) is None:
+            return
+        for observer in self._context.observers:
+            if observer.wants_answer:
+                observer.see_answer(answer)
+                await observer.save()
+
+    async def _pass_error(
+        self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply
+    ) -> None:
+        """The upstream's error, redacted like an answer; as text where the stream had to start already."""
+        self._record.outcome = "failed"
+        body = await pipeline.error(await read_whole(answer.content.iter_any()))
+        if reply.started:
+            raise ApiError(
+                502, f"The upstream answered {answer.status}: {body.decode(errors='replace')[:500]}"
+            )
+        await reply.send(answer.status, to_client(answer.headers), body)
+
+    def _with_originals(self, answer: JsonObject) -> JsonObject:
+        """An answer that hooks gave, with the client's own words where hooks were shown pseudonyms."""
+        session = self._record.session
+        return restore_pseudonyms(answer, session.call) if session else answer
+
+
+def _shown(model: str, body: JsonObject) -> Encoded:
+    """What AfterModel hooks are shown of a request."""
+    return Encoded(show_request(model, body))
+
+
+def _framing(route: Route) -> Framing | None:
+    if not route.streamed:
+        return None
+    return ServerSentEvents() if route.alt == "sse" else JsonArray()

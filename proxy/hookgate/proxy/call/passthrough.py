@@ -1,0 +1,254 @@
+"""Requests that no hook inspects, streamed both ways without being held in memory."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+import aiohttp
+from aiohttp import WSCloseCode, WSMsgType, hdrs, web
+
+from hookgate.proxy.call.context import CallContext
+from hookgate.proxy.call.reply import abort_connection
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.bodies import content_coding
+from hookgate.proxy.http.client import UpstreamError
+from hookgate.proxy.observe.usage import UsageMeter
+from hookgate.proxy.routing.headers import has_controls, to_client, to_upstream
+from hookgate.proxy.routing.table import Route
+
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+_PORTS = {"http": 80, "https": 443}
+_UPLOAD_URLS = ("X-Goog-Upload-URL", "X-Goog-Upload-Control-URL")
+
+
+@dataclass(frozen=True, slots=True)
+class UploadRoute:
+    """How a client reached the gateway, and the upstream behind it."""
+
+    scheme: str
+    host: str
+    session: str
+    origin: str
+    uploads: bool
+    """Whether the request is part of an upload: a Location leads to the next part of it."""
+
+    @classmethod
+    def from_request(cls, request: web.BaseRequest, route: Route, origin: str) -> "UploadRoute":
+        """The way that a request took."""
+        host = request.headers.get(hdrs.HOST, "")
+        return cls(request.scheme, host, route.session, origin, route.path.startswith("/upload/"))
+
+    def back(self, url: str) -> str:
+        """The gateway's URL for one of the upstream's. Raises ApiError (502) for a URL elsewhere."""
+        origin = urlsplit(self.origin)
+        place = _split(url)
+        if (
+            place is None
+            or _address(place) != _address(origin)
+            or not place.path.startswith(f"{origin.path}/")
+        ):
+            raise ApiError(502, "The upstream's answer leads an upload past hookgate.", "UPSTREAM_ELSEWHERE")
+        if not _HOST.fullmatch(self.host):
+            raise ApiError(400, "The Host header names no host: the upload's address cannot be told.")
+        session = f"/s/{self.session}" if self.session else ""
+        path = place.path.removeprefix(origin.path)
+        query = f"?{place.query}" if place.query else ""
+        return f"{self.scheme}://{self.host}{session}{path}{query}"
+
+
+def rewrite_upload_urls(headers: Mapping[str, str], way: UploadRoute) -> dict[str, str]:
+    """The headers of an answer that tell where an upload goes, leading through the gateway."""
+    names = (*_UPLOAD_URLS, hdrs.LOCATION) if way.uploads else _UPLOAD_URLS
+    return {name: way.back(headers[name]) for name in names if name in headers}
+
+
+def _split(url: str) -> SplitResult | None:
+    """The parts of a URL; None if it is not a valid URL."""
+    try:
+        place = urlsplit(url)
+        return place if place.port != 0 and re.fullmatch(r"[!-~]*", url) else None
+    except ValueError:
+        return None
+
+
+def _address(url: SplitResult) -> tuple[str, str | None, int | None, bool]:
+    """Scheme, host, port, and whether there is anything beside them."""
+    return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme), "@" in url.netloc
+
+
+MAX_UNSEEN = 64 * 1024
+"""Bytes of a body that is forwarded although no hook sees it: Code Assist's account settings and metrics, and
+the empty bodies that cancel something."""
+
+_PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # of files, up and down; no judged answer is had in parts
+
+
+async def forward_unread(context: CallContext) -> web.StreamResponse:
+    """Send the request on and its answer back. Raises ApiError while there is no answer yet."""
+    request, route = context.request, context.route
+    # What a model's answer has used is read off its bytes as they pass, so they must not be compressed.
+    generates, meter = route.kind == "judged", UsageMeter()
+    coding = "identity" if generates else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
+    headers = to_upstream(request.headers, coding)
+    if not generates:
+        headers |= {name: request.headers[name] for name in _PARTS if name in request.headers}
+    body = _Body(request, MAX_UNSEEN if route.small_body else None) if request.body_exists else None
+    response = web.StreamResponse()
+    try:
+        headers |= body.described() if body else {}
+        chunks = body.chunks() if body else None
+        async with context.send(route, headers, chunks, decompress=False) as answer:
+            reason = answer.reason or ""
+            response.set_status(answer.status, None if has_controls(reason) else reason)
+            way = UploadRoute.from_request(request, route, context.services.upstreams.origins[route.api])
+            response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, way))
+            await response.prepare(request)
+            async for chunk in answer.content.iter_any():
+                if generates:
+                    meter.feed(chunk)
+                await response.write(chunk)
+    except UpstreamError as error:
+        if not response.prepared:
+            raise _failure(body, error.as_api_error()) from None
+        abort_connection(request)
+    except ApiError as error:
+        raise _failure(body, error) from None
+    finally:
+        request.record.usage += meter.usage()
+    await response.write_eof()
+    return response
+
+
+class _Body:
+    """The client's body on its way, and whether it broke off there: that is not the upstream's failure."""
+
+    def __init__(self, request: web.BaseRequest, most: int | None = None) -> None:
+        """`most` bytes are taken of it, not compressed; any number without."""
+        self._request, self._most = request, most
+        self._coding = content_coding(request)
+        if most is not None and ((request.content_length or 0) > most or self._coding != "identity"):
+            raise _too_large(most)
+        self._failure: Exception | None = None
+
+    def described(self) -> dict[str, str]:
+        """The headers that tell its length, if that is known, and its coding: its bytes stay compressed."""
+        length = self._request.headers.get(hdrs.CONTENT_LENGTH)
+        described: dict[str, str] = {hdrs.CONTENT_LENGTH: length} if length else {}
+        coded: dict[str, str] = {hdrs.CONTENT_ENCODING: self._coding} if self._coding != "identity" else {}
+        return described | coded
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes."""
+        try:
+            size = 0
+            async for chunk in self._request.content.iter_any():
+                size += len(chunk)
+                if self._most is not None and size > self._most:
+                    raise _too_large(self._most)
+                yield chunk
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def failure(self) -> Exception | None:
+        """How it broke off, if it did: with its connection, or by what stands in it."""
+        if isinstance(self._failure, ConnectionError):
+            return ConnectionError("the client left")
+        if isinstance(self._failure, ApiError):
+            return self._failure
+        return self._failure and ApiError(400, "The request body cannot be read.", "BODY_REFUSED")
+
+
+def _too_large(most: int) -> ApiError:
+    return ApiError(
+        413, f"The request body is too large: this path takes at most {most} bytes unseen, not compressed."
+    )
+
+
+def _failure(body: _Body | None, error: ApiError) -> Exception:
+    """Why there is no answer: a body that broke off on our side looks like the upstream's failure."""
+    return (body and body.failure()) or error
+
+
+def _as_sent(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    """The answer's headers; its bytes stay compressed, and as many, as they came."""
+    as_they_are = (hdrs.CONTENT_ENCODING, hdrs.CONTENT_LENGTH)
+    described = {name: answer.headers[name] for name in as_they_are if name in answer.headers}
+    return to_client(answer.headers) | described
+
+
+MAX_MESSAGE = 16 * 1024 * 1024
+"""The largest message of either side, in bytes."""
+
+_NO_CODE = 1005
+
+_Socket = aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]
+
+
+async def tunnel(context: CallContext) -> web.StreamResponse:
+    """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError before that."""
+    request, upstreams = context.request, context.services.upstreams
+    if not web.WebSocketResponse().can_prepare(request):
+        raise ApiError(400, "This path takes a WebSocket alone.")
+    headers = to_upstream(request.headers, "identity")
+    offered = [name.strip() for name in request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")]
+    wanted = [name for name in offered if name]
+    await context.services.put_on_record(context.record)
+    with context.record.attempt() as attempt:
+        async with upstreams.connect(attempt, context.route, headers, wanted, MAX_MESSAGE) as there:
+            here = web.WebSocketResponse(
+                protocols=[there.protocol] if there.protocol else (),
+                autoclose=False,
+                autoping=False,
+                compress=False,
+                max_msg_size=MAX_MESSAGE,
+            )
+            await here.prepare(request)
+            await _join(here, there)
+    return here
+
+
+async def _join(here: _Socket, there: _Socket) -> None:
+    """Copy both ways until one side has ended, then end both with its code."""
+    ways = [asyncio.create_task(_copy(here, there)), asyncio.create_task(_copy(there, here))]
+    try:
+        done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+    code, reason = done.pop().result()
+    await asyncio.gather(*(side.close(code=code, message=reason) for side in (here, there)))
+
+
+async def _copy(source: _Socket, target: _Socket) -> tuple[int, bytes]:
+    """Copy messages until either side ends; gives the code and the reason to end with."""
+    try:
+        while True:
+            message = await source.receive()
+            match message.type:
+                case WSMsgType.TEXT:
+                    await target.send_str(message.data)
+                case WSMsgType.BINARY:
+                    await target.send_bytes(message.data)
+                case WSMsgType.PING:
+                    await target.ping(message.data)
+                case WSMsgType.PONG:
+                    await target.pong(message.data)
+                case WSMsgType.CLOSE:
+                    return _sendable(message.data), (message.extra or "").encode()
+                case WSMsgType.ERROR if isinstance(message.data, aiohttp.WebSocketError):
+                    return message.data.code, b""
+                case _:
+                    return _sendable(source.close_code), b""
+    except ConnectionError:
+        return WSCloseCode.GOING_AWAY, b""
+
+
+def _sendable(code: int | None) -> int:
+    """The code to close with; those that stand for no code, or no close at all, cannot be sent."""
+    if code in (None, WSCloseCode.ABNORMAL_CLOSURE):
+        return WSCloseCode.GOING_AWAY
+    return WSCloseCode.OK if code in (0, _NO_CODE) else int(code)

@@ -1,0 +1,147 @@
+"""The client's side of one call: an error, a whole answer, or a stream whose headers may have to go early."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from hookgate.proxy.config import StreamSettings
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.observe.content import CallObserver
+from hookgate.proxy.routing.envelopes import Envelope
+from hookgate.translator import Framing, text_response
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.streaming.framing import KEEP_ALIVE
+from hookgate.translator.strictjson import dumps
+
+_JSON = {"Content-Type": "application/json; charset=UTF-8"}
+
+
+def abort_connection(request: web.BaseRequest) -> None:
+    """Close the connection in mid-answer, as the upstream did: the client shall see that it broke."""
+    if request.transport is not None:
+        request.transport.close()
+
+
+class Reply:
+    """One answer to one client.
+
+    While nothing was sent, any answer is possible. Once a stream has started (`started`), whatever is left
+    to say is said as text with finishReason STOP: clients ignore or retry an error inside a stream.
+    """
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        framing: Framing | None,
+        envelope: Envelope,
+        observers: Sequence[CallObserver] = (),
+    ) -> None:
+        """`observers` see what the client gets."""
+        self.framing = framing
+        """How a stream is framed; None for a call that takes one whole answer."""
+        self._request = request
+        self._envelope, self._observers = envelope, observers
+        self._headers: Mapping[str, str] = {}
+        self._starting = asyncio.Lock()
+        self._quiet_since = 0.0
+        self._copying = False
+        self._response: web.StreamResponse | None = None
+
+    @property
+    def started(self) -> bool:
+        return self._response is not None
+
+    # ---- whole answers
+
+    async def answer(self, body: JsonObject) -> None:
+        """A whole answer that no model gave, or the last words of a stream."""
+        data = dumps(self._envelope.answer(body))
+        if self.framing is None:
+            await self.send(200, _JSON, data)
+        else:
+            await self.write(self.framing.event(data) + self.framing.end())
+
+    async def refuse(self, error: ApiError) -> None:
+        """An error; its message as text where the stream has started already."""
+        if self.started:
+            await self.answer(text_response(error.message))
+        else:
+            await self.send(error.code, _JSON, error.body())
+
+    async def send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """One body, as it is."""
+        self._note(body)
+        self._response = web.Response(status=status, headers=dict(headers), body=body)
+        await self._response.prepare(self._request)
+
+    # ---- streams
+
+    def use_headers(self, headers: Mapping[str, str]) -> None:
+        """Headers for a stream that has not started yet."""
+        self._headers = headers
+
+    def copy_on(self) -> None:
+        """From now on bytes are copied as they come, whole events or not: nothing may go between them."""
+        self._copying = True
+
+    async def write(self, data: bytes) -> None:
+        """Bytes of a stream, which starts with the first of them."""
+        if not data:
+            return
+        response = await self._stream()
+        self._quiet_since = asyncio.get_running_loop().time()
+        self._note(data)
+        await response.write(data)
+
+    def _note(self, data: bytes) -> None:
+        for observer in self._observers:
+            observer.see_given(data)
+
+    async def _stream(self) -> web.StreamResponse:
+        async with self._starting:  # the keep-alive may be starting it at the same moment
+            if self._response is None:
+                content_type = self.framing.content_type if self.framing else "application/json"
+                # Proxies in front must not collect the events of a stream.
+                own = {"Content-Type": content_type, "X-Accel-Buffering": "no"}
+                self._response = web.StreamResponse(headers={**own, **self._headers})
+                await self._response.prepare(self._request)
+        return self._response
+
+    async def finish(self) -> web.StreamResponse:
+        """End what was sent; a stream without any event ends as an empty one."""
+        response = await self._stream()
+        await response.write_eof()
+        return response
+
+    def cut(self) -> None:
+        """End as the upstream did."""
+        abort_connection(self._request)
+
+    @asynccontextmanager
+    async def kept_alive(self, patience: StreamSettings) -> AsyncIterator[None]:
+        """Start a stream that is still undecided when the headers must go out, and break long silences."""
+        if self.framing is None:
+            yield
+            return
+        self._quiet_since = asyncio.get_running_loop().time()
+        task = asyncio.create_task(self._keep_alive(patience))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+                await task
+
+    async def _keep_alive(self, patience: StreamSettings) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._copying:
+            limit = patience.keep_alive if self.started else patience.header_timeout
+            quiet = loop.time() - self._quiet_since
+            if quiet >= limit:
+                await self.write(KEEP_ALIVE)
+            else:
+                # No longer than the shorter limit, which holds as soon as the stream has started.
+                await asyncio.sleep(min(limit - quiet, patience.keep_alive))

@@ -1,0 +1,272 @@
+"""Events that an agent's calls reveal, for sessions whose agent has no shim."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hookgate.hooks import AfterAgent, AfterTool, BeforeAgent, BeforeTool, Outcome, SessionStart
+from hookgate.hooks.events.tool import result_of
+from hookgate.proxy.call.context import RecordedEngine
+from hookgate.proxy.call.tool_gate import Refusal, RetryModel
+from hookgate.proxy.call.verdicts import JudgedCall, enforce
+from hookgate.proxy.identity.memory import (
+    ConversationMemory,
+    Result,
+    Treatment,
+    asked_turn,
+    history_of,
+    tool_results,
+    turn_of,
+)
+from hookgate.proxy.identity.sessions import Telling
+from hookgate.translator.fields import JsonObject, read, read_list, read_object, without, write
+
+
+def mark_context(context: str) -> str:
+    """The context as Gemini CLI marks it for its models; it holds no markup of its own."""
+    return f"<hook_context>{context}</hook_context>"
+
+
+def with_context(body: JsonObject, context: str) -> JsonObject:
+    """The request with a text behind its last turn."""
+    contents = read_list(body, "contents")
+    part = {"text": mark_context(context)}
+    if contents and contents[-1].get("role", "user") == "user":
+        last = contents[-1]
+        contents = [*contents[:-1], write(last, "parts", [*read_list(last, "parts"), part])]
+    else:
+        contents = [*contents, {"role": "user", "parts": [part]}]
+    return write(body, "contents", contents)
+
+
+_RESULTS = ("output", "result")
+"""Where agents put a tool's result in a functionResponse: Gemini CLI, and google-genai."""
+
+_WITHHELD = "A hook withheld this result."
+
+
+def deriving_engine(engine: RecordedEngine, kind: Telling, reported: Collection[str]) -> RecordedEngine:
+    """Return the engine that runs on derived events of a kind.
+
+    If a shim reports such events, only the hooks of policy files run on derived ones as well: any client can
+    claim to be a shim.
+    """
+    return engine.of_policy_files() if kind in reported else engine
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEvents:
+    """Fires SessionStart, BeforeAgent and AfterTool for one request."""
+
+    EVENTS: ClassVar = (SessionStart.name, BeforeAgent.name, AfterTool.name)
+
+    engine: RecordedEngine
+    call: JudgedCall
+    memory: ConversationMemory
+    reported: Collection[str]
+    """What a shim reports: `session`, `turns`, `tools`. Of these, only hooks of policy files run here."""
+
+    async def judged(self, body: JsonObject) -> JsonObject:
+        """Return the request as hooks leave it. Raises SyntheticAnswer and ApiError."""
+        contents = read_list(body, "contents")
+        take = self.call.session.call.take
+        results = await take(tool_results, contents)
+        turn, texts = await take(asked_turn, body, contents)
+        if not contents and not texts:
+            return body
+        await self._session(turn)
+        await self._turn(turn, texts, contents)
+        treatments = await self._treatments(results)
+        new = await take(self._applied, contents, treatments, turn)
+        unchanged = all(a is b for a, b in zip(new, contents, strict=True))
+        return body if unchanged else write(body, "contents", new)
+
+    async def _treatments(self, results: list[Result]) -> dict[int, Treatment]:
+        """Return what hooks made of the results, by the ids of their parts.
+
+        They are not read back from the memory, which is bounded: a request may hold more results than that.
+        """
+        judges = self._engine("tools").listens_to(AfterTool.name)
+        treatments: dict[int, Treatment] = {}
+        for result in results:
+            treatment = self.memory.treatment_for(result.identity)
+            if treatment is None and judges:
+                treatment = await self._result(result)
+                self.memory.remember(result.identity, treatment)
+            if treatment is not None:
+                treatments[id(result.part)] = treatment
+        return treatments
+
+    def _engine(self, kind: Telling) -> RecordedEngine:
+        return deriving_engine(self.engine, kind, self.reported)
+
+    def _added(
+        self, kind: Telling, outcome: Outcome[SessionStart] | Outcome[BeforeAgent] | Outcome[AfterTool]
+    ) -> Treatment:
+        """Return what hooks add to the conversation; nothing if the shim adds it."""
+        context = outcome.verdict.context
+        return Treatment(None, (context,) if context and kind not in self.reported else ())
+
+    async def _session(self, turn: str) -> None:
+        await self._start()
+        if not self.call.wants_json:  # JSON is for an agent's own question, which takes no context
+            self.memory.remember(turn, self.memory.waiting)
+            self.memory.waiting = Treatment()
+
+    async def _start(self) -> None:
+        async with self.memory.starting:
+            if self.memory.started:
+                return
+            outcome = await self._engine("session").fire(SessionStart(), self.call.session)
+            enforce(outcome.verdict, SessionStart.name, self.call)
+            self.memory.started = True  # a start that is refused is judged again with the next call
+            self.memory.waiting = self._added("session", outcome)
+
+    async def _turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> None:
+        engine = self._engine("turns")
+        if not texts or turn in (self.memory.turn, self.memory.question):
+            return
+        if engine.listens_to(BeforeAgent.name):
+            history = await self.call.session.call.take(history_of, contents)
+            event = BeforeAgent("\n".join(texts), history)
+            outcome = await engine.fire(event, self.call.session)
+            enforce(outcome.verdict, BeforeAgent.name, self.call)
+            self.memory.remember(turn, self._added("turns", outcome))
+        if self.call.wants_json:
+            self.memory.question = turn
+        else:
+            self.memory.turn = turn
+
+    async def _result(self, result: Result) -> Treatment:
+        """What hooks make of a result. Raises SyntheticAnswer and ApiError for a stop."""
+        value = read_object(result.response, "response")
+        key = _key_of(value)
+        name = result.response.get("name") or result.call.get("name") or ""
+        event = AfterTool(str(name), read_object(result.call, "args"), _shown(value, key))
+        outcome = await self._engine("tools").fire(event, self.call.session)
+        if outcome.verdict.stop:
+            enforce(outcome.verdict, AfterTool.name, self.call)
+        added = self._added("tools", outcome).contexts
+        if outcome.verdict.denied:
+            reason = {key or "output": outcome.verdict.reason or _WITHHELD}
+            hidden = without(write(result.response, "response", reason), "parts")
+            return Treatment(hidden, added)
+        if outcome.event is event:
+            return Treatment(None, added)
+        new = _edited(value, key, result_of(outcome.event.tool_response))
+        return Treatment(write(result.response, "response", new), added)
+
+    def _applied(
+        self, contents: list[JsonObject], treatments: dict[int, Treatment], turn: str
+    ) -> list[JsonObject]:
+        """Return the turns with everything applied that hooks made of their results and added to them."""
+        new = [_with_results(content, treatments) for content in contents]
+        for name, at in _turns(contents, turn, self.memory):
+            if name == turn and self.call.wants_json:
+                continue
+            texts = (self.memory.treatment_for(name) or Treatment()).contexts
+            parts = [*read_list(new[at], "parts"), *({"text": mark_context(text)} for text in texts)]
+            new[at] = write(new[at], "parts", parts) if texts else new[at]
+        return new
+
+
+def _turns(contents: list[JsonObject], turn: str, memory: ConversationMemory) -> list[tuple[str, int]]:
+    """The user's turns that something was added to, each with the place where it ends."""
+    found = []
+    for at, content in enumerate(contents):
+        ends = at + 1 == len(contents) or contents[at + 1].get("role") == "model"
+        if ends and content.get("role") != "model":
+            name = turn_of(contents, at + 1)[0]
+            if name == turn or memory.treatment_for(name) is not None:
+                found.append((name, at))
+    return found
+
+
+def _with_results(content: JsonObject, treatments: dict[int, Treatment]) -> JsonObject:
+    parts = read_list(content, "parts")
+    new: list[JsonObject] = []
+    for part in parts:
+        treatment = treatments.get(id(part)) or Treatment()
+        response = treatment.response
+        new.append(part if response is None else write(part, "functionResponse", response))
+        new += ({"text": mark_context(text)} for text in treatment.contexts)
+    unchanged = len(new) == len(parts) and all(a is b for a, b in zip(new, parts, strict=True))
+    return content if unchanged else write(content, "parts", new)
+
+
+def _key_of(value: JsonObject) -> str | None:
+    """The field that is all of the result beside an error; None when the whole object is."""
+    keys = [key for key in value if key != "error"]
+    return keys[0] if len(keys) == 1 and keys[0] in _RESULTS else None
+
+
+def _shown(value: JsonObject, key: str | None) -> JsonObject:
+    """A tool's response as the contract shows it to hooks."""
+    content = value if key is None else value[key]
+    shown = {"llmContent": content, "returnDisplay": content if isinstance(content, str) else ""}
+    error = read(value, "error")
+    return shown if error is None else {**shown, "error": error}
+
+
+def _edited(value: JsonObject, key: str | None, after: JsonObject) -> JsonObject:
+    """The response after a hook's edit of what it was shown."""
+    content = after.get("llmContent")
+    if key is None:
+        return content if isinstance(content, dict) else {"output": content}
+    return {**value, key: content, **({"error": after["error"]} if "error" in after else {})}
+
+
+_SHOWN = "The tool {name!r} was not called: {reason}"
+_NO_REASON = "a hook denied it"
+_IN_PIECES = "its arguments come in pieces, which no hook can judge"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallEvents:
+    """Fires BeforeTool for each call in an answer."""
+
+    engine: RecordedEngine
+    call: JudgedCall
+
+    async def judge(self, call: JsonObject) -> Refusal | JsonObject:
+        """Return the arguments as hooks leave them, or the refusal.
+
+        Raises SyntheticAnswer or ApiError for a stop.
+        """
+        name, arguments = str(call.get("name") or ""), read_object(call, "args")
+        if not name or read(call, "willContinue") or read(call, "partialArgs") is not None:
+            return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks=True)
+        outcome = await self.engine.fire(BeforeTool(name, arguments), self.call.session)
+        verdict = outcome.verdict
+        if verdict.stop:
+            enforce(verdict, BeforeTool.name, self.call)
+        if verdict.denied:
+            reason = verdict.reason or _NO_REASON
+            return Refusal(_SHOWN.format(name=name, reason=reason), reason, asks=True)
+        return outcome.event.tool_input
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEndEvents:
+    """Fires AfterAgent for an answer that ends the turn."""
+
+    engine: RecordedEngine
+    call: JudgedCall
+    prompt: str
+    """The user's turn that is answered."""
+    again: bool
+    """Whether the answer is already one that a hook of this event asked for."""
+    asks: bool
+    """Whether the model may be asked once more."""
+
+    async def ended(self, text: str) -> None:
+        """Fire the event for the whole answer. Raises RetryModel with the reason if a hook refuses it."""
+        event = AfterAgent(self.prompt, text, self.again)
+        outcome = await self.engine.fire(event, self.call.session)
+        verdict = outcome.verdict
+        if outcome.failed_closed:  # to ask the model again would not make the hook judge this answer
+            enforce(verdict, AfterAgent.name, self.call)
+        if verdict.denied and self.asks:
+            reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
+            said = [{"role": "model", "parts": [{"text": text}]}] if text else []
+            raise RetryModel([*said, reason], final=True)

@@ -1,0 +1,1 @@
+"""The commands of `hookgate`, one module each."""

@@ -1,0 +1,241 @@
+"""`hookgate audit ...`: lists, shows, follows, exports and verifies what is on record."""
+
+import argparse
+import asyncio
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO, get_args
+
+from hookgate.proxy.audit.chain import canonical_json
+from hookgate.proxy.audit.heads import HEADS_FILE, Head, heads_document, load_heads, read_heads
+from hookgate.proxy.audit.jsonl import exported_record, registration_line
+from hookgate.proxy.audit.proving import count_records, verify_database, verify_lines
+from hookgate.proxy.audit.reading import AuditReader, RecordFilter
+from hookgate.proxy.audit.stored import StoredRecord, around_time, registrations, walk_records
+from hookgate.proxy.audit.verifying import VerificationReport
+from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.receipts import check_receipt_id
+from hookgate.proxy.cli.tables import print_call, print_calls, progress
+from hookgate.proxy.config import read_config
+from hookgate.proxy.config.reading import find_sources
+from hookgate.proxy.errors import describe_os_error, pluralize
+from hookgate.proxy.observe.record import Outcome
+from hookgate.proxy.store import Store, StoreError
+from hookgate.proxy.store.database import AUDIT_FILE, FAILURES, Database, open_audit, reason
+
+_WHEN = "such as 2026-05-04, 2026-05-04T10:00Z, 90m, 12h or 7d"
+
+
+def add_audit(parser: argparse.ArgumentParser) -> None:
+    """Its commands."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="audit_command")
+    listed = commands.add_parser("list", help="calls and events that have ended, the newest first")
+    for name, what in (
+        ("session", "of this session"),
+        ("key", "with the key of this name"),
+        ("model", "of this model"),
+        ("outcome", "that ended so: answered, denied, interrupted, …"),
+    ):
+        listed.add_argument(f"--{name}", default="", help=f"only those {what}")
+    listed.add_argument("--since", metavar="TIME", help=f"only those that ended then or later, {_WHEN}")
+    listed.add_argument("--limit", type=int, default=50, metavar="N", help="how many; 50 if left out")
+    shown = commands.add_parser("show", help="all that is on record of one call")
+    shown.add_argument("id", metavar="ID", help="its receipt: the answer's header x-hookgate-receipt")
+    tail = commands.add_parser("tail", help="the last calls")
+    tail.add_argument("-f", "--follow", action="store_true", help="and those that come, until interrupted")
+    export = commands.add_parser("export", help="records as lines of JSON, on stdout")
+    export.add_argument("--since", metavar="TIME", help=f"those that were written then or later, {_WHEN}")
+    export.add_argument("--until", metavar="TIME", help="those that were written before")
+    verify = commands.add_parser("verify", help="prove that no record is missing or changed")
+    verify.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="an export, instead of the database"
+    )
+    verify.add_argument(
+        "--expect",
+        type=Path,
+        metavar="HEADS",
+        help="what `heads` or an export said before: it has to be there",
+    )
+    heads = commands.add_parser("heads", help="the last record of each writer, to keep on another machine")
+    for command in (listed, shown, tail):
+        command.add_argument("--json", action="store_true", help="as JSON, for programs")
+    for command in (listed, shown, tail, export, verify, heads):
+        add_state_flags(command)
+
+
+_TAIL = 10
+_CHAINS = 20
+"""Chains that are told one by one."""
+_LOOK_SECONDS = 0.5
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+async def run_audit(given: argparse.Namespace) -> int:  # noqa: PLR0911  # one for each command
+    """Run one command. Raises ValueError (StoreError among them) or OSError with what is wrong."""
+    if given.audit_command == "verify" and given.file is not None:
+        return _told(_verified_file(given.file, _expected(given.expect)))
+    config = read_config(vars(given)).config
+    state = find_sources(config.hooks).state
+    url = Store(config.store, state).url()
+    if url is None and not (state / AUDIT_FILE).exists():
+        raise StoreError(f"there is no audit in {state}; name the gateway's folder with --state")
+    database = open_audit(url, state, writes=False)
+    try:
+        match given.audit_command:
+            case "list":
+                return _list(database, given)
+            case "show":
+                return _show(database, given)
+            case "tail":
+                return await _tail(database, given)
+            case "export":
+                return export_records(
+                    database, parse_moment(given.since), parse_moment(given.until), sys.stdout.buffer
+                )
+            case "heads":
+                return _heads(database)
+            case _:
+                return _verify(database, _expected(given.expect), state)
+    except FAILURES as error:
+        raise StoreError(f"the audit {database.name} cannot be read: {reason(error)}") from None
+    finally:
+        database.close()
+
+
+def parse_moment(text: str | None) -> int | None:
+    """A time, or how long ago, in milliseconds since 1970. Raises ValueError."""
+    if text is None:
+        return None
+    if text[:-1].isdecimal() and text[-1] in _UNITS:
+        when = datetime.now(UTC) - timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
+    else:
+        try:
+            when = datetime.fromisoformat(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is no time; write 2026-05-04T10:00Z, 90m, 12h or 7d") from None
+    return int((when if when.tzinfo else when.astimezone()).timestamp() * 1000)
+
+
+def _list(database: Database, given: argparse.Namespace) -> int:
+    outcomes = get_args(Outcome)
+    if given.outcome and given.outcome not in outcomes:
+        raise ValueError(f"--outcome: no call ends {given.outcome!r}; use one of {', '.join(outcomes)}")
+    wanted = RecordFilter(given.session, given.key, given.model, given.outcome, parse_moment(given.since))
+    print_calls(AuditReader(database).calls(wanted, given.limit), as_json=given.json)
+    return 0
+
+
+def _show(database: Database, given: argparse.Namespace) -> int:
+    detail = AuditReader(database).call(check_receipt_id(given.id))
+    if detail is None:
+        print(f"hookgate: there is no record of {given.id}", file=sys.stderr)
+        return 1
+    print_call(detail, as_json=given.json)
+    return 0
+
+
+async def _tail(database: Database, given: argparse.Namespace) -> int:
+    reading = AuditReader(database)
+    calls = reading.calls(RecordFilter(), _TAIL)[::-1]
+    position = calls[-1].position if calls else 0
+    print_calls(calls, as_json=given.json)
+    while given.follow:
+        await asyncio.sleep(_LOOK_SECONDS)
+        if calls := reading.after(position):
+            position = calls[-1].position
+            print_calls(calls, as_json=given.json, head=False)
+    return 0
+
+
+def export_records(database: Database, since: int | None, until: int | None, out: BinaryIO) -> int:
+    """Write all writers and the records of a time, as lines of JSON; the last says which these are."""
+    heads: dict[str, Head] = {}
+    with database.engine.begin() as connection:
+        first = around_time(connection, since) if since is not None else 0
+        for number, document, own, _ in registrations(connection):
+            heads[str(document.get("writer"))] = Head(number, own, 0, 0, own)
+            out.write(registration_line(document))
+    if first is None:
+        out.write(canonical_json(heads_document(heads)) + b"\n")
+        out.flush()
+        return 0
+    with progress("exporting", count_records(database)) as more:
+        for page in walk_records(database, first):
+            for stored in page:
+                if (since is None or stored.record.at >= since) and (
+                    until is None or stored.record.at < until
+                ):
+                    out.write(exported_record(stored))
+                    _note(heads, stored)
+            more(len(page))
+    out.write(canonical_json(heads_document(heads)) + b"\n")
+    out.flush()
+    return 0
+
+
+def _note(heads: dict[str, Head], stored: StoredRecord) -> None:
+    """Note that a record was exported. Writers that came meanwhile have no registration in the export."""
+    known = heads.get(stored.record.writer)
+    if known is not None:
+        first, seq = known.first or stored.record.seq, stored.record.seq
+        heads[stored.record.writer] = replace(known, first=first, seq=seq, hash=stored.hash)
+
+
+def _expected(file: Path | None) -> dict[str, Head]:
+    """The heads that were printed before. Raises ValueError."""
+    if file is None:
+        return {}
+    try:
+        return load_heads(file)
+    except OSError as error:
+        raise ValueError(f"{file}: cannot be read: {describe_os_error(error)}; check the path") from None
+
+
+def _heads(database: Database) -> int:
+    with database.engine.begin() as connection:
+        print(canonical_json(heads_document(read_heads(connection))).decode())
+    return 0
+
+
+def _verify(database: Database, expected: dict[str, Head], state: Path) -> int:
+    kept = state / HEADS_FILE
+    own = load_heads(kept) if kept.exists() else {}  # before the records, which go on meanwhile
+    with progress("verifying", count_records(database)) as more:
+        report = verify_database(database, more, [*own.items(), *expected.items()])
+    return _told(report)
+
+
+def _verified_file(file: Path, expected: dict[str, Head]) -> VerificationReport:
+    """Raises ValueError for a file that cannot be read, and for one of something else."""
+    try:
+        with file.open("rb") as lines, progress("verifying", file.stat().st_size) as more:
+            report = verify_lines(lines, more, expected.items())
+    except OSError as error:
+        raise ValueError(f"{file}: cannot be read: {describe_os_error(error)}; check the path") from None
+    if not report.records and not report.writers:
+        raise ValueError(f"{file}: holds no record; make an export with: hookgate audit export > FILE")
+    return report
+
+
+def _told(report: VerificationReport) -> int:
+    """Print what was found; 1 when something is wrong."""
+    for problem in report.problems:
+        print(problem)
+    if report.more:
+        print(f"and {report.more} more")
+    if report.removed:
+        of = pluralize(report.removed, "writer")
+        print(f"Of {of}, retention has removed the first records; the rest joins on.")
+    if report.running:
+        print(f"{pluralize(report.running, 'call has', 'calls have')} not ended yet.")
+    for chain in report.chains[-_CHAINS:]:
+        print(f"{chain}.")
+    if len(report.chains) > _CHAINS:
+        print(f"{pluralize(len(report.chains) - _CHAINS, 'earlier writer')} more.")
+    if report.partial:
+        print("Nothing outside of these records says where they have to begin and end; see: audit heads.")
+    what = "nothing is missing or changed" if report.sound else "records are missing or changed"
+    print(f"{pluralize(report.records, 'record')} of {pluralize(report.writers, 'writer')}: {what}.")
+    return 0 if report.sound else 1

@@ -1,0 +1,105 @@
+"""`hookgate config ...`: whether the configuration can be used, what is in force, its schema."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from hookgate.hooks import SettingsError
+from hookgate.proxy import policy
+from hookgate.proxy.admin.access import admin_token_source
+from hookgate.proxy.app import describe_hooks, fail_open_warnings
+from hookgate.proxy.config.catalogue import config_schema
+from hookgate.proxy.config.models import Config
+from hookgate.proxy.config.reading import Effective, find_sources, read_config, shown_settings
+from hookgate.proxy.config.sources import ConfigError
+from hookgate.proxy.http.client import Upstreams
+from hookgate.proxy.http.tls import Certificate
+from hookgate.proxy.identity.callers import KeysError, load_named_keys
+from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.store import Store, StoreError
+
+
+async def check_configuration(effective: Effective) -> str:
+    """Load what the configuration names, and say which hooks run. Raises ConfigError with every problem."""
+    problems = [f"{effective.places[name]}: {wrong}" for name, wrong in _unusable(effective.config)]
+    try:
+        told = await _hooks(effective.config)
+    except (SettingsError, StoreError, ConfigError) as error:
+        problems += str(error).splitlines()
+    except NotADirectoryError as error:
+        place = effective.places.get(str(error).partition(":")[0])  # the state folder has a default
+        problems.append(f"{place}: {error}" if place else str(error))
+    if problems:
+        raise ConfigError(problems)
+    return told
+
+
+async def _hooks(config: Config) -> str:
+    sources = find_sources(config.hooks)
+    Store(config.store, sources.state).url()  # the database itself is the gateway's to make
+    prices = read_prices(config.prices.file)
+    live = policy.load_policy(sources, prices=prices)
+    await live.close()
+    configuration = live.current.configuration
+    return "\n".join([describe_hooks(configuration), *fail_open_warnings(configuration)])
+
+
+def _unusable(config: Config) -> Iterator[tuple[str, str]]:
+    """The name of each setting whose file cannot be used, and why."""
+    try:
+        if config.listen.certificate:
+            Certificate(config.listen.certificate, config.listen.key)
+    except ValueError as error:
+        yield "listen.certificate", str(error)
+    try:
+        load_named_keys(config.keys)
+    except KeysError as error:
+        yield from error.problems
+    try:
+        admin_token_source(config.admin)
+    except ConfigError as error:
+        yield "admin.token_file", str(error).removeprefix("admin.token_file: ")
+    try:
+        Upstreams(config.upstream)
+    except (ValueError, OSError) as error:
+        yield "upstream.ca_bundle", str(error)
+
+
+async def run_config(arguments: argparse.Namespace) -> int:
+    """Run one command. Raises ConfigError with what is wrong."""
+    if arguments.config_command == "schema":
+        print(json.dumps(config_schema(), indent=2))
+        return 0
+    effective = read_config(vars(arguments))
+    if arguments.config_command == "show":
+        print(_json(effective) if arguments.json else _table(effective))
+    else:
+        print(f"ok: {_read(effective)}; {await check_configuration(effective)}")
+    return 0
+
+
+def _table(effective: Effective) -> str:
+    rows = [(name, _text(value), place) for name, (value, place) in shown_settings(effective).items()]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    return "\n".join(f"{name:{widths[0]}}  {value:{widths[1]}}  {place}" for name, value, place in rows)
+
+
+def _json(effective: Effective) -> str:
+    shown = shown_settings(effective).items()
+    told = {name: {"value": value, "source": place} for name, (value, place) in shown}
+    return json.dumps(told, indent=2, ensure_ascii=False)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "(none)"
+    if value is None:
+        return "(none)"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _read(effective: Effective) -> str:
+    file = str(effective.file) if effective.file else "no file"
+    others = [place for place in effective.places.values() if not place.startswith(f"{file}:")]
+    return ", ".join([file, *dict.fromkeys(others)])

@@ -1,0 +1,232 @@
+"""`hookgate hooks ...`: lists, switches, trusts and migrates the configured hooks."""
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hookgate.hooks.claude_code.migration import Migration, migrate, read_claude
+from hookgate.hooks.health import key_of
+from hookgate.hooks.settings import EVENTS, Hook
+from hookgate.hooks.settings.editing import rewrite, with_hooks, with_switch
+from hookgate.hooks.settings.schema import settings_schema
+from hookgate.hooks.trust import scripts_of
+from hookgate.proxy.cli.flags import add_hook_flags
+from hookgate.proxy.cli.trials import diagnose, try_hooks
+from hookgate.proxy.config import read_config
+from hookgate.proxy.config.reading import Sources, find_sources
+from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.policy import ConfiguredHooks, read_configured_hooks, read_status, switch, switch_all
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add every command to `hookgate hooks`."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="hooks_command")
+
+    def command(name: str, told: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
+        add_hook_flags(added)
+        added.set_defaults(log_level=logging.WARNING)
+        return added
+
+    listed = command("list", "every hook: event, source, kind, state, how it last ran")
+    listed.add_argument("--json", action="store_true", help="as JSON, for programs")
+    command("show", "all that is known of one hook").add_argument("name")
+    for name, told in (("enable", "switch a hook on again"), ("disable", "switch a hook off")):
+        command(name, f"{told}, in your own settings").add_argument("name", nargs="+")
+    command("enable-all", "switch hooks on again, in your own settings")
+    command("disable-all", "switch all hooks off, in your own settings; a policy file's stay")
+    trust = command("trust", "look at a project's new and changed hooks, and let them run")
+    trust.add_argument("name", nargs="*", help="only these hooks")
+    trust.add_argument("--yes", action="store_true", help="without asking")
+    tried = command("test", "run hooks on one event and see what they do; nothing is sent anywhere")
+    tried.add_argument("event", choices=EVENTS, metavar="EVENT", help=", ".join(EVENTS))
+    tried.add_argument("--name", help="only this hook")
+    tried.add_argument(
+        "--input",
+        type=Path,
+        metavar="FILE",
+        help="a hook's input, or a REST body for a model event; '-' is stdin; without, a harmless one",
+    )
+    migrate = command("migrate", "take over the hooks of Claude Code")
+    migrate.add_argument("--from-claude", action="store_true", required=True)
+    migrate.add_argument("--dry-run", action="store_true", help="show what would be written")
+    command("schema", "print the JSON Schema of settings, for editors")
+    command("doctor", "run every hook once on a harmless event, and check its settings")
+
+
+_COLUMNS = ("event", "name", "source", "kind", "state", "fails open", "last run", "last output")
+
+
+def list_hooks(sources: Sources, as_json: bool) -> int:
+    """Print every hook, in the order of the events and of precedence."""
+    hooks = read_configured_hooks(sources)
+    rows = _rows(hooks, sources)
+    if as_json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+    elif rows:
+        print(_table([_COLUMNS, *(tuple(str(row[column]) for column in _COLUMNS) for row in rows)]))
+    else:
+        places = "\n  ".join(str(place.path) for place in sources.places())
+        print(f"No hooks are configured. These files were looked for:\n  {places}")
+    return 0
+
+
+def show_hook(sources: Sources, name: str) -> int:
+    """Print all that is known of a hook."""
+    hooks = read_configured_hooks(sources)
+    found = set(hooks.named(name))
+    for row in (row for row in _rows(hooks, sources, found)):
+        print(_table([(f"{key}:", str(value)) for key, value in row.items()]), end="\n\n")
+    return 0
+
+
+def _rows(hooks: ConfiguredHooks, sources: Sources, only: set[Hook] | None = None) -> list[dict[str, Any]]:
+    status = read_status(sources.state)
+    listed = sorted(hooks.all(), key=lambda hook: EVENTS.index(hook.event))
+    return [
+        _row(hook, hooks.state_of(hook), status.get(key_of(hook), {}), full=only is not None)
+        for hook in listed
+        if only is None or hook in only
+    ]
+
+
+def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str, Any]:
+    last = f"failed: {status['error']}" if status.get("error") else "well" if status else "never"
+    kind = hook.config.type + (" (persistent)" if getattr(hook.config, "persistent", False) else "")
+    row = {
+        "event": hook.event,
+        "name": hook.name,
+        "source": hook.layer,
+        "kind": kind,
+        "state": state,
+        "fails open": hook.fails_open,
+        "last run": last,
+        "last output": status.get("summary", ""),
+    }
+    if full:
+        row |= {
+            "runs": hook.runs,
+            "in": hook.root,
+            "file": hook.source,
+            "scripts": ", ".join(map(str, scripts_of(hook))) or "none",
+            "timeout": f"{hook.config.timeout:g} ms",
+            "on_error": hook.on_error,
+            "on exit codes": hook.on_exit_code,
+            "description": hook.config.description or "",
+            "counts": f"{status.get('runs', 0)} runs, {status.get('failures', 0)} failed, "
+            f"{status.get('denials', 0)} denied",
+        }
+    return row
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    padded = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in padded)
+
+
+def trust(sources: Sources, names: Sequence[str], yes: bool) -> int:
+    """Show the hooks that are not trusted and trust them once their user agrees; 1 when that is refused."""
+    hooks = read_configured_hooks(sources)
+    wanted = [hook for name in names for hook in hooks.named(name)] if names else hooks.all()
+    new = [hook for hook in wanted if not hooks.trust.trusts(hook)]
+    if not new:
+        print("Every project hook is trusted already.")
+        return 0
+    for hook in new:
+        _describe(hook)
+    if not yes and not _agreed(len(new)):
+        print("Nothing was trusted; these hooks do not run.")
+        return 1
+    hooks.trust.trust(new)
+    print(f"Trusted: {', '.join(hook.name for hook in new)}. A change to any of them needs this again.")
+    return 0
+
+
+def _describe(hook: Hook) -> None:
+    """Everything that the trust is in; what the terminal would act on is spelt out."""
+    print(printable(f"{hook.event} hook {hook.name!r} of {hook.source}"))
+    print(printable(f"  runs     {hook.runs}"))
+    for name, value in getattr(hook.config, "env", {}).items():
+        print(printable(f"  with     {name}={value}"))
+    print(printable(f"  scripts  {', '.join(map(str, scripts_of(hook))) or 'none of its own'}"))
+
+
+def printable(text: str) -> str:
+    """The text with control characters, and what turns its direction, as escapes."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text
+    )
+
+
+def _agreed(count: int) -> bool:
+    if not sys.stdin.isatty():
+        print("There is nobody to ask; to agree beforehand: --yes")
+        return False
+    return input(f"Let {'it' if count == 1 else 'them'} run from now on? [y/N] ").strip().lower() in (
+        "y",
+        "yes",
+    )
+
+
+def migrate_from_claude(sources: Sources, dry_run: bool) -> int:
+    """Carry the hooks over, project's to project's and user's to user's settings; print what could not be."""
+    project, home = sources.project or Path.cwd(), Path.home()
+    found = read_claude(project, home)
+    if not found:
+        print(f"There are no Claude Code settings in {project / '.claude'} or {home / '.claude'}.")
+        return 1
+    taken: set[str] = set()
+    for path, settings in found:
+        migration = migrate(settings, taken)
+        taken |= migration.names
+        target = path.parent.parent / ".gemini" / "settings.json"
+        changed = False if dry_run else rewrite(target, partial(_changed, migration=migration))
+        _tell(path, target, migration, changed, dry_run)
+    return 0
+
+
+def _changed(text: str, migration: Migration) -> str:
+    text = with_hooks(text, migration.hooks)
+    return text if migration.on else with_switch(text, on=False)
+
+
+def _tell(path: Path, target: Path, migration: Migration, changed: bool, dry_run: bool) -> None:
+    names = ", ".join(sorted(migration.names)) or "no hooks"
+    done = "would be written to" if dry_run else "written to" if changed else "were already in"
+    print(f"{path}: {names} {done} {target}")
+    for note in migration.notes:
+        print(f"  {note}")
+
+
+async def run_hooks(arguments: argparse.Namespace) -> int:  # noqa: PLR0911  # one line for each command reads best
+    """Run one command. Raises ValueError (SettingsError among them) or OSError with what is wrong."""
+    config = read_config(vars(arguments)).config
+    sources = find_sources(config.hooks, default_project=Path.cwd())
+    match arguments.hooks_command:
+        case "list":
+            return list_hooks(sources, arguments.json)
+        case "show":
+            return show_hook(sources, arguments.name)
+        case "enable" | "disable" as wish:
+            return switch(sources, arguments.name, on=wish == "enable")
+        case "enable-all" | "disable-all" as wish:
+            return switch_all(sources, on=wish == "enable-all")
+        case "trust":
+            return trust(sources, arguments.name, arguments.yes)
+        case "test":
+            return await try_hooks(
+                sources, arguments.event, arguments.name, arguments.input, read_prices(config.prices.file)
+            )
+        case "migrate":
+            return migrate_from_claude(sources, arguments.dry_run)
+        case "schema":
+            print(json.dumps(settings_schema(), indent=2))
+            return 0
+        case _:
+            return await diagnose(sources, read_prices(config.prices.file))

@@ -1,0 +1,266 @@
+"""The command line of `hookgate`: `serve`, `config`, `key-hash`, `hooks`, `tools`, `run`, `event` and more.
+
+Each command imports what it needs when it runs, so that none pays for the others.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from hookgate.proxy import __version__
+from hookgate.proxy.cli.audit import add_audit
+from hookgate.proxy.cli.flags import add_gateway_flags, add_state_flags
+from hookgate.proxy.cli.hooks import add_commands
+from hookgate.proxy.errors import describe_os_error
+from hookgate.proxy.observe.logs import EscapingFormatter, EscapingStream, escape_controls
+from hookgate.shim.command.arguments import add_event, add_run, add_shim
+
+_EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests": "otel"}
+"""The extras of packages that the gateway itself does without."""
+
+
+def run_command(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 0, or 1 with lines on stderr that say what is wrong."""
+    arguments = _parser().parse_args(argv)
+    handler = logging.StreamHandler()
+    handler.setFormatter(EscapingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=arguments.log_level)
+    run: Callable[[argparse.Namespace], Coroutine[Any, Any, int]] = arguments.run
+    try:
+        with _escaped_output(arguments):
+            code = asyncio.run(run(arguments))
+        sys.stdout.flush()  # at the interpreter's end it would be too late to say what is wrong
+    except BrokenPipeError:
+        return _unheard()
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0], "proxy")
+        print(f"hookgate: {error}; install it with: pip install 'hookgate[{extra}]'", file=sys.stderr)
+        return 1
+    except ValueError as error:
+        print(f"hookgate: {escape_controls(str(error))}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"hookgate: {escape_controls(_told(error))}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return 130  # interrupted twice
+    return code
+
+
+def _escaped_output(arguments: argparse.Namespace) -> "contextlib.AbstractContextManager[object]":
+    """Escape what commands print: much of it was written by clients, upstreams, projects and hooks.
+
+    The demo prints its own texts alone, in colours.
+    """
+    if arguments.run is _demo:
+        return contextlib.nullcontext()
+    return contextlib.redirect_stdout(cast("TextIO", EscapingStream(sys.stdout)))
+
+
+def _unheard() -> int:
+    """The exit code when who read the output has gone, such as `head`; what is left to say goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
+
+
+def _told(error: OSError) -> str:
+    if error.filename is None:
+        return describe_os_error(error)
+    return f"{error.filename}: {describe_os_error(error)}; check the path and its permissions"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="hookgate", description="A policy gateway for Gemini agents.")
+    parser.add_argument("--version", action="version", version=f"hookgate {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    serve = commands.add_parser("serve", help="stand between Gemini agents and the Gemini API")
+    add_gateway_flags(serve)
+    serve.set_defaults(run=_serve, log_level=logging.INFO)
+    _add_config(commands.add_parser("config", help="check and show the gateway's configuration"))
+    key_hash = commands.add_parser(
+        "key-hash", help="print the SHA-256 of the API key on stdin, to name the key"
+    )
+    key_hash.set_defaults(run=_key_hash, log_level=logging.WARNING)
+    _add_receipt(
+        commands.add_parser("receipt", help="what became of a call, by the receipt its answer names")
+    )
+    _add_replay(commands.add_parser("replay", help="put recorded calls through another policy, to try it"))
+    _add_audit(commands.add_parser("audit", help="see, export and prove the record of every call"))
+    hooks = commands.add_parser("hooks", help="see, switch, trust, try and move the configured hooks")
+    hooks.set_defaults(run=_hooks)
+    add_commands(hooks)
+    _add_tools(commands.add_parser("tools", help="see how tools are declared, and accept changes of that"))
+    _add_shim(commands)
+    _add_upstream(commands.add_parser("upstream", help="stand in for the Gemini API, offline; not a model"))
+    demo = commands.add_parser("demo", help="watch a google-genai client go through the gateway, offline")
+    demo.set_defaults(run=_demo, log_level=logging.WARNING)
+    return parser
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_config, log_level=logging.WARNING)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="config_command")
+    check = commands.add_parser("check", help="everything that is wrong, in the files that are named as well")
+    add_gateway_flags(check)
+    show = commands.add_parser("show", help="every setting in force, and where it was given")
+    add_gateway_flags(show)
+    show.add_argument("--json", action="store_true", help="as JSON, for programs")
+    commands.add_parser("schema", help="print the JSON Schema of hookgate.toml, for editors")
+
+
+def _add_receipt(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("receipt", metavar="ID", help="the answer's header x-hookgate-receipt")
+    parser.add_argument(
+        "--admin", metavar="HOST:PORT", help="the gateway's admin listener; the configured one if left out"
+    )
+    add_state_flags(parser)
+    parser.set_defaults(run=_receipt, log_level=logging.WARNING)
+
+
+def _add_audit(parser: argparse.ArgumentParser) -> None:
+    add_audit(parser)
+    parser.set_defaults(run=_audit, log_level=logging.WARNING)
+
+
+def _add_tools(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_tools, log_level=logging.WARNING)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="tools_command")
+    add_state_flags(
+        commands.add_parser("list", help="the tools that a policy has pinned, and what has changed")
+    )
+    accept = commands.add_parser("accept", help="look at the changes of tools, and accept them")
+    add_state_flags(accept)
+    accept.add_argument("name", nargs="+")
+    accept.add_argument("--yes", action="store_true", help="without asking")
+
+
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    from hookgate.proxy.cli.replay import add_arguments  # noqa: PLC0415  # see the module's docstring
+
+    add_arguments(parser)
+    parser.set_defaults(run=_replay, log_level=logging.ERROR)
+
+
+def _add_shim(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    run = commands.add_parser("run", help="start an agent in a session of its own at the gateway")
+    shim = commands.add_parser("shim", help="have Gemini CLI or Claude Code tell the gateway of their events")
+    event = commands.add_parser("event", add_help=False, help="tell the gateway of an agent's event")
+    add_run(run)
+    add_shim(shim)
+    add_event(event)
+    for parser, function in ((run, _run), (shim, _shim), (event, _event)):
+        parser.set_defaults(run=function, log_level=logging.WARNING)
+
+
+def _add_upstream(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1:0",
+        metavar="HOST:PORT",
+        help="where it listens; port 0, the default, takes a free one, which the log names",
+    )
+    parser.add_argument("--script", type=Path, metavar="FILE", help="answers from a JSON file")
+    parser.set_defaults(run=_embedded, log_level=logging.INFO)
+
+
+async def _serve(arguments: argparse.Namespace) -> int:
+    from hookgate.proxy.app import serve  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
+
+    await serve(read_config(vars(arguments)))
+    return 0
+
+
+async def _config(arguments: argparse.Namespace) -> int:
+    from hookgate.proxy.cli.config import run_config  # noqa: PLC0415  # see the module's docstring
+
+    return await run_config(arguments)
+
+
+async def _key_hash(_: argparse.Namespace) -> int:
+    from hookgate.proxy.identity.callers import print_hash  # noqa: PLC0415  # see the module's docstring
+
+    return await print_hash()
+
+
+async def _receipt(given: argparse.Namespace) -> int:
+    from hookgate.proxy.cli.receipts import show_receipt  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.config.reading import state_folder  # noqa: PLC0415  # see the module's docstring
+
+    config = read_config(vars(given)).config
+    return await show_receipt(given.receipt, given.admin, config.admin, state_folder(config.hooks))
+
+
+async def _replay(given: argparse.Namespace) -> int:
+    from hookgate.proxy.cli.replay import run_replay  # noqa: PLC0415  # see the module's docstring
+
+    return await run_replay(given)
+
+
+async def _audit(given: argparse.Namespace) -> int:
+    from hookgate.proxy.cli.audit import run_audit  # noqa: PLC0415  # see the module's docstring
+
+    return await run_audit(given)
+
+
+async def _hooks(given: argparse.Namespace) -> int:
+    from hookgate.proxy.cli.hooks import run_hooks  # noqa: PLC0415  # see the module's docstring
+
+    return await run_hooks(given)
+
+
+async def _tools(given: argparse.Namespace) -> int:
+    from hookgate.proxy.cli.tools import accept_tools, list_tools  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.config.reading import find_sources  # noqa: PLC0415  # see the module's docstring
+
+    state = find_sources(read_config(vars(given)).config.hooks).state
+    return list_tools(state) if given.tools_command == "list" else accept_tools(state, given.name, given.yes)
+
+
+async def _run(given: argparse.Namespace) -> int:
+    from hookgate.shim.command.launch import run_agent  # noqa: PLC0415  # see the module's docstring
+
+    return run_agent(given)
+
+
+async def _shim(given: argparse.Namespace) -> int:
+    from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.config.reading import find_sources  # noqa: PLC0415  # see the module's docstring
+    from hookgate.shim.command.install import run_install  # noqa: PLC0415  # see the module's docstring
+
+    return run_install(given, find_sources(read_config({}).config.hooks).state)
+
+
+async def _event(given: argparse.Namespace) -> int:
+    from hookgate.shim.command.event import run_event as event  # noqa: PLC0415  # see the module's docstring
+
+    return event(given.words)
+
+
+async def _embedded(arguments: argparse.Namespace) -> int:
+    """Run the embedded upstream until it is interrupted. Raises ScriptError, ValueError or OSError."""
+    from hookgate.proxy.app import catch_interrupts  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.config.values import host_and_port  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.embedded import load_script, run_embedded  # noqa: PLC0415  # see the module's docstring
+
+    interrupted = catch_interrupts()
+    script = load_script(arguments.script) if arguments.script else None
+    async with run_embedded(script, *host_and_port(arguments.listen)) as upstream:
+        logging.getLogger("hookgate").info("embedded upstream (not a model) on %s", upstream.url)
+        await interrupted.wait()
+    return 0
+
+
+async def _demo(_: argparse.Namespace) -> int:
+    from hookgate.proxy.demo import run_demo  # noqa: PLC0415  # see the module's docstring
+
+    return await run_demo()

@@ -1,0 +1,195 @@
+"""`hookgate hooks test | doctor`: runs hooks on one event and shows everything about it."""
+
+import difflib
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hookgate.hooks import AfterTool, BeforeTool, Engine, Event, Run, SessionContext, SettingsError
+from hookgate.hooks.clock import Deadline, StallClock
+from hookgate.hooks.events.base import Document
+from hookgate.hooks.events.reading import SAMPLES, read_event
+from hookgate.hooks.factory import make_runners
+from hookgate.hooks.runners.inprocess import PriceTable
+from hookgate.hooks.running import FairQueue, Running, base_fields
+from hookgate.hooks.settings import KNOWN_TOOLS, Configuration, Group, Hook, HttpConfig, Subject
+from hookgate.proxy.config.reading import Sources
+from hookgate.proxy.errors import pluralize
+from hookgate.proxy.policy import ConfiguredHooks, read_configured_hooks
+
+_TEST_SESSION = SessionContext("hookgate-test")
+
+
+async def try_hooks(
+    sources: Sources, name: str, only: str | None, given: Path | None, prices: PriceTable | None
+) -> int:
+    """Run the event's hooks and print input, output, time and the change they make; 1 when one failed."""
+    hooks = read_configured_hooks(sources)
+    if only is not None:
+        hooks.named(only)
+    configuration = _narrowed(hooks.loaded.configuration, name, only)
+    event = SAMPLES[name] if given is None else read_event(name, _document(given))
+    engine = Engine(
+        configuration,
+        make_runners(
+            configuration.hooks(),
+            refusal=hooks.trust.refusal,
+            http_targets=configuration.http_targets,
+            prices=prices,
+        ),
+        refusal=hooks.trust.refusal,
+    )
+    try:
+        outcome = await engine.fire(event, _TEST_SESSION)
+    finally:
+        await engine.close()
+    if not outcome.runs:
+        print(f"No {name} hook runs for this event; `hookgate hooks list` shows which there are.")
+        return 1
+    for run in outcome.runs:
+        _print_run(run, event)
+    verdict = outcome.verdict
+    _print_outcome(verdict.decision, verdict.stop, verdict.reason)
+    ends = verdict.stop or verdict.denied or verdict.synthetic
+    if told := _difference(event, outcome.event) or ("" if ends else "The event goes on as it came."):
+        print(told)
+    return 1 if any(run.error for run in outcome.runs) else 0
+
+
+def _narrowed(configuration: Configuration, name: str, only: str | None) -> Configuration:
+    groups = []
+    for group in configuration.for_event(name):
+        hooks = tuple(hook for hook in group.hooks if only in (None, hook.name))
+        if hooks:
+            groups.append(Group(hooks, group.sequential, group.matcher))
+    return replace(configuration, groups={name: tuple(groups)})
+
+
+def _document(path: Path) -> dict[str, Any]:
+    text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ValueError(f"{path}: has to hold an object")
+    return document
+
+
+def _print_run(run: Run, event: Event) -> None:
+    print(f"=== {run.hook.name} ({run.hook.config.type}, {run.seconds * 1000:.1f} ms)")
+    fields = {**base_fields(run.hook, event.name, _TEST_SESSION), **event.fields(run.hook.config.view)}
+    print("--- input", json.dumps(Document(fields).value(), indent=2, ensure_ascii=False), sep="\n")
+    if run.error:
+        print(f"--- failed: {run.error}; the call {'is denied' if run.fails_closed else 'goes on'}")
+    else:
+        print("--- output", json.dumps(run.output, indent=2, ensure_ascii=False), sep="\n")
+    if run.observed:
+        print("--- mode is 'observe': nothing of it is applied")
+
+
+def _print_outcome(decision: str, stop: bool, reason: str) -> None:
+    print(f"=== together: {'stop' if stop else decision}{f', because: {reason}' if reason else ''}")
+
+
+def _difference(before: Event, after: Event) -> str:
+    old, new = (
+        json.dumps(_plain(event), indent=2, ensure_ascii=False).splitlines() for event in (before, after)
+    )
+    return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm=""))
+
+
+def _plain(event: Event) -> Any:
+    """What an edit can change of an event."""
+    body = getattr(event, "body", None)
+    return Document(event.fields("text")).value() if body is None else body
+
+
+SLOW = 0.2
+"""Seconds beyond which a hook is felt in a conversation; a Python script takes about 0.05."""
+
+_DOCTOR_SESSION = SessionContext("hookgate-doctor")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What one hook, or a file, gives reason to say; `bad` when it will not work as it stands."""
+
+    message: str
+    bad: bool = True
+
+
+async def diagnose(sources: Sources, prices: PriceTable | None) -> int:
+    """Print a line for every hook and finding; 1 when anything will not work."""
+    hooks = read_configured_hooks(sources, partly=True)
+    findings = [Diagnosis(str(problem)) for problem in (*hooks.loaded.problems, *hooks.loaded.ignored)]
+    findings += [Diagnosis(str(warning), bad=False) for warning in hooks.loaded.warnings]
+    configuration = hooks.loaded.configuration
+    for groups in configuration.groups.values():
+        for group in groups:
+            findings += _matching(group)
+            for hook in group.hooks:
+                findings += await _examined(hook, _harmless(group, hook.event), hooks, prices)
+    for finding in findings:
+        print(f"{'FAIL' if finding.bad else 'note'}  {finding.message}")
+    bad = sum(finding.bad for finding in findings)
+    examined = len(configuration.hooks())
+    found = pluralize(bad, "finding that needs", "findings that need")
+    print(f"{pluralize(examined, 'hook')} examined, {found} work.")
+    return 1 if bad else 0
+
+
+def _matching(group: Group) -> list[Diagnosis]:
+    hint = group.matcher.hint()
+    if hint is None:
+        return []
+    names = ", ".join(repr(hook.name) for hook in group.hooks)
+    return [
+        Diagnosis(
+            f"{group.hooks[0].source}: {group.hooks[0].event}: the matcher {group.matcher.pattern!r} matches "
+            f"no tool of Gemini CLI's, so {names} may never run; {hint!r} was probably meant"
+        )
+    ]
+
+
+def _harmless(group: Group, event: str) -> Event:
+    """The event's sample; a tool event is about a tool that the group's matcher takes, if one is known."""
+    sample = SAMPLES[event]
+    candidates = (*KNOWN_TOOLS, group.matcher.pattern)
+    tool = next((name for name in candidates if group.matcher.matches(Subject(tools=(name,)))), None)
+    return replace(sample, tool_name=tool) if tool and isinstance(sample, BeforeTool | AfterTool) else sample
+
+
+async def _examined(
+    hook: Hook, event: Event, hooks: ConfiguredHooks, prices: PriceTable | None
+) -> list[Diagnosis]:
+    about = f"{hook.event} hook {hook.name!r} ({hook.source})"
+    if (reason := hooks.trust.refusal(hook)) is not None:
+        return [Diagnosis(f"{about} {reason}")]
+    try:
+        targets = hooks.loaded.configuration.http_targets
+        runners = make_runners([hook], http_targets=targets, prices=prices)
+    except SettingsError as error:
+        return [Diagnosis(str(error))]
+    try:
+        running = Running(runners, FairQueue(1), lambda _: None)
+        run = await running.run(hook, event, (), _DOCTOR_SESSION, Deadline(StallClock(), float("inf")))
+    finally:
+        await runners[hook].close()
+    return _told(about, run)
+
+
+def _told(about: str, run: Run) -> list[Diagnosis]:
+    if run.error:
+        service = isinstance(run.hook.config, HttpConfig)
+        remedy = "is the service up?" if service else "`hookgate hooks test` shows more"
+        return [Diagnosis(f"{about} {run.error}; {remedy}")]
+    findings = []
+    if run.seconds > SLOW:
+        slow = f'{about} took {run.seconds * 1000:.0f} ms; with "persistent": true it would start only once'
+        findings.append(Diagnosis(slow, bad=False))
+    if (run.output or {}).get("decision") == "deny":
+        findings.append(Diagnosis(f"{about} denies even a harmless event", bad=False))
+    return findings

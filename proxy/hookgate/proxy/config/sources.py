@@ -1,0 +1,234 @@
+"""The sources of settings: flags, the environment, and hookgate.toml."""
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hookgate.proxy.config.catalogue import NAMED, PREFIX, SETTINGS, Setting, sections, unknown_setting_remedy
+from hookgate.proxy.config.values import key_name
+
+
+class ConfigError(ValueError):
+    """Raised for an invalid configuration. The message has a line for each problem: its place and remedy."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class GivenValue:
+    """The value of a setting and its source. Texts of variables and flags are converted to the setting's
+    type."""
+
+    value: Any
+    place: str
+    is_text: bool = True
+
+
+def anchored(setting: Setting, value: Any, folder: Path = Path()) -> Any:
+    """Return the value with its paths made relative to `folder` and `~` expanded."""
+    if isinstance(value, str) and value not in ("", "-") and setting.holds_paths:  # `-` is stdout
+        return str(folder / os.path.expanduser(value))
+    if isinstance(value, list):
+        return [anchored(setting, item, folder) for item in value]
+    return value
+
+
+def read_flags(flags: Mapping[str, Any]) -> dict[str, GivenValue]:
+    """Return the settings among a command's parsed flags, which are stored under their dotted names."""
+    values = {name: value for name, value in flags.items() if name in SETTINGS and value is not None}
+    return {
+        name: GivenValue(anchored(SETTINGS[name], value), SETTINGS[name].flag or name)
+        for name, value in values.items()
+    }
+
+
+_FROM_FILE = "_FILE"
+_VARIABLES = {variable: setting for setting in SETTINGS.values() for variable in setting.variables}
+
+
+def read_environment(environ: Mapping[str, str], problems: list[str]) -> dict[str, GivenValue]:
+    """Return the settings in environment variables. Empty variables are ignored: compose files create
+    them."""
+    given: dict[str, GivenValue] = {}
+    for variable in sorted(name for name, text in environ.items() if name.startswith(PREFIX) and text):
+        setting = _VARIABLES.get(variable) or _VARIABLES.get(variable.removesuffix(_FROM_FILE))
+        if setting is None:
+            # Others may set variables without `__`: Kubernetes sets HOOKGATE_PORT for a service.
+            if "__" in variable:
+                problems.append(f"{variable}: {_unknown_variable_remedy(variable.upper())}")
+            continue
+        if other := given.get(setting.name):
+            problems.append(f"{variable}: {setting.name}: is also set by {other.place}; remove one")
+            continue
+        try:
+            value = _value(setting, _text(variable, environ[variable]))
+        except ValueError as error:
+            problems.append(f"{variable}: {setting.name}: {error}")
+        else:
+            given[setting.name] = GivenValue(anchored(setting, value), variable)
+    return given
+
+
+def _unknown_variable_remedy(variable: str) -> str:
+    section = variable.removeprefix(PREFIX).partition("__")[0].lower()
+    if section in NAMED:
+        return f"is not known; write [{section}.NAME] in hookgate.toml instead"
+    return unknown_setting_remedy(variable, _VARIABLES)
+
+
+def _text(variable: str, text: str) -> str:
+    """Return the variable's text, or the text of the file that it names. Raises ValueError."""
+    if variable in _VARIABLES:
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ValueError(f"{text} is not UTF-8; save it as UTF-8") from None
+    except OSError as error:
+        raise ValueError(f"{text} cannot be read: {error.strerror}; check the path") from None
+
+
+def _value(setting: Setting, text: str) -> Any:
+    if setting.separator is None:
+        return text
+    if not text.startswith("["):
+        return [part.strip() for part in text.split(setting.separator) if part.strip()]
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is not a JSON list: {error}") from None
+
+
+Name = tuple[str, ...]
+
+
+def find_file(named: str | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the file named by a flag or HOOKGATE_CONFIG, else the user's or the system's, or None.
+
+    The current folder is not searched: a checkout must not configure the gateway of a user who enters it.
+    """
+    if path_text := named or environ.get("HOOKGATE_CONFIG"):
+        return Path(os.path.expanduser(path_text))
+    homes = [Path(environ.get("XDG_CONFIG_HOME", "")), Path(os.path.expanduser("~/.config"))]
+    home = next((folder for folder in homes if folder.is_absolute()), Path("/etc"))
+    candidates = [home / "hookgate" / "hookgate.toml", Path("/etc/hookgate/hookgate.toml")]
+    # Path.exists would raise PermissionError for a folder that is not accessible.
+    return next((path for path in candidates if os.path.exists(path)), None)
+
+
+def read_file(path: Path, problems: list[str]) -> dict[str, GivenValue]:
+    """Return the settings in a file."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # Windows editors write a byte order mark
+        document = tomllib.loads(text)
+    except OSError as error:
+        problems.append(f"{path}: cannot be read: {error.strerror}; check the path")
+    except UnicodeDecodeError:
+        problems.append(f"{path}: is not UTF-8; save it as UTF-8")
+    except (ValueError, RecursionError) as error:  # invalid TOML, very long numbers, deep nesting
+        problems.append(_describe_toml_error(path, str(error)))
+    else:
+        return _settings(path, document, lines_of(text), problems)
+    return {}
+
+
+def lines_of(text: str) -> dict[Name, int]:
+    """Return the line of every table and every key of valid TOML, which tomllib does not report.
+
+    Lines are joined until tomllib accepts them as a statement.
+    """
+    numbers: dict[Name, int] = {}
+    table: Name = ()
+    first, lines = 0, text.split("\n")
+    for end in range(1, len(lines) + 1):
+        statement = "\n".join(lines[first:end])
+        try:
+            names = list(_names(tomllib.loads(statement)))
+        except tomllib.TOMLDecodeError:
+            continue
+        if statement.lstrip().startswith("["):
+            table = ()
+        for name in names:
+            numbers.setdefault((*table, *name), first + 1)
+        if statement.lstrip().startswith("["):
+            table = names[-1]
+        first = end
+    return numbers
+
+
+def _names(document: Any, before: Name = ()) -> Iterator[Name]:
+    if isinstance(document, list) and document and before:
+        document = document[-1]
+    if isinstance(document, dict):
+        for key, value in document.items():
+            yield (*before, key)
+            yield from _names(value, (*before, key))
+
+
+def _settings(
+    path: Path, document: dict[str, Any], lines: Mapping[Name, int], problems: list[str]
+) -> dict[str, GivenValue]:
+    given: dict[str, GivenValue] = {}
+    tables = sections() | NAMED
+    for section, table in document.items():
+        place = f"{path}:{lines[(section,)]}"
+        if section not in tables:
+            known = SETTINGS if not isinstance(table, dict) else tables
+            problems.append(f"{place}: {section}: {unknown_setting_remedy(section, known)}")
+        elif not isinstance(table, dict):
+            problems.append(f"{place}: {section}: has to be a table; write [{section}] and its keys below")
+        elif section in NAMED:
+            for name, named in table.items():
+                read_named = _named(path, (section, name), named, lines, problems)
+                given |= {f"{section}.{name}": read_named} if read_named else {}
+        else:
+            for key, value in table.items():
+                name, place = f"{section}.{key}", f"{path}:{lines[section, key]}"
+                if name not in SETTINGS:
+                    problems.append(f"{place}: {name}: {unknown_setting_remedy(name, SETTINGS)}")
+                else:
+                    given[name] = GivenValue(
+                        anchored(SETTINGS[name], value, path.parent), place, is_text=False
+                    )
+    return given
+
+
+def _named(
+    path: Path, at: tuple[str, str], table: Any, lines: Mapping[Name, int], problems: list[str]
+) -> GivenValue | None:
+    """Return a table that the operator named as one value, or None if it is invalid."""
+    section, name = at
+    place, fields = f"{path}:{lines[at]}", NAMED[section].model_fields
+    try:
+        key_name(name)
+    except ValueError as error:
+        problems.append(f"{place}: {section}: {error}")  # without the invalid name: it may be an API key
+        return None
+    if not isinstance(table, dict):
+        problem = f"has to be a table; write [{section}.{name}] and its keys below"
+        problems.append(f"{place}: {section}.{name}: {problem}")
+        return None
+    unknown = [key for key in table if key not in fields]
+    for key in unknown:
+        full, known = f"{section}.{name}.{key}", [f"{section}.{name}.{each}" for each in fields]
+        problems.append(f"{path}:{lines[*at, key]}: {full}: {unknown_setting_remedy(full, known)}")
+    if unknown:
+        return None
+    value = {
+        key: anchored(Setting(section, key, fields[key]), each, path.parent) for key, each in table.items()
+    }
+    return GivenValue(value, place, is_text=False)
+
+
+def _describe_toml_error(path: Path, message: str) -> str:
+    match = re.search(r"line (\d+), column (\d+)", message)
+    place = f":{match[1]}:{match[2]}" if match else ""
+    description = re.sub(r" \(at line .*\)$", "", message)
+    return f"{path}{place}: is not valid TOML: {description}"

@@ -1,0 +1,1 @@
+"""Sockets, connections and requests: the one place that knows the internals of aiohttp."""

@@ -1,0 +1,279 @@
+"""The pool of connections to the upstreams, and the mapping of upstream failures to API errors."""
+
+import os
+import ssl
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import hdrs
+from yarl import URL
+
+from hookgate.proxy.config import LimitSettings, UpstreamSettings
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.observe.record import UpstreamAttempt
+from hookgate.proxy.routing.headers import has_controls, with_key
+from hookgate.proxy.routing.table import Route
+
+_KEEP_ALIVE_SHARE = 1 / 8
+"""The share of the connections in use above which a connection is not kept alive for reuse. Idle connections
+take descriptors too, for each of the three upstreams."""
+
+_SLICE = 256 * 1024
+
+
+class UpstreamError(Exception):
+    """Raised when the upstream's answer ends before it is complete."""
+
+    def as_api_error(self) -> ApiError:
+        """Return the error for a client that has not received any part of the answer."""
+        return ApiError(502, f"The upstream's answer broke off ({self}).", "UPSTREAM_BROKE")
+
+
+class NoAnswerError(ApiError):
+    """Raised when no answer came from `origin`; `why` describes the failure.
+
+    The message for the client contains neither the origin nor the URL.
+    """
+
+    def __init__(self, origin: str, error: Exception) -> None:
+        self.origin, self.why = origin, describe_connection_error(error)
+        if isinstance(error, TimeoutError):
+            super().__init__(504, "The upstream did not answer in time.", "UPSTREAM_TIMEOUT")
+        else:
+            message = f"The upstream cannot be reached ({self.why})."
+            super().__init__(502, message, "UPSTREAM_UNREACHABLE")
+
+
+class Upstreams:
+    """A client for the upstreams. Use it as an async context manager: it owns a connection pool.
+
+    At most `most` connections are in use at once: one for each connection that clients may have. Raises
+    ValueError or OSError if the CA bundle cannot be used.
+    """
+
+    def __init__(self, settings: UpstreamSettings, most: int = LimitSettings().connections) -> None:
+        self._most, self._in_use = most, 0
+        self.origins = {
+            "gemini": settings.gemini,
+            "vertex": settings.vertex,
+            "code_assist": settings.code_assist,
+        }
+        self._proxy = settings.proxy
+        self._ssl_trust = _ssl_trust(settings.ca_bundle)
+        self._idle = settings.idle_timeout
+        # aiohttp starts sock_read after the request's last byte, so this limits the wait for the headers.
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, connect=settings.connect_timeout, sock_read=settings.header_timeout
+        )
+
+    async def __aenter__(self) -> "Upstreams":
+        self._connector = aiohttp.TCPConnector(limit=self._most, ssl=self._ssl_trust)
+        self._session = self._client([])
+        self._sockets = self._client([_no_redirects()])
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+        await self._sockets.close()
+        await self._connector.close()
+
+    def _client(self, tracing: list[aiohttp.TraceConfig]) -> aiohttp.ClientSession:
+        """Return a session on the shared connector.
+
+        There are two sessions, because tracing makes every call of its session about 5% slower.
+        """
+        return aiohttp.ClientSession(
+            connector=self._connector,
+            connector_owner=False,
+            timeout=self._timeout,
+            trust_env=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+            trace_configs=tracing,
+            proxy=self._proxy,
+        )
+
+    @asynccontextmanager
+    async def open(  # noqa: PLR0913  # what a request is made of
+        self,
+        attempt: UpstreamAttempt,
+        method: str,
+        route: Route,
+        headers: Mapping[str, str],
+        data: Any,
+        *,
+        decompress: bool,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request and give its answer, headers read, body not. The call's record gives the `attempt`.
+
+        A large body is sent in slices, as fast as the upstream reads it: aiohttp would copy it as a whole.
+
+        Leaving the context before the body has been read to its end closes the connection, which cancels the
+        call upstream too. Raises ApiError if no answer came, and UpstreamError if reading the answer fails.
+        """
+        with self._count_connection() as connection:
+            headers = {**with_key(attempt.headers(headers), route.key), **connection}
+            async with self._answer(method, route, headers, data, decompress) as response:
+                attempt.answer_began(response.status)
+                yield response
+
+    @asynccontextmanager
+    async def _answer(
+        self, method: str, route: Route, headers: Mapping[str, str], data: Any, decompress: bool
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        if isinstance(data, bytes) and len(data) > _SLICE:
+            headers = {**headers, hdrs.CONTENT_LENGTH: str(len(data))}
+            data = _slices(data)
+        try:
+            response = await self._session.request(
+                method,
+                self._url(route),
+                headers=headers,
+                data=data,
+                allow_redirects=False,
+                auto_decompress=decompress,
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            raise NoAnswerError(self.origins[route.api], error) from None
+        try:
+            _check_head(response)
+            self._expect_body(response)
+            yield response
+        except aiohttp.ClientConnectionResetError:
+            raise  # only writes raise it, so it is the client's connection: the upstream is only read here
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise UpstreamError(describe_connection_error(error)) from None
+        finally:
+            response.close()
+
+    @asynccontextmanager
+    async def connect(
+        self,
+        attempt: UpstreamAttempt,
+        route: Route,
+        headers: Mapping[str, str],
+        protocols: Iterable[str],
+        max_message: int,
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
+        """Open a WebSocket. Raises ApiError when the upstream does not take it."""
+        with self._count_connection():
+            async with self._socket(route, attempt.headers(headers), protocols, max_message) as socket:
+                attempt.answer_began(101)
+                yield socket
+
+    @asynccontextmanager
+    async def _socket(
+        self, route: Route, headers: Mapping[str, str], protocols: Iterable[str], max_message: int
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
+        try:
+            socket = await self._sockets.ws_connect(
+                self._url(route),
+                headers=with_key(headers, route.key),
+                protocols=protocols,
+                autoclose=False,
+                autoping=False,
+                max_msg_size=max_message,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise ApiError(502, f"The upstream refused the WebSocket ({error.status}).") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise NoAnswerError(self.origins[route.api], error) from None
+        try:
+            yield socket
+        finally:
+            await socket.close(code=aiohttp.WSCloseCode.GOING_AWAY)  # does nothing if it is closed already
+
+    def _expect_body(self, response: aiohttp.ClientResponse) -> None:
+        """Replace the timeout for the headers, which have been read, with the idle timeout."""
+        protocol = response.connection.protocol if response.connection else None
+        if protocol is not None:  # `if protocol` would not do: without buffered data a protocol is falsy
+            protocol.read_timeout = self._idle
+            protocol.start_timeout()
+
+    @contextmanager
+    def _count_connection(self) -> Iterator[Mapping[str, str]]:
+        """Count a connection as in use. Yields `Connection: close` if it must not be kept for reuse.
+
+        aiohttp limits the connections in use, but not the idle ones.
+        """
+        self._in_use += 1
+        kept = self._in_use <= max(1, self._most * _KEEP_ALIVE_SHARE)
+        try:
+            yield {} if kept else {hdrs.CONNECTION: "close"}
+        finally:
+            self._in_use -= 1
+
+    def _url(self, route: Route) -> URL:
+        # Joined as text: URL joining or re-encoding could change the checked path.
+        query = f"?{route.query}" if route.query else ""
+        return URL(f"{self.origins[route.api]}{route.path}{query}", encoded=True)
+
+
+async def _slices(data: bytes) -> AsyncIterator[bytes]:
+    view = memoryview(data)
+    for start in range(0, len(data), _SLICE):
+        yield bytes(view[start : start + _SLICE])
+
+
+def _check_head(response: aiohttp.ClientResponse) -> None:
+    """Raise ApiError for a status that is not final, such as 101, and for an invalid Content-Encoding."""
+    if not 200 <= response.status <= 599:
+        problem = f"its status {response.status:03} is not a final status"
+    elif has_controls(response.headers.get("Content-Encoding", "")):
+        problem = "its Content-Encoding has control characters"
+    else:
+        return
+    raise ApiError(502, f"The upstream's answer cannot be read: {problem}.", "UPSTREAM_UNREADABLE")
+
+
+def describe_connection_error(error: Exception) -> str:
+    """Describe a failed connection without using the error's own message.
+
+    That contains URLs, which may include the proxy's with its password.
+    """
+    for error_type, description in _DESCRIPTIONS:
+        if isinstance(error, error_type):
+            return description
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"the host name {error.host} cannot be resolved"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status}"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()
+    return "the connection broke off"
+
+
+_DESCRIPTIONS: tuple[tuple[type[Exception], str], ...] = (
+    (TimeoutError, "it took too long"),
+    (aiohttp.ClientProxyConnectionError, "the proxy cannot be reached"),
+    (aiohttp.ClientConnectorCertificateError, "its TLS certificate is not trusted"),
+    (aiohttp.ClientSSLError, "the TLS handshake failed"),
+    (aiohttp.ClientPayloadError, "its body is incomplete"),
+)
+"""Descriptions of errors by their type, subclasses before their base classes."""
+
+
+def _no_redirects() -> aiohttp.TraceConfig:
+    """Return a trace configuration that raises on redirects: `ws_connect` has no option to refuse them."""
+
+    async def refuse(*_: object) -> None:
+        raise aiohttp.ClientError("redirected")
+
+    config = aiohttp.TraceConfig()
+    config.on_request_redirect.append(refuse)
+    return config
+
+
+def _ssl_trust(ca_bundle: Path | None) -> ssl.SSLContext | bool:
+    """Return the `ssl` argument for the CA bundle. Raises OSError or ValueError if it cannot be used."""
+    if ca_bundle is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=str(ca_bundle))
+    except ssl.SSLError:
+        raise ValueError(f"upstream.ca_bundle: {ca_bundle} contains no PEM certificates") from None
+    except OSError as error:
+        raise OSError(f"upstream.ca_bundle: cannot read {ca_bundle}: {error.strerror}") from None

@@ -1,0 +1,224 @@
+"""Server connections and requests: request ids, header checks, errors in Google's format, clean shutdown."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
+from aiohttp.http_exceptions import ContentEncodingError
+from multidict import CIMultiDict
+
+from hookgate.proxy.config import LimitSettings
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.slots import Stage, TrackedConnection
+from hookgate.proxy.http.timeouts import Timed, TooSlow, unread_bytes, unsent_bytes
+from hookgate.proxy.http.workshop import BodyWorker, MemoryLease
+from hookgate.proxy.observe.logs import log_gateway, request_id
+from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.routing.headers import KEY_HEADER, RECEIPT_HEADER, SESSION_HEADER
+
+REQUEST_ID = "X-Request-Id"
+
+
+class Request(web.BaseRequest):
+    """A request with an id, which is the client's if that is valid. It is sent upstream and in the answer."""
+
+    ATTRS = web.BaseRequest.ATTRS | frozenset(
+        {"answering", "id", "is_call", "is_http1", "record", "room", "workshop"}
+    )
+
+    def __init__(
+        self, message: Any, payload: Any, protocol: Any, *rest: Any, workshop: BodyWorker, **limits: Any
+    ) -> None:
+        headers = CIMultiDict(message.headers)
+        self.id = headers[REQUEST_ID] = request_id(headers.getall(REQUEST_ID, ()))
+        self.record = CallRecord(request_id=self.id)
+        self.workshop, self.room = workshop, MemoryLease(workshop)
+        self.is_call = True
+        """Whether the request is a client's call, which gets a receipt. Operators' requests get none."""
+        self.answering: Callable[[int], Awaitable[None]] | None = None
+        """Called with the answer's status before the answer is started."""
+        self.is_http1 = message.version in (HttpVersion10, HttpVersion11)
+        # aiohttp answers in the request's version; for an unknown version the answer is HTTP/1.1.
+        version = message.version if self.is_http1 else HttpVersion11
+        super().__init__(
+            message._replace(headers=headers, version=version), payload, protocol, *rest, **limits
+        )
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection is reused: not after an incomplete body, nor while the server stops."""
+        connection: Connection = self._protocol  # type: ignore[assignment]  # ours are
+        return not (self._message.should_close or self.content.exception() or connection.stopping)
+
+    @property
+    def dropped(self) -> bool:
+        """Whether the gateway, not the client, ended the connection."""
+        connection: Connection = self._protocol  # type: ignore[assignment]  # ours are
+        return connection.dropped
+
+    async def _prepare_hook(self, response: web.StreamResponse) -> None:
+        if self.answering is not None:
+            await self.answering(response.status)
+        response.headers[REQUEST_ID] = self.id
+        if self.is_call:
+            response.headers[RECEIPT_HEADER] = self.record.id
+        self.record.first_seconds = self.record.elapsed()
+        response.headers.pop(hdrs.SERVER, None)  # it reveals the versions of aiohttp and Python
+
+
+class Server(web.Server):
+    """The server interface that a `Connection` uses."""
+
+    stopping = False
+    """Whether the server accepts no more requests."""
+
+    has_calls = True
+    """Whether the server takes clients' calls, which are not ended to make room for new connections."""
+
+    kept_alive: float | None = None
+    """Seconds that an idle connection is kept open; None for the default."""
+
+    def moved(self, tracked: TrackedConnection, stage: Stage) -> None:
+        """Note that a connection has reached another stage."""
+
+
+class Connection(Timed):
+    """A client's connection. Invalid and late requests are answered with errors in Google's format."""
+
+    __slots__ = ("_server", "dropped", "guest")
+
+    def __init__(
+        self,
+        server: Server,
+        limits: LimitSettings,
+        loop: asyncio.AbstractEventLoop,
+        tracked: TrackedConnection,
+    ) -> None:
+        super().__init__(server, limits, loop, server.kept_alive)
+        self._server = server
+        self.guest = tracked
+        self.dropped = False  # whether the gateway ended it while the client was still connected
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.guest.close = self.make_way
+        if self._server.stopping:  # the server was stopped during the TLS handshake
+            self._loop.call_soon(self.stop)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._update_stage()
+        if self.stopping:
+            self._close_if_done()
+
+    async def _handle_request(self, *request: Any) -> Any:
+        try:
+            return await super()._handle_request(*request)
+        finally:
+            self._update_stage()
+
+    def _refuse_head(self) -> None:
+        super()._refuse_head()
+        self._update_stage()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        # aiohttp would put the request line into its log and its answer, and that may contain a key.
+        log_gateway.info("a connection from %s failed: %s", request.remote, type(exc).__name__)
+        if request.writer.output_size:
+            raise ConnectionError("the answer has already been started")
+        code = 415 if isinstance(exc, ContentEncodingError) else 400
+        problem = str(exc) if isinstance(exc, TooSlow) else type(exc).__name__
+        response = error_response(ApiError(code, f"This is not a valid HTTP request ({problem})."))
+        response.force_close()
+        return response
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        # The body ended early, after its answer. That is no failure of the gateway: no traceback is logged.
+        log_gateway.info("a connection ended in the middle of a request")
+
+    def stop(self) -> None:
+        """Finish the request in progress, and accept no other."""
+        self.stopping = True
+        self._last_received = self._loop.time()
+        self._close_if_done()
+
+    def abort(self) -> None:
+        """Close the connection at once and discard what is not sent yet."""
+        if self._wire is not None:
+            self.dropped = True
+            self._wire.abort()
+
+    def make_way(self) -> bool:
+        """Close at once to make room for another connection.
+
+        Returns False, and does nothing, if the client would lose an answer.
+        """
+        if self._wire is None:
+            return True  # it is closed already
+        stage = self.guest.stage
+        if stage is Stage.BODY and self._server.has_calls:
+            in_use = unread_bytes(self._wire) or not self.has_slow_body()
+        else:
+            in_use = stage is Stage.IDLE and (unread_bytes(self._wire) or unsent_bytes(self._wire))
+        if in_use:
+            return False
+        self.abort()
+        return True
+
+    def _update_stage(self) -> None:
+        if (stage := self.stage) is not self.guest.stage:
+            self._server.moved(self.guest, stage)
+
+    def _close_if_done(self) -> None:
+        if not self._body.is_eof() or self._head_since is not None:
+            return
+        if self._waiter is not None and not self._waiter.done():
+            self.force_close()
+        else:
+            self.close()  # after the current answer
+
+
+def error_response(error: ApiError) -> web.Response:
+    """Return the JSON response for an error."""
+    return web.Response(status=error.code, body=error.body(), content_type="application/json")
+
+
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?")
+_SINGLE_HEADERS = (hdrs.AUTHORIZATION, hdrs.EXPECT, hdrs.UPGRADE, KEY_HEADER, SESSION_HEADER)
+_WITHOUT_BODY = (hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_DELETE)
+
+
+def check_head(request: Request) -> None:
+    """Check that a request's headers are unambiguous.
+
+    Raises ApiError (400) if they are not, and closes the connection after the answer.
+    """
+    for problem in _header_problems(request):
+        request.protocol.close()
+        raise ApiError(400, f"This is not a valid HTTP request ({problem}).")
+
+
+def _header_problems(request: Request) -> Iterable[str]:
+    headers = request.headers
+    if not request.is_http1:
+        yield "its version is neither HTTP/1.0 nor HTTP/1.1"
+    coding = headers.get(hdrs.TRANSFER_ENCODING)
+    if coding is not None and (coding.lower() != "chunked" or request.version == HttpVersion10):
+        yield "its Transfer-Encoding is not chunked, or its HTTP version does not support that"
+    if not _HOST.fullmatch(headers.get(hdrs.HOST, "-")):
+        yield "its Host is not a valid host"
+    if request.body_exists and request.method in _WITHOUT_BODY:
+        yield f"{request.method} must not have a body"
+    if hdrs.UPGRADE in headers and request.body_exists:
+        yield "it has both a body and an Upgrade"
+    for name in _SINGLE_HEADERS:
+        if len(headers.getall(name, ())) > 1:
+            yield f"{name} is sent twice"

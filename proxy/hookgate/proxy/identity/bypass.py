@@ -1,0 +1,58 @@
+"""Detection of bypasses: tool runs whose results are in a request although no event announced them."""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+
+from hookgate.hooks import SessionContext, Verdict
+from hookgate.proxy.identity.memory import Result, Treatment
+from hookgate.proxy.identity.sessions import SessionState
+from hookgate.translator.fields import JsonObject, read_object
+
+log = logging.getLogger("hookgate.bypass")
+
+
+class Bypasses:
+    """Counts and logs bypasses."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        """The counts by label. There is one label only, because tool names come from clients."""
+
+    def note(self, tools: Sequence[str], session: SessionContext) -> None:
+        """Count and log the runs of tools that were not announced."""
+        if tools:
+            self.counts["unannounced"] += len(tools)
+            log.warning("session %s ran tools without its shim: %s", session.session_id, ", ".join(tools))
+
+
+def unannounced_tools(results: Sequence[Result], state: SessionState, *, forgives: bool) -> list[str]:
+    """Return the names of the tools whose results are new and were not announced by a BeforeTool event.
+
+    If `forgives` is true, each result is reported once; otherwise it is reported whenever it is sent again.
+    """
+    names = []
+    for result in results:
+        noticed = f"announced-{result.identity}"  # apart from what hooks made of the result itself
+        known = any(map(state.memory.treatment_for, (result.identity, noticed)))
+        if known or not result.trailing:
+            continue
+        name = str(result.response.get("name") or "")
+        announced = state.use_announcement(name, ran=not _was_denied(result.response))
+        if not announced:
+            names.append(name)
+        if announced or forgives:
+            state.memory.remember(noticed, Treatment())
+    return names
+
+
+def _was_denied(response: JsonObject) -> bool:
+    """Return True if the result is what an agent sends for a tool call that a hook denied."""
+    return str(read_object(response, "response").get("error", "")).startswith("Tool execution blocked")
+
+
+def bypass_denial(tools: Sequence[str]) -> Verdict:
+    """Return the denial of a request with unannounced tool runs."""
+    names = ", ".join(map(repr, tools))
+    reason = f"The tools {names} ran without a BeforeTool event; enable the agent's hooks and try again."
+    return Verdict(decision="deny", reason=reason)

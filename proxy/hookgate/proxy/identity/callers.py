@@ -1,0 +1,180 @@
+"""Callers: named keys, the caller of a request, and the session that a request names."""
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from getpass import getpass
+from hashlib import sha256
+from typing import Any
+from urllib.parse import parse_qs
+
+from hookgate.hooks import SessionContext
+from hookgate.proxy.config.models import NamedKey
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.routing.headers import KEY_HEADER, SESSION_HEADER
+from hookgate.proxy.routing.matching import session_name
+from hookgate.proxy.routing.table import Route
+from hookgate.translator.strictjson import dumps
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The name of a key, and its team, which is empty if it has none."""
+
+    name: str
+    team: str = ""
+
+
+class KeysError(ValueError):
+    """Raised for named keys that cannot be used. `problems` are pairs of a setting and a message."""
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(message for _, message in problems))
+
+
+def load_named_keys(configured: Mapping[str, NamedKey]) -> dict[str, Named]:
+    """Return the named keys by their hashes. Raises KeysError with all problems."""
+    keys: dict[str, Named] = {}
+    problems: list[tuple[str, str]] = []
+    for name, key in configured.items():
+        setting = f"keys.{name}"
+        try:
+            digest = _hash_of(key)
+        except ValueError as error:
+            problems.append((setting, f"{setting}.file: {key.file}: {error}"))
+            continue
+        if other := keys.get(digest):
+            problems.append((setting, f"{setting}: is the same key as keys.{other.name}; remove one"))
+        else:
+            keys[digest] = Named(name, key.team or "")
+    if problems:
+        raise KeysError(problems)
+    return keys
+
+
+_NAME_DIGITS = 24
+"""Hexadecimal digits that name a key.
+
+Receipts and sessions belong to this name, so nobody must be able to make up a key that has another key's
+name. A key for 12 given digits is found in hours.
+"""
+
+
+def short_key_name(digest: str) -> str:
+    """Return the name for a key without one: the start of its hash."""
+    return digest[:_NAME_DIGITS]
+
+
+def hash_of(text: bytes) -> str:
+    """Return the hash of the key that is the whole text. Raises ValueError if the text is not one key."""
+    key = text.rstrip(b"\r\n")
+    if not re.fullmatch(rb"[!-~]+", key):
+        raise ValueError("contains no key, or more than one; it must contain one key on one line")
+    return sha256(key).hexdigest()
+
+
+async def print_hash() -> int:
+    """Run `hookgate key-hash`: print the hash of the key on stdin. On a terminal the input is not shown."""
+    text = getpass("API key: ").encode() if sys.stdin.isatty() else sys.stdin.buffer.read()
+    try:
+        print(hash_of(text))
+    except ValueError as error:
+        raise ValueError(f"stdin {error}") from None
+    return 0
+
+
+def _hash_of(key: NamedKey) -> str:
+    if key.file is None:
+        return key.sha256 or ""
+    try:
+        return hash_of(key.file.read_bytes())
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}; check the path") from None
+
+
+_UNKNOWN = (
+    "hookgate accepts only API keys that are named in its configuration; this call has another key, or none. "
+    "Ask the operator of this gateway to add your key to hookgate.toml."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A client with a key. `key` is a name that does not reveal the key, or empty if there is no key."""
+
+    client: str
+    key: str
+    team: str
+    _identity: bytes = field(repr=False)
+    """Key and User-Agent as they were sent, for the fingerprints of conversations."""
+
+    def in_session(self, session_id: str, cwd: str = "", transcript_path: str = "") -> SessionContext:
+        """Return a session of this caller."""
+        return SessionContext(session_id, transcript_path, self.client, self.key, cwd, self.team)
+
+    def conversation(self, contents: list[Any]) -> str:
+        """Return the session id for a client that does not name one: a fingerprint of the first turn."""
+        first_turn = dumps(contents[0]) if contents else b""
+        return sha256(self._identity + b"\0" + first_turn).hexdigest()[:32]
+
+
+class Callers:
+    """Identifies callers by their keys. `named` are the named keys by their hashes."""
+
+    def __init__(self, named: Mapping[str, Named] | None = None, *, refuses_unknown: bool = False) -> None:
+        self._named, self._refuses_unknown = named or {}, refuses_unknown
+
+    def caller_for(self, route: Route, headers: Mapping[str, str]) -> Caller:
+        """Return the caller of a request, by key and User-Agent."""
+        key = _sent_key(route, headers)
+        digest = _digest(key)
+        named = self._named.get(digest) or Named(short_key_name(digest))
+        agent = headers.get("user-agent", "")
+        return Caller(
+            client=agent.partition("/")[0].strip(),
+            key=named.name,
+            team=named.team,
+            _identity="\0".join((key, agent)).encode(errors="surrogateescape"),
+        )
+
+    def admit(self, route: Route, headers: Mapping[str, str]) -> None:
+        """Raise ApiError (403) for a call without a named key, if such calls are refused."""
+        if not self._refuses_unknown:
+            return
+        key = _sent_key(route, headers)
+        if _digest(key) not in self._named and (key or not _continues_upload(route)):
+            raise ApiError(403, _UNKNOWN, "KEY_UNKNOWN")
+
+
+def named_session(route: Route, headers: Mapping[str, str]) -> str:
+    """Return the session that a client names in the path or in a header; empty if it names none.
+
+    Raises ApiError for a name that is not valid.
+    """
+    if route.session:
+        return route.session
+    return session_name(headers[SESSION_HEADER]) if SESSION_HEADER in headers else ""
+
+
+def _sent_key(route: Route, headers: Mapping[str, str]) -> str:
+    """Return the key as it was sent, or an empty string."""
+    return headers.get(KEY_HEADER) or route.key or headers.get("authorization", "") or route.access_token
+
+
+def _digest(sent: str) -> str:
+    """Return the hash of the key, or an empty string if there is no key."""
+    scheme, _, token = sent.partition(" ")
+    key = token.strip() if scheme.lower() == "bearer" else sent  # schemes are case-insensitive
+    return sha256(key.encode(errors="surrogateescape")).hexdigest() if key else ""
+
+
+def _continues_upload(route: Route) -> bool:
+    """Return True if the request continues an upload.
+
+    SDKs send these requests without a key, to a URL that only the client that started the upload, with a key,
+    has received.
+    """
+    is_upload = route.path.startswith("/upload/") and not route.unhooked
+    return is_upload and "upload_id" in parse_qs(route.query)

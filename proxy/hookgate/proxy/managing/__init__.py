@@ -1,1 +1,0 @@
-"""`hookgate hooks …`: see, switch, trust, try and move the hooks that are configured."""

@@ -1,0 +1,184 @@
+"""The content of calls: kept for the audit, and written to transcripts."""
+
+import asyncio
+import logging
+import os
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hookgate.hooks import Run, SessionContext
+from hookgate.proxy.config import TranscriptSettings as Settings
+from hookgate.proxy.identity.sessions import SessionState
+from hookgate.proxy.routing.table import Route
+from hookgate.translator.fields import JsonObject, read_list
+from hookgate.translator.strictjson import dumps
+
+MOST_BYTES = 64 * 1024 * 1024
+"""The size up to which an answer is kept; nothing is kept of a larger one."""
+
+MOST_EDITS = 200
+"""The edits that are kept of one call: a hook that edits every event of a stream may make thousands."""
+
+
+@dataclass(slots=True)
+class KeptBytes:
+    """The bytes of one answer, unless it is too large."""
+
+    data: bytearray = field(default_factory=bytearray)
+    too_large: bool = False
+
+    def add(self, chunk: bytes) -> None:
+        """Add the next bytes."""
+        if len(self.data) + len(chunk) > MOST_BYTES:
+            self.data, self.too_large = bytearray(), True
+        if not self.too_large:
+            self.data += chunk
+
+
+class CallObserver:
+    """Wants to see what passes in a call. Each method does nothing unless a class overrides it."""
+
+    __slots__ = ()
+
+    @property
+    def wants_answer(self) -> bool:
+        """Whether it wants the answer as its client got it (`see_answer`)."""
+        return False
+
+    def see_request(self, body: JsonObject) -> None:
+        """The body that the client sent; of an event its input."""
+
+    def see_sent(self, model: str, body: JsonObject, request: JsonObject) -> None:
+        """The body as it goes upstream, and the request in its envelope; of an event the output, twice."""
+
+    def begin_answer(self) -> None:
+        """An answer of the upstream begins. What an earlier attempt has brought does not count any more."""
+
+    def see_chunk(self, chunk: bytes) -> None:
+        """The next bytes of the upstream's answer."""
+
+    def see_given(self, data: bytes) -> None:
+        """The next bytes of what the client gets."""
+
+    def see_answer(self, answer: JsonObject) -> None:
+        """The answer as the client got it, its events joined."""
+
+    async def save(self) -> None:
+        """Write what was seen, if it is to be written before the call goes on."""
+
+
+@dataclass(slots=True)
+class CallContent(CallObserver):
+    """The bodies of one call, and what hooks changed in them."""
+
+    route: Route
+    request: JsonObject | None = None
+    """The request as the client sent it, or a shim's event."""
+    sent: JsonObject | None = None
+    """The request as it was sent upstream, or the answer to a shim's event."""
+    answer: KeptBytes = field(default_factory=KeptBytes)
+    """The upstream's last answer."""
+    given: KeptBytes = field(default_factory=KeptBytes)
+    """The answer as it was sent to the client."""
+    edits: list[JsonObject] = field(default_factory=list)
+
+    def see_request(self, body: JsonObject) -> None:
+        self.request = body
+
+    def see_sent(self, model: str, body: JsonObject, request: JsonObject) -> None:
+        self.sent = body
+
+    def begin_answer(self) -> None:
+        self.answer = KeptBytes()
+
+    def see_chunk(self, chunk: bytes) -> None:
+        self.answer.add(chunk)
+
+    def see_given(self, data: bytes) -> None:
+        self.given.add(data)
+
+    def note_run(self, event: str, run: Run) -> None:
+        """Keep the edit of a hook's run, if it made one."""
+        if run.edit and len(self.edits) < MOST_EDITS:
+            hook = run.hook
+            self.edits.append({"event": event, "hook": hook.name, "mode": hook.config.mode, "edit": run.edit})
+
+
+log = logging.getLogger("hookgate.transcripts")
+
+
+class Transcripts:
+    """The transcripts of all sessions, if the settings enable them."""
+
+    def __init__(self, settings: Settings, state: Path) -> None:
+        self._folder = (settings.folder or state / "transcripts") if settings.enabled else None
+        self._max_bytes = settings.max_bytes
+        self._failing = False
+
+    @property
+    def kept(self) -> bool:
+        return self._folder is not None
+
+    def located(self, session: SessionContext) -> SessionContext:
+        """Return the session with the path of its transcript, if it has none and transcripts are enabled."""
+        if self._folder is None or session.transcript_path:
+            return session
+        return replace(session, transcript_path=str(self._path(self._folder, session)))
+
+    def _path(self, folder: Path, session: SessionContext) -> Path:
+        return folder / (session.key or "no-key") / f"{session.session_id}.jsonl"
+
+    async def append(self, session: SessionContext, **record: object) -> None:
+        """Append a line. Failures are logged once, and never make a call fail."""
+        if self._folder is not None:
+            path = self._path(self._folder, session)
+            now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            line = {"timestamp": now, "session_id": session.session_id, **record}
+            await asyncio.to_thread(self._append, path, line)
+
+    def _append(self, path: Path, record: dict[str, object]) -> None:
+        line = dumps(record) + b"\n"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if path.exists() and path.stat().st_size + len(line) > self._max_bytes:
+                path.replace(path.with_name(f"{path.name}.1"))
+            with open(path, "ab", opener=_private) as file:
+                file.write(line)
+            self._failing = False
+        except OSError as error:
+            if not self._failing:
+                log.error("transcripts cannot be written: %s; free disk space, or disable transcripts", error)
+            self._failing = True
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+class SessionTranscript(CallObserver):
+    """Writes one call of a session into the transcript of the session."""
+
+    __slots__ = ("_lines", "_session", "_state", "_transcripts")
+
+    def __init__(self, transcripts: Transcripts, session: SessionContext, state: SessionState) -> None:
+        self._transcripts, self._session, self._state = transcripts, session, state
+        self._lines: list[dict[str, object]] = []
+
+    @property
+    def wants_answer(self) -> bool:
+        return True
+
+    def see_sent(self, model: str, body: JsonObject, request: JsonObject) -> None:
+        contents = read_list(request, "contents")
+        recorded, self._state.recorded = self._state.recorded, len(contents)
+        new = contents[recorded:] if recorded < len(contents) else contents  # the conversation began anew
+        self._lines.append({"type": "request", "model": model, "contents": new})
+
+    def see_answer(self, answer: JsonObject) -> None:
+        self._lines.append({"type": "answer", "answer": answer})
+
+    async def save(self) -> None:
+        lines, self._lines = self._lines, []
+        for line in lines:
+            await self._transcripts.append(self._session, **line)

@@ -1,0 +1,268 @@
+"""Logging to stderr: lines of text or JSON, each with the id of its request."""
+
+import json
+import logging
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from queue import SimpleQueue
+from typing import Any, TextIO
+from uuid import uuid4
+
+import orjson
+
+from hookgate.proxy.config import LogSettings
+from hookgate.proxy.routing.table import Route
+
+_UNUSUAL = re.compile(r"[^\n\t\x20-\x7e]+")
+
+
+def escape_controls(text: str, *, keep_lines: bool = True) -> str:
+    """Escape characters that are not printable as in JSON: ESC becomes `\\u001b`.
+
+    These are control characters (C0, C1, bidirectional), line separators, spaces other than U+0020, invisible
+    characters and lone surrogates. Newlines and tabs are kept if `keep_lines` is true. JSON text keeps its
+    meaning.
+    """
+    if text.isprintable():
+        return text
+    if not keep_lines:
+        return "".join(map(_escaped, text))
+    return _UNUSUAL.sub(lambda match: "".join(map(_escaped, match[0])), text)
+
+
+def _escaped(character: str) -> str:
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+class EscapingFormatter(logging.Formatter):
+    """A formatter that escapes control characters other than newlines and tabs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escape_controls(super().format(record))
+
+
+class EscapingStream:
+    """A wrapper of a text stream that escapes control characters in what is written to it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.unescaped = stream
+
+    def write(self, text: str) -> int:
+        return self.unescaped.write(escape_controls(text))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.unescaped, name)
+
+
+log_gateway = logging.getLogger("hookgate.gateway")
+
+MAX_WAITING = 10_000
+"""Lines that are queued for a slow reader of stderr. Further ones are dropped, and their number is logged."""
+
+_CLOSE_TIMEOUT = 2.0  # seconds to write the remaining lines when the gateway ends
+
+_VALID_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+@dataclass(slots=True)
+class CallLine:
+    """The fields of a call's line in the log. They contain neither a key nor content."""
+
+    request_id: str
+    method: str
+    receipt: str = ""
+    """The id of the call's receipt."""
+    route: str = "-"
+    """The path upstream. A request without a route has none, because its path may contain anything."""
+    kind: str = "none"
+    session: str = "-"
+    status: int = 0
+    """0 for a call that ended before its answer was complete."""
+    cause: str = ""
+    """Why the call was refused or failed, as one word."""
+    duration_ms: float = 0.0
+    bytes: int = 0
+
+
+_current: ContextVar[CallLine | None] = ContextVar("call", default=None)
+
+
+def begin_call(call: CallLine) -> None:
+    """Make `call` the current call of this task and of the tasks that it starts."""
+    _current.set(call)
+
+
+def note_route(route: Route) -> None:
+    """Set the route of the current call."""
+    call = _current.get()
+    if call is not None:
+        call.route, call.kind, call.session = route.path, route.kind, route.session or call.session
+
+
+def note_session(session: str) -> None:
+    """Set the session of the current call."""
+    call = _current.get()
+    if call is not None:
+        call.session = session
+
+
+def note_cause(cause: str) -> None:
+    """Set the cause of the current call's failure."""
+    call = _current.get()
+    if call is not None:
+        call.cause = cause
+
+
+def log_call(call: CallLine) -> None:
+    """Log a call that has ended, as one line."""
+    log_gateway.info(
+        "%s %s session %s: %s%s in %.1f ms, %d bytes, receipt %s",
+        call.method,
+        call.route,
+        call.session,
+        call.status,
+        f" {call.cause}" if call.cause else "",
+        call.duration_ms,
+        call.bytes,
+        call.receipt,
+        extra={"call": call},
+    )
+
+
+def request_id(values: Sequence[str]) -> str:
+    """Return the client's request id if it sent exactly one valid id, else a new one."""
+    return values[0] if len(values) == 1 and _VALID_ID.fullmatch(values[0]) else uuid4().hex
+
+
+def configure(logs: LogSettings) -> None:
+    """Configure the root logger: hookgate's lines from `logs.level` up, warnings of other libraries."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if logs.format == "json" else TextLines())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("hookgate").setLevel(logs.level.upper())
+
+
+@contextmanager
+def written_in_background() -> Iterator[None]:
+    """Write the lines of the configured log in a thread while the block runs.
+
+    stderr may be a pipe. If its reader is slow, the pipe fills up and writing to it blocks.
+    """
+    root = logging.getLogger()
+    direct = root.handlers
+    [formatter] = {handler.formatter for handler in direct}
+    background = BackgroundHandler(sys.stderr.fileno())
+    background.setFormatter(formatter)
+    root.handlers = [background]
+    try:
+        yield
+    finally:
+        root.handlers = direct
+        background.close()
+
+
+class BackgroundHandler(logging.Handler):
+    """A handler that formats records in the calling thread and writes them in its own thread."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        self._lost = 0
+        self._thread = threading.Thread(target=self._write_lines, name="hookgate-log", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """The number of lines that have not been written yet."""
+        return self._lines.qsize()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.waiting >= MAX_WAITING:
+            self._lost += 1
+            return
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            self._lines.put(self.format(_lost_lines(lost)))
+        self._lines.put(self.format(record))
+
+    def close(self) -> None:
+        """Write the remaining lines, for up to `_CLOSE_TIMEOUT` seconds."""
+        self._lines.put(None)
+        self._thread.join(_CLOSE_TIMEOUT)
+        super().close()
+
+    def _write_lines(self) -> None:
+        while (line := self._lines.get()) is not None:
+            data = memoryview(f"{line}\n".encode(errors="backslashreplace"))
+            try:
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
+            except OSError:  # stderr is closed, so there is nowhere to report it
+                continue
+
+
+def _lost_lines(count: int) -> logging.LogRecord:
+    text = "%d lines of the log were dropped: stderr is read too slowly"
+    return log_gateway.makeRecord(log_gateway.name, logging.ERROR, __file__, 0, text, (count,), None)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "timestamp": _timestamp(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "request_id": _request_id(),
+        }
+        call = getattr(record, "call", None)
+        if call is not None:
+            line |= asdict(call)
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        try:
+            text = orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        except TypeError:  # a lone surrogate, which UTF-8 cannot encode
+            text = json.dumps(line, default=str)
+        return escape_controls(text)
+
+
+class TextLines(logging.Formatter):
+    """A readable line of text, followed by the indented lines of a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = escape_controls(
+            record.getMessage().replace("\r", "\\r").replace("\n", "\\n"), keep_lines=False
+        )
+        request_part = f" [{_request_id()}]" if _request_id() else ""
+        line = f"{_timestamp(record)} {record.levelname} {record.name}{request_part}: {message}"
+        if not record.exc_info:
+            return line
+        # Indented, so that a line of an exception's message cannot be mistaken for a line of the log.
+        traceback = escape_controls(self.formatException(record.exc_info)).replace("\n", "\n  ")
+        return f"{line}\n  {traceback}"
+
+
+def _timestamp(record: logging.LogRecord) -> str:
+    at = datetime.fromtimestamp(record.created, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _request_id() -> str:
+    call = _current.get()
+    return call.request_id if call else ""

@@ -1,0 +1,175 @@
+"""The declarations of all hookgate metrics. docs/metrics.md is generated from them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+_WAITS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300)
+"""Histogram bounds in seconds for what people wait for a model."""
+_WORK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
+"""Histogram bounds in seconds for what hooks and the gateway take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """One metric, by the name that queries use. `buckets` are the bounds of a histogram in seconds."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def exposed(self) -> tuple[str, ...]:
+        """The names that a query can use."""
+        if self.kind == "histogram":
+            return tuple(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
+        return (self.name,)
+
+
+CALLS = Name(
+    "hookgate_calls_total", "counter", "Calls that have ended.", ("route", "status_class", "outcome")
+)
+IN_FLIGHT = Name("hookgate_calls_in_flight", "gauge", "Calls in progress.")
+STREAMS = Name("hookgate_streams_open", "gauge", "Streamed answers in progress.")
+HELD = Name("hookgate_streams_held_bytes", "gauge", "Bytes of streamed answers that hooks hold back now.")
+DURATION = Name(
+    "hookgate_call_duration_seconds",
+    "histogram",
+    "Time from a call's headers to its end.",
+    ("route",),
+    _WAITS,
+)
+OVERHEAD = Name(
+    "hookgate_overhead_seconds",
+    "histogram",
+    "Time until an answer began, without the upstream's: hooks, hookgate itself, and reading the request.",
+    ("route",),
+    _WORK,
+)
+UPSTREAM_REQUESTS = Name(
+    "hookgate_upstream_requests_total",
+    "counter",
+    "Requests to the upstream; a call whose model is asked again makes several.",
+    ("model", "status_class"),
+)
+UPSTREAM = Name(
+    "hookgate_upstream_duration_seconds",
+    "histogram",
+    "Time until the upstream's answer began, summed over all requests of a call.",
+    ("model",),
+    _WAITS,
+)
+FIRST_TOKEN = Name(
+    "hookgate_first_token_seconds",
+    "histogram",
+    "Time from a call's headers until its streamed answer began.",
+    ("model",),
+    _WAITS,
+)
+HOOK_RUNS = Name(
+    "hookgate_hook_runs_total",
+    "counter",
+    "Runs of hooks in calls that have ended.",
+    ("event", "hook", "outcome"),
+)
+HOOK_DECISIONS = Name(
+    "hookgate_hook_decisions_total",
+    "counter",
+    "Decisions of hooks, in observe mode those they would have made; for a failed run what on_error decides.",
+    ("event", "hook", "mode", "decision"),
+)
+HOOK_DURATION = Name(
+    "hookgate_hook_duration_seconds",
+    "histogram",
+    "Time that a hook took in a call, including its wait for a turn: all its runs for an event together.",
+    ("event", "hook"),
+    _WORK,
+)
+HOOKS_WAITING = Name("hookgate_hooks_waiting", "gauge", "Runs of hooks that wait to be started.")
+HOOK_DEGRADED = Name(
+    "hookgate_hook_degraded", "gauge", "1 for a hook whose last run failed.", ("event", "hook")
+)
+TOKENS = Name(
+    "hookgate_tokens_total",
+    "counter",
+    "Tokens of judged calls, as the upstream counts them.",
+    ("model", "team", "kind"),
+)
+COST = Name(
+    "hookgate_cost_total",
+    "counter",
+    "Cost of judged calls, by the price table.",
+    ("model", "team", "currency"),
+)
+UNHOOKED = Name(
+    "hookgate_unhooked_calls_total", "counter", "Generative calls that no hook judged.", ("group",)
+)
+BYPASSES = Name("hookgate_bypasses_total", "counter", "Tool runs that no shim announced.", ("kind",))
+RELOADS = Name("hookgate_config_reloads_total", "counter", "Reloads of the hooks' settings.", ("result",))
+REVISION = Name(
+    "hookgate_revision_info", "gauge", "1 for the revision of the hooks' settings.", ("revision",)
+)
+AUDIT_QUEUED = Name("hookgate_audit_queued", "gauge", "Audit records that are not written yet.")
+AUDIT_LAG = Name(
+    "hookgate_audit_lag_seconds", "gauge", "Age of the oldest audit record that is not written yet."
+)
+AUDIT_FAILURES = Name("hookgate_audit_failures_total", "counter", "Failed attempts to write to the audit.")
+SPANS = Name("hookgate_spans_total", "counter", "Spans for the collector; with tracing only.", ("result",))
+SPANS_QUEUED = Name(
+    "hookgate_spans_queued", "gauge", "Spans that are queued for the collector; with tracing only."
+)
+
+METRICS = (
+    CALLS,
+    IN_FLIGHT,
+    STREAMS,
+    HELD,
+    DURATION,
+    OVERHEAD,
+    UPSTREAM_REQUESTS,
+    UPSTREAM,
+    FIRST_TOKEN,
+    HOOK_RUNS,
+    HOOK_DECISIONS,
+    HOOK_DURATION,
+    HOOKS_WAITING,
+    HOOK_DEGRADED,
+    TOKENS,
+    COST,
+    UNHOOKED,
+    BYPASSES,
+    RELOADS,
+    REVISION,
+    AUDIT_QUEUED,
+    AUDIT_LAG,
+    AUDIT_FAILURES,
+    SPANS,
+    SPANS_QUEUED,
+)
+
+LABELS = {
+    "route": "`judged`, `forwarded`, `tunnel`, `event`, `receipt`, or `none` for a refused path",
+    "status_class": "`2xx` … `5xx`, `left` if the client disconnected first, or `interrupted` "
+    "if the gateway stopped; for requests to the upstream "
+    "`1xx` … `5xx`, or `none` if there was no answer",
+    "outcome": "for calls `answered`, `denied`, `stopped`, `synthetic` (a hook answered), "
+    "`refused` (by hookgate), `failed` (the upstream), `left` or `interrupted`; "
+    "for runs of hooks `allowed`, `denied` or `failed`",
+    "event": "one of the eleven events",
+    "hook": "a hook's name in the settings",
+    "mode": "`enforce` or `observe`",
+    "decision": "`allow`, `ask`, `deny`, `stop`, `answer`, or `other`",
+    "model": "the first name or pattern of `metrics.models` or the price table that matches; else `other`, "
+    "or `none` for a call without a model",
+    "team": "the team of the caller's key in `hookgate.toml`, or `none`",
+    "kind": "for tokens `input` (not from a cache), `cached` or `output` (including thoughts); "
+    "for bypasses `unannounced`",
+    "currency": "the currency of the price table",
+    "group": "a group of `routes.unhooked`",
+    "result": "for reloads `applied`, `unchanged` or `refused`; for spans `exported` or `dropped`",
+    "revision": "the hash that `/readyz` reports",
+}
+"""The values of each label. Clients cannot invent label values."""

@@ -1,0 +1,272 @@
+"""Metrics for Prometheus, from the records of calls and from the counters of other components."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from itertools import accumulate
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from hookgate.hooks.live import LiveEngine
+from hookgate.proxy.observe import metric_names
+from hookgate.proxy.observe.metric_names import Name
+from hookgate.proxy.observe.record import CallRecord, HookTally
+from hookgate.proxy.observe.usage import Prices
+
+NONE, OTHER = "none", "other"
+
+DECISIONS = frozenset({"allow", "ask", "deny", "stop", "answer"})
+
+
+class Models:
+    """The labels for models: names, or patterns with wildcards. The first one that matches is the label."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._patterns = tuple(dict.fromkeys(patterns))
+
+    def label(self, model: str) -> str:
+        """Return the label for a model: a pattern, `other`, or `none` if the model is empty."""
+        if not model:
+            return NONE
+        return next((pattern for pattern in self._patterns if fnmatchcase(model, pattern)), OTHER)
+
+
+def status_class(status: int, without: str) -> str:
+    """Return the class of a status, such as `2xx`, or `without` if the status is 0."""
+    return f"{status // 100}xx" if status else without
+
+
+def decision(value: str) -> str:
+    """Return the label for a hook's decision, which may be any text."""
+    return value if value in DECISIONS else OTHER
+
+
+Labels = tuple[str, ...]
+"""The values of a metric's labels, in their order."""
+
+
+class FastCounter(Collector):
+    """A counter with labels."""
+
+    def __init__(self, name: Name) -> None:
+        self._name = name
+        self._totals: defaultdict[Labels, float] = defaultdict(float)
+
+    def add(self, labels: Labels, amount: float = 1) -> None:
+        """Add an amount, unless it is 0."""
+        if amount:
+            self._totals[labels] += amount
+
+    def collect(self) -> Iterable[Metric]:
+        metric = CounterMetricFamily(self._name.name, self._name.help, labels=self._name.labels)
+        for labels, total in self._totals.items():
+            metric.add_metric(labels, total)
+        yield metric
+
+
+class FastHistogram(Collector):
+    """A histogram of durations in seconds."""
+
+    def __init__(self, name: Name) -> None:
+        self._name = name
+        self._bounds = [*(str(float(bound)) for bound in name.buckets), "+Inf"]
+        self._counts: defaultdict[Labels, list[int]] = defaultdict(lambda: [0] * len(self._bounds))
+        self._sums: defaultdict[Labels, float] = defaultdict(float)
+
+    def observe(self, labels: Labels, seconds: float) -> None:
+        """Add a duration. The bounds of buckets are inclusive."""
+        self._counts[labels][bisect_left(self._name.buckets, seconds)] += 1
+        self._sums[labels] += seconds
+
+    def collect(self) -> Iterable[Metric]:
+        metric = HistogramMetricFamily(self._name.name, self._name.help, labels=self._name.labels)
+        for labels, counts in self._counts.items():
+            buckets = list(zip(self._bounds, accumulate(counts), strict=True))
+            metric.add_metric(labels, buckets, self._sums[labels])
+        yield metric
+
+
+Values = Iterable[tuple[tuple[str, ...], float]]
+"""The values of a metric, each with the values of its labels."""
+
+
+class AuditedWriter(Protocol):
+    """The writer of the audit."""
+
+    @property
+    def queued(self) -> int:
+        """The number of records that are not written yet."""
+
+    @property
+    def lag_seconds(self) -> float:
+        """The age of the oldest of them."""
+
+    @property
+    def failures(self) -> int:
+        """The number of failed attempts since the start."""
+
+
+class SentSpans(Protocol):
+    """The sender of spans."""
+
+    @property
+    def queued(self) -> int:
+        """The number of queued spans."""
+
+    @property
+    def results(self) -> Mapping[str, int]:
+        """The number of spans since the start by result: exported or dropped."""
+
+
+class ReadMetrics(Collector):
+    """A metric whose values are read with `read` when it is collected."""
+
+    def __init__(self, name: Name, read: Callable[[], Values]) -> None:
+        self._name, self._read = name, read
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily if self._name.kind == "counter" else GaugeMetricFamily
+        metric = family(self._name.name, self._name.help, labels=self._name.labels)
+        for labels, value in self._read():
+            metric.add_metric(labels, value)
+        yield metric
+
+
+def one_sample(read: Callable[[], float]) -> Callable[[], Values]:
+    """Return a reader for a metric without labels."""
+    return lambda: [((), read())]
+
+
+def labelled_samples(read: Callable[[], Mapping[str, int]]) -> Callable[[], Values]:
+    """Return a reader for a metric with one label."""
+    return lambda: [((value,), count) for value, count in read().items()]
+
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """The metrics of one gateway, in their own registry. Counters fall only when the gateway is restarted."""
+
+    def __init__(self, models: Iterable[str] = (), prices: Prices | None = None) -> None:
+        """Create the metrics. `models`, and the models with a price, have labels of their own."""
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._models = Models([*models, *(prices.models if prices else ())])
+        self._currency = prices.currency if prices else ""
+        self._open: dict[str, CallRecord] = {}
+        self._calls, self._duration = self._total(metric_names.CALLS), self._histogram(metric_names.DURATION)
+        self._overhead, self._first = (
+            self._histogram(metric_names.OVERHEAD),
+            self._histogram(metric_names.FIRST_TOKEN),
+        )
+        self._requests, self._upstream = (
+            self._total(metric_names.UPSTREAM_REQUESTS),
+            self._histogram(metric_names.UPSTREAM),
+        )
+        self._runs, self._decisions = (
+            self._total(metric_names.HOOK_RUNS),
+            self._total(metric_names.HOOK_DECISIONS),
+        )
+        self._hook_duration = self._histogram(metric_names.HOOK_DURATION)
+        self._tokens, self._cost = self._total(metric_names.TOKENS), self._total(metric_names.COST)
+        self._read(metric_names.IN_FLIGHT, one_sample(lambda: len(self._open)))
+        self._read(metric_names.STREAMS, one_sample(lambda: len(self._streams())))
+        self._read(metric_names.HELD, one_sample(lambda: sum(call.holding() for call in self._open.values())))
+
+    def began(self, record: CallRecord) -> None:
+        """Note that a call has begun. `settled` must be called when it ends."""
+        self._open[record.id] = record
+
+    def settled(self, record: CallRecord) -> None:
+        """Add a call that has ended, whose record is complete."""
+        self._open.pop(record.id, None)
+        route, model = (record.kind or NONE,), (self._models.label(record.model),)
+        unanswered = "interrupted" if record.dropped else "left"
+        self._calls.add((*route, status_class(record.status, unanswered), record.outcome or NONE))
+        self._duration.observe(route, record.seconds)
+        if record.first_seconds is not None:
+            self._overhead.observe(route, max(0.0, record.first_seconds - record.waited_before_first))
+            if record.streamed and record.outcome == "answered":
+                self._first.observe(model, record.first_seconds)
+        if record.requests:
+            self._upstream.observe(model, record.upstream_seconds)
+            for request in record.requests:
+                self._requests.add((*model, status_class(request.status, NONE)))
+        for tally in record.hooks.values():
+            self._add_hook(tally)
+        self._add_usage(record, *model)
+
+    def _add_hook(self, tally: HookTally) -> None:
+        labels = tally.event, tally.hook
+        self._runs.add((*labels, "failed"), tally.failures)
+        self._runs.add((*labels, "denied"), tally.denials)
+        self._runs.add((*labels, "allowed"), tally.runs - tally.failures - tally.denials)
+        for value, count in tally.decisions.items():
+            self._decisions.add((*labels, tally.mode, decision(value)), count)
+        self._hook_duration.observe(labels, tally.seconds)
+
+    def _add_usage(self, record: CallRecord, model: str) -> None:
+        usage = record.usage
+        labels = model, (record.session.team if record.session else "") or NONE
+        cached = min(usage.cached_tokens, usage.input_tokens)
+        self._tokens.add((*labels, "input"), usage.input_tokens - cached)
+        self._tokens.add((*labels, "cached"), cached)
+        self._tokens.add((*labels, "output"), usage.output_tokens)
+        self._cost.add((*labels, self._currency), record.cost or 0)
+
+    def watch_engine(self, live: LiveEngine) -> None:
+        """Expose the metrics of the hooks' settings and health."""
+        self._read(metric_names.RELOADS, labelled_samples(lambda: live.reloads))
+        self._read(metric_names.REVISION, lambda: [((live.current.revision,), 1)])
+        self._read(metric_names.HOOKS_WAITING, one_sample(lambda: live.waiting))
+        self._read(metric_names.HOOK_DEGRADED, lambda: _degraded(live))
+
+    def watch_unhooked(self, groups: Mapping[str, int]) -> None:
+        """Expose the number of generative calls that no hook judged, by group."""
+        self._read(metric_names.UNHOOKED, labelled_samples(lambda: groups))
+
+    def watch_bypasses(self, runs: Mapping[str, int]) -> None:
+        """Expose the number of tool runs that no shim announced."""
+        self._read(metric_names.BYPASSES, labelled_samples(lambda: runs))
+
+    def watch_audit(self, audit: AuditedWriter) -> None:
+        """Expose the metrics of the audit."""
+        self._read(metric_names.AUDIT_QUEUED, one_sample(lambda: audit.queued))
+        self._read(metric_names.AUDIT_LAG, one_sample(lambda: audit.lag_seconds))
+        self._read(metric_names.AUDIT_FAILURES, one_sample(lambda: audit.failures))
+
+    def watch_spans(self, sender: SentSpans) -> None:
+        """Expose the metrics of exported spans."""
+        self._read(metric_names.SPANS, labelled_samples(lambda: sender.results))
+        self._read(metric_names.SPANS_QUEUED, one_sample(lambda: sender.queued))
+
+    def page(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def _streams(self) -> list[CallRecord]:
+        return [call for call in self._open.values() if call.streamed and call.first_seconds is not None]
+
+    def _read(self, name: Name, read: Callable[[], Values]) -> None:
+        self._registry.register(ReadMetrics(name, read))
+
+    def _total(self, name: Name) -> FastCounter:
+        self._registry.register(total := FastCounter(name))
+        return total
+
+    def _histogram(self, name: Name) -> FastHistogram:
+        self._registry.register(histogram := FastHistogram(name))
+        return histogram
+
+
+def _degraded(live: LiveEngine) -> Values:
+    """Return the health by event and hook. Hooks that share a name are degraded if one of them is."""
+    values: dict[tuple[str, ...], float] = {}
+    for (event, name, _), status in live.health.hooks.items():
+        values[event, name] = max(values.get((event, name), 0), status.degraded)
+    return values.items()

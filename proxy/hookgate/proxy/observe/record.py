@@ -1,0 +1,297 @@
+"""The record of one call, filled in while the call runs. It contains no content of the call."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+from uuid import uuid4
+
+from hookgate.hooks import CallState, Run, SessionContext, Verdict
+from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
+from hookgate.hooks.merge import NO_VERDICT
+from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
+from hookgate.proxy.errors import POLICY_DENIED, ApiError
+from hookgate.proxy.observe.content import CallContent
+from hookgate.proxy.observe.trace_context import Trace, new_span
+from hookgate.proxy.observe.usage import Usage
+
+
+class UpstreamAttempt:
+    """One request to the upstream. Times are in seconds of the monotonic clock.
+
+    `span` is its id in the call's trace, or 0 without a trace. `status` is the answer's status, or 0 as long
+    as there is no answer.
+    """
+
+    __slots__ = ("_trace", "answered", "began", "ended", "span", "status")
+
+    def __init__(self, trace: Trace | None) -> None:
+        self._trace = trace
+        self.span = new_span() if trace else 0
+        self.began = time.monotonic()
+        self.answered = self.ended = 0.0
+        self.status = 0
+
+    def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the headers to send, with the trace's headers if there is a trace."""
+        return headers if self._trace is None else self._trace.outgoing(headers, self.span)
+
+    def answer_began(self, status: int) -> None:
+        """Note that the headers of the answer have arrived."""
+        self.answered, self.status = time.monotonic(), status
+
+    def end(self) -> None:
+        """Note that the answer has been read to its end or abandoned."""
+        self.ended = time.monotonic()
+        self.answered = self.answered or self.ended
+
+    @property
+    def waited(self) -> float:
+        """Seconds until the answer began."""
+        return self.answered - self.began if self.answered else 0.0
+
+
+@dataclass(slots=True)
+class HookTally:
+    """The totals of all runs of one hook for one event of a call."""
+
+    event: str
+    hook: str
+    type: str
+    """The kind of hook, or `builtin:` and the policy's name."""
+    mode: str
+    runs: int = 0
+    bytes: int = 0
+    """The size of the bodies that it was shown, as they were received."""
+    seconds: float = 0.0
+    failures: int = 0
+    causes: Counter[str] = field(default_factory=Counter)
+    """Why runs failed: `error`, `exit code`, or a cause outside of the hook."""
+    denials: int = 0
+    """Runs in which the hook itself denied; denials by `on_error` are counted in `decisions` only."""
+    began: float = 0.0
+    """When its first run began, on the monotonic clock; 0 if there was none."""
+    ended: float = 0.0
+    decisions: Counter[str] = field(default_factory=Counter)
+    """Its decisions, in observe mode those it would have made: allow, ask, deny, stop, answer."""
+    edits: set[str] = field(default_factory=set)
+    """The fields that it changed, or in observe mode would have changed."""
+    findings: Counter[str] = field(default_factory=Counter)
+    """A policy's findings, by kind."""
+
+    def add(self, run: Run, size: int) -> None:
+        """Add a run on a body of `size` bytes."""
+        output = run.output or {}
+        specific = output.get("hookSpecificOutput") or {}
+        self.runs += 1
+        self.bytes += size
+        self.seconds += run.seconds
+        if run.failure is not None:
+            self.failures += 1
+            self.causes[_cause(run.failure)] += 1
+        self.edits |= run.edit.keys()
+        decision = _decision(run)
+        self.decisions[decision] += 1
+        self.denials += decision in ("deny", "stop") and not run.error
+        self.began = self.began or run.began
+        self.ended = max(self.ended, run.began + run.seconds)
+        self.findings.update(
+            {str(kind): int(count) for kind, count in (specific.get("findings") or {}).items()}
+        )
+
+
+def _cause(failure: HookError) -> str:
+    match failure:
+        case HookUnavailableError():
+            return failure.cause
+        case ExitCodeError():
+            return "exit code"
+        case _:
+            return "error"
+
+
+def _decision(run: Run) -> str:
+    output = run.effective_output() or {}
+    if output.get("continue") is False:
+        return "stop"
+    if (
+        run.hook.event == "BeforeModel"
+        and (output.get("hookSpecificOutput") or {}).get("llm_response") is not None
+    ):
+        return "answer"
+    return str(output.get("decision") or "allow")
+
+
+def hook_type(hook: Hook) -> str:
+    """Return the type of a hook; for a builtin hook with the name of its policy."""
+    config = hook.config
+    return f"builtin:{config.builtin}" if isinstance(config, BuiltinConfig) else config.type
+
+
+Outcome = Literal["answered", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"]
+"""How a call ended: answered by the model; denied, stopped or answered by hooks; refused by hookgate; failed
+with an error of the upstream; left by its client; or interrupted by a gateway that stopped."""
+
+Audited = Literal["", "due", "began", "late", "ended"]
+"""The state of a call's audit: not audited; nothing is written yet; its start is written; its start could not
+be written in time; all its records have been passed to the writer."""
+
+_ENDING = frozenset({"SessionStart", "BeforeAgent", "BeforeModel", "BeforeToolSelection", "AfterModel"})
+"""Events whose denial ends a call. Denials of other events concern a tool, or the end of a turn."""
+
+
+def no_bytes() -> int:
+    """Return 0: an answer that hooks do not judge is not held back."""
+    return 0
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """One request to the gateway, from its first byte to the end of its answer. Times are in seconds."""
+
+    id: str = field(default_factory=lambda: uuid4().hex)
+    request_id: str = ""
+    began: float = field(default_factory=time.time)
+    kind: str = ""
+    """The kind of route."""
+    route: str = ""
+    """The path upstream."""
+    event: str = ""
+    """The event that a shim sent, if the request is one."""
+    session: SessionContext | None = None
+    """The caller and its session, if known; without an id if the call belongs to no session."""
+    calls: list[CallState] = field(default_factory=list)
+    """The policies' state of the call; a batch has several."""
+    model: str = ""
+    revision: str = ""
+    """The revision of the hooks' settings; empty if no hook could judge the call."""
+    streamed: bool = False
+    """Whether the client asked for a stream."""
+    holding: Callable[[], int] = no_bytes
+    """Returns how many bytes of its answer hooks hold back now."""
+    trace: Trace | None = None
+    status: int = 0
+    dropped: bool = False
+    """Whether the gateway ended its connection when it stopped."""
+    outcome: Outcome | None = None
+    request_bytes: int = 0
+    """The size of the request's body."""
+    answer_bytes: int = 0
+    """The bytes sent to the client, including headers."""
+    requests: list[UpstreamAttempt] = field(default_factory=list)
+    """Requests to the upstream: none for a denied call, several if the model was asked again."""
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = None
+    bypasses: int = 0
+    """Results in this call of tools that ran without a BeforeTool event."""
+    before_seconds: float | None = None
+    """The time until the request was sent upstream."""
+    first_seconds: float | None = None
+    """The time until the first byte of the answer was sent to the client."""
+    seconds: float = 0.0
+    degraded: tuple[str, ...] = ()
+    """Hooks whose last run had failed when the call ended."""
+    hooks: dict[tuple[str, Hook], HookTally] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why hooks denied or stopped something, by event; under `gateway` why hookgate returned an error."""
+    audited: Audited = ""
+    start_written: "asyncio.Future[bool] | None" = None
+    """Whether the audit could write the start of the call; None until it is tried."""
+    start_is_on_record: bool = False
+    """Whether the call may go upstream: its start is on record, or no record is kept of it."""
+    content: CallContent | None = None
+    """The content of the call, if the audit stores it."""
+    _clock: float = field(default_factory=time.monotonic)
+
+    def elapsed(self) -> float:
+        """Return the time since the call began."""
+        return time.monotonic() - self._clock
+
+    @property
+    def began_at(self) -> float:
+        """When the call began, on the monotonic clock."""
+        return self._clock
+
+    @property
+    def upstream_requests(self) -> int:
+        """The number of requests to the upstream."""
+        return len(self.requests)
+
+    @property
+    def was_answered_by_model(self) -> bool:
+        """Whether a judged call got an answer from the model, which takes a key that works."""
+        return self.kind == "judged" and any(200 <= each.status < 300 for each in self.requests)
+
+    @property
+    def upstream_seconds(self) -> float:
+        """The time until the upstream's answer began, summed over all requests to it."""
+        return sum(request.waited for request in self.requests)
+
+    @property
+    def waited_before_first(self) -> float:
+        """The part of `upstream_seconds` that passed before the answer to the client began."""
+        first = self._clock + (self.first_seconds or 0.0)
+        return sum(max(0.0, min(request.answered, first) - request.began) for request in self.requests)
+
+    @contextmanager
+    def attempt(self) -> Iterator[UpstreamAttempt]:
+        """One request to the upstream, which the upstream's client has to be given.
+
+        Raises RuntimeError unless the start of the call is on record: nothing goes upstream before.
+        """
+        if not self.start_is_on_record:
+            raise RuntimeError("nothing may go upstream before the start of its call is on record")
+        attempt = UpstreamAttempt(self.trace)
+        self.requests.append(attempt)
+        try:
+            yield attempt
+        finally:
+            attempt.end()
+
+    def note_call(self, session: SessionContext) -> None:
+        """Note that a call is made in this session; a batch consists of several calls."""
+        if not self.calls:
+            self.session = session
+        self.calls.append(session.call)
+
+    def note_runs(self, event: str, runs: Iterable[Run], size: int) -> None:
+        """Note the runs of hooks for an event whose body has `size` bytes."""
+        for run in runs:
+            key = event, run.hook
+            if key not in self.hooks:
+                self.hooks[key] = HookTally(event, run.hook.name, hook_type(run.hook), run.hook.config.mode)
+            self.hooks[key].add(run, size)
+            if self.content is not None:
+                self.content.note_run(event, run)
+
+    def note_verdict(self, event: str, verdict: Verdict) -> None:
+        """What the hooks of an event decided together."""
+        if verdict is NO_VERDICT:
+            return
+        if verdict.reason and (verdict.stop or verdict.denied):
+            self.reasons[event] = verdict.reason
+        if verdict.stop and event not in ADVISORY:
+            self.outcome = "stopped"
+        elif verdict.synthetic:
+            self.outcome = "synthetic"
+        elif verdict.denied and event in _ENDING:
+            self.outcome = "denied"
+
+    def note_error(self, error: ApiError) -> None:
+        """Note an error that is sent to the client. The reasons of denials are already noted by event."""
+        if error.reason != POLICY_DENIED:
+            self.reasons["gateway"] = error.on_record
+
+    def end(self, status: int, sent: int, *, dropped: bool = False) -> None:
+        """Note the end of the call: its status, or 0 without a complete answer, and the bytes sent.
+
+        `dropped` says whether the gateway ended its connection.
+        """
+        self.status, self.answer_bytes, self.seconds = status, sent, self.elapsed()
+        self.dropped = dropped and not status
+        if self.outcome is None:
+            unanswered: Outcome = "interrupted" if dropped else "left"
+            self.outcome = unanswered if not status else "answered" if status < 400 else "refused"

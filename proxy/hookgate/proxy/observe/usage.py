@@ -1,0 +1,198 @@
+"""The tokens that a call uses, read from its answer while it is streamed, and their price."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from json import JSONDecoder
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from hookgate.proxy.config import ConfigError
+from hookgate.proxy.config.reading import describe_errors
+from hookgate.proxy.config.sources import lines_of
+from hookgate.translator.fields import JsonObject
+
+_KEY = re.compile(rb'"usageMetadata"\s*:\s*(?=\{)')
+_MAX_METADATA = 16 * 1024
+"""Bytes in which one usageMetadata is expected to fit: it lists a few counts for each modality."""
+_MAX_COUNT = 2**31 - 1
+"""The largest count of the API's own type; sums of it fit wherever they are stored."""
+_OVERLAP = 64
+"""Bytes that are searched again with the next chunk: the key may be split between two."""
+
+_decoder = JSONDecoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, as the API counts them."""
+
+    input_tokens: int = 0
+    """Tokens of the prompt, including cached ones."""
+    output_tokens: int = 0
+    """Tokens of the answer, including thoughts."""
+    cached_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+        )
+
+
+class UsageMeter:
+    """Finds the last usageMetadata in an answer's bytes: each one counts from the start of the answer.
+
+    The name between unescaped quotes is always a field's name: within a string the quotes would be escaped.
+    """
+
+    def __init__(self) -> None:
+        self._found = b""
+        self._tail = b""
+
+    def feed(self, chunk: bytes) -> None:
+        """Search the next bytes of the answer, which may be split anywhere."""
+        data = self._tail + chunk
+        matches = list(_KEY.finditer(data))
+        if matches:
+            self._found = data[matches[-1].end() :][:_MAX_METADATA]
+        elif self._found:
+            self._found = (self._found + chunk)[:_MAX_METADATA]
+        self._tail = data[-_OVERLAP:]
+
+    def usage(self) -> Usage:
+        """Return the usage found so far; all zero if there is none."""
+        try:
+            metadata, _ = _decoder.raw_decode(self._found.decode(errors="replace"))
+        except (ValueError, RecursionError):  # incomplete, or an absurd number or depth
+            return Usage()
+        return read_usage(metadata)
+
+
+def read_usage(metadata: JsonObject) -> Usage:
+    """Return the tokens in a usageMetadata, which counts thoughts and the prompts of tools separately."""
+    return Usage(
+        _count(metadata, "promptTokenCount") + _count(metadata, "toolUsePromptTokenCount"),
+        _count(metadata, "candidatesTokenCount") + _count(metadata, "thoughtsTokenCount"),
+        _count(metadata, "cachedContentTokenCount"),
+    )
+
+
+def _count(metadata: JsonObject, key: str) -> int:
+    value: Any = metadata.get(key)
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return min(value, _MAX_COUNT) if is_count else 0
+
+
+_UNIT = 1_000_000
+
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""The price of a million tokens."""
+
+
+class _Table(BaseModel):
+    """A table of the file. Unknown names are errors: a misspelt price would otherwise be ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Tier(_Table):
+    input: Price
+    cached: Price | None = None
+    output: Price
+
+    def cost(self, input_tokens: int, output_tokens: int, cached: int) -> float:
+        cached_price = self.input if self.cached is None else self.cached
+        total = (input_tokens - cached) * self.input + cached * cached_price + output_tokens * self.output
+        return total / _UNIT
+
+
+class _Above(_Tier):
+    tokens: Annotated[int, Field(gt=0)]
+
+
+class _Model(_Tier):
+    above: tuple[_Above, ...] = ()
+
+    @model_validator(mode="after")
+    def _tiers_rise(self) -> Self:
+        bounds = [tier.tokens for tier in self.above]
+        if bounds != sorted(set(bounds)):
+            raise ValueError("above: its tokens have to rise from one to the next")
+        return self
+
+    def tier(self, input_tokens: int) -> _Tier:
+        """Return the prices for a prompt with `input_tokens`: those of the highest bound that it exceeds."""
+        return next((tier for tier in reversed(self.above) if input_tokens > tier.tokens), self)
+
+
+class _File(_Table):
+    currency: Annotated[str, Field(min_length=1, max_length=16)]
+    models: Annotated[dict[str, _Model], Field(min_length=1)]
+
+
+class Prices:
+    """A price table. `currency` is the currency of its prices."""
+
+    def __init__(self, currency: str, models: Mapping[str, _Model]) -> None:
+        self.currency, self._models = currency, models
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that have a price: names, or patterns with wildcards."""
+        return tuple(self._models)
+
+    def knows(self, model: str) -> bool:
+        """Return True if there is a price for the model."""
+        return self._price(model) is not None
+
+    def cost(self, model: str, input_tokens: int, output_tokens: int, cached: int = 0) -> float | None:
+        """Return the cost of a call, or None if the model has no price.
+
+        `input_tokens` are all tokens of the prompt, of which `cached` came from a cache. `output_tokens` are
+        all tokens of the answer, including thoughts.
+        """
+        price = self._price(model)
+        if price is None:
+            return None
+        return price.tier(input_tokens).cost(input_tokens, output_tokens, min(cached, input_tokens))
+
+    def _price(self, model: str) -> _Model | None:
+        return next((price for glob, price in self._models.items() if fnmatchcase(model, glob)), None)
+
+
+def read_prices(path: Path | None) -> Prices | None:
+    """Read a price table. Returns None without a path. Raises ConfigError with all problems of the file."""
+    if path is None:
+        return None
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        document = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(
+            [f"prices.file: {path}: cannot be read: {error.strerror}; check the path"]
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError([f"{path}: is not valid TOML: {error}"]) from None
+    try:
+        # Validated as JSON, which is strict: neither "1.00" nor true is a number.
+        file = _File.model_validate_json(json.dumps(document, default=str), strict=True)
+    except ValidationError as error:
+        raise ConfigError(list(_located_errors(path, text, error))) from None
+    return Prices(file.currency, file.models)
+
+
+def _located_errors(path: Path, text: str, error: ValidationError) -> Iterator[str]:
+    """Yield a message for each problem, with its file, line and key."""
+    lines = lines_of(text)
+    for detail, message in zip(error.errors(include_url=False), describe_errors(error), strict=True):
+        steps = [str(step) for step in detail["loc"]]
+        candidates = (lines.get(tuple(steps[:end])) for end in range(len(steps), 0, -1))
+        line = next((f":{line}" for line in candidates if line), "")
+        yield f"{path}{line}: {message.removeprefix('.').removeprefix(': ')}"

@@ -1,1 +1,0 @@
-"""Recorded calls put through another policy: what it would have decided otherwise, before it is in force."""

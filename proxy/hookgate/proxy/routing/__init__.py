@@ -1,0 +1,1 @@
+"""What the gateway serves, matched on the raw request target. Pure."""

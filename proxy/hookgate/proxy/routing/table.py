@@ -1,0 +1,245 @@
+"""The table of the routes that the gateway serves. docs/gateway.md lists them."""
+
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from hookgate.hooks.settings import EVENTS
+from hookgate.translator import MODEL_NAME
+
+Api = Literal["gemini", "vertex", "code_assist"]
+Kind = Literal["judged", "forwarded", "tunnel", "event", "receipt"]
+
+_ID = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,255}"
+_VERSIONS = {"gemini": "v1|v1beta|v1alpha", "vertex": "v1|v1beta1", "code_assist": "v1internal"}
+# The patterns of a template's placeholders. They match ASCII only, and no segment begins with a dot.
+_PLACEHOLDERS = {
+    "models": "models|tunedModels",
+    "model": MODEL_NAME,
+    "id": _ID,
+    "project": _ID,
+    "location": _ID,
+    "operations": rf"(?:(?:models|tunedModels|fileSearchStores)/{_ID}/(?:upload/)?)?operations",
+    "agents": "agents|triggers|webhooks|environments|voices|credentials|decisions|auth_tokens",
+    "rest": r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~:=@+-]{0,2047}){0,16}",
+}
+
+_EVERYWHERE = frozenset({"alt", "key"})
+_LISTS = frozenset({"pageSize", "pageToken", "filter", "updateMask", "force"})
+_UPLOADS = frozenset({"upload_id", "upload_protocol", "uploadType"})
+_OPENAI_LISTS = frozenset({"after", "before", "limit", "order"})
+_INTERACTIONS = frozenset({"stream", "include_input", "last_event_id"})
+_SNAKE_LISTS = frozenset({"page_size", "page_token", "filter", "update_mask"})
+_VOICES = frozenset({"accent", "contexts", "gender", "language_code", "persona", "pitch", "region_code"})
+_FILES = frozenset({"extract", "overwrite", "recursive", "search", "type", "parent"})
+_UNHOOKED = _LISTS | _SNAKE_LISTS | _OPENAI_LISTS | _INTERACTIONS | _VOICES | _FILES | _UPLOADS
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kind of request. `template` is the path, in which `{verb}` is one of `verbs`."""
+
+    api: Api
+    kind: Kind
+    methods: tuple[str, ...]
+    template: str
+    verbs: tuple[str, ...] = ()
+    """The API's methods; for a path without `{verb}` the only one is its method."""
+    parameters: frozenset[str] = frozenset()
+    alts: frozenset[str] = frozenset({"json"})
+    unhooked: str = ""
+    """The group of a generative route that hooks cannot judge. It is served if the operator lists the
+    group."""
+    writes_files: bool = False
+    """Whether it writes files, which hooks do not see. Such routes are served if the operator allows
+    files."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern that the whole path must match."""
+        stands_for = {**_PLACEHOLDERS, "v": _VERSIONS[self.api], "verb": "|".join(self.verbs)}
+        pieces = re.split(r"\{(\w+)\}", self.template)
+        return re.compile(
+            "".join(
+                f"(?P<{piece}>{stands_for[piece]})" if at % 2 and piece in ("model", "verb")
+                else f"(?:{stands_for[piece]})" if at % 2
+                else re.escape(piece)
+                for at, piece in enumerate(pieces)
+            )
+        )  # fmt: skip
+
+    @cached_property
+    def taken(self) -> frozenset[str]:
+        """The query parameters that are allowed."""
+        return self.parameters | _EVERYWHERE
+
+
+_GET, _POST, _DELETE, _ANY = ("GET",), ("POST",), ("DELETE",), ("GET", "POST", "PUT", "PATCH", "DELETE")
+_GENERATE = ("generateContent", "streamGenerateContent")
+_VERTEX_INPUTS = ("countTokens", "computeTokens", "embedContent", "batchEmbedContents")
+_PLACE = "/{v}/projects/{project}/locations/{location}"
+_VERTEX_MODELS = (
+    "/{v}/publishers/google/models/{model}:{verb}",
+    f"{_PLACE}/publishers/google/models/{{model}}:{{verb}}",
+    f"{_PLACE}/endpoints/{{model}}:{{verb}}",
+)
+
+
+def _forwarded(api: Api, methods: tuple[str, ...], template: str, *verbs: str) -> Row:
+    return Row(api, "forwarded", methods, template, verbs, _LISTS)
+
+
+def _written(methods: tuple[str, ...], template: str) -> Row:
+    """Return a row for a request that writes to a file or to a store of files."""
+    return Row("gemini", "forwarded", methods, template, (), _LISTS, writes_files=True)
+
+
+def _uploaded(template: str) -> Row:
+    """Return a row for the start of an upload and for its data, whose URL has the same path."""
+    return Row("gemini", "forwarded", ("POST", "PUT"), template, (), _UPLOADS, writes_files=True)
+
+
+def _download(template: str) -> Row:
+    return Row("gemini", "forwarded", _GET, template, (), alts=frozenset({"json", "media"}))
+
+
+def _unhooked(group: str, api: Api, methods: tuple[str, ...], template: str, *verbs: str) -> Row:
+    alts = frozenset({"json", "sse", "media"})
+    return Row(api, "forwarded", methods, template, verbs, _UNHOOKED, alts, group)
+
+
+def _live(api: Api, template: str, *verbs: str) -> Row:
+    return Row(api, "tunnel", _GET, template, verbs, frozenset({"access_token"}), unhooked="live")
+
+
+_GEMINI = (
+    Row("gemini", "judged", _POST, "/{v}/{models}/{model}:{verb}", (*_GENERATE, "batchGenerateContent")),
+    # The state of a batch contains the generated answers, also in a list of batches.
+    Row("gemini", "judged", _GET, "/{v}/batches/{id}", ("getBatch",)),
+    Row("gemini", "judged", _GET, "/{v}/batches", ("listBatches",), _LISTS),
+    _forwarded("gemini", _POST, "/{v}/batches/{id}:cancel"),
+    _forwarded("gemini", _DELETE, "/{v}/batches/{id}"),
+    Row(
+        "gemini",
+        "judged",
+        _POST,
+        "/{v}/{models}/{model}:{verb}",
+        ("countTokens", "embedContent", "batchEmbedContents", "asyncBatchEmbedContent"),
+    ),
+    _forwarded("gemini", _GET, "/{v}/{models}"),
+    _forwarded("gemini", _GET, "/{v}/{models}/{model}"),
+    _forwarded("gemini", _GET, "/{v}/files"),
+    _written(_POST, "/{v}/files"),
+    _forwarded("gemini", ("GET", "DELETE"), "/{v}/files/{id}"),
+    _written(_POST, "/{v}/files:register"),
+    _download("/{v}/files/{id}:download"),
+    _uploaded("/upload/{v}/files"),
+    _forwarded("gemini", _GET, "/{v}/fileSearchStores"),
+    _forwarded("gemini", ("GET", "DELETE"), "/{v}/fileSearchStores/{id}"),
+    _written(_POST, "/{v}/fileSearchStores"),
+    _written(("PATCH",), "/{v}/fileSearchStores/{id}"),
+    _written(_POST, "/{v}/fileSearchStores/{id}:importFile"),
+    _forwarded("gemini", _GET, "/{v}/fileSearchStores/{id}/documents"),
+    _forwarded("gemini", ("GET", "DELETE"), "/{v}/fileSearchStores/{id}/documents/{id}"),
+    _download("/{v}/fileSearchStores/{id}/media/{id}"),
+    _uploaded("/upload/{v}/fileSearchStores/{id}:uploadToFileSearchStore"),
+    _forwarded("gemini", _GET, "/{v}/{operations}"),
+    _forwarded("gemini", ("GET", "DELETE"), "/{v}/{operations}/{id}"),
+    _forwarded("gemini", _POST, "/{v}/{operations}/{id}:cancel"),
+    _forwarded("gemini", _GET, "/{v}/cachedContents"),
+    _forwarded("gemini", ("GET", "DELETE"), "/{v}/cachedContents/{id}"),
+    _unhooked("caches", "gemini", _POST, "/{v}/cachedContents"),
+    _unhooked("caches", "gemini", ("PATCH",), "/{v}/cachedContents/{id}"),
+    _unhooked("predict", "gemini", _POST, "/{v}/{models}/{model}:{verb}", "predict", "predictLongRunning"),
+    _unhooked("interactions", "gemini", _ANY, "/{v}/interactions{rest}"),
+    _unhooked("openai", "gemini", _ANY, "/{v}/openai{rest}"),
+    _unhooked("agents", "gemini", _ANY, "/{v}/{agents}{rest}"),
+    _unhooked("agents", "gemini", ("POST", "PUT"), "/upload/{v}/environments{rest}"),
+    _live(
+        "gemini",
+        "/ws/google.ai.generativelanguage.{v}.GenerativeService.{verb}",
+        *("BidiGenerateContent", "BidiGenerateContentConstrained", "BidiGenerateMusic"),
+    ),
+)
+
+_VERTEX = (
+    *(Row("vertex", "judged", _POST, path, _GENERATE) for path in _VERTEX_MODELS),
+    *(Row("vertex", "judged", _POST, path, _VERTEX_INPUTS) for path in _VERTEX_MODELS),
+    _forwarded("vertex", _GET, "/{v}/publishers/google/models"),
+    _forwarded("vertex", _GET, "/{v}/publishers/google/models/{model}"),
+    _forwarded("vertex", _GET, f"{_PLACE}/publishers/google/models/{{model}}"),
+    _forwarded("vertex", _GET, f"{_PLACE}/models"),
+    _forwarded("vertex", _GET, f"{_PLACE}/models/{{model}}"),
+    _forwarded("vertex", _GET, f"{_PLACE}/operations/{{id}}"),
+    _forwarded("vertex", _GET, f"{_PLACE}/cachedContents"),
+    _forwarded("vertex", ("GET", "DELETE"), f"{_PLACE}/cachedContents/{{id}}"),
+    _unhooked("caches", "vertex", _POST, f"{_PLACE}/cachedContents"),
+    _unhooked("caches", "vertex", ("PATCH",), f"{_PLACE}/cachedContents/{{id}}"),
+    *(
+        _unhooked("predict", "vertex", _POST, path, "predict", "predictLongRunning", "fetchPredictOperation")
+        for path in _VERTEX_MODELS
+    ),
+    _unhooked("predict", "vertex", _ANY, f"{_PLACE}/batchPredictionJobs{{rest}}"),
+    _unhooked("interactions", "vertex", _ANY, f"{_PLACE}/interactions{{rest}}"),
+    _unhooked("openai", "vertex", _ANY, f"{_PLACE}/endpoints/openapi{{rest}}"),
+    _live("vertex", "/ws/google.cloud.aiplatform.{v}.LlmBidiService/{verb}", "BidiGenerateContent"),
+)
+
+_CODE_ASSIST = (
+    Row("code_assist", "judged", _POST, "/{v}:{verb}", (*_GENERATE, "countTokens")),
+    _forwarded(
+        "code_assist",
+        _POST,
+        "/{v}:{verb}",
+        *("loadCodeAssist", "onboardUser", "setCodeAssistGlobalUserSetting"),
+        *("recordCodeAssistMetrics", "fetchAdminControls", "listExperiments", "retrieveUserQuota"),
+    ),
+    _forwarded("code_assist", _GET, "/{v}:{verb}", "getCodeAssistGlobalUserSetting"),
+    _forwarded("code_assist", _GET, "/{v}/operations/{id}"),
+)
+
+_OWN = (
+    Row("gemini", "event", _POST, "/hookgate/v1/events/{verb}", EVENTS, alts=frozenset()),
+    Row("gemini", "receipt", _GET, "/hookgate/v1/receipts/{id}", alts=frozenset()),
+)
+"""The gateway's own: what shims tell of agents, and what became of a call."""
+
+TABLE = (*_GEMINI, *_VERTEX, *_CODE_ASSIST, *_OWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One request's way. `path` is the upstream's, without a session prefix; `query` is without the key."""
+
+    kind: Kind
+    path: str
+    query: str = ""
+    session: str = ""
+    model: str = ""
+    """The model in the path; empty where there is none, as for Code Assist, whose model is in the body."""
+    verb: str = ""
+    alt: str = ""
+    key: str = ""
+    """The client's key, if it came in the query: it goes upstream as a header, where no log shows it."""
+    access_token: str = ""
+    """The client's token in the query, which some WebSockets take: it goes upstream as it came."""
+    api: Api = "gemini"
+    small_body: bool = False
+    """Whether the body is forwarded unseen and for that reason bounded."""
+    unhooked: str = ""
+    """The group by which an operator let this generative call through although no hook judges it."""
+
+    @property
+    def streamed(self) -> bool:
+        return self.verb == "streamGenerateContent"
+
+    def for_model(self, model: str) -> "Route":
+        """The same call to another model. A tuned model or an endpoint gives way to a model of Google's."""
+        if not self.model or model == self.model:
+            return self
+        collection = self.path.removesuffix(f"/{self.model}:{self.verb}")
+        collection = collection.removesuffix("/tunedModels").removesuffix("/endpoints")
+        if not collection.endswith("/models"):
+            collection += "/publishers/google/models" if self.api == "vertex" else "/models"
+        return replace(self, model=model, path=f"{collection}/{model}:{self.verb}")

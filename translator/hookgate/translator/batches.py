@@ -1,0 +1,123 @@
+"""Requests that create batches: `{"batch": {"displayName", "inputConfig": {"requests": {"requests": […]}}}}`.
+
+    batch = BatchBody(body)
+    body = batch.edited([edit(request) for _, request in batch.requests], batch.labels())
+
+Bodies with unknown fields are refused, since hooks would not see them. A batch has a name, and each of its
+requests has metadata. The strings of both are the labels, which hooks are shown as turns of a user.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from hookgate.translator.checks import check_keys
+from hookgate.translator.fields import (
+    BodyError,
+    EditError,
+    JsonObject,
+    is_text,
+    joined_text,
+    read,
+    read_list,
+    strings_in,
+    with_strings,
+    write,
+)
+
+REQUESTS = "batch.inputConfig.requests.requests"
+"""The path of the requests."""
+
+_KNOWN = {
+    "": ("batch",),
+    "batch": ("displayName", "inputConfig", "model", "priority"),
+    "batch.inputConfig": ("requests", "fileName"),
+}
+
+
+class BatchBody:
+    """The body of a request that creates a batch. Raises BodyError, for example for an unknown field."""
+
+    def __init__(self, body: JsonObject) -> None:
+        self._body = body
+        self.batch = _child(body, "", "batch")
+        _check_batch(self.batch)
+        self._source = _child(self.batch, "batch", "inputConfig")
+        self.in_file = read(self._source, "fileName") is not None
+        """Whether the requests are in a file, where hooks cannot inspect them."""
+        check_keys(self._source, "batch.inputConfig", _KNOWN["batch.inputConfig"])
+        self._inlined: JsonObject = {}
+        if not self.in_file:
+            self._inlined = _child(self._source, "batch.inputConfig", "requests")
+            check_keys(self._inlined, "batch.inputConfig.requests", ("requests",))
+        if not isinstance(read(self._inlined, "requests"), list | dict | None):
+            raise BodyError(REQUESTS, "the requests have to be a list of {request, metadata}")
+        self._items = read_list(self._inlined, "requests")
+        self.requests = [
+            (f"{REQUESTS}[{number}].request", _request_of(item, f"{REQUESTS}[{number}]"))
+            for number, item in enumerate(self._items)
+        ]
+        """The requests with their paths."""
+
+    def labels(self) -> JsonObject:
+        """Return the labels as a request, or an empty object if there are none."""
+        turns = [{"role": "user", "parts": [{"text": text}]} for text in strings_in(self._labelled())]
+        return {"contents": turns} if turns else {}
+
+    def edited(self, requests: Sequence[JsonObject], labels: JsonObject | None) -> JsonObject:
+        """Return the body with new requests and labels, or the body itself if they are unchanged.
+
+        Raises EditError if the number of labels has changed.
+        """
+        name, metadata = self._labelled() if not labels else self._relabelled(labels)
+        batch, items = self.batch, []
+        for item, request, data in zip(self._items, requests, metadata, strict=True):
+            new = item if read(item, "request") is request else write(item, "request", request)
+            items.append(new if data == read(item, "metadata") else write(new, "metadata", data))
+        if any(a is not b for a, b in zip(items, self._items, strict=True)):
+            inlined = write(self._inlined, "requests", items)
+            batch = write(batch, "inputConfig", write(self._source, "requests", inlined))
+        if name != read(batch, "displayName"):
+            batch = write(batch, "displayName", name)
+        return self._body if batch is self.batch else write(self._body, "batch", batch)
+
+    def _labelled(self) -> list[Any]:
+        return [read(self.batch, "displayName"), [read(item, "metadata") for item in self._items]]
+
+    def _relabelled(self, labels: JsonObject) -> list[Any]:
+        before = self._labelled()
+        turns = read_list(labels, "contents")
+        if len(turns) != sum(1 for _ in strings_in(before)):
+            raise EditError("batch", "as many turns as its name and metadata have strings", turns)
+        if not all(is_text(part) for turn in turns for part in read_list(turn, "parts")):
+            raise EditError("batch", "text alone in the place of its name and metadata", turns)
+        after: list[Any] = with_strings(before, map(joined_text, turns))
+        return after
+
+
+def _child(obj: JsonObject, path: str, name: str) -> JsonObject:
+    """Return the object in a required field. Raises BodyError, also for unknown fields beside it."""
+    check_keys(obj, path, _KNOWN[path])
+    value = read(obj, name)
+    if not isinstance(value, dict):
+        place = f"{path}.{name}" if path else name
+        raise BodyError(place, "a batch holds an object here")
+    return value
+
+
+def _check_batch(batch: JsonObject) -> None:
+    priority, name = read(batch, "priority"), read(batch, "displayName")
+    if priority is not None and not re.fullmatch(r"-?[0-9]{1,19}", str(priority)):
+        raise BodyError("batch.priority", "has to be an integer")
+    if name is not None and not isinstance(name, str):
+        raise BodyError("batch.displayName", "has to be a string")
+
+
+def _request_of(item: Any, path: str) -> JsonObject:
+    if not isinstance(item, dict):
+        raise BodyError(path, "it has to be an object {request, metadata}")
+    check_keys(item, path, ("request", "metadata"))
+    request = item.get("request")
+    if not isinstance(request, dict):
+        raise BodyError(f"{path}.request", "it has to be an object")
+    return request

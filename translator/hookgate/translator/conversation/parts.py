@@ -1,0 +1,170 @@
+"""Typed parts: shows all parts of a turn to hooks that request them, and applies edits to them.
+
+    {"type": "text" | "thought", "text"}
+    {"type": "function_call", "name", "args", "id"?}
+    {"type": "function_response", "name", "response", "id"?}
+    {"type": "inline_data", "mimeType", "size"}            size in bytes; the data itself is not shown
+    {"type": "file_data", "mimeType", "fileUri"}
+    {"type": "code", "language", "code"}                   {"type": "code_result", "outcome", "output"}
+    {"type": "other", "fields": [names]}
+
+A hook may edit texts, the `args` of calls and the `response` of results, remove texts, media and code, and
+add texts. Calls and results cannot be removed, since the API refuses one without the other.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hookgate.translator.conversation.alignment import gaps, in_order
+from hookgate.translator.fields import (
+    EditError,
+    JsonObject,
+    is_text,
+    read,
+    read_list,
+    read_object,
+    same,
+    write,
+)
+
+_EDITABLE = {"text": "text", "thought": "text", "function_call": "args", "function_response": "response"}
+_LASTING = ("function_call", "function_response")
+TYPES = (*_EDITABLE, "inline_data", "file_data", "code", "code_result", "other")
+
+
+def show_parts(content: JsonObject) -> list[JsonObject]:
+    """Return the typed parts of a content, one for each part, in order."""
+    return [_show(part) for part in read_list(content, "parts")]
+
+
+def _show(part: Any) -> JsonObject:
+    if is_text(part):
+        return {"type": "thought" if part.get("thought") else "text", "text": part["text"]}
+    for field, show in _SHOWS.items():
+        if isinstance(part, dict) and isinstance(value := read(part, field), dict):
+            return show(value)
+    return {"type": "other", "fields": list(part) if isinstance(part, dict) else []}
+
+
+def _chosen(kind: str, *names: str) -> Callable[[JsonObject], JsonObject]:
+    def show(value: JsonObject) -> JsonObject:
+        found = {name: read(value, name) for name in names}
+        return {"type": kind, **{name: item for name, item in found.items() if item is not None}}
+
+    return show
+
+
+def _show_inline_data(value: JsonObject) -> JsonObject:
+    data = read(value, "data")
+    digits = data.rstrip("=") if isinstance(data, str) else ""
+    return {"type": "inline_data", "mimeType": read(value, "mimeType"), "size": len(digits) * 3 // 4}
+
+
+_SHOWS: dict[str, Callable[[JsonObject], JsonObject]] = {
+    "functionCall": _chosen("function_call", "id", "name", "args"),
+    "functionResponse": _chosen("function_response", "id", "name", "response"),
+    "inlineData": _show_inline_data,
+    "fileData": _chosen("file_data", "mimeType", "fileUri"),
+    "executableCode": _chosen("code", "language", "code"),
+    "codeExecutionResult": _chosen("code_result", "outcome", "output"),
+}
+
+
+# ---- a hook's edit
+
+
+def read_typed_part(part: Any, path: str, types: Sequence[str] = TYPES) -> JsonObject:
+    """Validate and return a typed part. A string is a text part. Raises EditError."""
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if not isinstance(part, dict):
+        raise EditError(path, "a string or a typed part such as {type: 'text', text}", part)
+    kind = part.get("type", "text")
+    if kind not in types:
+        raise EditError(f"{path}.type", f"one of {', '.join(types)}", kind)
+    if kind in ("text", "thought") and not isinstance(part.get("text"), str):
+        raise EditError(f"{path}.text", "a string", part.get("text"))
+    if kind in _LASTING and not isinstance(part.get(_EDITABLE[kind], {}), dict):
+        raise EditError(f"{path}.{_EDITABLE[kind]}", "an object", part[_EDITABLE[kind]])
+    return {"type": kind, **part}
+
+
+def apply_parts(content: JsonObject, edited: list[JsonObject]) -> JsonObject:
+    """Return the content after a hook's list of typed parts. Raises EditError, with a path from `content`."""
+    parts, shown = read_list(content, "parts"), show_parts(content)
+    matches = _align(shown, edited)
+    matched = {match for match in matches if match is not None}
+    new: list[Any] = []
+    done = 0
+    for position, (typed, match) in enumerate(zip(edited, matches, strict=True)):
+        path = f"content[{position}]"
+        if match is None:
+            new.append(_new(typed, path))
+            continue
+        new += _left(parts, shown, range(done, match), matched)
+        new.append(_edit(parts[match], shown[match], typed, path))
+        done = match + 1
+    new += _left(parts, shown, range(done, len(parts)), matched)
+    if len(new) == len(parts) and all(a is b for a, b in zip(new, parts, strict=True)):
+        return content
+    single = isinstance(content.get("parts"), dict) and len(new) == 1
+    return write(content, "parts", new[0] if single else new)
+
+
+def without_parts(content: JsonObject) -> JsonObject:
+    """Return the content that is left of a removed message: its calls and results."""
+    return apply_parts(content, [])
+
+
+def new_content(role: str, typed: list[JsonObject]) -> JsonObject:
+    """Return the content of a message that a hook added. Raises EditError for parts other than text."""
+    return {"role": role, "parts": [_new(part, f"content[{i}]") for i, part in enumerate(typed)]}
+
+
+def _align(shown: list[JsonObject], edited: list[JsonObject]) -> list[int | None]:
+    """Which shown part each edited one is: parts keep their order, so types in common order tell.
+
+    Equal parts are found first, and types between them.
+    """
+    matches: list[int | None] = [None] * len(edited)
+    (ours, theirs), (kinds, other_kinds) = (
+        [[_mark(part, exact) for part in parts] for parts in (shown, edited)] for exact in (True, False)
+    )
+    anchors = in_order(ours, theirs)
+    for a, b in anchors:
+        matches[b] = a
+    for olds, news in gaps(anchors, len(shown), len(edited)):
+        for a, b in in_order(kinds[olds.start : olds.stop], other_kinds[news.start : news.stop]):
+            matches[news[b]] = olds[a]
+    return matches
+
+
+def _mark(part: JsonObject, exact: bool) -> str:
+    name = str(part.get("name", ""))
+    return f"{part['type']} {name} {part}" if exact else f"{part['type']} {name}"
+
+
+def _left(parts: list[Any], shown: list[JsonObject], indexes: range, matched: set[int]) -> list[Any]:
+    """Return the parts that are kept although the hook omitted them."""
+    return [parts[i] for i in indexes if i not in matched and shown[i]["type"] in _LASTING]
+
+
+def _edit(part: Any, shown: JsonObject, typed: JsonObject, path: str) -> Any:
+    editable = _EDITABLE.get(shown["type"], "")
+    for key, value in shown.items():
+        if key not in (editable, "type") and key in typed and not same(value, typed[key]):
+            raise EditError(
+                f"{path}.{key}", "what was shown: only texts, args and responses change", typed[key]
+            )
+    if editable not in typed or same(typed[editable], shown.get(editable)):
+        return part
+    if editable == "text":
+        return {**part, "text": typed["text"]}
+    field = "functionCall" if editable == "args" else "functionResponse"
+    return write(part, field, write(read_object(part, field), editable, typed[editable]))
+
+
+def _new(typed: JsonObject, path: str) -> JsonObject:
+    if typed["type"] != "text":
+        raise EditError(f"{path}.type", "'text': only texts can be added", typed["type"])
+    return {"text": typed["text"]}

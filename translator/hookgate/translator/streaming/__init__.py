@@ -1,0 +1,1 @@
+"""Streamed answers: their framing, and edits of texts that span several events."""

@@ -1,0 +1,290 @@
+"""Joins the events of a stream into one response, splits it again, and filters the function calls."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from hookgate.translator.fields import (
+    JsonObject,
+    indexes,
+    is_text,
+    read,
+    read_list,
+    read_object,
+    texts_of,
+    with_texts,
+    without,
+    write,
+)
+from hookgate.translator.streaming.edits import respread
+
+
+class TextStrand(NamedTuple):
+    """One text in a stream: the answer or the thoughts of a candidate."""
+
+    candidate: int
+    thought: bool
+
+
+class _Place(NamedTuple):
+    """The position of a piece of text: its event, candidate and text part."""
+
+    event: int
+    candidate: int
+    text: int
+
+
+def join_texts(events: Sequence[JsonObject]) -> dict[TextStrand, str]:
+    """Return the whole text of each strand of the events."""
+    return {strand: "".join(pieces.values()) for strand, pieces in _pieces_by_strand(events).items()}
+
+
+def cut_texts(events: Sequence[JsonObject], texts: Mapping[TextStrand, str]) -> list[JsonObject]:
+    """Return the events with edited texts. An event whose pieces are unchanged is the same object.
+
+    The pieces of each strand join to the edited text exactly. Strands that are not in `texts` are unchanged.
+    Raises KeyError for a strand that the events do not have.
+    """
+    strands = _pieces_by_strand(events)
+    pieces: dict[_Place, str] = {}
+    for strand, text in texts.items():
+        old = strands[strand]
+        cut = zip(old.items(), respread([*old.values()], text), strict=True)
+        pieces |= {place: new for (place, was), new in cut if was != new}
+    touched = {place.event for place in pieces}
+    return [_edited(event, i, pieces) if i in touched else event for i, event in enumerate(events)]
+
+
+def _pieces_by_strand(events: Sequence[JsonObject]) -> dict[TextStrand, dict[_Place, str]]:
+    """Return the pieces of each strand by their places, in the order of the text."""
+    found: dict[TextStrand, dict[_Place, str]] = {}
+    for number, event in enumerate(events):
+        candidates = read_list(event, "candidates")
+        for position, (index, candidate) in enumerate(zip(indexes(candidates), candidates, strict=True)):
+            parts = read_list(read_object(candidate, "content"), "parts")
+            for text, part in enumerate(filter(is_text, parts)):
+                strand = TextStrand(index, bool(part.get("thought")))
+                found.setdefault(strand, {})[_Place(number, position, text)] = part["text"]
+    return found
+
+
+def _texts(event: JsonObject, candidate: int) -> list[str]:
+    return texts_of(read_object(read_list(event, "candidates")[candidate], "content"))
+
+
+def _edited(event: JsonObject, number: int, pieces: Mapping[_Place, str]) -> JsonObject:
+    candidates = []
+    for position, candidate in enumerate(read_list(event, "candidates")):
+        old = _texts(event, position)
+        new = [pieces.get(_Place(number, position, text), was) for text, was in enumerate(old)]
+        content = read_object(candidate, "content")
+        candidates.append(candidate if new == old else write(candidate, "content", with_texts(content, new)))
+    return write(event, "candidates", candidates)
+
+
+def join_events(events: Sequence[JsonObject]) -> JsonObject:
+    """Return one response with all parts of all events. If several events have a field, the last one counts.
+
+    A candidate's answer becomes one text, and so do its thoughts, so that no word is split between two parts.
+    Each candidate has an index, since its position may differ from that in the events. A single event is
+    returned itself.
+    """
+    if len(events) == 1:
+        return events[0]
+    joined: JsonObject = {}
+    candidates: dict[int, _Joined] = {}
+    for event in events:
+        joined.update(event)
+        for index, candidate in _candidates(event):
+            candidates.setdefault(index, _Joined()).add(candidate)
+    if not candidates:
+        return joined
+    return {**joined, "candidates": [each.whole(index) for index, each in candidates.items()]}
+
+
+def cut_events(events: Sequence[JsonObject], joined: JsonObject, edited: JsonObject) -> list[JsonObject]:
+    """Return the events with the edits that turned `joined`, the result of `join_events`, into `edited`.
+
+    Each text is distributed over the events that it came from; other edits go to the last event that has the
+    field. If parts other than texts were edited, or a candidate was removed, the last event has the whole
+    edited response and the others have no candidates. An unchanged event is the same object.
+    """
+    if edited is joined:
+        return list(events)
+    if len(events) == 1:
+        return [edited]
+    if _changes_parts(joined, edited):
+        return [*(without(event, "candidates") for event in events[:-1]), edited]
+    was, now = join_texts([joined]), join_texts([edited])
+    changed = {strand: now.get(strand, "") for strand, text in was.items() if now.get(strand, "") != text}
+    cut = cut_texts(events, changed)
+    for key, value in edited.items():
+        if key != "candidates" and value is not joined.get(key):
+            at = _last(cut, lambda event, key=key: key in event)  # type: ignore[misc]  # bound at once
+            cut[at] = {**cut[at], key: value}
+    before = dict(_candidates(joined))
+    for index, candidate in _candidates(edited):
+        if candidate is not before.get(index):
+            added = [now[strand] for strand in _both_strands(index) if strand in now and strand not in was]
+            _cut_candidate(cut, index, before.get(index), candidate, added)
+    return cut
+
+
+def _changes_parts(joined: JsonObject, edited: JsonObject) -> bool:
+    """Return whether an edit removes a candidate, or changes anything in a content but its texts."""
+    now = dict(_candidates(edited))
+    return any(
+        index not in now or _without_texts(candidate) != _without_texts(now[index])
+        for index, candidate in _candidates(joined)
+        if candidate is not now.get(index)
+    )
+
+
+def _without_texts(candidate: JsonObject) -> tuple[JsonObject, list[Any], list[JsonObject]]:
+    """Return a content's fields, its parts other than texts, and the distinct fields beside its texts."""
+    content = read_object(candidate, "content")
+    parts = read_list(content, "parts")
+    beside: list[JsonObject] = []
+    for part in filter(is_text, parts):
+        fields = without(without(part, "text"), "thought")
+        if fields and fields not in beside:
+            beside.append(fields)
+    return without(content, "parts"), [part for part in parts if not is_text(part)], beside
+
+
+def _cut_candidate(
+    cut: list[JsonObject], index: int, before: JsonObject | None, after: JsonObject, added: Sequence[str]
+) -> None:
+    """Apply the changes of a candidate, except its existing texts, to the last event that has it."""
+    if before is None:
+        new = {**after, "index": index}  # its position may differ from that in the joined response
+        cut[-1] = write(cut[-1], "candidates", [*read_list(cut[-1], "candidates"), new])
+        return
+    at = _last(cut, lambda event: index in dict(_candidates(event)))
+    fields = {key: value for key, value in after.items() if key != "content" and value is not before.get(key)}
+    found = dict(_candidates(cut[at]))[index]
+    new = {**found, **fields}
+    if added:  # text where the candidate had none
+        content = read_object(new, "content")
+        parts = [*read_list(content, "parts"), *({"text": text} for text in added)]
+        new = write(new, "content", write(content, "parts", parts))
+    if fields or added:
+        listed = [new if each is found else each for each in read_list(cut[at], "candidates")]
+        cut[at] = write(cut[at], "candidates", listed)
+
+
+def _candidates(event: JsonObject) -> list[tuple[int, JsonObject]]:
+    """Return the candidates with their indexes."""
+    candidates = read_list(event, "candidates")
+    return list(zip(indexes(candidates), candidates, strict=True))
+
+
+def _both_strands(index: int) -> tuple[TextStrand, TextStrand]:
+    return TextStrand(index, thought=True), TextStrand(index, thought=False)
+
+
+class _Joined:
+    """Collects one candidate from its events."""
+
+    def __init__(self) -> None:
+        self._fields: JsonObject = {}
+        self._content: JsonObject = {}
+        self._parts: list[Any] = []
+        self._texts: dict[bool, tuple[int, list[str]]] = {}  # by thought: place among the parts, pieces
+
+    def add(self, candidate: JsonObject) -> None:
+        content = read_object(candidate, "content")
+        self._fields.update(candidate)
+        self._content.update(content)
+        for part in read_list(content, "parts"):
+            if not is_text(part):
+                self._parts.append(part)
+                continue
+            thought = bool(part.get("thought"))
+            if thought not in self._texts:
+                self._texts[thought] = len(self._parts), []
+                self._parts.append(part)
+            self._texts[thought][1].append(part["text"])
+
+    def whole(self, index: int) -> JsonObject:
+        parts = list(self._parts)
+        for at, pieces in self._texts.values():
+            parts[at] = {**parts[at], "text": "".join(pieces)}
+        content = {"content": {**self._content, "parts": parts}} if self._content else {}
+        return {**self._fields, **content, "index": index}
+
+
+def _last(events: Sequence[JsonObject], has: Callable[[JsonObject], bool]) -> int:
+    """Return the number of the last event for which `has` is true, or of the last event if there is none."""
+    return next((i for i in reversed(range(len(events))) if has(events[i])), len(events) - 1)
+
+
+Decision = str | JsonObject | None
+"""A text that replaces a call, other arguments for it, or None if the call passes unchanged."""
+
+
+@dataclass(slots=True)
+class CallGate:
+    """Filters the function calls of one answer. For each event, call `begun` and then `decided`."""
+
+    passed: bool = False
+    """Whether a call has passed."""
+    _open: dict[int, bool] = field(default_factory=dict)
+    """For each candidate with a call that continues in the next part: whether the call was refused."""
+
+    def starting_calls(self, body: JsonObject) -> list[JsonObject]:
+        """Return the calls that begin in the event, in order, without continuations of earlier calls."""
+        continuing = set(self._open)
+        calls = []
+        for index, call in _calls(body):
+            if call.get("name") is not None or index not in continuing:
+                calls.append(call)
+            (continuing.add if read(call, "willContinue") else continuing.discard)(index)
+        return calls
+
+    def apply_decisions(self, body: JsonObject, decisions: Sequence[Decision]) -> JsonObject:
+        """Return the event with the decisions applied, one for each call begun, or `body` if all pass."""
+        rest = iter(decisions)
+        candidates = read_list(body, "candidates")
+        numbered = zip(indexes(candidates), candidates, strict=True)
+        new = [self._candidate(index, candidate, rest) for index, candidate in numbered]
+        unchanged = all(a is b for a, b in zip(new, candidates, strict=True))
+        return body if unchanged else write(body, "candidates", new)
+
+    def _candidate(self, index: int, candidate: JsonObject, rest: Iterator[Decision]) -> JsonObject:
+        content = read_object(candidate, "content")
+        parts = read_list(content, "parts")
+        kept = [new for part in parts if (new := self._part(index, part, rest)) is not None]
+        if len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True)):
+            return candidate
+        return write(candidate, "content", write(content, "parts", kept or [{"text": ""}]))
+
+    def _part(self, index: int, part: JsonObject, rest: Iterator[Decision]) -> JsonObject | None:
+        call = _call(part)
+        if call is None:
+            return part
+        if call.get("name") is None and index in self._open:  # a continuation of a call's arguments
+            refused = self._open[index] if read(call, "willContinue") else self._open.pop(index)
+            return None if refused else part
+        decision = next(rest)
+        self._open.pop(index, None)
+        if read(call, "willContinue"):
+            self._open[index] = isinstance(decision, str)
+        if isinstance(decision, str):
+            return {"text": decision}
+        self.passed = True
+        return part if decision is None else write(part, "functionCall", write(call, "args", decision))
+
+
+def _calls(body: JsonObject) -> Iterator[tuple[int, JsonObject]]:
+    """Yield each call with its candidate's index."""
+    candidates = read_list(body, "candidates")
+    for index, candidate in zip(indexes(candidates), candidates, strict=True):
+        for part in read_list(read_object(candidate, "content"), "parts"):
+            if (call := _call(part)) is not None:
+                yield index, call
+
+
+def _call(part: JsonObject) -> JsonObject | None:
+    call = read(part, "functionCall")
+    return call if isinstance(call, dict) else None

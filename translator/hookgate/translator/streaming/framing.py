@@ -1,0 +1,231 @@
+"""Decodes and encodes streamed answers, which are server-sent events or a JSON array.
+
+A decoder accepts chunks of any size and returns complete frames. Unedited frames are encoded as the same
+bytes. New events have the form that all Gemini clients accept: `data: <one line>` and a blank line.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from hookgate.translator.fields import BodyError
+
+MAX_EVENT = 16 * 1024 * 1024
+"""The maximum size of an event in bytes, including its framing. Inline images may have a few megabytes."""
+
+KEEP_ALIVE = b"\r\n"
+"""Bytes that all clients ignore before, between and after events, in both framings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One event as it came: `raw` with its framing, `data` the JSON inside (empty for a bare comment)."""
+
+    raw: bytes
+    data: bytes
+
+
+class Framing(ABC):
+    """One answer's framing: decodes what the upstream sends, encodes what the client gets."""
+
+    content_type: str
+
+    @abstractmethod
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """Return the frames that `chunk` completes. Raises BodyError if an event exceeds MAX_EVENT."""
+
+    @abstractmethod
+    def begin_anew(self) -> None:
+        """Prepare for another upstream answer, which continues the client's stream."""
+
+    @abstractmethod
+    def finish(self) -> list[Frame]:
+        """Return the last frame if the upstream ended without completing it, or an empty list."""
+
+    def bare(self, frame: Frame) -> Frame:
+        """Return the frame without anything besides its data that could contain text."""
+        return frame
+
+    @abstractmethod
+    def encode(self, frame: Frame, data: bytes) -> bytes:
+        """Return the bytes of `frame` with `data` in it, or its original bytes if the data is unchanged."""
+
+    @abstractmethod
+    def event(self, data: bytes) -> bytes:
+        """Return the bytes of an additional event."""
+
+    @abstractmethod
+    def end(self) -> bytes:
+        """Return the bytes that complete an answer which the upstream did not complete."""
+
+
+class ServerSentEvents(Framing):
+    """`alt=sse`. Lines may end in LF, CR or CRLF; an event may hold comments and several data lines.
+
+    Several data lines go on as one: clients that leave out one of them would read another answer.
+    """
+
+    content_type = "text/event-stream"
+
+    _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
+    _LINE_END = re.compile(rb"\r\n|\n|\r")
+    _ENDS = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n", b"\r\r\n")
+
+    def __init__(self) -> None:
+        self._open = False  # whether the last frame sent lacks its blank line
+        self._buffer = bytearray()
+        self._searched = 0
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        self._buffer += chunk
+        frames: list[Frame] = []
+        start = 0
+        while match := self._BLANK_LINE.search(self._buffer, max(start, self._searched)):
+            if match.end() == len(self._buffer) and self._buffer.endswith(b"\r"):
+                break  # the CR may be half of a CRLF
+            frames.append(self._frame(bytes(self._buffer[start : match.end()])))
+            start = self._searched = match.end()
+        del self._buffer[:start]
+        # A blank line may begin in the last three bytes and be completed by the next chunk.
+        self._searched = max(len(self._buffer) - 3, 0)
+        _check_size(self._buffer)
+        return frames
+
+    def begin_anew(self) -> None:
+        self._buffer.clear()
+        self._searched = 0
+
+    def finish(self) -> list[Frame]:
+        rest, self._buffer = bytes(self._buffer), bytearray()
+        return [self._frame(rest)] if rest else []
+
+    def _frame(self, raw: bytes) -> Frame:
+        values = [
+            line[5:].removeprefix(b" ") for line in self._LINE_END.split(raw) if line.startswith(b"data:")
+        ]
+        if len(values) > 1:  # a line end is white space in JSON, or else no JSON
+            return Frame(b"data: " + b" ".join(values) + b"\r\n\r\n", b"\n".join(values))
+        return Frame(raw, values[0] if values else b"")
+
+    def bare(self, frame: Frame) -> Frame:
+        """Return the frame without comments, event names and ids, or an empty comment if it has no data."""
+        lines = frame.raw.splitlines(keepends=True)
+        kept = [line for line in lines if line.startswith((b"data:", b"\r", b"\n"))]
+        if len(kept) == len(lines):
+            return frame
+        if not any(line.startswith(b"data:") for line in kept):
+            return Frame(b":\r\n\r\n", b"")
+        return Frame(b"".join(kept), frame.data)
+
+    def encode(self, frame: Frame, data: bytes) -> bytes:
+        if data is not frame.data:
+            return self.event(data)
+        self._open = not frame.raw.endswith(self._ENDS)
+        return frame.raw
+
+    def event(self, data: bytes) -> bytes:
+        end = b"\r\n\r\n" if self._open else b""
+        self._open = False
+        return end + b"data: " + data + b"\r\n\r\n"
+
+    def end(self) -> bytes:
+        return b""
+
+
+class JsonArray(Framing):
+    """The framing without `alt`: a JSON array whose elements are streamed."""
+
+    content_type = "application/json"
+
+    # Inside a string only its end matters; outside, only brackets, braces and commas.
+    _STRUCTURE = re.compile(rb'["\[\]{},]')
+    _STRING_END = re.compile(rb'\\.|"', re.DOTALL)
+
+    def __init__(self) -> None:
+        self._sent = False
+        self._closed = False  # whether the closing bracket was sent
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self._buffer = bytearray()
+        self._at = 0  # the offset up to which the buffer was scanned
+        self._depth = 0
+        self._in_string = False
+        self._element: int | None = None  # the offset of the current element in the buffer
+        self._ended = False  # whether the closing bracket was received
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        self._buffer += chunk
+        frames: list[Frame] = []
+        while mark := self._next_mark():
+            if frame := self._mark(mark, self._at - 1):
+                frames.append(frame)
+        _check_size(self._buffer)
+        return frames
+
+    def _next_mark(self) -> bytes | None:
+        """Return the next structural byte outside strings, or None at the end, and set `_at` after it."""
+        while True:
+            pattern = self._STRING_END if self._in_string else self._STRUCTURE
+            match = pattern.search(self._buffer, self._at)
+            if match is None:
+                # A backslash at the end is scanned again with the byte that it escapes.
+                escaped = self._in_string and self._buffer.endswith(b"\\") and self._at < len(self._buffer)
+                self._at = len(self._buffer) - (1 if escaped else 0)
+                return None
+            self._at = match.end()
+            if match[0] == b'"':
+                self._in_string = not self._in_string
+            elif not self._in_string:
+                return match[0]
+
+    def _mark(self, mark: bytes, position: int) -> Frame | None:
+        if mark in (b"[", b"{"):
+            self._depth += 1
+            if self._depth == 1 and mark != b"[":
+                raise BodyError("", "the streamed answer is not a JSON array")
+            if self._depth == 2:
+                self._element = position
+        elif mark in (b"]", b"}"):
+            self._depth -= 1
+            if self._depth == 1:
+                return self._cut(position + 1)
+            if self._depth == 0:
+                self._ended = True
+        return None
+
+    def _cut(self, end: int) -> Frame:
+        """Return the element that ends at `end`, with the bracket or comma before it."""
+        raw = bytes(self._buffer[:end])
+        frame = Frame(raw, raw[self._element :])
+        del self._buffer[:end]
+        self._at, self._element = 0, None
+        return frame
+
+    def finish(self) -> list[Frame]:
+        rest, self._buffer, self._at = bytes(self._buffer), bytearray(), 0
+        return [Frame(rest, b"")] if rest else []
+
+    def encode(self, frame: Frame, data: bytes) -> bytes:
+        # The bracket or comma before the data is wrong if an event was dropped or added before it.
+        fits = frame.raw.lstrip().startswith(b"[") is not self._sent
+        if data is not frame.data or (data and not fits):
+            return self.event(data)
+        end = self.end()
+        self._sent = self._sent or bool(data)
+        self._closed = self._ended and not data
+        return end if self._closed and not fits else frame.raw
+
+    def event(self, data: bytes) -> bytes:
+        head = b"," if self._sent else b"["
+        self._sent = True
+        return head + data
+
+    def end(self) -> bytes:
+        return b"" if self._closed else (b"]" if self._sent else b"[]")
+
+
+def _check_size(unfinished: bytearray) -> None:
+    """Raise BodyError if an incomplete event is too large."""
+    if len(unfinished) > MAX_EVENT:
+        raise BodyError("", f"an event of it is larger than {MAX_EVENT} bytes")
