@@ -7,9 +7,8 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
-from hookgate.hooks.clock import Deadline, TimeLimit
+from hookgate.hooks.clock import Deadline, TimeLimit, utc_text
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError, is_exhaustion
 from hookgate.hooks.events import Event
 from hookgate.hooks.events.base import Document
@@ -254,5 +253,5 @@ def base_fields(hook: Hook, event: str, session: SessionContext) -> JsonObject:
         "transcript_path": session.transcript_path,
         "cwd": session.cwd or str(hook.root),
         "hook_event_name": event,
-        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "timestamp": utc_text(),
     }

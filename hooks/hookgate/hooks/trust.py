@@ -6,12 +6,12 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
 from string import Template
 from typing import Any
 
+from hookgate.hooks.clock import utc_text
 from hookgate.hooks.errors import Problem, SettingsError, is_exhaustion
 from hookgate.hooks.settings import CommandConfig, Hook, RuntimeConfig
 from hookgate.hooks.settings.editing import write_atomically
@@ -150,7 +150,7 @@ class TrustStore:
         """Trust project hooks as they are now. Returns those that were not trusted before. Raises OSError."""
         new = [hook for hook in hooks if not self.trusts(hook)]
         for hook in new:
-            entry = {"name": hook.name, "runs": hook.runs, "trusted": _now()}
+            entry = {"name": hook.name, "runs": hook.runs, "trusted": utc_text(precision="seconds")}
             self._projects.setdefault(str(hook.root), {})[hook_fingerprint(hook)] = entry
         if new:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -180,7 +180,3 @@ def _stamp(path: Path) -> Any:
     except OSError:
         return None
     return path, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

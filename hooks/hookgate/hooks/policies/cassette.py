@@ -3,12 +3,12 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
+from hookgate.hooks.clock import utc_text
 from hookgate.hooks.policies.canonical import canonical_form, digest
 from hookgate.hooks.policies.options import Options, Pattern, Pointer, compile_pattern, read_options
 from hookgate.hooks.policies.redact import DETECTORS, Redactor, Scanner
@@ -58,7 +58,7 @@ class Tape:
 
     def write(self, key: str, request: JsonObject, answer: JsonObject) -> None:
         """Record an answer, replacing an older one. `request` is a summary for people. Raises OSError."""
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        now = utc_text(precision="seconds")
         recording = {"key": key, "recorded": now, "request": request, "answer": answer}
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         text = json.dumps(recording, indent=2, ensure_ascii=False) + "\n"

@@ -8,13 +8,13 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hookgate.hooks.clock import utc_text
 from hookgate.hooks.policies.canonical import canonical_form, digest
 from hookgate.hooks.runners.inprocess import Policy
 from hookgate.hooks.session import SessionContext
@@ -221,8 +221,9 @@ def _find(declarations: Sequence[Declaration], declared: Declared) -> Declaratio
 
 
 def _new_declaration(declared: Declared) -> Declaration:
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return Declaration(digest=declared.digest, seen=now, text=declared.text[:_MAX_SHOWN])
+    return Declaration(
+        digest=declared.digest, seen=utc_text(precision="seconds"), text=declared.text[:_MAX_SHOWN]
+    )
 
 
 log = logging.getLogger("hookgate.hooks")

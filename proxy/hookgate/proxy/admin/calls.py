@@ -1,9 +1,10 @@
 """The panel's lists of calls and sessions, from the audit or from the latest receipts."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol
 
+from hookgate.hooks.clock import utc_text
 from hookgate.proxy.admin.content import hook_changes, shorten
 from hookgate.proxy.audit.reading import AuditReader, CallDetail, EndedCall, RecordFilter
 from hookgate.proxy.observe.receipts import Receipts
@@ -36,12 +37,6 @@ def receipt_facts(
 def parse_timestamp(told: str) -> int:
     """Convert a time in ISO 8601 format to milliseconds since 1970."""
     return int(datetime.fromisoformat(told).timestamp() * 1000)
-
-
-def timestamp_text(at: int) -> str:
-    """Convert milliseconds since 1970 to ISO 8601 format."""
-    told = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
-    return told.replace("+00:00", "Z")
 
 
 def _call_row(call: str, at: int, start: JsonObject, end: JsonObject) -> JsonObject:
@@ -197,7 +192,7 @@ def _row(ended: EndedCall) -> JsonObject:
 def _facts(receipt: str, detail: CallDetail) -> JsonObject:
     start, end = detail.start, detail.end
     first = start or end
-    began = timestamp_text(first.record.at) if first else None
+    began = utc_text(first.record.at / 1000) if first else None
     facts = receipt_facts(
         receipt, began, start.record.body if start else None, end.record.body if end else None
     )

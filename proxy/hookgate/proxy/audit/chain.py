@@ -4,13 +4,13 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
 import orjson
 
+from hookgate.hooks.clock import utc_text
 from hookgate.proxy.observe.receipts import make_receipt
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator.fields import JsonObject
@@ -49,12 +49,6 @@ def content_hash(content: JsonObject) -> str:
     return sha256(canonical_json(content)).hexdigest()
 
 
-def iso_time(at: int) -> str:
-    """Return milliseconds since 1970 as text: `2026-05-04T10:00:00.000Z`."""
-    text = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
-
-
 @dataclass(frozen=True, slots=True)
 class ChainRecord:
     """One record in its chain. Hashes are 64 hex digits; `at` is in milliseconds since 1970."""
@@ -74,7 +68,7 @@ class ChainRecord:
             "v": VERSION,
             "writer": self.writer,
             "seq": self.seq,
-            "at": iso_time(self.at),
+            "at": utc_text(self.at / 1000),
             "type": self.type,
             "id": self.id,
             "previous": self.previous,
@@ -98,7 +92,7 @@ def registration(  # noqa: PLR0913, PLR0917  # the fields of a registration
         "number": number,
         "host": host,
         "pid": pid,
-        "at": iso_time(at),
+        "at": utc_text(at / 1000),
         "previous": previous,
     }
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, func, select
 
-from hookgate.proxy.audit.chain import canonical_json, iso_time, now
+from hookgate.hooks.clock import utc_text
+from hookgate.proxy.audit.chain import canonical_json
 from hookgate.proxy.audit.stored import chain_tip, registrations
 from hookgate.proxy.store.models import AuditRecord
 from hookgate.translator.fields import JsonObject
@@ -48,7 +49,7 @@ class Head:
 def heads_document(heads: Mapping[str, Head]) -> JsonObject:
     """Return the document for a file of heads."""
     writers = {writer: asdict(head) for writer, head in heads.items()}
-    return {"v": 1, "type": "heads", "at": iso_time(now()), "writers": writers}
+    return {"v": 1, "type": "heads", "at": utc_text(), "writers": writers}
 
 
 def parse_heads(document: JsonObject) -> dict[str, Head]:

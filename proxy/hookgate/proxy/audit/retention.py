@@ -5,7 +5,8 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, select, text
 
-from hookgate.proxy.audit.chain import iso_time, now
+from hookgate.hooks.clock import utc_text
+from hookgate.proxy.audit.chain import now
 from hookgate.proxy.audit.stored import first_since, unpack
 from hookgate.proxy.store.models import AuditContent, AuditRecord
 from hookgate.translator.fields import JsonObject
@@ -42,7 +43,7 @@ class Removed:
     def record_body(self) -> JsonObject:
         """Return the body of the record about the removal."""
         tips = {number: tip for number, tip in self.tips.items() if int(number) not in self.gone}
-        body: JsonObject = {"records": self.count, "until": iso_time(self.last_at), "tips": tips}
+        body: JsonObject = {"records": self.count, "until": utc_text(self.last_at / 1000), "tips": tips}
         return {**body, "gone": _ranges(sorted(self.gone))}
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 
-from hookgate.proxy.audit.chain import iso_time
+from hookgate.hooks.clock import utc_text
 from hookgate.proxy.audit.reading import CallDetail, EndedCall
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.translator.fields import JsonObject
@@ -51,7 +51,9 @@ def print_calls(calls: Sequence[EndedCall], *, as_json: bool, head: bool = True)
     """Print calls, one in a line. `head`: the names of the columns above them."""
     if as_json:
         for call in calls:
-            print(json.dumps({**asdict(call), "at": iso_time(call.at)}, ensure_ascii=False), flush=True)
+            print(
+                json.dumps({**asdict(call), "at": utc_text(call.at / 1000)}, ensure_ascii=False), flush=True
+            )
         return
     rows = [_row(call) for call in calls]
     if head and sys.stdout.isatty() and find_spec("rich") is not None:
@@ -86,7 +88,7 @@ def _row(call: EndedCall) -> tuple[str, ...]:
     tokens = f"{usage['input_tokens']}+{usage['output_tokens']}" if usage else "-"
     ms = timings.get("total_ms")
     cells = (
-        iso_time(call.at),
+        utc_text(call.at / 1000),
         call.id,
         call.outcome if call.type == "end" else f"{call.outcome} ({body.get('event')})",
         str(body.get("status") or "-"),

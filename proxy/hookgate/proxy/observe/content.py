@@ -4,10 +4,10 @@ import asyncio
 import logging
 import os
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from hookgate.hooks import Run, SessionContext
+from hookgate.hooks.clock import utc_text
 from hookgate.proxy.config import TranscriptSettings as Settings
 from hookgate.proxy.identity.sessions import SessionState
 from hookgate.proxy.routing.table import Route
@@ -133,8 +133,7 @@ class Transcripts:
         """Append a line. Failures are logged once, and never make a call fail."""
         if self._folder is not None:
             path = self._path(self._folder, session)
-            now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            line = {"timestamp": now, "session_id": session.session_id, **record}
+            line = {"timestamp": utc_text(), "session_id": session.session_id, **record}
             await asyncio.to_thread(self._append, path, line)
 
     def _append(self, path: Path, record: dict[str, object]) -> None:

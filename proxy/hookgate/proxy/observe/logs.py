@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, TextIO
 from uuid import uuid4
 
 import orjson
 
+from hookgate.hooks.clock import utc_text
 from hookgate.proxy.config import LogSettings
 from hookgate.proxy.routing.table import Route
 
@@ -224,7 +224,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
-            "timestamp": _timestamp(record),
+            "timestamp": utc_text(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -250,17 +250,12 @@ class TextLines(logging.Formatter):
             record.getMessage().replace("\r", "\\r").replace("\n", "\\n"), keep_lines=False
         )
         request_part = f" [{_request_id()}]" if _request_id() else ""
-        line = f"{_timestamp(record)} {record.levelname} {record.name}{request_part}: {message}"
+        line = f"{utc_text(record.created)} {record.levelname} {record.name}{request_part}: {message}"
         if not record.exc_info:
             return line
         # Indented, so that a line of an exception's message cannot be mistaken for a line of the log.
         traceback = escape_controls(self.formatException(record.exc_info)).replace("\n", "\n  ")
         return f"{line}\n  {traceback}"
-
-
-def _timestamp(record: logging.LogRecord) -> str:
-    at = datetime.fromtimestamp(record.created, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _request_id() -> str:

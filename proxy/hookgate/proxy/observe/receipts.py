@@ -1,9 +1,9 @@
 """Receipts: a summary of each call for the client that has its id. They contain no content of the call."""
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 
 from hookgate.hooks import SessionContext
+from hookgate.hooks.clock import utc_text
 from hookgate.proxy.identity.sessions import Shares
 from hookgate.proxy.observe.record import CallRecord, HookTally
 from hookgate.translator.fields import JsonObject
@@ -62,7 +62,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
     return {
         "receipt": record.id,
         "request_id": record.request_id,
-        "began": _time(record.began),
+        "began": utc_text(record.began),
         "route": {"kind": record.kind, "path": record.route},
         **({"event": record.event} if record.event else {}),
         "session": _session(record.session) if record.session else None,
@@ -114,7 +114,3 @@ def _hook(tally: HookTally) -> JsonObject:
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 3)
-
-
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
