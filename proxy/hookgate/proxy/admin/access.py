@@ -6,15 +6,14 @@ import os
 import secrets
 import socket
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from aiohttp import hdrs, web
+from cachetools import TTLCache
 
 from hookgate.proxy.config import AdminSettings, ConfigError
 from hookgate.proxy.config.values import admin_token, host_and_port
@@ -74,14 +73,6 @@ _NO_SIGN_IN = "Show the admin token: sign in, or send it as Authorization: Beare
 log = logging.getLogger("hookgate")
 
 
-@dataclass(frozen=True, slots=True)
-class _SignedIn:
-    """A browser's session: when it ends, and the proof that its page sends in addition to the cookie."""
-
-    until: float
-    proof: str
-
-
 class Access:
     """Checks requests to the admin listener on `port`. `clock` returns seconds and must be monotonic.
 
@@ -92,7 +83,8 @@ class Access:
         self._token, self._clock = token, clock
         # Browsers share cookies between all ports of a host, so the name contains the port.
         self._cookie = f"hookgate-panel-{port}"
-        self._sessions: OrderedDict[str, _SignedIn] = OrderedDict()
+        # The sessions of browsers, each with the proof that its page sends in addition to the cookie.
+        self._proofs: TTLCache[str, str] = TTLCache(MAX_SESSIONS, SESSION_SECONDS, clock)
         self._wrong, self._warn_at = 0, clock()
 
     def check(self, request: web.BaseRequest) -> None:
@@ -119,9 +111,7 @@ class Access:
         """Return a response with the cookie and the proof of a new session. Raises ApiError (401)."""
         self._compare(request, token)
         session, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        self._sessions[session] = _SignedIn(self._clock() + SESSION_SECONDS, proof)
-        if len(self._sessions) > MAX_SESSIONS:
-            self._sessions.popitem(last=False)
+        self._proofs[session] = proof
         response = web.Response(body=dumps({"proof": proof}), content_type="application/json")
         response.headers[hdrs.CACHE_CONTROL] = "no-store"
         response.set_cookie(
@@ -131,24 +121,20 @@ class Access:
 
     def sign_out(self, request: web.BaseRequest) -> web.Response:
         """Return a response that ends the session."""
-        self._sessions.pop(request.cookies.get(self._cookie, ""), None)
+        self._proofs.pop(request.cookies.get(self._cookie, ""), None)
         response = web.Response(body=b"{}", content_type="application/json")
         response.del_cookie(self._cookie, httponly=True, samesite="Strict", path="/")
         return response
 
     def _in_session(self, request: web.BaseRequest) -> bool:
         # A lookup of 256 random bits by hash reveals nothing about other sessions by its timing.
-        session = request.cookies.get(self._cookie, "")
-        known = self._sessions.get(session)
-        if known is None:
-            return False
-        if known.until <= self._clock():
-            del self._sessions[session]
+        proof = self._proofs.get(request.cookies.get(self._cookie, ""))
+        if proof is None:
             return False
         given = request.headers.get(HEADER) or dict(parse_qsl(urlsplit(request.raw_path).query)).get(
             "proof", ""
         )
-        return _equal(given, known.proof)
+        return _equal(given, proof)
 
     def _compare(self, request: web.BaseRequest, given: str) -> None:
         if _equal(given, self._token):

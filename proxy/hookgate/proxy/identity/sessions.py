@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Generic, Literal, TypeVar
 
+from cachetools import LRUCache
+
 from hookgate.hooks import SessionContext
 from hookgate.proxy.identity.memory import ConversationMemory
 
@@ -111,14 +113,11 @@ class AcceptedKeys:
     """
 
     def __init__(self) -> None:
-        self._accepted: OrderedDict[str, None] = OrderedDict()
+        self._accepted: LRUCache[str, None] = LRUCache(KEPT_KEYS)
 
     def accept(self, key: str) -> None:
         """Note that the model has answered a call with this key."""
         self._accepted[key] = None
-        self._accepted.move_to_end(key)
-        if len(self._accepted) > KEPT_KEYS:
-            self._accepted.popitem(last=False)
 
     def owners(self, key: str) -> tuple[str, ...]:
         """Return the owners for a key's values: first the current one, then where older values may be."""
@@ -289,15 +288,12 @@ class Rates:
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._buckets: LRUCache[str, _Bucket] = LRUCache(KEPT_SESSIONS)
 
     def try_acquire(self, caller: str) -> bool:
         """Take a token. Returns False if the caller has none left."""
         now = time.monotonic()
         bucket = self._buckets.setdefault(caller, _Bucket(self._per_second, now))
-        self._buckets.move_to_end(caller)
-        if len(self._buckets) > KEPT_SESSIONS:
-            self._buckets.popitem(last=False)
         bucket.left = min(self._per_second, bucket.left + (now - bucket.at) * self._per_second)
         bucket.at = now
         if bucket.left < 1:
