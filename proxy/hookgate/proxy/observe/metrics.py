@@ -1,14 +1,18 @@
 """Metrics for Prometheus, from the records of calls and from the counters of other components."""
 
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from itertools import accumulate
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hookgate.hooks.live import LiveEngine
@@ -46,51 +50,7 @@ def decision(value: str) -> str:
 
 
 Labels = tuple[str, ...]
-"""The values of a metric's labels, in their order."""
-
-
-class FastCounter(Collector):
-    """A counter with labels."""
-
-    def __init__(self, name: Name) -> None:
-        self._name = name
-        self._totals: defaultdict[Labels, float] = defaultdict(float)
-
-    def add(self, labels: Labels, amount: float = 1) -> None:
-        """Add an amount, unless it is 0."""
-        if amount:
-            self._totals[labels] += amount
-
-    def collect(self) -> Iterable[Metric]:
-        metric = CounterMetricFamily(self._name.name, self._name.help, labels=self._name.labels)
-        for labels, total in self._totals.items():
-            metric.add_metric(labels, total)
-        yield metric
-
-
-class FastHistogram(Collector):
-    """A histogram of durations in seconds."""
-
-    def __init__(self, name: Name) -> None:
-        self._name = name
-        self._bounds = [*(str(float(bound)) for bound in name.buckets), "+Inf"]
-        self._counts: defaultdict[Labels, list[int]] = defaultdict(lambda: [0] * len(self._bounds))
-        self._sums: defaultdict[Labels, float] = defaultdict(float)
-
-    def observe(self, labels: Labels, seconds: float) -> None:
-        """Add a duration. The bounds of buckets are inclusive."""
-        self._counts[labels][bisect_left(self._name.buckets, seconds)] += 1
-        self._sums[labels] += seconds
-
-    def collect(self) -> Iterable[Metric]:
-        metric = HistogramMetricFamily(self._name.name, self._name.help, labels=self._name.labels)
-        for labels, counts in self._counts.items():
-            buckets = list(zip(self._bounds, accumulate(counts), strict=True))
-            metric.add_metric(labels, buckets, self._sums[labels])
-        yield metric
-
-
-Values = Iterable[tuple[tuple[str, ...], float]]
+Values = Iterable[tuple[Labels, float]]
 """The values of a metric, each with the values of its labels."""
 
 
@@ -146,6 +106,9 @@ def labelled_samples(read: Callable[[], Mapping[str, int]]) -> Callable[[], Valu
     return lambda: [((value,), count) for value, count in read().items()]
 
 
+# Else each series brings another one with the time of its first sample.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -187,37 +150,37 @@ class Metrics:
         self._open.pop(record.id, None)
         route, model = (record.kind or NONE,), (self._models.label(record.model),)
         unanswered = "interrupted" if record.dropped else "left"
-        self._calls.add((*route, status_class(record.status, unanswered), record.outcome or NONE))
-        self._duration.observe(route, record.seconds)
+        _add(self._calls, (*route, status_class(record.status, unanswered), record.outcome or NONE))
+        self._duration.labels(*route).observe(record.seconds)
         if record.first_seconds is not None:
-            self._overhead.observe(route, max(0.0, record.first_seconds - record.waited_before_first))
+            self._overhead.labels(*route).observe(max(0.0, record.first_seconds - record.waited_before_first))
             if record.streamed and record.outcome == "answered":
-                self._first.observe(model, record.first_seconds)
+                self._first.labels(*model).observe(record.first_seconds)
         if record.requests:
-            self._upstream.observe(model, record.upstream_seconds)
+            self._upstream.labels(*model).observe(record.upstream_seconds)
             for request in record.requests:
-                self._requests.add((*model, status_class(request.status, NONE)))
+                _add(self._requests, (*model, status_class(request.status, NONE)))
         for tally in record.hooks.values():
             self._add_hook(tally)
         self._add_usage(record, *model)
 
     def _add_hook(self, tally: HookTally) -> None:
         labels = tally.event, tally.hook
-        self._runs.add((*labels, "failed"), tally.failures)
-        self._runs.add((*labels, "denied"), tally.denials)
-        self._runs.add((*labels, "allowed"), tally.runs - tally.failures - tally.denials)
+        _add(self._runs, (*labels, "failed"), tally.failures)
+        _add(self._runs, (*labels, "denied"), tally.denials)
+        _add(self._runs, (*labels, "allowed"), tally.runs - tally.failures - tally.denials)
         for value, count in tally.decisions.items():
-            self._decisions.add((*labels, tally.mode, decision(value)), count)
-        self._hook_duration.observe(labels, tally.seconds)
+            _add(self._decisions, (*labels, tally.mode, decision(value)), count)
+        self._hook_duration.labels(*labels).observe(tally.seconds)
 
     def _add_usage(self, record: CallRecord, model: str) -> None:
         usage = record.usage
         labels = model, (record.session.team if record.session else "") or NONE
         cached = min(usage.cached_tokens, usage.input_tokens)
-        self._tokens.add((*labels, "input"), usage.input_tokens - cached)
-        self._tokens.add((*labels, "cached"), cached)
-        self._tokens.add((*labels, "output"), usage.output_tokens)
-        self._cost.add((*labels, self._currency), record.cost or 0)
+        _add(self._tokens, (*labels, "input"), usage.input_tokens - cached)
+        _add(self._tokens, (*labels, "cached"), cached)
+        _add(self._tokens, (*labels, "output"), usage.output_tokens)
+        _add(self._cost, (*labels, self._currency), record.cost or 0)
 
     def watch_engine(self, live: LiveEngine) -> None:
         """Expose the metrics of the hooks' settings and health."""
@@ -255,13 +218,17 @@ class Metrics:
     def _read(self, name: Name, read: Callable[[], Values]) -> None:
         self._registry.register(ReadMetrics(name, read))
 
-    def _total(self, name: Name) -> FastCounter:
-        self._registry.register(total := FastCounter(name))
-        return total
+    def _total(self, name: Name) -> Counter:
+        return Counter(name.name, name.help, name.labels, registry=self._registry)
 
-    def _histogram(self, name: Name) -> FastHistogram:
-        self._registry.register(histogram := FastHistogram(name))
-        return histogram
+    def _histogram(self, name: Name) -> Histogram:
+        return Histogram(name.name, name.help, name.labels, buckets=name.buckets, registry=self._registry)
+
+
+def _add(counter: Counter, labels: Labels, amount: float = 1) -> None:
+    """Add an amount, unless it is 0, so that a series begins with its first amount."""
+    if amount > 0:
+        counter.labels(*labels).inc(amount)
 
 
 def _degraded(live: LiveEngine) -> Values:
