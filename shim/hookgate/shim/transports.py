@@ -1,14 +1,17 @@
 """Transports: how an event reaches its hooks. `Remote` posts it to a gateway."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
+import ssl
+from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from hookgate.shim.decisions import Decision, EventRefused, Json, read_decision
-from hookgate.shim.http import HttpError, HttpResponse, Pool
+from hookgate.shim.http import HttpError, HttpResponse, ResponseReader, post_request
 
 OnUnreachable = Literal["allow", "deny"]
 """The decision about events while the gateway is unreachable."""
@@ -38,6 +41,93 @@ _RECEIPT = "x-hookgate-receipt"
 _CONTEXT = "x-hookgate-context"
 
 
+_MAX_IDLE = 8
+"""The maximum number of idle connections. Further connections are closed after their response."""
+
+_PIECE = 64 * 1024
+_Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class _Pool:
+    """Connections to one server. Not thread-safe: a pool belongs to one event loop."""
+
+    def __init__(self, url: str) -> None:
+        """Raises ValueError unless `url` is an http or https URL without a query or fragment."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise ValueError(f"invalid gateway URL {url!r}: it must look like http(s)://host[:port][/path]")
+        self._host, self._tls = parts.hostname, parts.scheme == "https"
+        self._port = parts.port or (443 if self._tls else 80)
+        self._authority = parts.netloc.rpartition("@")[2]
+        self._idle: list[_Connection] = []
+        self._inherited: list[_Connection] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def post(self, target: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        """Send a POST request and return the response. Raises OSError.
+
+        If a pooled connection turns out to be closed, the request is sent once more on a new one.
+        """
+        request = post_request(self._authority, target, headers, body)
+        if (idle := self._take_idle()) is not None:
+            with contextlib.suppress(_ConnectionDead):
+                return await self._exchange(idle, request)
+        context = ssl.create_default_context() if self._tls else None
+        connection = await asyncio.open_connection(self._host, self._port, ssl=context)
+        return await self._exchange(connection, request)
+
+    def close(self) -> None:
+        while self._idle:
+            _abort(self._idle.pop())
+
+    def _take_idle(self) -> _Connection | None:
+        loop = asyncio.get_running_loop()
+        # In a forked process, closing the inherited connections would break the parent's.
+        if loop is not self._loop:
+            self._loop, self._inherited, self._idle = loop, self._idle, []
+        while self._idle:
+            reader, writer = connection = self._idle.pop()
+            if not (reader.at_eof() or writer.is_closing()):
+                return connection
+            _abort(connection)
+        return None
+
+    async def _exchange(self, connection: _Connection, request: bytes) -> HttpResponse:
+        try:
+            response = await _response(connection, request)
+        except BaseException:
+            _abort(connection)
+            raise
+        if response.reusable and len(self._idle) < _MAX_IDLE:
+            self._idle.append(connection)
+        else:
+            _abort(connection)
+        return response
+
+
+class _ConnectionDead(HttpError):  # noqa: N818  # a state of the connection
+    """The connection was closed before any byte of a response: the request was most likely not read."""
+
+
+async def _response(connection: _Connection, request: bytes) -> HttpResponse:
+    reader, writer = connection
+    parser = ResponseReader()
+    try:
+        writer.write(request)
+        await writer.drain()
+        while (response := parser.feed(await reader.read(_PIECE))) is None:
+            pass
+    except (ConnectionError, HttpError) as error:
+        if parser.begun:
+            raise
+        raise _ConnectionDead(str(error)) from None
+    return response
+
+
+def _abort(connection: _Connection) -> None:
+    connection[1].transport.abort()
+
+
 class _UnreachableError(Exception):
     """The gateway gave no usable answer; the message says why."""
 
@@ -49,7 +139,7 @@ class Remote:
         """`timeout` is in seconds, for one event. Raises ValueError for an unusable URL or key."""
         if key is not None and not (key.isascii() and key.isprintable()):
             raise ValueError("invalid key: it must consist of printable ASCII characters")
-        self._pool = Pool(url)
+        self._pool = _Pool(url)
         self._path = urlsplit(without_session(url)).path
         self._headers = {"content-type": "application/json", "accept": "application/json", **_key_header(key)}
         self._on_unreachable, self._timeout = on_unreachable, timeout
@@ -79,7 +169,7 @@ class Remote:
                 response = await self._pool.post(target, headers, json.dumps(document).encode())
         except TimeoutError:
             raise _UnreachableError(f"no response within {self._timeout:g} s") from None
-        except (HttpError, OSError, asyncio.LimitOverrunError) as error:
+        except OSError as error:
             raise _UnreachableError(str(error) or type(error).__name__) from None
         if 400 <= response.status < 500:
             self._log_reachability(None)

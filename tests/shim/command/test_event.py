@@ -16,6 +16,7 @@ from support.event_service import NOWHERE, event_service, hookgate
 from support.gateway import running_gateway, says
 
 from hookgate.hooks.settings import EVENTS
+from hookgate.shim.command import asking
 from hookgate.shim.command import event as command
 
 INPUT = {
@@ -298,3 +299,22 @@ async def test_nothing_that_takes_long_to_import_is_imported() -> None:
         "typing",
     }
     assert not slow & imported
+
+
+VALUES = [{"a": [1, -2.5e3, None, True, '\\ "\u00e9\U0001f600'], "": {}}, [], "x", 7, 10**30, "\ud800"]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_json_is_read_and_written_as_the_standard_library_does(
+    value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "json", None)  # whose private parts this Python must have
+    text = asking.to_json(value)
+    assert asking.from_json(b"\xef\xbb\xbf \n" + text + b" ") == value
+    assert text.decode() == json.dumps(value)
+
+
+def test_another_python_s_private_parts_cost_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(asking._ScannerOptions, "strict")
+    monkeypatch.setattr(asking, "make_encoder", lambda: None)
+    assert [asking.from_json(asking.to_json(value)) for value in VALUES] == VALUES
