@@ -8,9 +8,9 @@ import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar, cast
 
+from hookgate.shim.command.gateway import event_input
 from hookgate.shim.conversation import Ask, Conversation, Fire, Step
 from hookgate.shim.decisions import Decision, Question
 from hookgate.shim.transports import Transport
@@ -144,14 +144,8 @@ class Driver:
                     )
 
     def _event_decision(self, fire: Fire) -> Coroutine[Any, Any, Decision]:
-        document = {
-            "session_id": self.conversation.session_id,
-            "transcript_path": "",
-            "cwd": self.cwd,
-            "hook_event_name": fire.event,
-            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            **fire.fields,
-        }
+        common = event_input(fire.event, self.conversation.session_id, self.cwd)
+        document = {**common, **fire.fields}
         deliver = self.context == "delivered" and fire.event in _ADDS_CONTEXT
         return self.transport.fire(fire.event, document, deliver=deliver)
 

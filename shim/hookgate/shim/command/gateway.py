@@ -1,6 +1,7 @@
-"""The gateway's address, the session and the API key, from the environment."""
+"""The gateway's address, the session and the API key, from the environment; what all events share."""
 
 import os
+import time
 
 DEFAULT = "http://127.0.0.1:8787"
 URL, SESSION, LAUNCHED = "HOOKGATE_URL", "HOOKGATE_SESSION", "HOOKGATE_LAUNCHED"
@@ -71,6 +72,19 @@ def key_headers(variable: str | None) -> dict[str, str]:
     if not (key.isascii() and key.isprintable()):
         raise ValueError(f"{variable_name} is not a valid key: it must be printable ASCII; set it again")
     return {"x-goog-api-key": key}
+
+
+def event_input(event: str, session: str, cwd: str) -> dict[str, str]:
+    """Return the fields that the inputs of all events have, with the current time."""
+    seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
+    second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return {
+        "session_id": session,
+        "transcript_path": "",
+        "cwd": cwd,
+        "hook_event_name": event,
+        "timestamp": f"{second}.{milliseconds:03}Z",
+    }
 
 
 def _host_and_port(netloc: str, default: int) -> tuple[str, int]:

@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from hookgate.shim.command import gateway as gateways
@@ -150,14 +149,7 @@ class _Session:
             print(f"hookgate run: the end of the session was not reported: {error}", file=sys.stderr)
 
     def _fire(self, event: str, fields: dict[str, str], headers: dict[str, str]) -> dict[str, Any]:
-        document = {
-            "session_id": self._name,
-            "transcript_path": "",
-            "cwd": os.getcwd(),
-            "hook_event_name": event,
-            "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            **fields,
-        }
+        document = {**gateways.event_input(event, self._name, os.getcwd()), **fields}
         answer = post_to_gateway(
             self._session_address,
             event,
