@@ -20,6 +20,7 @@ from hookgate.translator.fields import (
     joined_text,
     read,
     read_list,
+    same_items,
     strings_in,
     with_strings,
     write,
@@ -74,7 +75,7 @@ class BatchBody:
         for item, request, data in zip(self._items, requests, metadata, strict=True):
             new = item if read(item, "request") is request else write(item, "request", request)
             items.append(new if data == read(item, "metadata") else write(new, "metadata", data))
-        if any(a is not b for a, b in zip(items, self._items, strict=True)):
+        if not same_items(items, self._items):
             inlined = write(self._inlined, "requests", items)
             batch = write(batch, "inputConfig", write(self._source, "requests", inlined))
         if name != read(batch, "displayName"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from operator import is_
 from typing import Any
 
 
@@ -51,6 +52,11 @@ def _describe(value: object) -> str:
 
 
 JsonObject = dict[str, Any]
+
+
+def same_items(new: Sequence[object], old: Sequence[object]) -> bool:
+    """Return whether two lists hold the very same objects, so that nothing in them was changed."""
+    return len(new) == len(old) and all(map(is_, new, old))
 
 
 @cache

@@ -23,6 +23,7 @@ from hookgate.translator.fields import (
     is_text,
     joined_text,
     read,
+    same_items,
     write,
 )
 
@@ -170,7 +171,7 @@ def _embeddings(body: JsonObject) -> Inputs:
     ]
 
     def rebuild(new: list[JsonObject]) -> JsonObject:
-        unchanged = all(a is b for a, b in zip(new, requests, strict=True))
+        unchanged = same_items(new, requests)
         return body if unchanged else write(body, "requests", new)
 
     return Inputs(lenses, rebuild)

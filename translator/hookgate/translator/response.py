@@ -13,6 +13,7 @@ from hookgate.translator.fields import (
     read_list,
     read_object,
     same,
+    same_items,
     snake,
     with_texts,
     write,
@@ -205,7 +206,7 @@ def _apply_candidates(body: JsonObject, edited: Sequence[JsonObject]) -> JsonObj
             new.append(synthetic_candidate(edit, path))
         else:
             new[at] = _edit_candidate(current[at], edit, path)
-    unchanged = len(new) == len(current) and all(a is b for a, b in zip(new, current, strict=True))
+    unchanged = same_items(new, current)
     return body if unchanged else write(body, "candidates", new)
 
 

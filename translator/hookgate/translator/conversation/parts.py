@@ -24,6 +24,7 @@ from hookgate.translator.fields import (
     read_list,
     read_object,
     same,
+    same_items,
     write,
 )
 
@@ -105,7 +106,7 @@ def apply_parts(content: JsonObject, edited: list[JsonObject]) -> JsonObject:
         new.append(_edit(parts[match], shown[match], typed, path))
         done = match + 1
     new += _left(parts, shown, range(done, len(parts)), matched)
-    if len(new) == len(parts) and all(a is b for a, b in zip(new, parts, strict=True)):
+    if same_items(new, parts):
         return content
     single = isinstance(content.get("parts"), dict) and len(new) == 1
     return write(content, "parts", new[0] if single else new)

@@ -11,6 +11,7 @@ from hookgate.translator.fields import (
     read,
     read_list,
     read_object,
+    same_items,
     texts_of,
     with_texts,
     without,
@@ -248,14 +249,14 @@ class CallGate:
         candidates = read_list(body, "candidates")
         numbered = zip(indexes(candidates), candidates, strict=True)
         new = [self._candidate(index, candidate, rest) for index, candidate in numbered]
-        unchanged = all(a is b for a, b in zip(new, candidates, strict=True))
+        unchanged = same_items(new, candidates)
         return body if unchanged else write(body, "candidates", new)
 
     def _candidate(self, index: int, candidate: JsonObject, rest: Iterator[Decision]) -> JsonObject:
         content = read_object(candidate, "content")
         parts = read_list(content, "parts")
         kept = [new for part in parts if (new := self._part(index, part, rest)) is not None]
-        if len(kept) == len(parts) and all(a is b for a, b in zip(kept, parts, strict=True)):
+        if same_items(kept, parts):
             return candidate
         return write(candidate, "content", write(content, "parts", kept or [{"text": ""}]))
 

@@ -22,6 +22,7 @@ from hookgate.translator.fields import (
     read,
     read_list,
     read_object,
+    same_items,
     without,
     write,
 )
@@ -89,7 +90,7 @@ class AnswerScreen:
             for k, part in enumerate(parts)
         ]
         with_rest = redacted_fields(self._redaction, content, "answers", CONTENT)
-        if any(a is not b for a, b in zip(new, parts, strict=True)):
+        if not same_items(new, parts):
             with_rest = write(with_rest, "parts", new)
         if with_rest is not content:
             candidate = write(candidate, "content", with_rest)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from hookgate.hooks.policies.redact.redaction import Redaction, Scope
-from hookgate.translator.fields import JsonObject, camel, is_text, read, without, write
+from hookgate.translator.fields import JsonObject, camel, is_text, read, same_items, without, write
 
 _TEXT_TYPES = re.compile(
     r"text/|application/(?:[\w.-]+\+)?(?:json|xml|yaml)|application/x-(?:yaml|sh|ndjson)"
@@ -205,7 +205,7 @@ def _each(redact: Callable[[Redaction, Any], Any]) -> Handler:
         if not isinstance(value, list):
             return redact(redaction, value)
         items = [redact(redaction, item) for item in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+        return value if same_items(items, value) else items
 
     return redacted
 

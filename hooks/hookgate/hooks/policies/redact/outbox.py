@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, write
+from hookgate.translator.fields import JsonObject, read, read_list, read_object, same_items, write
 
 
 class PartPlace(NamedTuple):
@@ -46,7 +46,7 @@ class Leaving:
     def complete(self, candidates: list[JsonObject]) -> None:
         """Set the candidates, with everything redacted but their texts."""
         came = read_list(self.came, "candidates")
-        if any(a is not b for a, b in zip(candidates, came, strict=True)):
+        if not same_items(candidates, came):
             self.body = write(self.body, "candidates", candidates)
         self.plain = self.plain and bool(self.threads)
         self.left = [
@@ -128,13 +128,11 @@ class Outbox:
         for candidate, left in zip(candidates, event.left, strict=True):
             content = read_object(candidate, "content")
             parts, released = read_list(content, "parts"), self._take_released(left)
-            unchanged = len(released) == len(parts) and all(
-                a is b for a, b in zip(released, parts, strict=True)
-            )
+            unchanged = same_items(released, parts)
             new.append(
                 candidate if unchanged else write(candidate, "content", write(content, "parts", released))
             )
-        unchanged = all(a is b for a, b in zip(new, candidates, strict=True))
+        unchanged = same_items(new, candidates)
         return event.body if unchanged else write(event.body, "candidates", new)
 
     def _take_released(self, left: list[tuple[PartPlace, JsonObject]]) -> list[JsonObject]:
@@ -166,7 +164,7 @@ class Outbox:
             text = self._texts.pop(here, "") if here in self._threads else None
             same = text is None or text == read(piece, "stringValue")
             new.append(piece if same else write(piece, "stringValue", text))
-        if all(a is b for a, b in zip(new, pieces, strict=True)):
+        if same_items(new, pieces):
             return part
         return write(part, "functionCall", write(call, "partialArgs", new))
 

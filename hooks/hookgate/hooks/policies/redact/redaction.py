@@ -11,7 +11,7 @@ from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.hooks.policies.redact.strands import ChunkedText
 from hookgate.hooks.policies.redact.streaming import AtCap, Redactor
 from hookgate.hooks.session import Withheld
-from hookgate.translator.fields import JsonObject
+from hookgate.translator.fields import JsonObject, same_items
 
 Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers", "thoughts", "other"]
 """The role of a text in a conversation; `other` is everything in a request but its turns."""
@@ -195,7 +195,7 @@ class Redaction:
             return self._number(value)
         if isinstance(value, list):
             items = [self._redacted(item, name) for item in value]
-            return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+            return value if same_items(items, value) else items
         return self._object(value)
 
     def _number(self, value: float) -> Any:

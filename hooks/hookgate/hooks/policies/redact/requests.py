@@ -13,7 +13,7 @@ from hookgate.hooks.policies.redact.fields import (
     redacted_part,
 )
 from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Survey
-from hookgate.translator.fields import JsonObject, is_text, read, read_list, read_object, write
+from hookgate.translator.fields import JsonObject, is_text, read, read_list, read_object, same_items, write
 
 _FIELDS: Mapping[str, Handler] = {
     "contents": elsewhere,
@@ -77,7 +77,7 @@ def _with_turns(
         for content in _redacted_run(redaction, list(run), "answers" if model else scope)
     ]
     new += _redacted_run(redaction, contents[end:], scope)
-    if all(a is b for a, b in zip(new, contents, strict=True)):
+    if same_items(new, contents):
         return request
     return write(request, field, new if isinstance(read(request, field), list) else new[0])
 
@@ -162,7 +162,7 @@ def _content(redaction: Redaction, content: Any, scope: Scope, at: int, texts: T
         return content
     parts = read_list(content, "parts")
     new = [_part(redaction, part, scope, (at, number), texts) for number, part in enumerate(parts)]
-    unchanged = all(a is b for a, b in zip(new, parts, strict=True))
+    unchanged = same_items(new, parts)
     return content if unchanged else write(content, "parts", new)
 
 
@@ -186,6 +186,6 @@ def _with_arguments(part: JsonObject, at: tuple[int, int], texts: Texts) -> Json
         text = texts.get((*at, number))
         same = text is None or text == read(piece, "stringValue")
         new.append(piece if same else write(piece, "stringValue", text))
-    if all(a is b for a, b in zip(new, pieces, strict=True)):
+    if same_items(new, pieces):
         return part
     return write(part, "functionCall", write(call, "partialArgs", new))
