@@ -2,10 +2,13 @@
 
 import errno
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
+
+from pydantic_core import ErrorDetails
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,48 @@ class SettingsError(ValueError):
     def __init__(self, problems: str | Sequence[Problem]) -> None:
         self.problems = () if isinstance(problems, str) else tuple(problems)
         super().__init__(problems if isinstance(problems, str) else "\n".join(map(str, self.problems)))
+
+
+_OBJECT, _LIST, _SWITCH = "has to be an object", "has to be a list", "has to be true or false"
+_NUMBER, _WHOLE = "has to be a number, without quotes", "has to be a whole number, without quotes"
+
+_MISTAKES: Mapping[str, str] = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known; remove it",
+    "value_error": "{error}",
+    "model_type": _OBJECT,
+    "model_attributes_type": _OBJECT,
+    "dict_type": _OBJECT,
+    "mapping_type": _OBJECT,
+    "list_type": _LIST,
+    "tuple_type": _LIST,
+    "bool_type": _SWITCH,
+    "bool_parsing": _SWITCH,
+    "string_type": "has to be a text",
+    "string_too_short": "is empty",
+    "too_short": "is empty",
+    "float_type": _NUMBER,
+    "float_parsing": "has to be a number",
+    "finite_number": "has to be a finite number",
+    "int_type": _WHOLE,
+    "int_from_float": _WHOLE,
+    "int_parsing": "has to be a whole number",
+    "greater_than": "has to be greater than {gt:g}",
+    "greater_than_equal": "has to be at least {ge:g}",
+    "less_than_equal": "has to be at most {le}",
+    "literal_error": "has to be {expected}",
+}
+
+
+def describe_mistake(mistake: ErrorDetails, own: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return what is wrong with a value, by pydantic's type of error; `own` are other texts than the usual.
+
+    pydantic's own messages are written for programmers. Those of types without a text are hookgate's.
+    """
+    kind = mistake["type"]
+    text = own.get(kind) or _MISTAKES.get(kind)
+    # A message without a text here may contain braces from the value.
+    return text.format(**mistake.get("ctx", {})) if text else mistake["msg"]
 
 
 class HookError(Exception):

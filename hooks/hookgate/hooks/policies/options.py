@@ -9,6 +9,8 @@ import re2  # type: ignore[import-untyped]  # it has no stubs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from hookgate.hooks.errors import describe_mistake
+
 
 def describe_mistakes(model: type[BaseModel], error: ValidationError) -> list[str]:
     """Return a message for each mistake that Pydantic found in the values of a model."""
@@ -42,9 +44,7 @@ def _message(model: type[BaseModel], mistake: ErrorDetails) -> str:
     if mistake["type"] == "extra_forbidden":
         remedy = _unknown_option(str(mistake["loc"][-1]), _fields(model, mistake["loc"][:-1]))
     else:
-        # Other messages are hookgate's own, and may contain braces from the option's value.
-        template = _REMEDIES.get(mistake["type"])
-        remedy = template.format(**mistake.get("ctx", {})) if template else mistake["msg"]
+        remedy = describe_mistake(mistake)
     return f"{place}: {remedy}" if place else remedy
 
 
@@ -77,34 +77,6 @@ def _without_none(kind: Any) -> Any:
     arguments = get_args(kind)
     rest = [arg for arg in arguments if arg is not type(None)]
     return rest[0] if len(rest) == 1 and len(arguments) > 1 else kind
-
-
-_OBJECT, _LIST, _NUMBER = "has to be an object", "has to be a list", "has to be a number, without quotes"
-_WHOLE = "has to be a whole number, without quotes"
-
-_REMEDIES: Mapping[str, str] = {
-    "missing": "is missing",
-    "value_error": "{error}",
-    "model_type": _OBJECT,
-    "model_attributes_type": _OBJECT,
-    "dict_type": _OBJECT,
-    "mapping_type": _OBJECT,
-    "list_type": _LIST,
-    "tuple_type": _LIST,
-    "bool_type": "has to be true or false",
-    "string_type": "has to be a text",
-    "string_too_short": "is empty",
-    "too_short": "is empty",
-    "float_type": _NUMBER,
-    "int_type": _WHOLE,
-    "int_from_float": _WHOLE,
-    "finite_number": "has to be a finite number",
-    "greater_than": "has to be greater than {gt:g}",
-    "greater_than_equal": "has to be at least {ge}",
-    "less_than_equal": "has to be at most {le}",
-    "literal_error": "has to be {expected}",
-}
-"""Messages by Pydantic's error type; Pydantic's own messages are written for programmers."""
 
 
 class Options(BaseModel):

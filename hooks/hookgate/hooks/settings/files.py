@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hookgate.hooks.errors import Problem, SettingsError
+from hookgate.hooks.errors import Problem, SettingsError, describe_mistake
 from hookgate.hooks.settings.configs import CommandConfig
 from hookgate.translator import BodyError
 from hookgate.translator.strictjson import object_of_distinct_keys
@@ -126,8 +126,9 @@ class SettingsFile:
         """
         for details in error.errors(include_url=False):
             keys = [key for index, key in enumerate(details["loc"]) if index != skip]
-            message = _MESSAGES.get(details["type"], f": {details['msg']}").format(**details.get("ctx", {}))
-            self.add_problem([*place, *keys], message)
+            if details["type"].startswith("union_tag"):
+                keys.append("type")
+            self.add_problem([*place, *keys], f": {describe_mistake(details, _MISTAKES)}")
 
     def section(self, name: str) -> Mapping[str, Any]:
         """Return a top-level object of the file, or an empty one if it is missing."""
@@ -203,27 +204,13 @@ def _format_path(place: ValuePath) -> str:
 
 _KINDS = "'command', 'runtime', 'http' or 'builtin'"
 
-_MESSAGES = {
-    "missing": ": is missing",
-    "union_tag_not_found": f".type: is missing; use {_KINDS}",
-    "union_tag_invalid": f".type: there is no hook type {{tag!r}}; use {_KINDS}",
-    "model_type": ": has to be an object",
-    "model_attributes_type": ": has to be an object",
-    "dict_type": ": has to be an object",
-    "list_type": ": has to be a list",
-    "bool_type": ": has to be true or false",
-    "string_type": ": has to be a string",
-    "string_too_short": ": is empty",
-    "too_short": ": is empty",
-    "float_type": ": has to be a number of milliseconds, without quotes",
-    "int_type": ": has to be a whole number, without quotes",
-    "greater_than": ": has to be greater than {gt:g}",
-    "greater_than_equal": ": has to be at least {ge}",
-    "less_than_equal": ": has to be at most {le}",
-    "literal_error": ": has to be {expected}",
-    "extra_forbidden": ": is not known here; remove it",
+_MISTAKES = {
+    "union_tag_not_found": f"is missing; use {_KINDS}",
+    "union_tag_invalid": f"there is no hook type {{tag!r}}; use {_KINDS}",
+    "string_type": "has to be a string",
+    "float_type": "has to be a number of milliseconds, without quotes",
+    "extra_forbidden": "is not known here; remove it",
 }
-"""The messages for pydantic's types of errors; pydantic's own messages are written for programmers."""
 
 
 _PROJECT_VARIABLES = ("GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR")

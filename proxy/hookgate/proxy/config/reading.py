@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from hookgate.hooks.errors import describe_mistake
 from hookgate.hooks.settings import SettingsSource, project_places
 from hookgate.proxy.config.catalogue import NAMED, SETTINGS, Setting, named_table
 from hookgate.proxy.config.models import Config, HookSettings
@@ -68,36 +69,18 @@ def describe_errors(error: ValidationError) -> list[str]:
     """Return a message for each error, which begins with the position in the list or table."""
     messages = []
     for detail in error.errors(include_url=False, include_input=False):
-        context = detail.get("ctx", {})
         position = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
-        messages.append(position + ": " + _REMEDIES.get(detail["type"], detail["msg"]).format(**context))
+        messages.append(f"{position}: {describe_mistake(detail, _MISTAKES)}")
     return messages
 
 
-_NUMBER, _WHOLE, _SWITCH = "has to be a number", "has to be a whole number", "has to be true or false"
-_BARE = ", without quotes"
-
-_REMEDIES = {
-    "missing": "is missing",
-    "extra_forbidden": "is not known; remove it",
-    "value_error": "{error}",
+_MISTAKES = {
     "string_type": "has to be a text in quotes",
     "path_type": "has to be a path in quotes",
     "tuple_type": "has to be a list in brackets",
-    "bool_type": _SWITCH + _BARE,
-    "bool_parsing": _SWITCH,
-    "float_type": _NUMBER + _BARE,
-    "float_parsing": _NUMBER,
-    "finite_number": "has to be a finite number",
-    "int_type": _WHOLE + _BARE,
-    "int_parsing": _WHOLE,
-    "int_from_float": _WHOLE,
-    "greater_than": "has to be greater than {gt:g}",
-    "greater_than_equal": "has to be at least {ge:g}",
-    "less_than_equal": "has to be at most {le}",
-    "literal_error": "has to be {expected}",
+    "bool_type": "has to be true or false, without quotes",
+    "int_from_float": "has to be a whole number",
 }
-"""The messages by the type of error; pydantic's own messages are meant for programmers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,12 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from hookgate.hooks.errors import describe_mistake
+
 Part = dict[str, Any]
 
 _KINDS = ("text", "chunks", "parts", "responses", "error")
 _MANUAL = "The format is in docs/embedded-upstream.md."
-_REMEDIES = {
-    "extra_forbidden": "Remove it or correct its spelling.",
-    "missing": "Add it.",
-    "json_invalid": "Correct it.",
-}
 
 
 class ScriptError(ValueError):
@@ -149,12 +146,11 @@ def _tool_response_matches(wanted: Literal[True] | str | None, names: tuple[str,
 
 
 def _explained(errors: list[ErrorDetails], value: Any) -> str:
-    """The first mistake as `place: what is wrong. Remedy.`; the others usually follow from it."""
+    """The first mistake as `place: what is wrong.`; the others usually follow from it."""
     place = _place(errors[0], value)
     # A field that takes several types reports each type that did not fit, all at the same place.
-    problems = {error["msg"]: None for error in errors if _place(error, value) == place}
-    remedy = _REMEDIES.get(errors[0]["type"], "Correct the value.")
-    return f"{place}: {' or '.join(problems)}. {remedy}"
+    problems = {describe_mistake(error): None for error in errors if _place(error, value) == place}
+    return f"{place}: {' or '.join(problems)}."
 
 
 def _place(error: ErrorDetails, value: Any) -> str:
