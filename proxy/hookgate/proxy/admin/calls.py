@@ -67,16 +67,6 @@ def _call_row(call: str, at: int, start: JsonObject, end: JsonObject) -> JsonObj
 
 
 @dataclass(frozen=True, slots=True)
-class CallFilter:
-    """A filter for calls; empty strings match all."""
-
-    session: str = ""
-    key: str = ""
-    model: str = ""
-    outcome: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class CallPage:
     """A page of calls, the latest first. `older` selects the next page; it is empty on the last one."""
 
@@ -90,7 +80,7 @@ class Calls(Protocol):
     source: str
     """Where the calls come from: `audit` or `memory`."""
 
-    def page(self, wanted: CallFilter, limit: int, before: str) -> CallPage:
+    def page(self, wanted: RecordFilter, limit: int, before: str) -> CallPage:
         """Return a page of the list. `before` is the `older` of another page, or empty for the latest
         calls."""
 
@@ -106,7 +96,7 @@ class ReceivedCalls:
     def __init__(self, receipts: Receipts) -> None:
         self._receipts = receipts
 
-    def page(self, wanted: CallFilter, limit: int, before: str) -> CallPage:
+    def page(self, wanted: RecordFilter, limit: int, before: str) -> CallPage:
         rows: list[JsonObject] = []
         for receipt in self._receipts.latest(before):
             row = receipt_row(receipt)
@@ -122,14 +112,12 @@ class ReceivedCalls:
         return None if found is None else {"facts": found, "content": None}
 
 
-def _wants(wanted: CallFilter, row: JsonObject) -> bool:
-    asked = (
-        (wanted.session, "session"),
-        (wanted.key, "key"),
-        (wanted.model, "model"),
-        (wanted.outcome, "outcome"),
-    )
-    return all(not value or row[name] == value for value, name in asked)
+FILTERS = ("session", "key", "model", "outcome")
+"""The first fields of a filter, which rows have as well."""
+
+
+def _wants(wanted: RecordFilter, row: JsonObject) -> bool:
+    return all(getattr(wanted, name) in ("", row[name]) for name in FILTERS)
 
 
 LOOKED_AT = 500
@@ -138,7 +126,7 @@ LOOKED_AT = 500
 
 def sessions_page(calls: Calls, before: str) -> JsonObject:
     """Return the sessions of the latest calls before a position, the one with the latest call first."""
-    page = calls.page(CallFilter(), LOOKED_AT, before)
+    page = calls.page(RecordFilter(), LOOKED_AT, before)
     found: dict[tuple[str, str], JsonObject] = {}
     for row in page.rows:
         if row["session"]:
@@ -167,11 +155,8 @@ class AuditedCalls:
     def __init__(self, reading: AuditReader, receipts: Receipts) -> None:
         self._reading, self._receipts = reading, receipts
 
-    def page(self, wanted: CallFilter, limit: int, before: str) -> CallPage:
-        chosen = RecordFilter(
-            session=wanted.session, key=wanted.key, model=wanted.model, outcome=wanted.outcome
-        )
-        found = self._reading.calls(chosen, limit + 1, int(before) if before else None)
+    def page(self, wanted: RecordFilter, limit: int, before: str) -> CallPage:
+        found = self._reading.calls(wanted, limit + 1, int(before) if before else None)
         older = str(found[limit - 1].position) if len(found) > limit else ""
         return CallPage([_row(each) for each in found[:limit]], older)
 

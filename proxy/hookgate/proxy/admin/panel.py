@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
@@ -17,9 +17,10 @@ from aiohttp import hdrs, web
 from hookgate.hooks.live import LiveEngine
 from hookgate.proxy import __version__
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
-from hookgate.proxy.admin.calls import CallFilter, Calls, ReceivedCalls, sessions_page
+from hookgate.proxy.admin.calls import FILTERS, Calls, ReceivedCalls, sessions_page
 from hookgate.proxy.admin.live import Live, Span, Traffic
 from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
+from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import Effective, Sources
 from hookgate.proxy.config.values import host_and_port
@@ -77,7 +78,6 @@ MOST = 200
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _PLACE = re.compile(r"[0-9]{1,19}|[0-9a-f]{32}|")
-_FILTERS = tuple(field.name for field in fields(CallFilter))
 _NO_CALL = "There is no such call: it is unknown, or too old to be kept."
 
 Query = Mapping[str, str]
@@ -139,7 +139,8 @@ class Api:
         return self.traffic.series(cast(Span, span))
 
     async def _page(self, query: Query) -> JsonObject:
-        wanted = CallFilter(**{name: query.get(name, "") for name in _FILTERS})
+        session, key, model, outcome = (query.get(name, "") for name in FILTERS)
+        wanted = RecordFilter(session, key, model, outcome)
         page = await asyncio.to_thread(self.calls.page, wanted, _limit(query), _place(query))
         return {"calls": page.rows, "older": page.older, "source": self.calls.source}
 
