@@ -17,7 +17,7 @@ from hookgate.hooks.merge import aggregate as merged_output
 from hookgate.hooks.merge import merge
 from hookgate.hooks.output import read_output, read_process
 from hookgate.hooks.runners.command import command_program, in_session
-from hookgate.hooks.runners.process import run_process
+from hookgate.hooks.runners.process import finish_process, spawn
 from hookgate.hooks.running import base_fields
 from hookgate.hooks.settings import EVENTS, CommandConfig, Hook, SettingsSource, Subject, read_places
 
@@ -72,7 +72,7 @@ def run_command(event: str, hook_config: Json, input: Json) -> Json:  # noqa: A0
     program = replace(in_session(command_program(hook, config), input["session_id"]), max_stdout=4 << 20)
     answer: Json = {"success": False, "timed_out": False, "exit_code": None, "output": None}
     try:
-        ended = asyncio.run(run_process(program, Document(input).json))
+        ended = asyncio.run(finish_process(spawn(program), program, Document(input).json))
     except HookError as error:
         return {**answer, "timed_out": "timed out" in str(error)}
     answer |= {"success": ended.exit_code == 0, "exit_code": ended.exit_code}

@@ -7,8 +7,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from hookgate.hooks.runners.process import ProcessResult, Program, finish_process, spawn
+
 MARK = "HOOKGATE_TEST_MARK"
 """A variable that programs of a test inherit, so that none of their descendants can hide."""
+
+
+async def run_process(program: Program, stdin: bytes) -> ProcessResult:
+    """Run a program to its end."""
+    return await finish_process(spawn(program), program, stdin)
 
 
 def marked(mark: str) -> set[int]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from support.programs import run_process
 
 from hookgate.hooks.runners.command import (
     command_program,
@@ -11,7 +12,6 @@ from hookgate.hooks.runners.command import (
     in_session,
     quote_project_variables,
 )
-from hookgate.hooks.runners.process import run_process
 from hookgate.hooks.settings import CommandConfig, Hook
 
 NAMES = ["GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_PLANS_DIR", "CLAUDE_PROJECT_DIR"]

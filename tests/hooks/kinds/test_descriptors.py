@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.programs import run_process
 
-from hookgate.hooks.runners.process import ENOUGH, Program, raised_descriptor_limit, run_process
+from hookgate.hooks.runners.process import ENOUGH, Program, raised_descriptor_limit
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from support.persistent import mark
-from support.programs import MARK, eventually, marked
+from support.programs import MARK, eventually, marked, run_process
 
 from hookgate.hooks import HookError
 from hookgate.hooks.output import ProcessResult
 from hookgate.hooks.runners.cleanup import Kin, carriers, kill_carrier
-from hookgate.hooks.runners.process import MAX_STDERR, MAX_STDOUT, Program, end_process, run_process, spawn
+from hookgate.hooks.runners.process import MAX_STDERR, MAX_STDOUT, Program, end_process, spawn
 
 MEGABYTE = b"x" * 1_000_000
 

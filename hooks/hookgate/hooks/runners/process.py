@@ -108,18 +108,13 @@ class Program:
     max_stdout: int = MAX_STDOUT
 
 
-async def run_process(program: Program, stdin: bytes, clock: StallClock | None = None) -> ProcessResult:
-    """Run a program to completion, within its timeout, which `clock` measures.
-
-    Raises HookError if it cannot be started, times out, or prints too much. stderr is truncated to 64 KiB.
-    """
-    return await finish_process(spawn(program), program, stdin, clock)
-
-
 async def finish_process(
     process: subprocess.Popen[bytes], program: Program, stdin: bytes, clock: StallClock | None = None
 ) -> ProcessResult:
-    """Like `run_process`, for a program that `spawn` has started."""
+    """Wait for a program that `spawn` has started, within its timeout, which `clock` measures.
+
+    Raises HookError if it times out or prints too much. stderr is truncated to 64 KiB.
+    """
     limit = output_limit(len(stdin), program.max_stdout)
     try:
         async with _Communication(process, limit) as communication:
