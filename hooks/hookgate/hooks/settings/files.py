@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from json.decoder import scanstring  # type: ignore[attr-defined]  # public, but not in the stubs
 from pathlib import Path
 from stat import S_ISREG
 from string import Template
@@ -67,7 +66,7 @@ def _member(text: str, at: int, step: str | int) -> int | None:
     while closing and text[at] != closing:
         key: str | int = index
         if closing == "}":
-            key, at = scanstring(text, at + 1)
+            key, at = _DECODER.raw_decode(text, at)
             at = _after_space(text, _after_space(text, at) + 1)  # the colon
         if key == step:
             return at
