@@ -85,12 +85,10 @@ def post_to_gateway(
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise GatewayUnreachable(f"the gateway {gateway.url} is not reachable: {reason}") from None
+    if response.status == 200:
+        return response.body
     message = f"the gateway {gateway.url} answered {response.status}: {_error_message(response.body)}"
-    if response.status >= 500:
-        raise GatewayUnreachable(message)
-    if response.status != 200:
-        raise GatewayRefusal(message)
-    return response.body
+    raise GatewayUnreachable(message) if response.status >= 500 else GatewayRefusal(message)
 
 
 def _exchange(gateway: GatewayAddress, request: bytes, deadline: float) -> HttpResponse:
