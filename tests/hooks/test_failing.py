@@ -5,6 +5,7 @@ import json
 import tempfile
 import time
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,9 @@ async def test_a_hook_that_is_not_trusted_denies_exactly_where_the_table_says(
 ) -> None:
     fails = Failure(failing.UNTRUSTED, failing.command("true"))
     configuration = configured(tmp_path, fails, "BeforeModel", layer, on_error, (0, 0))
+    [group] = configuration.groups["BeforeModel"]
+    hooks = tuple(replace(hook, needs_trust=True) for hook in group.hooks)
+    configuration = replace(configuration, groups={"BeforeModel": (replace(group, hooks=hooks),)})
     judge = Engine(configuration, refusal=lambda hook: "is not trusted")
     [outcome] = await fired(judge, asking("hi"), 1)
     assert outcome.verdict.denied == is_denied(failing.UNTRUSTED, layer, on_error)

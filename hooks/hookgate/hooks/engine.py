@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from hookgate.hooks.clock import Deadline, StallClock
+from hookgate.hooks.clock import NO_DEADLINE, Deadline, StallClock
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.events import AfterModel, AfterTool, BeforeModel, BeforeTool, Event
 from hookgate.hooks.events.tool import result_of
@@ -90,11 +90,14 @@ class Engine:
 
     def listens_to(self, event: str, layer: Layer | None = None) -> bool:
         """Return whether any hook is configured for the event, in any layer or in the given one."""
-        return bool(_of_layer(self.configuration.for_event(event), layer))
+        groups = self.configuration.for_event(event)
+        return bool(groups if layer is None else _of_layer(groups, layer))
 
     async def fire(self, event: E, session: SessionContext, layer: Layer | None = None) -> Outcome[E]:
         """Run the event's hooks, of all layers or of the given one, and merge their outputs."""
-        groups = _of_layer(self._groups_for(event, session), layer)
+        groups = self._groups_for(event, session)
+        if layer is not None:
+            groups = _of_layer(groups, layer)
         if not groups:
             return Outcome(event, NO_VERDICT, revision=self.revision)
         try:
@@ -105,17 +108,21 @@ class Engine:
             return Outcome(event, verdict, revision=self.revision)
 
     async def _run_groups(self, event: E, groups: Sequence[Group], session: SessionContext) -> Outcome[E]:
-        deadline = Deadline(self._clock, self.configuration.limits.deadline)
+        deadline = self._deadline_for(groups)
         try:
             event, runs = await _Chain(self._running, session, deadline).run(event, groups)
         finally:
             deadline.close()
         self.record(event.name, runs, session)
-        outputs = [(run, run.effective_output()) for run in runs if not run.observed]
-        enforced = [(run, output) for run, output in outputs if output is not None]
-        narrowing = [index for index, (run, _) in enumerate(enforced) if run.hook.config.merge == "intersect"]
-        verdict = merge(event.name, [output for _, output in enforced], narrowing)
-        return Outcome(event, verdict, tuple(runs), self.revision)
+        return Outcome(event, _verdict(event.name, runs), tuple(runs), self.revision)
+
+    def _deadline_for(self, groups: Sequence[Group]) -> Deadline:
+        """Return the event's deadline. An only hook needs none if its own timeout is the tighter limit."""
+        seconds = self.configuration.limits.deadline
+        hook = _only_hook(groups)
+        if hook is not None and hook.timeout <= seconds and self._running.can_start():
+            return NO_DEADLINE
+        return Deadline(self._clock, seconds)
 
     def stream_modes(self, event: AfterModel, session: SessionContext) -> dict[StreamMode, int]:
         """Return the stream modes of the hooks that run for a streamed answer, finest first.
@@ -143,11 +150,12 @@ class Engine:
         """Update the health record, and log failures, denials and messages."""
         self.health.record(runs)
         for run in runs:
-            _log_run(event, run, session)
+            if run.output is not None or run.failure is not None:
+                _log_run(event, run, session)
 
     def refused(self) -> list[tuple[Hook, str]]:
         """Return the hooks that must not run, each with the reason."""
-        reasons = ((hook, self._refusal(hook)) for hook in self.configuration.hooks())
+        reasons = ((hook, self._refusal(hook)) for hook in self.configuration.hooks() if hook.needs_trust)
         return [(hook, reason) for hook, reason in reasons if reason is not None]
 
     @contextmanager
@@ -165,7 +173,7 @@ class Engine:
         For a hook that must not run, `on_error` decides between None and a screen that withholds everything.
         """
         try:
-            reason = self._refusal(hook)
+            reason = self._refusal(hook) if hook.needs_trust else None
         except OSError as error:  # no file descriptor to read its scripts: nothing may pass unchecked
             return ScreenRefusal(f"cannot be checked: {error.strerror}")
         if reason is not None:
@@ -174,11 +182,10 @@ class Engine:
         return runner.screen(session) if isinstance(runner, BuiltinRunner) else None
 
     def _groups_for(self, event: Event, session: SessionContext) -> tuple[Group, ...]:
-        subject = event.subject()
-        if event.name not in self._targeted and not subject.stream:
+        if event.name not in self._targeted and event.stream is None:
             return self.configuration.for_event(event.name)
         subject = replace(
-            subject,
+            event.subject(),
             client=session.client,
             key=session.key,
             team=session.team,
@@ -187,10 +194,22 @@ class Engine:
         return self.configuration.plan(event.name, subject)
 
 
-def _of_layer(groups: tuple[Group, ...], layer: Layer | None) -> tuple[Group, ...]:
-    """Return the groups with their hooks of a layer only; all groups if it is None."""
-    if layer is None:
-        return groups
+def _only_hook(groups: Sequence[Group]) -> Hook | None:
+    """Return the hook if there is only one, the common case, or else None."""
+    return groups[0].hooks[0] if len(groups) == 1 and len(groups[0].hooks) == 1 else None
+
+
+def _verdict(event: str, runs: Sequence[Run]) -> Verdict:
+    """Return what the hooks of an event decided together; those that only observe do not count."""
+    enforced = [(run, output) for run in runs if (output := run.enforced_output()) is not None]
+    if not enforced:
+        return NO_VERDICT
+    narrowing = [index for index, (run, _) in enumerate(enforced) if run.hook.config.merge == "intersect"]
+    return merge(event, [output for _, output in enforced], narrowing)
+
+
+def _of_layer(groups: tuple[Group, ...], layer: Layer) -> tuple[Group, ...]:
+    """Return the groups with their hooks of a layer only."""
     restricted = [
         replace(group, hooks=tuple(hook for hook in group.hooks if hook.layer == layer)) for group in groups
     ]
@@ -205,6 +224,10 @@ class _Chain:
 
     async def run(self, event: E, groups: Sequence[Group]) -> tuple[E, list[Run]]:
         """Return the event after all edits, and the runs in plan order."""
+        if (only := _only_hook(groups)) is not None:
+            run = await self._running.run(only, event, (), self._session, self._deadline)
+            run, event = await self._apply(run, event) if run.edit else (run, event)
+            return event, [run]
         first_runs = await _gather([self._run_group(group, event) for group in groups])
         return await self._apply_in_order(event, [run for runs in first_runs for run in runs])
 

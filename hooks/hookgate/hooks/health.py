@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from hookgate.hooks.running import Run
 from hookgate.hooks.settings import Hook
 
+NOTHING = "nothing to say"
+"""The summary of a run without any output."""
+
 Key = tuple[str, str, str]
-"""Event, name and target, which identify a hook across reloads."""
-
-
-def key_of(hook: Hook) -> Key:
-    """Return the key of the hook's record."""
-    return hook.event, hook.name, hook.runs
+"""The key of a hook's record: its event, name and target."""
 
 
 @dataclass
@@ -47,17 +45,21 @@ class Health:
     def record(self, runs: Iterable[Run]) -> None:
         """Add runs to the records."""
         for run in runs:
-            key = key_of(run.hook)  # the hook may have been switched off since the call began
+            key = run.hook.key  # the hook may have been switched off since the call began
             status = (self.off if key in self.off else self.hooks).setdefault(key, Status())
-            output = run.output or {}
             status.runs += 1
-            status.failures += bool(run.error)
+            status.seconds = run.seconds
+            if run.output is None and run.failure is None:
+                status.error, status.summary = "", NOTHING
+                continue
+            output = run.output or {}
+            status.failures += run.failure is not None
             status.denials += output.get("decision") == "deny" or output.get("continue") is False
-            status.seconds, status.error, status.summary = run.seconds, run.error, _summarize(run)
+            status.error, status.summary = run.error, _summarize(run)
 
     def status_for(self, hook: Hook) -> Status:
         """Return the hook's record, or an empty one if the hook never ran."""
-        return self.all().get(key_of(hook), Status())
+        return self.all().get(hook.key, Status())
 
     def all(self) -> dict[Key, Status]:
         """Return all records, those of switched-off hooks included."""
@@ -66,8 +68,8 @@ class Health:
     def retain(self, hooks: Iterable[Hook], off: Iterable[Hook] = ()) -> None:
         """Discard the records of all hooks other than `hooks`, which are on, and `off`."""
         records = self.all()
-        on_keys = {key_of(hook) for hook in hooks}
-        off_keys = {key_of(hook) for hook in off} - on_keys
+        on_keys = {hook.key for hook in hooks}
+        off_keys = {hook.key for hook in off} - on_keys
         self.hooks = {key: status for key, status in records.items() if key in on_keys}
         self.off = {key: status for key, status in records.items() if key in off_keys}
 
@@ -86,4 +88,4 @@ def _summarize(run: Run) -> str:
     effects += [f"edits {', '.join(sorted(run.edit))}"] if run.edit else []
     effects += ["answers for the model"] if specific.get("llm_response") and not run.edit else []
     effects += ["adds context"] if specific.get("additionalContext") else []
-    return "; ".join(effects) or "nothing to say"
+    return "; ".join(effects) or NOTHING

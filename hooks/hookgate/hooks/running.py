@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hookgate.hooks.clock import Deadline, TimeLimit, utc_text
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError, is_exhaustion
@@ -44,17 +44,22 @@ class FairQueue:
         """The number of waiting runs."""
         return sum(len(queue) for sessions in self._waiting.values() for queue in sessions.values())
 
+    def try_acquire(self) -> bool:
+        """Take a slot if one is free, and return whether there was one. Pass it on with `release`."""
+        if self._free > 0:
+            self._free -= 1
+            return True
+        return False
+
     @asynccontextmanager
     async def turn(self, session_id: str, key: str = "") -> AsyncIterator[None]:
         """Wait for a free slot, and hold it for the length of the context."""
-        if self._free > 0:
-            self._free -= 1
-        else:
+        if not self.try_acquire():
             await self._wait(session_id, key)
         try:
             yield
         finally:
-            self._release()
+            self.release()
 
     async def _wait(self, session_id: str, key: str) -> None:
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -63,12 +68,12 @@ class FairQueue:
             await ready
         except asyncio.CancelledError:
             if ready.done() and not ready.cancelled():
-                self._release()  # the slot was assigned, but is no longer wanted
+                self.release()  # the slot was assigned, but is no longer wanted
             else:
                 self._leave(session_id, key, ready)
             raise
 
-    def _release(self) -> None:
+    def release(self) -> None:
         """Pass a slot to the next key and session, which then move to the end of their queues."""
         while self._waiting:
             key, sessions = self._waiting.popitem(last=False)
@@ -95,7 +100,7 @@ class FairQueue:
 
 
 Refusal = Callable[[Hook], str | None]
-"""Returns the reason why a hook must not run, or None if it may."""
+"""Returns the reason why a hook that needs trust must not run, or None if it may."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +137,13 @@ class Run:
     @property
     def enforced_denial(self) -> bool:
         """Whether the run denies the event and the denial is applied."""
-        return not self.observed and (self.effective_output() or {}).get("decision") == "deny"
+        return (self.enforced_output() or {}).get("decision") == "deny"
+
+    def enforced_output(self) -> Output | None:
+        """Return the output to apply, or None if there is none or the hook only observes."""
+        if self.output is None and self.failure is None:
+            return None
+        return None if self.observed else self.effective_output()
 
     def effective_output(self) -> Output | None:
         """Return the output to apply: the hook's own, or a denial if the hook failed closed."""
@@ -182,36 +193,44 @@ class Running:
         """The number of queued runs."""
         return self._queue.waiting
 
+    def can_start(self) -> bool:
+        """Return whether a run that begins now would start without waiting in the queue."""
+        return self._queue.open
+
     async def run(
         self, hook: Hook, event: Event, seen: tuple[Run, ...], session: SessionContext, deadline: Deadline
     ) -> Run:
         """Run the hook once. Never raises: an error becomes the `failure` of the run."""
         began = time.monotonic()
-        run = Run(hook, seen, began=began)
+        failure: HookError | None = None
         try:
             output = await self._run_queued(hook, event, session, deadline)
-            specific = (output or {}).get("hookSpecificOutput") or {}
-            edit = await session.call.take(event.changed, specific, hook.config.view)
-            run = replace(run, output=output, edit=edit)
+            specific = output.get("hookSpecificOutput") if output else None
+            edit = await session.call.take(event.changed, specific, hook.config.view) if specific else {}
         except HookError as error:
-            run = replace(run, failure=error)
+            failure = error
         except TranslatorError as error:
-            run = replace(run, failure=HookError(f"hookSpecificOutput.{error}"))
+            failure = HookError(f"hookSpecificOutput.{error}")
         except Exception as error:  # an unexpected error must not lose the other hooks' verdicts
-            run = replace(run, failure=internal_failure(error))
-        return replace(run, seconds=time.monotonic() - began)
+            failure = internal_failure(error)
+        seconds = time.monotonic() - began
+        if failure is not None:
+            return Run(hook, seen, failure=failure, seconds=seconds, began=began)
+        return Run(hook, seen, output, edit, seconds=seconds, began=began)
 
     async def _run_queued(
         self, hook: Hook, event: Event, session: SessionContext, deadline: Deadline
     ) -> Output | None:
-        if (reason := self._refusal(hook)) is not None:
+        if hook.needs_trust and (reason := self._refusal(hook)) is not None:
             raise HookError(reason)
         remaining = deadline.remaining()
         if remaining <= 0:
             raise HookUnavailableError("deadline", _DEADLINE_PASSED)
-        if self._queue.open and hook.timeout <= remaining:  # the hook's timeout is the tighter limit
-            async with self._queue.turn(session.session_id, session.key):
+        if hook.timeout <= remaining and self._queue.try_acquire():  # the hook's timeout is the tighter limit
+            try:
                 return await self._execute(hook, event, session)
+            finally:
+                self._queue.release()
         started = False
         limit = TimeLimit(deadline)
         try:

@@ -306,7 +306,6 @@ class AfterModel(Event):
     body: JsonObject
     model: str = ""
     stream: StreamMode | None = None
-    """If set, the answer is a piece of a stream, and only the hooks of this mode run."""
 
     def subject(self) -> Subject:
         return Subject(model=self.model, stream=self.stream or "")

@@ -7,9 +7,11 @@ import importlib.util
 import inspect
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import types
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -74,6 +76,7 @@ class RuntimeRunner:
         self._hook, self._action = hook, action
         self._clock = StallClock()
         self._threads = 0
+        self._call = action if inspect.iscoroutinefunction(action) else self._call_function
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
         return await run_action(self._hook, self._call, event, document, self._clock)
@@ -81,9 +84,7 @@ class RuntimeRunner:
     async def close(self) -> None:
         """Do nothing: a callable has no resources to close."""
 
-    async def _call(self, value: dict[str, Any]) -> Any:
-        if inspect.iscoroutinefunction(self._action):
-            return await self._action(value)
+    async def _call_function(self, value: dict[str, Any]) -> Any:
         if self._threads >= MAX_THREADS:
             raise HookUnavailableError("overload", f"runs in {MAX_THREADS} threads already; some may hang")
         result = await self._call_in_thread(value)
@@ -130,13 +131,20 @@ async def run_action(
 ) -> Output | None:
     """Run a callable within the hook's timeout, and return its validated output. Raises HookError.
 
-    `clock` measures the time.
+    `clock` measures the time, unless the callable returns without waiting for anything.
     """
     value = document.value()
-    limit = OwnLimit(clock, hook.timeout)
+    limit: OwnLimit | None = None
     try:
-        async with limit:
-            value = await action(value)
+        coroutine = action(value).__await__()
+        try:
+            waits_for = next(coroutine)
+        except StopIteration as done:  # it did not wait for anything: most policies do not
+            value = done.value
+        else:
+            limit = OwnLimit(clock, hook.timeout)
+            async with limit:
+                value = await _resume(coroutine, waits_for)
     except HookError:
         raise
     except asyncio.CancelledError as error:
@@ -145,10 +153,26 @@ async def run_action(
             raise
         raise _hook_error(error) from None  # the hook raised it itself: the call has not been cancelled
     except (Exception, SystemExit) as error:  # a hook may raise anything
-        if limit.expired():
+        if limit is not None and limit.expired():
             raise HookError(f"timed out after {hook.timeout * 1000:g} ms") from None
         raise _hook_error(error) from None
     return read_output(value, event)
+
+
+@types.coroutine
+def _resume(coroutine: Generator[Any, Any, Any], waits_for: Any) -> Generator[Any, Any, Any]:
+    """Continue a coroutine that has yielded `waits_for` already, and return its result."""
+    while True:
+        try:
+            result = yield waits_for
+        except BaseException as error:
+            step = partial(coroutine.throw, error)
+        else:
+            step = partial(coroutine.send, result)
+        try:
+            waits_for = step()
+        except StopIteration as done:
+            return done.value
 
 
 def _hook_error(error: BaseException) -> HookError:

@@ -59,11 +59,14 @@ class Hook:
     on_exit_code: OnError = "allow"
     needs_trust: bool = False
     """Whether the hook comes from a project, so that it runs only after somebody has trusted it."""
+    timeout: float = field(init=False)
+    """The time limit in seconds."""
+    key: tuple[str, str, str] = field(init=False)
+    """Event, name and target, which identify the hook across reloads."""
 
-    @property
-    def timeout(self) -> float:
-        """The time limit in seconds."""
-        return self.config.timeout / 1000
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "timeout", self.config.timeout / 1000)
+        object.__setattr__(self, "key", (self.event, self.name, self.runs))
 
     @property
     def fails_open(self) -> FailsOpen:

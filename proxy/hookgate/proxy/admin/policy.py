@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 from hookgate.hooks import SettingsError
-from hookgate.hooks.health import key_of
 from hookgate.hooks.live import LiveEngine
 from hookgate.hooks.settings import EVENTS, Configuration, Hook
 from hookgate.hooks.settings.configs import HttpConfig, shown_url
@@ -61,13 +60,13 @@ class HookPanel:
         engine = self.live.current
         refused = dict(engine.refused())
         running = engine.configuration.hooks()
-        on, known = set(running), {key_of(hook) for hook in running}
+        on, known = set(running), {hook.key for hook in running}
         # In the order of the files: a hook that is switched off keeps its place.
         listed = sorted(engine.configuration.declared, key=lambda hook: EVENTS.index(hook.event))
         rows = [
             self._row(hook, refused.get(hook))
             if hook in on
-            else {**self._row(hook, None), "state": "shadowed" if key_of(hook) in known else "off"}
+            else {**self._row(hook, None), "state": "shadowed" if hook.key in known else "off"}
             for hook in listed
         ]
         return {"revision": engine.revision, "hooks": rows}

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks.claude_code.migration import Migration, migrate, read_claude
-from hookgate.hooks.health import key_of
 from hookgate.hooks.settings import EVENTS, Hook
 from hookgate.hooks.settings.editing import rewrite, with_hooks, with_switch
 from hookgate.hooks.settings.schema import settings_schema
@@ -89,7 +88,7 @@ def _rows(hooks: ConfiguredHooks, sources: Sources, only: set[Hook] | None = Non
     status = read_status(sources.state)
     listed = sorted(hooks.all(), key=lambda hook: EVENTS.index(hook.event))
     return [
-        _row(hook, hooks.state_of(hook), status.get(key_of(hook), {}), full=only is not None)
+        _row(hook, hooks.state_of(hook), status.get(hook.key, {}), full=only is not None)
         for hook in listed
         if only is None or hook in only
     ]
