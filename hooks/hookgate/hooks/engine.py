@@ -70,6 +70,8 @@ class Engine:
         an existing record to continue.
         """
         self.configuration = configuration
+        self.revision = configuration.revision
+        """The hash of this engine's settings."""
         self.health = health or Health()
         self._runners = make_runners(configuration.hooks()) if runners is None else runners
         self._refusal = refusal
@@ -77,11 +79,6 @@ class Engine:
         self._clock = StallClock()
         queue = FairQueue(configuration.limits.concurrency)
         self._running = Running(self._runners, queue, refusal)
-
-    @property
-    def revision(self) -> str:
-        """The hash of this engine's settings."""
-        return self.configuration.revision
 
     @property
     def waiting(self) -> int:
@@ -201,7 +198,10 @@ def _only_hook(groups: Sequence[Group]) -> Hook | None:
 
 def _verdict(event: str, runs: Sequence[Run]) -> Verdict:
     """Return what the hooks of an event decided together; those that only observe do not count."""
-    enforced = [(run, output) for run in runs if (output := run.enforced_output()) is not None]
+    enforced: list[tuple[Run, Output]] = []
+    for run in runs:
+        if (output := run.enforced_output()) is not None:
+            enforced.append((run, output))  # noqa: PERF401  # a loop makes no function call
     if not enforced:
         return NO_VERDICT
     narrowing = [index for index, (run, _) in enumerate(enforced) if run.hook.config.merge == "intersect"]

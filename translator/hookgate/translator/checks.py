@@ -206,9 +206,10 @@ def check_response(body: Any) -> JsonObject:
     """
     if not isinstance(body, dict):
         raise BodyError("", "the answer has to be a JSON object")
-    if not isinstance(read(body, "candidates"), list | dict | None):
+    candidates = read(body, "candidates")
+    if not isinstance(candidates, list | dict | None):
         raise BodyError("candidates", "the candidates have to be a list")
-    for i, candidate in enumerate(read_list(body, "candidates")):
+    for i, candidate in enumerate([candidates] if isinstance(candidates, dict) else candidates or ()):
         if not isinstance(candidate, dict):
             raise BodyError(f"candidates[{i}]", "a candidate has to be an object")
         index = read(candidate, "index")
@@ -219,8 +220,9 @@ def check_response(body: Any) -> JsonObject:
             _check_content(content, path)
             check_spellings(content, path)
             for k, part in enumerate(read_list(content, "parts")):
-                check_spellings(part, f"{path}.parts[{k}]")
-                _check_call(read(part, "functionCall"), f"{path}.parts[{k}].functionCall")
+                if len(part) > 1 or "text" not in part:  # most parts of a stream are nothing but text
+                    check_spellings(part, f"{path}.parts[{k}]")
+                    _check_call(read(part, "functionCall"), f"{path}.parts[{k}].functionCall")
     return body
 
 

@@ -78,6 +78,10 @@ class Bounds:
     text: int
     values: int
 
+    def admits(self, size: int) -> bool:
+        """Return whether every text of `size` bytes is within the bounds."""
+        return size <= self.text and size <= 2 * self.values
+
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
@@ -94,15 +98,16 @@ def loads(data: bytes) -> Any:
 
 def parse(data: bytes, bounds: Bounds | None = None) -> Parsed:
     """Parse a body. Raises BodyError, or TooLargeError before parsing if the body exceeds its `bounds`."""
-    lifted = _within(data, bounds) if bounds is not None else Lifted(data, {})
+    lifted = _within(data, bounds) if bounds is not None and not bounds.admits(len(data)) else None
+    text = data if lifted is None else lifted.text
     try:
-        value = orjson.loads(lifted.text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise BodyError("", f"the body is not valid JSON: {error}") from None
     values, keys, large_numbers = _survey(value)
-    if large_numbers or not _shows_as_many(lifted.text, keys):
-        value = _checked(lifted.text, value, keys, large_numbers=large_numbers)
-    return Parsed(lifted.put_back(value), values)
+    if large_numbers or not _shows_as_many(text, keys):
+        value = _checked(text, value, keys, large_numbers=large_numbers)
+    return Parsed(value if lifted is None else lifted.put_back(value), values)
 
 
 def dumps(value: Any) -> bytes:

@@ -241,8 +241,9 @@ class AnswerPipeline:
     async def _piece(self, frame: Frame) -> Piece:
         size = len(frame.raw)
         self._read_bytes += size
-        if size > SMALL_BODY:
-            self.call.session.call.aside = self._workshop.run_in_thread
+        if size <= SMALL_BODY:
+            return self._parse_piece(frame)
+        self.call.session.call.aside = self._workshop.run_in_thread
         return await self._workshop.run(size, self._parse_piece, frame)
 
     def _parse_piece(self, frame: Frame) -> Piece:
@@ -260,17 +261,26 @@ class AnswerPipeline:
 
     async def _fire(self, pieces: list[Piece], mode: StreamMode | None) -> list[Piece]:
         """Show the pieces to the hooks as one answer. Raises SyntheticAnswer and ApiError."""
-        answers = [piece for piece in pieces if piece.body is not None]
+        answers = pieces if len(pieces) == 1 and pieces[0].body is not None else _answers(pieces)
         if not answers or self._llm_request is None:
             return pieces
-        responses = [piece.response for piece in answers]
-        joined = join_events(responses)
-        size = sum(len(piece.frame.raw) for piece in answers)
-        outcome = await self._engine.fire(self._event(joined, mode), self.call.session, size)
+        joined = answers[0].response if len(answers) == 1 else join_events(_responses(answers))
+        outcome = await self._engine.fire(self._event(joined, mode), self.call.session, held_bytes(answers))
         enforce(outcome.verdict, AfterModel.name, self.call)
-        for piece, response in zip(answers, cut_events(responses, joined, outcome.event.body), strict=True):
-            piece.response = response
+        edited = outcome.event.body
+        if edited is not joined:
+            for piece, response in zip(answers, cut_events(_responses(answers), joined, edited), strict=True):
+                piece.response = response
         return pieces
+
+
+def _answers(pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the pieces that are part of the answer, without comments and errors."""
+    return [piece for piece in pieces if piece.body is not None]
+
+
+def _responses(pieces: Sequence[Piece]) -> list[JsonObject]:
+    return [piece.response for piece in pieces]
 
 
 def _check_weight(held: Sequence[Piece]) -> None:

@@ -10,6 +10,7 @@ import aiohttp
 
 from hookgate.hooks import AfterModel, CallEnd, Engine, Event, Outcome, SessionContext
 from hookgate.hooks.events.base import Encoded
+from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import Layer, StreamMode
 from hookgate.proxy.call.verdicts import JudgedCall, describe_call
@@ -62,7 +63,8 @@ class RecordedEngine:
         """
         outcome = await self._engine.fire(event, session, self._layer)
         self.record.note_runs(event.name, outcome.runs, self.record.request_bytes if size is None else size)
-        self.record.note_verdict(event.name, outcome.verdict)
+        if outcome.verdict is not NO_VERDICT:
+            self.record.note_verdict(event.name, outcome.verdict)
         return outcome
 
     def stream_modes(self, event: AfterModel, session: SessionContext) -> dict[StreamMode, int]:

@@ -199,7 +199,10 @@ class Exchange:
     ) -> None:
         try:
             async for pieces in pipeline.stream(read_frames(self._chunks(answer), framing), framing):
-                await reply.write(b"".join([framing.encode(piece.frame, piece.data()) for piece in pieces]))
+                data = b""
+                for piece in pieces:
+                    data += framing.encode(piece.frame, piece.data())
+                await reply.write(data)
         finally:  # after an error, too: the client has received this part
             await self._show_answer(pipeline)
 

@@ -61,8 +61,11 @@ def weight_of(piece: Piece) -> int:
 
 
 def held_bytes(pieces: Iterable[Piece]) -> int:
-    """How long these pieces were when they came."""
-    return sum(len(piece.frame.raw) for piece in pieces)
+    """Return the size of the pieces as they were received."""
+    size = 0
+    for piece in pieces:
+        size += len(piece.frame.raw)
+    return size
 
 
 class ScreenStage:

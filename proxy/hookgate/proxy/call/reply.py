@@ -73,7 +73,8 @@ class Reply:
 
     async def send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """One body, as it is."""
-        self._note(body)
+        for observer in self._observers:
+            observer.see_given(body)
         self._response = web.Response(status=status, headers=dict(headers), body=body)
         await self._response.prepare(self._request)
 
@@ -91,14 +92,11 @@ class Reply:
         """Bytes of a stream, which starts with the first of them."""
         if not data:
             return
-        response = await self._stream()
+        response = self._response or await self._stream()
         self._quiet_since = asyncio.get_running_loop().time()
-        self._note(data)
-        await response.write(data)
-
-    def _note(self, data: bytes) -> None:
         for observer in self._observers:
             observer.see_given(data)
+        await response.write(data)
 
     async def _stream(self) -> web.StreamResponse:
         async with self._starting:  # the keep-alive may be starting it at the same moment

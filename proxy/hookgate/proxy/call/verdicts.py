@@ -83,6 +83,8 @@ def client_response(verdict: Verdict, event: str, call: JudgedCall) -> JsonObjec
 
 def enforce(verdict: Verdict, event: str, call: JudgedCall) -> None:
     """End the call if the verdict says so. Raises SyntheticAnswer, or ApiError for a refusal."""
+    if verdict is NO_VERDICT:
+        return
     response = client_response(verdict, event, call)
     if isinstance(response, ApiError):
         raise response

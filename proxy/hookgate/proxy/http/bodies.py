@@ -4,7 +4,6 @@ import asyncio
 import re
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
-from itertools import takewhile
 
 from aiohttp import hdrs, web
 
@@ -168,28 +167,34 @@ async def read_frames(chunks: AsyncIterable[bytes], framing: Framing) -> AsyncIt
             for start in range(0, len(chunk), _SLICE):
                 if start:  # a chunk may contain many events: let other tasks run in between
                     await asyncio.sleep(0)
-                for frames in _valid_frames(framing, framing.feed(chunk[start : start + _SLICE])):
-                    yield frames
-        for frames in _valid_frames(framing, framing.finish()):
+                frames = framing.feed(chunk[start : start + _SLICE])
+                valid = _valid_frames(framing, frames)
+                if valid:
+                    yield valid
+                if len(valid) < len(frames):
+                    raise _unreadable(_OUTSIDE)
+        frames = framing.finish()
+        if frames != _valid_frames(framing, frames):
+            raise _unreadable(_OUTSIDE)
+        if frames:
             yield frames
     except BodyError as error:
         raise _unreadable(str(error)) from None
 
 
-def _valid_frames(framing: Framing, frames: list[Frame]) -> Iterator[list[Frame]]:
-    """Yield the frames up to the first invalid one as one list, and raise ApiError if there is one."""
-    valid = list(takewhile(lambda frame: _only_framing(framing, frame), frames))
-    if valid:
-        yield valid
-    if len(valid) < len(frames):
-        raise _unreadable("the stream contains data outside its events")
+_OUTSIDE = "the stream contains data outside its events"
 
 
-def _only_framing(framing: Framing, frame: Frame) -> bool:
-    """Return True if a frame has only framing around its data: some clients would read anything else too."""
-    if isinstance(framing, JsonArray):
-        return not frame.raw.removesuffix(frame.data).strip(b" \t\r\n[,]")
-    return all(_LINE.match(line) for line in frame.raw.splitlines() if line)
+def _valid_frames(framing: Framing, frames: list[Frame]) -> list[Frame]:
+    """Return the frames up to the first with data outside its event: some clients would read that too."""
+    for at, frame in enumerate(frames):
+        if isinstance(framing, JsonArray):
+            valid = not frame.raw.removesuffix(frame.data).strip(b" \t\r\n[,]")
+        else:
+            valid = all(map(_LINE.match, filter(None, frame.raw.splitlines())))
+        if not valid:
+            return frames[:at]
+    return frames
 
 
 def read_answer(data: bytes, bounds: Bounds) -> JsonObject:

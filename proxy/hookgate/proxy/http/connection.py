@@ -87,7 +87,7 @@ class Server(web.Server):
 class Connection(Timed):
     """A client's connection. Invalid and late requests are answered with errors in Google's format."""
 
-    __slots__ = ("_server", "dropped", "guest")
+    __slots__ = ("_handled", "_server", "dropped", "guest")
 
     def __init__(
         self,
@@ -99,6 +99,7 @@ class Connection(Timed):
         super().__init__(server, limits, loop, server.kept_alive)
         self._server = server
         self.guest = tracked
+        self._handled = 0  # requests that have been answered
         self.dropped = False  # whether the gateway ended it while the client was still connected
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -117,6 +118,7 @@ class Connection(Timed):
         try:
             return await super()._handle_request(*request)
         finally:
+            self._handled += 1
             self._update_stage()
 
     def _refuse_head(self) -> None:
@@ -172,6 +174,16 @@ class Connection(Timed):
             return False
         self.abort()
         return True
+
+    @property
+    def stage(self) -> Stage:
+        """The stage of the connection's current request."""
+        in_flight = self._request_count - self._handled
+        if not self._body.is_eof() and in_flight < 2:  # else the body belongs to a pipelined request
+            return Stage.BODY
+        if in_flight:
+            return Stage.CALL
+        return Stage.IDLE if self._head_since is None else Stage.HEAD
 
     def _update_stage(self) -> None:
         if (stage := self.stage) is not self.guest.stage:

@@ -11,7 +11,6 @@ import socket
 import struct
 import termios
 from collections.abc import Callable
-from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
@@ -19,7 +18,6 @@ from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
 from hookgate.proxy.config import LimitSettings
-from hookgate.proxy.http.slots import Stage
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -45,7 +43,6 @@ class Timed(web.RequestHandler):
         "_body",
         "_body_bytes",
         "_body_since",
-        "_handled",
         "_head_since",
         "_last_received",
         "_last_sent",
@@ -75,21 +72,10 @@ class Timed(web.RequestHandler):
         self._wire: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._head_since: float | None = None  # when incomplete headers began to arrive
-        self._handled = 0  # requests that have been answered
         self._body: StreamReader = EMPTY_PAYLOAD  # of the latest request
         self._body_since, self._body_bytes = 0.0, 0  # when it began, and the bytes received since
         self._last_received = self._last_sent = 0.0  # when the client last sent, and read, something
         self._unsent: float = 0  # bytes that were still unsent at `_last_sent`
-
-    @property
-    def stage(self) -> Stage:
-        """The stage of the connection's current request."""
-        in_flight = self._request_count - self._handled
-        if not self._body.is_eof() and in_flight < 2:  # else the body belongs to a pipelined request
-            return Stage.BODY
-        if in_flight:
-            return Stage.CALL
-        return Stage.IDLE if self._head_since is None else Stage.HEAD
 
     def has_slow_body(self) -> bool:
         """Return True if the client sends its body more slowly than `_SLOW_BODY`."""
@@ -129,12 +115,6 @@ class Timed(web.RequestHandler):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._wait_for_reader()
-
-    async def _handle_request(self, *request: Any) -> Any:
-        try:
-            return await super()._handle_request(*request)
-        finally:
-            self._handled += 1
 
     async def start(self) -> None:
         try:

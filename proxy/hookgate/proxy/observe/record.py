@@ -11,7 +11,6 @@ from uuid import uuid4
 
 from hookgate.hooks import CallState, Run, SessionContext, Verdict
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
-from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, ApiError
 from hookgate.proxy.observe.content import CallContent
@@ -84,20 +83,22 @@ class HookTally:
 
     def add(self, run: Run, size: int) -> None:
         """Add a run on a body of `size` bytes."""
-        output = run.output or {}
-        specific = output.get("hookSpecificOutput") or {}
         self.runs += 1
         self.bytes += size
         self.seconds += run.seconds
+        self.began = self.began or run.began
+        self.ended = max(self.ended, run.began + run.seconds)
         if run.failure is not None:
             self.failures += 1
             self.causes[_cause(run.failure)] += 1
+        if run.output is None and run.failure is None:  # most runs have nothing to add
+            self.decisions["allow"] += 1
+            return
+        specific = (run.output or {}).get("hookSpecificOutput") or {}
         self.edits |= run.edit.keys()
         decision = _decision(run)
         self.decisions[decision] += 1
-        self.denials += decision in ("deny", "stop") and not run.error
-        self.began = self.began or run.began
-        self.ended = max(self.ended, run.began + run.seconds)
+        self.denials += decision in ("deny", "stop") and run.failure is None
         self.findings.update(
             {str(kind): int(count) for kind, count in (specific.get("findings") or {}).items()}
         )
@@ -268,9 +269,7 @@ class CallRecord:
                 self.content.note_run(event, run)
 
     def note_verdict(self, event: str, verdict: Verdict) -> None:
-        """What the hooks of an event decided together."""
-        if verdict is NO_VERDICT:
-            return
+        """Note what the hooks of an event decided together."""
         if verdict.reason and (verdict.stop or verdict.denied):
             self.reasons[event] = verdict.reason
         if verdict.stop and event not in ADVISORY:

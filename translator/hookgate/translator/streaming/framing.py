@@ -100,9 +100,10 @@ class ServerSentEvents(Framing):
         return [self._frame(rest)] if rest else []
 
     def _frame(self, raw: bytes) -> Frame:
-        values = [
-            line[5:].removeprefix(b" ") for line in self._LINE_END.split(raw) if line.startswith(b"data:")
-        ]
+        values: list[bytes] = []
+        for line in self._LINE_END.split(raw):
+            if line.startswith(b"data:"):
+                values.append(line[5:].removeprefix(b" "))  # noqa: PERF401  # a loop makes no function call
         if len(values) > 1:  # a line end is white space in JSON, or else no JSON
             return Frame(b"data: " + b" ".join(values) + b"\r\n\r\n", b"\n".join(values))
         return Frame(raw, values[0] if values else b"")
