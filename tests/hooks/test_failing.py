@@ -70,9 +70,10 @@ def configured(  # noqa: PLR0917  # the dimensions of the table
     guard = {"name": "guard", "timeout": 10_000, **failure.hook(folder)}
     guard |= {"on_error": on_error} if on_error else {}
     hooks = [*[NO_OPINION] * around[0], guard, *[NO_OPINION] * around[1]]
-    content = {"hooks": {event: [{"hooks": hooks, **group}]}, "hooksConfig": failure.limits}
-    # Of a project that is not trusted as a whole, the deadline of an event does not count.
-    return load_places([SettingsSource(write_file(folder, content), layer, trusted=True)])
+    guards = write_file(folder, {"hooks": {event: [{"hooks": hooks, **group}]}})
+    # The deadline of an event is in a file of its own: in those of extensions, for one, it would not count.
+    limits = write_file(folder, {"hooksConfig": failure.limits}, "limits.json")
+    return load_places([SettingsSource(limits, "user"), SettingsSource(guards, layer, trusted=True)])
 
 
 def unguarded(folder: Path, hook: Any) -> Configuration:
