@@ -257,7 +257,8 @@ async def test_what_cannot_be_merged_denies(monkeypatch: pytest.MonkeyPatch) -> 
         raise TypeError("no")
 
     monkeypatch.setattr("hookgate.hooks.engine.merge", fail)
-    assert (await engine(parallel(lambda _: None)).fire(asking("hi"), SESSION)).verdict.denied
+    allows = parallel(lambda _: {"decision": "allow"})
+    assert (await engine(allows).fire(asking("hi"), SESSION)).verdict.denied
 
 
 # ---- time

@@ -235,6 +235,8 @@ class Running:
         limit = TimeLimit(deadline)
         try:
             async with limit, self._queue.turn(session.session_id, session.key):
+                if deadline.remaining() <= 0:  # the slot became free too late
+                    raise HookUnavailableError("overload", _OVERLOADED)
                 started = True
                 return await self._execute(hook, event, session)
         except TimeoutError:
