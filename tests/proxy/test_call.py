@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from hookgate.hooks import Verdict
-from hookgate.proxy.call.verdicts import DENIED, NOT_JSON, STOPPED, JudgedCall, client_response, describe_call
+from hookgate.proxy.call.context import JudgedCall, describe_call
+from hookgate.proxy.call.verdicts import DENIED, NOT_JSON, STOPPED, client_response
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity.callers import Callers, named_session
 from hookgate.proxy.routing.envelopes import envelope_of

@@ -12,9 +12,8 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection
 from hookgate.hooks.events.base import Encoded
-from hookgate.proxy.call.before import before_model, before_tool_selection
-from hookgate.proxy.call.context import CallContext, RecordedEngine
-from hookgate.proxy.call.verdicts import JudgedCall, SyntheticAnswer, client_response
+from hookgate.proxy.call.context import CallContext, JudgedCall, RecordedEngine
+from hookgate.proxy.call.verdicts import SyntheticAnswer, before_model, before_tool_selection, client_response
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole
 from hookgate.proxy.http.client import UpstreamError

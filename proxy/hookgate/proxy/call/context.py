@@ -13,7 +13,6 @@ from hookgate.hooks.events.base import Encoded
 from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import Layer, StreamMode
-from hookgate.proxy.call.verdicts import JudgedCall, describe_call
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import ApiError
@@ -21,7 +20,7 @@ from hookgate.proxy.http.client import NoAnswerError, Upstreams
 from hookgate.proxy.http.connection import Request
 from hookgate.proxy.http.workshop import SMALL_BODY
 from hookgate.proxy.identity.bypass import Bypasses
-from hookgate.proxy.identity.callers import Callers, load_named_keys, named_session
+from hookgate.proxy.identity.callers import Caller, Callers, load_named_keys, named_session
 from hookgate.proxy.identity.sessions import AcceptedKeys, Sessions, text_fingerprint
 from hookgate.proxy.observe.content import CallObserver, Transcripts
 from hookgate.proxy.observe.logs import note_cause, note_session
@@ -31,7 +30,7 @@ from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routing.envelopes import Bare, Envelope
 from hookgate.proxy.routing.matching import session_name
 from hookgate.proxy.routing.table import Route
-from hookgate.translator.fields import JsonObject, read_list, texts_of, write
+from hookgate.translator.fields import JsonObject, has_part, read, read_list, read_object, texts_of, write
 from hookgate.translator.strictjson import dumps, loads
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
@@ -143,6 +142,40 @@ class GatewayServices:
         """Put a shim's event on record before it is answered. Raises ApiError if that fails."""
         if self.audit is not None:
             await self.audit.record_event(record, 200)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCall:
+    """The facts of one model call that outlive its body. A batch holds several calls."""
+
+    route: Route
+    session: SessionContext
+    named: bool
+    """Whether the client names its session. If not, the session is derived from its conversation."""
+    envelope: Envelope
+    wants_json: bool
+    """The client asked for JSON: prose would make it try again, so it gets an error instead."""
+    tool_turn: bool
+    """The last turn is the result of a tool: an error would make the client nudge, so it gets prose."""
+
+
+def describe_call(
+    caller: Caller, route: Route, body: JsonObject, envelope: Envelope, session_id: str = ""
+) -> JudgedCall:
+    """Return the facts of the call that `caller` makes with `body`.
+
+    `session_id` is the session that the client names, empty if it names none.
+    """
+    contents = read_list(body, "contents")
+    mime_type = read(read_object(body, "generationConfig"), "responseMimeType")
+    return JudgedCall(
+        route=route,
+        session=caller.in_session(session_id or caller.conversation(contents)),
+        named=bool(session_id),
+        envelope=envelope,
+        wants_json=isinstance(mime_type, str) and "json" in mime_type,
+        tool_turn=bool(contents) and has_part(contents[-1], "functionResponse"),
+    )
 
 
 P = ParamSpec("P")

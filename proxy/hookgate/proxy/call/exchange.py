@@ -8,13 +8,17 @@ from aiohttp import hdrs, web
 from hookgate.hooks import AfterAgent, AfterModel, BeforeTool
 from hookgate.hooks.events.base import Encoded
 from hookgate.proxy.call.answer import AnswerPipeline
-from hookgate.proxy.call.before import before_session_events, before_tool_selection, before_wrapped_model
-from hookgate.proxy.call.context import CallContext, OutgoingCall, RecordedEngine
+from hookgate.proxy.call.context import CallContext, JudgedCall, OutgoingCall, RecordedEngine
 from hookgate.proxy.call.pieces import restore_pseudonyms
 from hookgate.proxy.call.reply import Reply
 from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate
-from hookgate.proxy.call.verdicts import JudgedCall, SyntheticAnswer
-from hookgate.proxy.call.wire_events import ToolCallEvents, TurnEndEvents, deriving_engine
+from hookgate.proxy.call.verdicts import SyntheticAnswer, before_tool_selection, before_wrapped_model
+from hookgate.proxy.call.wire_events import (
+    ToolCallEvents,
+    TurnEndEvents,
+    before_session_events,
+    deriving_engine,
+)
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_frames, read_request, read_whole
 from hookgate.proxy.http.client import UpstreamError

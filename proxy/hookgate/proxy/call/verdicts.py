@@ -4,16 +4,19 @@ The shapes are those that real clients show and do not retry: an error status fo
 answer where an error would make the client nudge the model or try again.
 """
 
-from dataclasses import dataclass
-
-from hookgate.hooks import SessionContext, Verdict
+from hookgate.hooks import BeforeModel, BeforeToolSelection, Verdict
 from hookgate.hooks.merge import NO_VERDICT
+from hookgate.proxy.call.context import JudgedCall, RecordedEngine
 from hookgate.proxy.errors import ApiError, policy_denied
-from hookgate.proxy.identity.callers import Caller
-from hookgate.proxy.routing.envelopes import Envelope
-from hookgate.proxy.routing.table import Route
-from hookgate.translator import BodyError, synthetic_response, text_response
-from hookgate.translator.fields import JsonObject, has_part, read, read_list, read_object, texts_of
+from hookgate.translator import (
+    BodyError,
+    apply_tool_config,
+    apply_tools,
+    callable_names,
+    synthetic_response,
+    text_response,
+)
+from hookgate.translator.fields import JsonObject, texts_of
 from hookgate.translator.response import is_whole
 from hookgate.translator.strictjson import loads
 
@@ -22,45 +25,11 @@ STOPPED = "A hook stopped the agent without giving a reason."
 NOT_JSON = "A hook answers in the model's place, but not in the JSON that this call asked for."
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedCall:
-    """The facts of one model call that outlive its body. A batch holds several calls."""
-
-    route: Route
-    session: SessionContext
-    named: bool
-    """Whether the client names its session. If not, the session is derived from its conversation."""
-    envelope: Envelope
-    wants_json: bool
-    """The client asked for JSON: prose would make it try again, so it gets an error instead."""
-    tool_turn: bool
-    """The last turn is the result of a tool: an error would make the client nudge, so it gets prose."""
-
-
 class SyntheticAnswer(Exception):  # noqa: N818  # it ends a call, but not as an error
     """Hooks answer in the model's place: the upstream is not, or no longer, needed."""
 
     def __init__(self, answer: JsonObject) -> None:
         self.answer = answer
-
-
-def describe_call(
-    caller: Caller, route: Route, body: JsonObject, envelope: Envelope, session_id: str = ""
-) -> JudgedCall:
-    """Return the facts of the call that `caller` makes with `body`.
-
-    `session_id` is the session that the client names, empty if it names none.
-    """
-    contents = read_list(body, "contents")
-    mime_type = read(read_object(body, "generationConfig"), "responseMimeType")
-    return JudgedCall(
-        route=route,
-        session=caller.in_session(session_id or caller.conversation(contents)),
-        named=bool(session_id),
-        envelope=envelope,
-        wants_json=isinstance(mime_type, str) and "json" in mime_type,
-        tool_turn=bool(contents) and has_part(contents[-1], "functionResponse"),
-    )
 
 
 def client_response(verdict: Verdict, event: str, call: JudgedCall) -> JsonObject | ApiError | None:
@@ -99,3 +68,47 @@ def _is_json(response: JsonObject) -> bool:
     except BodyError:
         return False
     return True
+
+
+async def before_model(
+    engine: RecordedEngine, call: JudgedCall, model: str, body: JsonObject
+) -> tuple[str, JsonObject]:
+    """Return the model and the request as hooks leave them. Raises SyntheticAnswer and ApiError."""
+    event = await _fire_before_model(engine, call, BeforeModel(model, body))
+    return event.model, event.body
+
+
+async def before_wrapped_model(
+    engine: RecordedEngine, call: JudgedCall, model: str, body: JsonObject, outer: JsonObject
+) -> tuple[str, JsonObject, JsonObject]:
+    """Return the same for a request in the envelope `outer`, and the envelope as hooks leave it."""
+    beside = call.envelope.beside(outer)
+    event = await _fire_before_model(engine, call, BeforeModel(model, body, beside))
+    if event.beside is not beside:
+        outer = {name: value for name, value in outer.items() if name not in beside} | event.beside
+    return event.model, event.body, outer
+
+
+async def _fire_before_model(engine: RecordedEngine, call: JudgedCall, event: BeforeModel) -> BeforeModel:
+    outcome = await engine.fire(event, call.session)
+    enforce(outcome.verdict, BeforeModel.name, call)
+    return outcome.event
+
+
+async def before_tool_selection(
+    engine: RecordedEngine, call: JudgedCall, model: str, body: JsonObject
+) -> tuple[JsonObject, frozenset[str] | None]:
+    """Return the request with the tools that hooks selected, and their names if any hook selected some.
+
+    Raises SyntheticAnswer and ApiError.
+    """
+    outcome = await engine.fire(BeforeToolSelection(model, body), call.session)
+    verdict = outcome.verdict
+    enforce(verdict, BeforeToolSelection.name, call)
+    if verdict.tools is None and verdict.tool_config is None:
+        return body, None
+    if verdict.tools is not None:
+        body = apply_tools(body, verdict.tools)
+    if verdict.tool_config is not None:
+        body = apply_tool_config(body, verdict.tool_config)
+    return body, callable_names(body)

@@ -1,14 +1,24 @@
 """Events that an agent's calls reveal, for sessions whose agent has no shim."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hookgate.hooks import AfterAgent, AfterTool, BeforeAgent, BeforeTool, Outcome, SessionStart
+from hookgate.hooks import (
+    AfterAgent,
+    AfterTool,
+    BeforeAgent,
+    BeforeModel,
+    BeforeTool,
+    Outcome,
+    SessionStart,
+    Verdict,
+)
 from hookgate.hooks.events.tool import result_of
-from hookgate.proxy.call.context import RecordedEngine
+from hookgate.proxy.call.context import CallContext, JudgedCall, RecordedEngine
 from hookgate.proxy.call.tool_gate import Refusal, RetryModel
-from hookgate.proxy.call.verdicts import JudgedCall, enforce
+from hookgate.proxy.call.verdicts import enforce
+from hookgate.proxy.identity.bypass import bypass_denial, unannounced_tools
 from hookgate.proxy.identity.memory import (
     ConversationMemory,
     Result,
@@ -270,3 +280,47 @@ class TurnEndEvents:
             reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
             said = [{"role": "model", "parts": [{"text": text}]}] if text else []
             raise RetryModel([*said, reason], final=True)
+
+
+async def before_session_events(
+    context: CallContext,
+    engine: RecordedEngine,
+    call: JudgedCall,
+    body: JsonObject,
+    reported: Collection[str],
+) -> JsonObject:
+    """Return the request as the hooks of its session's events leave it, with the context that waits for it.
+
+    `reported` is what a shim reports of the session, so that it need not be derived from the call. Raises
+    SyntheticAnswer and ApiError.
+    """
+    state = context.services.sessions.state_for(call.session)
+    take = call.session.call.take
+    if not ("turns" in reported or call.tool_turn or call.wants_json):
+        state.take_turn((await take(turn_of, read_list(body, "contents")))[0])
+    if state.stopped is not None:
+        _end(engine, call, Verdict(stop=True, reason=state.stopped))
+    if "tools" in reported:
+        _check_bypass(context, engine, call, await take(tool_results, read_list(body, "contents")))
+    if any(map(engine.listens_to, RequestEvents.EVENTS)):
+        body = await RequestEvents(engine, call, state.memory, reported).judged(body)
+    waiting = "" if call.wants_json else state.take_context()  # JSON is for an agent's own questions
+    return with_context(body, waiting) if waiting else body
+
+
+def _check_bypass(
+    context: CallContext, engine: RecordedEngine, call: JudgedCall, results: Sequence[Result]
+) -> None:
+    """Notice tools that ran past the shim. Raises SyntheticAnswer or ApiError where that is denied."""
+    services = context.services
+    denies = services.config.tools.bypass == "deny"
+    unannounced = unannounced_tools(results, services.sessions.state_for(call.session), forgives=not denies)
+    services.bypasses.note(unannounced, call.session)
+    context.record.bypasses += len(unannounced)
+    if unannounced and denies:
+        _end(engine, call, bypass_denial(unannounced))
+
+
+def _end(engine: RecordedEngine, call: JudgedCall, verdict: Verdict) -> None:
+    engine.record.note_verdict(BeforeModel.name, verdict)
+    enforce(verdict, BeforeModel.name, call)
