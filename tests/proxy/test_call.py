@@ -10,8 +10,7 @@ from hookgate.proxy.call.verdicts import DENIED, NOT_JSON, STOPPED, client_respo
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity.callers import Callers, named_session
 from hookgate.proxy.routing.envelopes import envelope_of
-from hookgate.proxy.routing.matching import match
-from hookgate.proxy.routing.table import Route
+from hookgate.proxy.routing.table import Route, match
 
 ROUTE = match("POST", "/v1beta/models/m:generateContent")
 USER: dict[str, Any] = {"role": "user", "parts": [{"text": "hi"}]}

@@ -8,7 +8,7 @@ import pytest
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.wire import SSE, STREAM, UNARY, Answer, connected, ok, peer, post
 
-from hookgate.proxy.routing.matching import match
+from hookgate.proxy.routing.table import match
 from hookgate.translator import show_request
 
 TOOLS = [{"name": name, "parametersJsonSchema": {"type": "object"}} for name in ("read", "write")]

@@ -7,8 +7,7 @@ import pytest
 from support.routes import CALL, PLACE, refused
 
 from hookgate.proxy.config.models import Unhooked
-from hookgate.proxy.routing.matching import match
-from hookgate.proxy.routing.table import TABLE
+from hookgate.proxy.routing.table import TABLE, match
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta", "v1alpha"])

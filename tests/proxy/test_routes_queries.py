@@ -3,7 +3,7 @@
 import pytest
 from support.routes import CALL, refused
 
-from hookgate.proxy.routing.matching import match
+from hookgate.proxy.routing.table import match
 
 
 def test_the_query_goes_on_as_it_came() -> None:

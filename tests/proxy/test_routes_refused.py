@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.routes import CALL, refused
 
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.routing.matching import match
+from hookgate.proxy.routing.table import match
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,7 @@ from hookgate.proxy.config.values import parse_origin, parse_proxy
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.client import UpstreamError, Upstreams, describe_connection_error
 from hookgate.proxy.observe.record import UpstreamAttempt
-from hookgate.proxy.routing.matching import match
-from hookgate.proxy.routing.table import Route
+from hookgate.proxy.routing.table import Route, match
 
 ROUTE = match("POST", "/v1/models/m:generateContent?alt=js%6Fn&key=a%2Fb")
 

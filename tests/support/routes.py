@@ -5,7 +5,7 @@ from collections.abc import Collection
 import pytest
 
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.routing.matching import match
+from hookgate.proxy.routing.table import match
 
 CALL = "/v1beta/models/gemini-2.5-flash:generateContent"
 PLACE = "/v1beta1/projects/p/locations/l"

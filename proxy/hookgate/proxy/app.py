@@ -41,7 +41,7 @@ from hookgate.proxy.observe.receipts import NO_RECEIPT, Receipts
 from hookgate.proxy.observe.tracing import Traces, open_tracing
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routing.headers import check_credentials
-from hookgate.proxy.routing.matching import UnhookedRoutes, match
+from hookgate.proxy.routing.table import UnhookedRoutes, match
 from hookgate.proxy.store import Store
 from hookgate.translator import INPUTS
 from hookgate.translator.strictjson import dumps

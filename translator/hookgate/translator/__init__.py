@@ -14,22 +14,20 @@ from hookgate.translator.request import (
     ShownRequest,
     apply_request,
     apply_request_parts,
-    show_request,
-    show_request_parts,
-    show_request_raw,
-)
-from hookgate.translator.response import apply_response, show_response, synthetic_response, text_response
-from hookgate.translator.streaming.events import CallGate, cut_events, join_events
-from hookgate.translator.streaming.framing import Frame, Framing, JsonArray, ServerSentEvents
-from hookgate.translator.tool_config import (
     apply_tool_config,
     apply_tools,
     callable_names,
     declared_names,
     read_tool_config,
     read_tools,
+    show_request,
+    show_request_parts,
+    show_request_raw,
     show_tool_config,
 )
+from hookgate.translator.response import apply_response, show_response, synthetic_response, text_response
+from hookgate.translator.streaming.events import CallGate, cut_events, join_events
+from hookgate.translator.streaming.framing import Frame, Framing, JsonArray, ServerSentEvents
 
 __all__ = [
     "INPUTS",

@@ -28,8 +28,7 @@ from hookgate.proxy.observe.receipts import Receipts
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routing.envelopes import Bare, Envelope
-from hookgate.proxy.routing.matching import session_name
-from hookgate.proxy.routing.table import Route
+from hookgate.proxy.routing.table import Route, session_name
 from hookgate.translator.fields import JsonObject, has_part, read, read_list, read_object, texts_of, write
 from hookgate.translator.strictjson import dumps, loads
 

@@ -20,7 +20,7 @@ from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.workshop import SMALL_BODY
 from hookgate.proxy.identity.sessions import Rates
 from hookgate.proxy.observe.logs import note_session
-from hookgate.proxy.routing.matching import session_name
+from hookgate.proxy.routing.table import session_name
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 

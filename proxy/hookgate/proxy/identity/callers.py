@@ -13,8 +13,7 @@ from hookgate.hooks import SessionContext
 from hookgate.proxy.config.models import NamedKey
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routing.headers import KEY_HEADER, SESSION_HEADER
-from hookgate.proxy.routing.matching import session_name
-from hookgate.proxy.routing.table import Route
+from hookgate.proxy.routing.table import Route, session_name
 from hookgate.translator.strictjson import dumps
 
 
