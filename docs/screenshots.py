@@ -16,7 +16,7 @@ from support.gateway import runs, says
 from support.panel import Paneled, panel_gateway
 from support.wire import SSE, UNARY, post
 
-from hookgate.proxy.admin.live import Traffic
+from hookgate.proxy.observe.metrics import Traffic
 
 FOLDER = Path(__file__).parent / "images"
 LOOKS: dict[str, tuple[int, int, Scheme]] = {

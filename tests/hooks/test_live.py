@@ -13,8 +13,8 @@ from support.hooks import SESSION, asking, command, one_group, runtime, write_fi
 from support.programs import eventually
 
 from hookgate.hooks import Configuration, Engine, SettingsError
-from hookgate.hooks.health import Health
 from hookgate.hooks.live import Changes, LiveEngine
+from hookgate.hooks.running import Health
 from hookgate.hooks.settings import SettingsSource
 
 COUNTING = """

@@ -13,8 +13,7 @@ from support.wire import KEY, SSE, UNARY, ask, peer, post, sse
 from hookgate.proxy.admin.listener import AdminListener
 from hookgate.proxy.admin.listener import serve_admin as admin_listening
 from hookgate.proxy.observe.metrics import Metrics
-from hookgate.proxy.observe.receipts import Receipts
-from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.record import CallRecord, Receipts
 from hookgate.proxy.observe.usage import Usage, UsageMeter
 
 Json = dict[str, Any]

@@ -5,8 +5,7 @@ import pytest
 from hookgate.hooks import CallState, SessionContext
 from hookgate.proxy.identity.sessions import KEPT_SESSIONS, AcceptedKeys, Sessions, text_fingerprint
 from hookgate.proxy.observe import receipts as kept
-from hookgate.proxy.observe.receipts import Receipts
-from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.record import CallRecord, Receipts
 
 
 def session(key: str, name: str) -> SessionContext:

@@ -12,12 +12,11 @@ from hookgate.hooks.errors import HookError
 from hookgate.hooks.events import AfterModel, AfterTool, BeforeModel, BeforeTool, Event
 from hookgate.hooks.events.tool import result_of
 from hookgate.hooks.factory import make_runners
-from hookgate.hooks.health import Health
 from hookgate.hooks.merge import NO_VERDICT, Verdict, merge
 from hookgate.hooks.output import Output
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.inprocess import BuiltinRunner
-from hookgate.hooks.running import FairQueue, Refusal, Run, Running, internal_failure
+from hookgate.hooks.running import FairQueue, Health, Refusal, Run, Running, internal_failure
 from hookgate.hooks.screening import HookScreen, ScreenRefusal
 from hookgate.hooks.session import Screen, SessionContext
 from hookgate.hooks.settings import STREAM_MODES, Configuration, Group, Hook, Layer, StreamMode
@@ -75,6 +74,7 @@ class Engine:
         self.health = health or Health()
         self._runners = make_runners(configuration.hooks()) if runners is None else runners
         self._refusal = refusal
+        self._groups = configuration.groups
         self._targeted = {event for event in configuration.groups if configuration.targeted(event)}
         self._clock = StallClock()
         queue = FairQueue(configuration.limits.concurrency)
@@ -87,7 +87,7 @@ class Engine:
 
     def listens_to(self, event: str, layer: Layer | None = None) -> bool:
         """Return whether any hook is configured for the event, in any layer or in the given one."""
-        groups = self.configuration.for_event(event)
+        groups = self._groups.get(event, ())
         return bool(groups if layer is None else _of_layer(groups, layer))
 
     async def fire(self, event: E, session: SessionContext, layer: Layer | None = None) -> Outcome[E]:
@@ -180,7 +180,7 @@ class Engine:
 
     def _groups_for(self, event: Event, session: SessionContext) -> tuple[Group, ...]:
         if event.name not in self._targeted and event.stream is None:
-            return self.configuration.for_event(event.name)
+            return self._groups.get(event.name, ())
         subject = replace(
             event.subject(),
             client=session.client,

@@ -37,7 +37,7 @@ from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.http.workshop import Pacer
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
-from hookgate.proxy.observe.receipts import NO_RECEIPT, Receipts
+from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
 from hookgate.proxy.observe.tracing import Traces, open_tracing
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routing.headers import check_credentials
@@ -300,7 +300,7 @@ class Gateway:
 
     def _keeps(self, context: CallContext) -> bool:
         """Whether what is said in the call is wanted by somebody beside hooks."""
-        if context.record.content is not None or self._services.transcripts.kept:
+        if context.record.content is not None or self._services.transcripts is not None:
             return True
         trace = context.record.trace
         return trace is not None and trace.keeps_content

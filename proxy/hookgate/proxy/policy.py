@@ -12,11 +12,10 @@ from typing import Any
 
 from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.factory import make_runners
-from hookgate.hooks.health import Health
 from hookgate.hooks.live import LiveEngine
 from hookgate.hooks.policies import COUNTING
 from hookgate.hooks.runners.inprocess import Counters, PriceTable
-from hookgate.hooks.running import Refusal
+from hookgate.hooks.running import Health, Refusal
 from hookgate.hooks.settings import BuiltinConfig, Hook, Loaded, read_places
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
 from hookgate.hooks.trust import TrustStore

@@ -13,8 +13,7 @@ from support.wire import UNARY, Wire, ask, connected, post, request_bytes
 
 from hookgate.proxy.admin.live import MAX_READERS, MAX_ROWS, MAX_WAITING, Live, Reader
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.observe.receipts import Receipts
-from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.record import CallRecord, Receipts
 
 HI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 DENY = {"BeforeModel": [{**says({"decision": "deny"}), "name": "guard"}]}

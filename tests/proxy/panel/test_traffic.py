@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookgate.proxy.admin.live import Traffic
+from hookgate.proxy.observe.metrics import Traffic
 from hookgate.translator.fields import JsonObject
 
 MINUTE = 60_000

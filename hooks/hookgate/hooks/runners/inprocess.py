@@ -156,7 +156,7 @@ async def run_action(
         if limit is not None and limit.expired():
             raise HookError(f"timed out after {hook.timeout * 1000:g} ms") from None
         raise _hook_error(error) from None
-    return read_output(value, event)
+    return None if value is None else read_output(value, event)
 
 
 @types.coroutine

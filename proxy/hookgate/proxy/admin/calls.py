@@ -7,7 +7,7 @@ from typing import Protocol
 from hookgate.hooks.clock import utc_text
 from hookgate.proxy.admin.content import hook_changes, shorten
 from hookgate.proxy.audit.reading import AuditReader, CallDetail, EndedCall, RecordFilter
-from hookgate.proxy.observe.receipts import Receipts
+from hookgate.proxy.observe.record import Receipts
 from hookgate.translator.fields import JsonObject
 
 

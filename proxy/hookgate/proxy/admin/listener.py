@@ -20,7 +20,7 @@ from hookgate.proxy.http.listener import accepting, url_of
 from hookgate.proxy.http.slots import ADMIN
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.observe.metrics import CONTENT_TYPE, Metrics
-from hookgate.proxy.observe.receipts import NO_RECEIPT, Receipts
+from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
 
 if TYPE_CHECKING:  # its libraries are for a gateway that has one
     from hookgate.proxy.admin.panel import Panel

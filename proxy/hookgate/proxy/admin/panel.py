@@ -18,7 +18,7 @@ from hookgate.hooks.live import LiveEngine
 from hookgate.proxy import __version__
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
 from hookgate.proxy.admin.calls import FILTERS, Calls, ReceivedCalls, sessions_page
-from hookgate.proxy.admin.live import Live, Span, Traffic
+from hookgate.proxy.admin.live import Live
 from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import Config
@@ -27,7 +27,8 @@ from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.connection import error_response
-from hookgate.proxy.observe.receipts import Receipts
+from hookgate.proxy.observe.metrics import Span, Traffic
+from hookgate.proxy.observe.record import Receipts
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 

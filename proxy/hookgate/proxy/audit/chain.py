@@ -11,8 +11,7 @@ from uuid import uuid4
 import orjson
 
 from hookgate.hooks.clock import utc_text
-from hookgate.proxy.observe.receipts import make_receipt
-from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.translator.fields import JsonObject
 
 

@@ -21,7 +21,7 @@ from hookgate.translator import BodyError, JsonArray, ServerSentEvents, check_re
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
-Mode = Literal["off", "redacted", "full"]
+Mode = Literal["redacted", "full"]
 
 _LEFT_OUT: JsonObject = {"left_out": "a policy redacted parts of it and restored them for the client"}
 
@@ -32,14 +32,13 @@ class Contents:
     """Builds the documents to store from the content of calls, in its own thread: bodies may be large."""
 
     def __init__(self, mode: Mode) -> None:
-        self._mode = mode
         self._scanner = Scanner(RedactOptions().detectors()) if mode == "redacted" else None
         self._thread = ThreadPoolExecutor(1, "hookgate-audit-content")
 
     def content_for(self, route: Route) -> CallContent | None:
         """Return a container for the content of a call on this route, or None if it is not stored."""
         judged = route.kind == "judged" and route.verb in ("generateContent", "streamGenerateContent")
-        return CallContent(route) if self._mode != "off" and (judged or route.kind == "event") else None
+        return CallContent(route) if judged or route.kind == "event" else None
 
     async def at_start(self, record: CallRecord) -> JsonObject | None:
         """Return the content to store with a start."""

@@ -42,7 +42,8 @@ _REFUSED = (
 class Audit:
     """Writes the records of calls. A call takes part after `watch` was called for it."""
 
-    def __init__(self, writer: Writer, contents: Contents) -> None:
+    def __init__(self, writer: Writer, contents: Contents | None) -> None:
+        """Write records with `writer`, and with the `contents` of calls if they are given."""
         self.writer = writer
         self._contents = contents
 
@@ -57,7 +58,8 @@ class Audit:
         is_listing = route.kind == "forwarded" and method == "GET" and not route.unhooked
         if route.kind != "receipt" and not is_listing:
             record.audited = "due"
-            record.content = self._contents.content_for(route)
+            if self._contents is not None:
+                record.content = self._contents.content_for(route)
 
     async def begin(self, record: CallRecord) -> None:
         """Write a call's start before it goes upstream; return when it is on disk. Raises ApiError (403)."""
@@ -75,7 +77,8 @@ class Audit:
             record.end(status, 0)
             record.audited = "ended"
             try:
-                await self.writer.append(event_entry(record, await self._contents.of_event(record)))
+                content = None if self._contents is None else await self._contents.of_event(record)
+                await self.writer.append(event_entry(record, content))
             except AuditError as error:
                 record.audited = "ended" if error.under_way else "late"
                 raise _refusal(record, error) from None
@@ -110,9 +113,12 @@ class Audit:
             self.writer.append_soon(*entries, bounded=True)
         elif record.audited == "began":
             record.audited = "ended"
-            self._contents.when_ended(
-                record, lambda content: self.writer.append_soon(end_entry(record, content))
-            )
+            if self._contents is None:
+                self.writer.append_soon(end_entry(record))
+            else:
+                self._contents.when_ended(
+                    record, lambda content: self.writer.append_soon(end_entry(record, content))
+                )
 
     async def _start(self, record: CallRecord) -> None:
         # Set first: if the client leaves, this is cancelled, but records that are queued are still written.
@@ -127,7 +133,7 @@ class Audit:
 
     async def _write_start(self, record: CallRecord) -> None:
         try:
-            content = await self._contents.at_start(record)
+            content = None if self._contents is None else await self._contents.at_start(record)
         except asyncio.CancelledError:
             record.audited = "late"
             raise
@@ -233,8 +239,9 @@ async def open_audit_trail(settings: Settings, url: str | None, state: Path) -> 
         writer = Writer(ledger, settings.deadline, _retention(settings))
         writer.start()
         stack.push_async_callback(asyncio.to_thread, writer.close, settings.deadline)
-        contents = Contents(settings.content)
-        stack.push_async_callback(asyncio.to_thread, contents.close)
+        contents = None if settings.content == "off" else Contents(settings.content)
+        if contents is not None:
+            stack.push_async_callback(asyncio.to_thread, contents.close)
         await stack.enter_async_context(_recovering(database, state, writer, ledger.number))
         yield Audit(writer, contents)
 

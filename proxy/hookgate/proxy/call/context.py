@@ -22,10 +22,9 @@ from hookgate.proxy.http.workshop import SMALL_BODY
 from hookgate.proxy.identity.bypass import Bypasses
 from hookgate.proxy.identity.callers import Caller, Callers, load_named_keys, named_session
 from hookgate.proxy.identity.sessions import AcceptedKeys, Sessions, text_fingerprint
-from hookgate.proxy.observe.content import CallObserver, Transcripts
+from hookgate.proxy.observe.content import CallObserver, open_transcripts
 from hookgate.proxy.observe.logs import note_cause, note_session
-from hookgate.proxy.observe.receipts import Receipts
-from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.record import CallRecord, Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routing.envelopes import Bare, Envelope
 from hookgate.proxy.routing.table import Route, session_name
@@ -102,7 +101,7 @@ class GatewayServices:
         refuses = config.clients.unknown_keys == "refuse"
         self.callers = Callers(load_named_keys(config.keys), refuses_unknown=refuses)
         self.prices = read_prices(config.prices.file)
-        self.transcripts = Transcripts(config.transcripts, find_sources(config.hooks).state)
+        self.transcripts = open_transcripts(config.transcripts, find_sources(config.hooks).state)
 
     def settle(self, record: CallRecord) -> None:
         """Settle a call that has ended: compute its cost, notify policies, and keep its receipt."""
@@ -217,7 +216,8 @@ class CallContext:
         if not call.named:
             fingerprints = await self.work(_last_fingerprints, body)
             session = self.services.sessions.resolve_session(session, fingerprints)
-        session = self.services.transcripts.located(session)
+        if self.services.transcripts is not None:
+            session = self.services.transcripts.located(session)
         if self.record.request_bytes > SMALL_BODY:
             session.call.aside = self.request.workshop.run_in_thread
         if not self.record.calls:

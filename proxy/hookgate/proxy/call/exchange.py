@@ -105,7 +105,7 @@ class Exchange:
 
     def _observe_transcript(self, call: JudgedCall) -> None:
         services = self._context.services
-        if services.transcripts.kept:
+        if services.transcripts is not None:
             state = services.sessions.state_for(call.session)
             self._context.observers.append(SessionTranscript(services.transcripts, call.session, state))
 

@@ -11,8 +11,7 @@ from hookgate.hooks.events.base import Encoded
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.settings import EVENTS
 from hookgate.proxy.call.context import RecordedEngine
-from hookgate.proxy.observe.receipts import make_receipt
-from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.translator import BodyError, CallGate, show_request
 from hookgate.translator.fields import JsonObject, read_object
 from hookgate.translator.strictjson import loads

@@ -109,32 +109,26 @@ log = logging.getLogger("hookgate.transcripts")
 
 
 class Transcripts:
-    """The transcripts of all sessions, if the settings enable them."""
+    """The transcripts of all sessions."""
 
-    def __init__(self, settings: Settings, state: Path) -> None:
-        self._folder = (settings.folder or state / "transcripts") if settings.enabled else None
-        self._max_bytes = settings.max_bytes
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        """Write transcripts into `folder`. A file of more than `max_bytes` is continued in a new one."""
+        self._folder, self._max_bytes = folder, max_bytes
         self._failing = False
 
-    @property
-    def kept(self) -> bool:
-        return self._folder is not None
-
     def located(self, session: SessionContext) -> SessionContext:
-        """Return the session with the path of its transcript, if it has none and transcripts are enabled."""
-        if self._folder is None or session.transcript_path:
-            return session
-        return replace(session, transcript_path=str(self._path(self._folder, session)))
+        """Return the session with the path of its transcript, unless it has one already."""
+        return (
+            session if session.transcript_path else replace(session, transcript_path=str(self._path(session)))
+        )
 
-    def _path(self, folder: Path, session: SessionContext) -> Path:
-        return folder / (session.key or "no-key") / f"{session.session_id}.jsonl"
+    def _path(self, session: SessionContext) -> Path:
+        return self._folder / (session.key or "no-key") / f"{session.session_id}.jsonl"
 
     async def append(self, session: SessionContext, **record: object) -> None:
         """Append a line. Failures are logged once, and never make a call fail."""
-        if self._folder is not None:
-            path = self._path(self._folder, session)
-            line = {"timestamp": utc_text(), "session_id": session.session_id, **record}
-            await asyncio.to_thread(self._append, path, line)
+        line = {"timestamp": utc_text(), "session_id": session.session_id, **record}
+        await asyncio.to_thread(self._append, self._path(session), line)
 
     def _append(self, path: Path, record: dict[str, object]) -> None:
         line = dumps(record) + b"\n"
@@ -149,6 +143,13 @@ class Transcripts:
             if not self._failing:
                 log.error("transcripts cannot be written: %s; free disk space, or disable transcripts", error)
             self._failing = True
+
+
+def open_transcripts(settings: Settings, state: Path) -> Transcripts | None:
+    """Return the transcripts that the settings enable, by default in the state folder, or None."""
+    if not settings.enabled:
+        return None
+    return Transcripts(settings.folder or state / "transcripts", settings.max_bytes)
 
 
 def _private(path: str, flags: int) -> int:
