@@ -21,7 +21,7 @@ from support.wire import UNARY, ask, connected, post, request_bytes
 
 from hookgate.hooks import load_settings
 from hookgate.proxy.config import LimitSettings
-from hookgate.proxy.http.slots import ADMIN, OWN, Budget, DescriptorError, descriptors_of_hooks
+from hookgate.proxy.http.descriptors import ADMIN, OWN, Budget, DescriptorError, descriptors_of_hooks
 
 GUARD = "grep -q forbidden && { echo no >&2; exit 2; }; exit 0"
 TOKEN = {"Authorization": "Bearer operators-of-this-gateway", "X-Hookgate-Panel": "1"}

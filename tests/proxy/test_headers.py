@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.routing.headers import check_credentials, to_client, to_upstream, with_key
+from hookgate.proxy.http.client import to_client, to_upstream, with_key
+from hookgate.proxy.identity.callers import check_credentials
 
 PASSING = {
     "x-goog-api-key": "k",

@@ -22,7 +22,7 @@ from hookgate.proxy.app import serve_on
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.http import listener
 from hookgate.proxy.http import timeouts as kept
-from hookgate.proxy.http.slots import address_of
+from hookgate.proxy.http.listener import address_of
 from hookgate.proxy.observe.metrics import Metrics
 
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}

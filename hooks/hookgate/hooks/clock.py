@@ -89,21 +89,6 @@ class Deadline:
         self._clock.leave()
 
 
-class _NoDeadline(Deadline):
-    def __init__(self) -> None:
-        """Create a deadline that needs no clock."""
-
-    def remaining(self) -> float:
-        return float("inf")
-
-    def close(self) -> None:
-        """Do nothing: no stalls are measured."""
-
-
-NO_DEADLINE: Deadline = _NoDeadline()
-"""A deadline that never passes."""
-
-
 class TimeLimit:
     """A context manager that cancels its body at a deadline, and then raises TimeoutError.
 

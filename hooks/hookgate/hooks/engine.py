@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from hookgate.hooks.clock import NO_DEADLINE, Deadline, StallClock
+from hookgate.hooks.clock import Deadline, StallClock
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.events import AfterModel, AfterTool, BeforeModel, BeforeTool, Event
 from hookgate.hooks.events.tool import result_of
@@ -109,16 +109,17 @@ class Engine:
         try:
             event, runs = await _Chain(self._running, session, deadline).run(event, groups)
         finally:
-            deadline.close()
+            if deadline is not None:
+                deadline.close()
         self.record(event.name, runs, session)
         return Outcome(event, _verdict(event.name, runs), tuple(runs), self.revision)
 
-    def _deadline_for(self, groups: Sequence[Group]) -> Deadline:
-        """Return the event's deadline. An only hook needs none if its own timeout is the tighter limit."""
+    def _deadline_for(self, groups: Sequence[Group]) -> Deadline | None:
+        """Return the event's deadline, or None for an only hook whose own timeout is the tighter limit."""
         seconds = self.configuration.limits.deadline
         hook = _only_hook(groups)
         if hook is not None and hook.timeout <= seconds and self._running.can_start():
-            return NO_DEADLINE
+            return None
         return Deadline(self._clock, seconds)
 
     def stream_modes(self, event: AfterModel, session: SessionContext) -> dict[StreamMode, int]:
@@ -219,7 +220,7 @@ def _of_layer(groups: tuple[Group, ...], layer: Layer) -> tuple[Group, ...]:
 class _Chain:
     """Runs the hooks of one event, in plan order where one depends on another's edits."""
 
-    def __init__(self, running: Running, session: SessionContext, deadline: Deadline) -> None:
+    def __init__(self, running: Running, session: SessionContext, deadline: Deadline | None) -> None:
         self._running, self._session, self._deadline = running, session, deadline
 
     async def run(self, event: E, groups: Sequence[Group]) -> tuple[E, list[Run]]:

@@ -198,9 +198,17 @@ class Running:
         return self._queue.open
 
     async def run(
-        self, hook: Hook, event: Event, seen: tuple[Run, ...], session: SessionContext, deadline: Deadline
+        self,
+        hook: Hook,
+        event: Event,
+        seen: tuple[Run, ...],
+        session: SessionContext,
+        deadline: Deadline | None,
     ) -> Run:
-        """Run the hook once. Never raises: an error becomes the `failure` of the run."""
+        """Run the hook once, and before the deadline if there is one.
+
+        Never raises: an error becomes the `failure` of the run.
+        """
         began = time.monotonic()
         failure: HookError | None = None
         try:
@@ -219,10 +227,13 @@ class Running:
         return Run(hook, seen, output, edit, seconds=seconds, began=began)
 
     async def _run_queued(
-        self, hook: Hook, event: Event, session: SessionContext, deadline: Deadline
+        self, hook: Hook, event: Event, session: SessionContext, deadline: Deadline | None
     ) -> Output | None:
         if hook.needs_trust and (reason := self._refusal(hook)) is not None:
             raise HookError(reason)
+        if deadline is None:
+            async with self._queue.turn(session.session_id, session.key):
+                return await self._execute(hook, event, session)
         remaining = deadline.remaining()
         if remaining <= 0:
             raise HookUnavailableError("deadline", _DEADLINE_PASSED)

@@ -31,16 +31,16 @@ from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.connection import Request, check_head, error_response
+from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.http.listener import accepting, url_of
-from hookgate.proxy.http.slots import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.http.workshop import Pacer
+from hookgate.proxy.identity.callers import check_credentials
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
 from hookgate.proxy.observe.tracing import Traces, open_tracing
 from hookgate.proxy.observe.usage import read_prices
-from hookgate.proxy.routing.headers import check_credentials
 from hookgate.proxy.routing.table import UnhookedRoutes, match
 from hookgate.proxy.store import Store
 from hookgate.translator import INPUTS

@@ -16,8 +16,8 @@ from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.connection import error_response
+from hookgate.proxy.http.descriptors import ADMIN
 from hookgate.proxy.http.listener import accepting, url_of
-from hookgate.proxy.http.slots import ADMIN
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.observe.metrics import CONTENT_TYPE, Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, Receipts

@@ -16,9 +16,8 @@ from hookgate.proxy.call.context import CallContext, JudgedCall, RecordedEngine
 from hookgate.proxy.call.verdicts import SyntheticAnswer, before_model, before_tool_selection, client_response
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole
-from hookgate.proxy.http.client import UpstreamError
+from hookgate.proxy.http.client import UpstreamError, to_client, to_upstream
 from hookgate.proxy.routing.envelopes import check_model, check_references, with_model
-from hookgate.proxy.routing.headers import to_client, to_upstream
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import (
     BatchBody,

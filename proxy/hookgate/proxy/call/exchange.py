@@ -7,9 +7,8 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterAgent, AfterModel, BeforeTool
 from hookgate.hooks.events.base import Encoded
-from hookgate.proxy.call.answer import AnswerPipeline
+from hookgate.proxy.call.answer import AnswerPipeline, restore_pseudonyms
 from hookgate.proxy.call.context import CallContext, JudgedCall, OutgoingCall, RecordedEngine
-from hookgate.proxy.call.pieces import restore_pseudonyms
 from hookgate.proxy.call.reply import Reply
 from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate
 from hookgate.proxy.call.verdicts import SyntheticAnswer, before_tool_selection, before_wrapped_model
@@ -21,8 +20,9 @@ from hookgate.proxy.call.wire_events import (
 )
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_frames, read_request, read_whole
-from hookgate.proxy.http.client import UpstreamError
+from hookgate.proxy.http.client import UpstreamError, to_client, to_upstream
 from hookgate.proxy.identity.memory import prompt_of
+from hookgate.proxy.identity.sessions import SHIM_HEADER
 from hookgate.proxy.observe.content import SessionTranscript
 from hookgate.proxy.observe.record import no_bytes
 from hookgate.proxy.observe.usage import UsageMeter
@@ -33,7 +33,6 @@ from hookgate.proxy.routing.envelopes import (
     open_request_body,
     with_model,
 )
-from hookgate.proxy.routing.headers import SHIM_HEADER, to_client, to_upstream
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import Framing, JsonArray, ServerSentEvents, show_request
 from hookgate.translator.fields import JsonObject, read_list

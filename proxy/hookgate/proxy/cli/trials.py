@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import AfterTool, BeforeTool, Engine, Event, Run, SessionContext, SettingsError
-from hookgate.hooks.clock import Deadline, StallClock
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.events.reading import SAMPLES, read_event
 from hookgate.hooks.factory import make_runners
@@ -175,7 +174,7 @@ async def _examined(
         return [Diagnosis(str(error))]
     try:
         running = Running(runners, FairQueue(1), lambda _: None)
-        run = await running.run(hook, event, (), _DOCTOR_SESSION, Deadline(StallClock(), float("inf")))
+        run = await running.run(hook, event, (), _DOCTOR_SESSION, deadline=None)
     finally:
         await runners[hook].close()
     return _told(about, run)

@@ -1,6 +1,7 @@
 """The pool of connections to the upstreams, and the mapping of upstream failures to API errors."""
 
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -13,8 +14,8 @@ from yarl import URL
 
 from hookgate.proxy.config import LimitSettings, UpstreamSettings
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.identity.callers import KEY_HEADER
 from hookgate.proxy.observe.record import UpstreamAttempt
-from hookgate.proxy.routing.headers import has_controls, with_key
 from hookgate.proxy.routing.table import Route
 
 _KEEP_ALIVE_SHARE = 1 / 8
@@ -277,3 +278,81 @@ def _ssl_trust(ca_bundle: Path | None) -> ssl.SSLContext | bool:
         raise ValueError(f"upstream.ca_bundle: {ca_bundle} contains no PEM certificates") from None
     except OSError as error:
         raise OSError(f"upstream.ca_bundle: cannot read {ca_bundle}: {error.strerror}") from None
+
+
+# The headers that are forwarded in each direction. These are allow-lists: a header that is not known to be
+# needed is not forwarded, so neither hop-by-hop headers nor headers meant for the gateway itself can leak to
+# the other side.
+_TO_UPSTREAM = frozenset(
+    {
+        "accept",
+        "accept-language",
+        "authorization",
+        "content-type",
+        "traceparent",
+        "tracestate",
+        "user-agent",
+        "x-request-id",
+        "x-server-timeout",
+    }
+)
+_TO_CLIENT = frozenset(
+    {
+        "content-disposition",
+        "content-range",
+        "content-type",
+        "date",
+        "retry-after",
+        "server-timing",
+        "x-request-id",
+    }
+)
+_BOTH_WAYS = ("x-goog-", "x-gemini-")
+# They change the form of the answer, like the query parameters that are refused, or hold the URL of an
+# upload: uploads must go through the gateway, so passthrough.py rewrites that URL.
+_NEVER_FORWARDED = frozenset(
+    {
+        "x-goog-encode-response-if-executable",
+        "x-goog-fieldmask",
+        "x-goog-upload-control-url",
+        "x-goog-upload-url",
+    }
+)
+
+# Includes lone surrogates: they stand for bytes that are not UTF-8 and could not be encoded again.
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def to_upstream(headers: Mapping[str, str], accept_encoding: str) -> dict[str, str]:
+    """Return the client's headers to forward upstream, with `Accept-Encoding` set to `accept_encoding`."""
+    return {**_forwarded(headers.items(), _TO_UPSTREAM), "Accept-Encoding": accept_encoding}
+
+
+def with_key(headers: Mapping[str, str], key: str) -> Mapping[str, str]:
+    """Return the headers with an API key from the query added, unless it is empty or a header has a key."""
+    if not key or any(name.lower() == KEY_HEADER for name in headers):
+        return headers
+    return {**headers, KEY_HEADER: key}
+
+
+def to_client(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the upstream's headers to forward to the client.
+
+    Headers that describe the body's length are not included: the gateway sets them. Neither are values with
+    control characters, which no header may contain.
+    """
+    forwarded = _forwarded(headers.items(), _TO_CLIENT)
+    return {name: value for name, value in forwarded.items() if not has_controls(value)}
+
+
+def has_controls(value: str) -> bool:
+    """Return True if a header's value or a reason phrase contains control characters."""
+    return _CONTROLS.search(value) is not None
+
+
+def _forwarded(headers: Iterable[tuple[str, str]], allowed: frozenset[str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in headers
+        if (low := name.lower()) in allowed or (low.startswith(_BOTH_WAYS) and low not in _NEVER_FORWARDED)
+    }

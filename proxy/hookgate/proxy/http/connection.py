@@ -12,6 +12,8 @@ import socket
 import struct
 import termios
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
@@ -22,11 +24,10 @@ from multidict import CIMultiDict
 
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.slots import Stage, TrackedConnection
 from hookgate.proxy.http.workshop import BodyWorker, MemoryLease
+from hookgate.proxy.identity.callers import KEY_HEADER, SESSION_HEADER
 from hookgate.proxy.observe.logs import log_gateway, request_id
-from hookgate.proxy.observe.record import CallRecord
-from hookgate.proxy.routing.headers import KEY_HEADER, RECEIPT_HEADER, SESSION_HEADER
+from hookgate.proxy.observe.record import RECEIPT_HEADER, CallRecord
 
 KEPT_ALIVE = 75.0
 """Seconds that an idle connection is kept open for another request."""
@@ -34,6 +35,29 @@ KEPT_ALIVE = 75.0
 _RESET = struct.pack("ii", 1, 0)  # the SO_LINGER value that closes with a reset
 _CHECKS = 4  # how often within reader_timeout a slow reader's progress is checked
 _SLOW_BODY = 1024  # bytes a second
+
+
+class Stage(Enum):
+    """The stage of a connection's current request."""
+
+    IDLE = 0
+    """There is no request: nothing was sent yet, the last one has ended, or the TLS handshake is running."""
+    HEAD = 1
+    """The headers of a request are incomplete."""
+    BODY = 2
+    """The body of a request is incomplete."""
+    CALL = 3
+    """A complete request is being handled."""
+
+
+@dataclass(eq=False, slots=True)
+class TrackedConnection:
+    """An accepted connection."""
+
+    address: str
+    close: Callable[[], bool]
+    """Closes it at once and returns True, or returns False if it must not be closed now."""
+    stage: Stage = field(default=Stage.IDLE)
 
 
 class TooSlow(BadHttpMessage):

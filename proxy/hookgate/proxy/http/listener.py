@@ -9,14 +9,15 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 from aiohttp import web
 
 from hookgate.proxy.config import LimitSettings
-from hookgate.proxy.http.connection import Connection, Request, Server
-from hookgate.proxy.http.slots import ConnectionSlots, Stage, TrackedConnection, address_of
+from hookgate.proxy.http.connection import Connection, Request, Server, Stage, TrackedConnection
 from hookgate.proxy.http.workshop import BodyWorker
+from hookgate.proxy.identity.sessions import Shares
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -29,6 +30,96 @@ _RETRY_SECONDS = 0.25  # seconds until closable connections are looked for again
 _ACCEPT_BATCH = 16  # connections that are accepted before other tasks run
 _WARNING_INTERVAL = 10.0  # seconds between two warnings about too many connections
 _ABORT_TIMEOUT = 5.0  # seconds that handlers of aborted connections have to clean up
+
+
+_MAX_ATTEMPTS = 8  # connections that are tried before none is taken as closable
+
+_INCOMPLETE = (Stage.IDLE, Stage.HEAD, Stage.BODY)
+"""Stages without a complete request. They share one order: if idle connections were closed before those that
+have sent a first byte, a client that begins many requests would get all new connections closed."""
+
+
+class ConnectionSlots:
+    """The connections of one listener: at most `most`, and at most `most_per_address` from one address.
+
+    Connections without a complete request are closed for new ones: of the address that has most of them, the
+    one that has been at its stage for longest. With `closes_calls`, calls in progress are closed next.
+    """
+
+    def __init__(self, most: int, most_per_address: int | None, *, closes_calls: bool) -> None:
+        self._most, self._most_per_address = most, most_per_address
+        self._connections: Shares[TrackedConnection, None] = Shares(most + 1)
+        self._stages: dict[Stage, Shares[TrackedConnection, None]] = dict.fromkeys(
+            _INCOMPLETE, Shares(most + 1)
+        )
+        if closes_calls:
+            self._stages[Stage.CALL] = Shares(most + 1)
+        self._closing: set[TrackedConnection] = set()
+
+    def is_full(self, address: str) -> bool:
+        """Return True if there is no room for another connection from an address."""
+        return len(self._connections) >= self._most or self.is_address_full(address)
+
+    def is_address_full(self, address: str) -> bool:
+        """Return True if the address has as many connections as it may have."""
+        most = self._most_per_address
+        return most is not None and self._connections.held_by(address) >= most
+
+    def enter(self, tracked: TrackedConnection) -> None:
+        """Add a connection."""
+        self._connections.store(tracked.address, tracked, None)
+        self.move(tracked, Stage.IDLE)
+
+    def move(self, tracked: TrackedConnection, stage: Stage) -> None:
+        """Note that a connection has reached another stage."""
+        if tracked in self._closing:
+            return
+        self._remove_from_stage(tracked)
+        tracked.stage = stage
+        if stage in self._stages:
+            self._stages[stage].store(tracked.address, tracked, None)
+
+    def leave(self, tracked: TrackedConnection) -> None:
+        """Remove a connection that has ended."""
+        self._remove_from_stage(tracked)
+        self._connections.drop(tracked.address, tracked)
+        self._closing.discard(tracked)
+
+    def close_one(self, address: str) -> bool:
+        """Close a connection to make room for one from an address. Returns False if none can be closed."""
+        owner = address if self.is_address_full(address) else None
+        stages = dict.fromkeys(self._stages.values())  # without duplicates: several stages share one
+        return any(self._close_one_of(stage, owner) for stage in stages)
+
+    def _close_one_of(self, stage: Shares[TrackedConnection, None], owner: str | None) -> bool:
+        for _ in range(min(_MAX_ATTEMPTS, len(stage))):
+            if (oldest := stage.oldest(owner)) is None:
+                return False
+            tracked = oldest[1]
+            if tracked.close():
+                stage.drop(tracked.address, tracked)
+                self._connections.drop(tracked.address, tracked)
+                self._closing.add(tracked)
+                return True
+            stage.get(tracked.address, tracked)  # moves it to the end of the order
+        return False
+
+    def _remove_from_stage(self, tracked: TrackedConnection) -> None:
+        if tracked.stage in self._stages:
+            self._stages[tracked.stage].drop(tracked.address, tracked)
+
+
+def address_of(host: str) -> str:
+    """Return the address to count a client by: for IPv6 its /64 network, which is what one client gets."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if not isinstance(address, IPv6Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return address.packed[:8].hex(":", 2) + "::/64"
 
 
 class Connections(Server):

@@ -12,9 +12,11 @@ from urllib.parse import parse_qs
 from hookgate.hooks import SessionContext
 from hookgate.proxy.config.models import NamedKey
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.routing.headers import KEY_HEADER, SESSION_HEADER
 from hookgate.proxy.routing.table import Route, session_name
 from hookgate.translator.strictjson import dumps
+
+KEY_HEADER = "x-goog-api-key"
+SESSION_HEADER = "x-hookgate-session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +179,19 @@ def _continues_upload(route: Route) -> bool:
     """
     is_upload = route.path.startswith("/upload/") and not route.unhooked
     return is_upload and "upload_id" in parse_qs(route.query)
+
+
+def check_credentials(headers: Mapping[str, str], *in_query: str) -> None:
+    """Check that a request has only one credential, in two headers and in the query (`in_query`).
+
+    Raises ApiError (400) if two differ: the gateway's limits could count one, and the upstream use another.
+    """
+    _, _, token = headers.get("authorization", "").strip().rpartition(" ")  # with any scheme
+    credentials = {headers.get(KEY_HEADER, ""), token, *in_query} - {""}
+    if len(credentials) > 1:
+        raise ApiError(
+            400,
+            "The request has two different credentials (x-goog-api-key, Authorization, ?key= or "
+            "?access_token=); send one.",
+            "CREDENTIALS_DIFFER",
+        )

@@ -127,6 +127,9 @@ class AcceptedKeys:
 _Place = tuple[str, str]
 """A caller's key, and an id that is unique for that key."""
 
+SHIM_HEADER = "x-hookgate-shim"
+"""The header in which a client claims what its shim reports."""
+
 Telling = Literal["session", "turns", "tools"]
 
 _INSIDE: frozenset[Telling] = frozenset({"session", "turns", "tools"})

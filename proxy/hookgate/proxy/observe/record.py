@@ -299,6 +299,8 @@ class CallRecord:
             self.outcome = unanswered if not status else "answered" if status < 400 else "refused"
 
 
+RECEIPT_HEADER = "x-hookgate-receipt"
+
 NO_RECEIPT = (
     "There is no such receipt for this key: the id is unknown, its call has not ended yet, or it is too old."
 )
