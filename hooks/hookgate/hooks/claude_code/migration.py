@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from hookgate.hooks.claude_code import names
 from hookgate.hooks.settings.files import read_settings
-from hookgate.hooks.settings.matching import TOOL_EVENTS, TRIGGER_EVENTS
+from hookgate.hooks.settings.plan import TOOL_EVENTS, TRIGGER_EVENTS
 
 _RUNNERS = re.compile(
     r"python[\d.]*|node|deno|bun|bunx|npx|ruby|perl|php|bash|sh|zsh|env|exec|sudo|nohup|uv|uvx|poetry|run|-.*|\w+=.*",

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from hookgate.hooks.settings.configs import StreamMode
-from hookgate.hooks.settings.matching import Subject
+from hookgate.hooks.settings.plan import Subject
 from hookgate.translator import EditError, TranslatorError
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps

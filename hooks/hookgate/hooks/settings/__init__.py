@@ -13,11 +13,11 @@ from hookgate.hooks.settings.configs import (
     When,
 )
 from hookgate.hooks.settings.layers import Loaded, load_places, load_settings, read_places
-from hookgate.hooks.settings.matching import KNOWN_TOOLS, Matcher, Subject
 from hookgate.hooks.settings.plan import (
     ADVISORY,
     EVENTS,
     GEMINI_LAYERS,
+    KNOWN_TOOLS,
     LAYERS,
     Configuration,
     EngineLimits,
@@ -25,7 +25,9 @@ from hookgate.hooks.settings.plan import (
     Group,
     Hook,
     Layer,
+    Matcher,
     SettingsSource,
+    Subject,
     project_places,
 )
 

@@ -26,7 +26,6 @@ from hookgate.hooks.settings.configs import (
     OnError,
 )
 from hookgate.hooks.settings.files import SettingsFile, closest_name, program_problem, read_settings
-from hookgate.hooks.settings.matching import Literally, Matcher
 from hookgate.hooks.settings.plan import (
     EVENTS,
     GEMINI_LAYERS,
@@ -36,6 +35,8 @@ from hookgate.hooks.settings.plan import (
     Group,
     Hook,
     Layer,
+    Literally,
+    Matcher,
     SettingsSource,
     project_of,
     shown_target,

@@ -9,10 +9,9 @@ from typing import Any, Literal
 from hookgate.hooks import AfterModel
 from hookgate.hooks.policies.redact import Scanner
 from hookgate.hooks.policies.redact.answers import AnswerScreen
-from hookgate.hooks.policies.redact.fields import elsewhere, redacted_fields
+from hookgate.hooks.policies.redact.fields import elsewhere, redacted_fields, redacted_request
 from hookgate.hooks.policies.redact.options import RedactOptions
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
-from hookgate.hooks.policies.redact.requests import redacted_request
 from hookgate.proxy.observe.content import CallContent, KeptBytes
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routing.envelopes import envelope_of

@@ -6,7 +6,7 @@ chunks and returns pieces: text that is kept, replaced, dropped or blocked.
 
 from hookgate.hooks.policies.redact.detectors import DETECTORS
 from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector, words_detector
-from hookgate.hooks.policies.redact.replacements import make_token, token_detector
+from hookgate.hooks.policies.redact.policy import make_token, token_detector
 from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.hooks.policies.redact.streaming import (
     AtCap,

@@ -1,17 +1,64 @@
-"""Redaction of one body or answer: searches its texts and values, replaces findings, and counts them."""
+"""Redaction of one body or answer: searches its texts and values, replaces findings, and counts them.
+
+A text may be spread over several places. A secret may then begin in one part and end in the next; its
+replacement is put where the secret begins.
+"""
 
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 from hookgate.hooks.policies.redact.presidio import Find, WholeRedactor
 from hookgate.hooks.policies.redact.scanner import Scanner
-from hookgate.hooks.policies.redact.strands import ChunkedText
-from hookgate.hooks.policies.redact.streaming import AtCap, Redactor
+from hookgate.hooks.policies.redact.streaming import AtCap, BlockedPiece, KeptPiece, Piece, Redactor
 from hookgate.hooks.session import Withheld
 from hookgate.translator.fields import JsonObject, same_items
+
+Place = TypeVar("Place", bound=Hashable)
+
+_TOO_LONG = "The text contains what may be a secret of more than {} characters ({})."
+
+
+class ChunkedText(Generic[Place]):
+    """One text in chunks. `put` is called with each place and its output, in order, once it is decided."""
+
+    def __init__(self, redactor: Redactor | WholeRedactor, put: Callable[[Place, str], None]) -> None:
+        self._redactor, self._put = redactor, put
+        self._undecided: deque[tuple[Place, int]] = deque()
+
+    def feed(self, place: Place, text: str) -> None:
+        """Add the next chunk, which is at this place. Raises Withheld if the text is blocked."""
+        if text:
+            self._undecided.append((place, len(text)))
+            self._put_pieces(self._redactor.feed(text))
+
+    def finish(self) -> None:
+        """End the text, so that all of it is decided. Raises Withheld if it is blocked."""
+        self._put_pieces(self._redactor.finish())
+
+    def cut_off(self) -> None:
+        """End the text although it is incomplete. Raises Withheld if it is blocked."""
+        self._put_pieces(self._redactor.cut_off())
+
+    def waits(self, place: Place) -> bool:
+        """Return whether some of the text at a place is undecided."""
+        return any(place == undecided for undecided, _ in self._undecided)
+
+    def _put_pieces(self, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            if isinstance(piece, BlockedPiece):
+                raise Withheld(_TOO_LONG.format(len(piece.original), piece.kind), piece.kind)
+            rest, output = piece.original, piece.output
+            while rest:
+                place, length = self._undecided.popleft()
+                size = min(length, len(rest))
+                self._put(place, rest[:size] if isinstance(piece, KeptPiece) else output)
+                rest, output = rest[size:], ""
+                if length > size:
+                    self._undecided.appendleft((place, length - size))
+
 
 Scope = Literal["prompts", "system", "tool_results", "tool_arguments", "answers", "thoughts", "other"]
 """The role of a text in a conversation; `other` is everything in a request but its turns."""
@@ -33,8 +80,6 @@ _REPEATED = 3
 _LONGEST_NAMED = 1024
 
 _SMALLEST_NUMBER = 10_000_000
-
-Place = TypeVar("Place", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
