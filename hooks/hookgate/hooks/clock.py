@@ -1,4 +1,4 @@
-"""Times as text; time limits that pause while the event loop stalls, and never discard what has arrived.
+"""Time limits that pause while the event loop stalls, and that never discard a result that has arrived.
 
 asyncio's timers measure wall time. If something blocks the loop for longer than a hook's timeout, the timer
 fires although the hook may have answered in time, and asyncio cancels a task even if what it awaits is done.
@@ -6,15 +6,7 @@ A client that can stall the loop could thus make hooks fail.
 """
 
 import asyncio
-from datetime import UTC, datetime
 from types import TracebackType
-
-
-def utc_text(at: float | None = None, precision: str = "milliseconds") -> str:
-    """Return a time in seconds since 1970, by default the current time, as `2026-05-04T10:00:00.000Z`."""
-    moment = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
-    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
-
 
 _BEAT = 0.02
 """The interval, in seconds, at which the loop's lateness is measured while a deadline is open."""

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from hookgate.hooks.clock import Deadline, TimeLimit, utc_text
+from hookgate.hooks.clock import Deadline, TimeLimit
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError, is_exhaustion
 from hookgate.hooks.events import Event
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import Output
 from hookgate.hooks.runners import Runner
-from hookgate.hooks.session import SessionContext
+from hookgate.hooks.session import SessionContext, utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook, RuntimeConfig
 from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject

@@ -1,7 +1,8 @@
-"""The context of a hook's run: the session, the caller, and the state of the current call."""
+"""The context of a hook's run: the session, the caller, the state of the current call, and the time."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from hookgate.translator.fields import JsonObject
@@ -99,3 +100,9 @@ class SessionContext:
     team: str = ""
     call: CallState = field(default_factory=CallState, compare=False, repr=False)
     """The state of the current call."""
+
+
+def utc_text(at: float | None = None, precision: str = "milliseconds") -> str:
+    """Return a time in seconds since 1970, by default the current time, as `2026-05-04T10:00:00.000Z`."""
+    moment = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")

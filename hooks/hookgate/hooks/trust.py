@@ -11,8 +11,8 @@ from stat import S_ISREG
 from string import Template
 from typing import Any
 
-from hookgate.hooks.clock import utc_text
 from hookgate.hooks.errors import Problem, SettingsError, is_exhaustion
+from hookgate.hooks.session import utc_text
 from hookgate.hooks.settings import CommandConfig, Hook, RuntimeConfig
 from hookgate.hooks.settings.editing import write_atomically
 from hookgate.hooks.settings.files import open_at_once

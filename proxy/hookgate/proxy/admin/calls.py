@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from hookgate.hooks.clock import utc_text
+from hookgate.hooks.session import utc_text
 from hookgate.proxy.admin.content import hook_changes, shorten
 from hookgate.proxy.audit.reading import AuditReader, CallDetail, EndedCall, RecordFilter
 from hookgate.proxy.observe.record import Receipts

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import orjson
 
-from hookgate.hooks.clock import utc_text
+from hookgate.hooks.session import utc_text
 from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.translator.fields import JsonObject
 

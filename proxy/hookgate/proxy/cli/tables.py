@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 
-from hookgate.hooks.clock import utc_text
+from hookgate.hooks.session import utc_text
 from hookgate.proxy.audit.reading import CallDetail, EndedCall
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.translator.fields import JsonObject

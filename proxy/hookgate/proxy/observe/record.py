@@ -10,8 +10,8 @@ from typing import Literal
 from uuid import uuid4
 
 from hookgate.hooks import CallState, Run, SessionContext, Verdict
-from hookgate.hooks.clock import utc_text
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
+from hookgate.hooks.session import utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, ApiError
 from hookgate.proxy.identity.sessions import Shares
