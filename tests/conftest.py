@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.captured import require_shared
 
 # A whole generated body takes its time to draw, and how long says nothing about the code under test.
 settings.register_profile(
@@ -26,3 +27,9 @@ def _log_as_it_was() -> Iterator[None]:
     handlers, level = [*root.handlers], root.level
     yield
     root.handlers[:], root.level = handlers, level
+
+
+@pytest.fixture(scope="session")
+def shared() -> None:
+    """What was captured, and the vectors, are there: for every test that reads them."""
+    require_shared()

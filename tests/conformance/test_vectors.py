@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.captured import RECORDED_RESPONSES, VECTORS
+from support.places import PROJECT
 
-PROJECT = Path(__file__).parents[2]
-VECTORS = PROJECT.parent / "shared" / "conformance"
 GROUPS = ("req", "resp", "tools", "wire", "run", "effects", "agg", "plan", "chain", "input", "context")
 
 DECIDED_OTHERWISE = {
@@ -22,12 +22,12 @@ DECIDED_OTHERWISE = {
 }
 
 
-@pytest.mark.skipif(not VECTORS.is_dir(), reason=f"no conformance vectors: {VECTORS} does not exist")
+@pytest.mark.usefixtures("shared")
 def test_every_vector_passes_but_those_the_contract_decides_otherwise() -> None:
     environment = {
         **os.environ,
         "ADAPTER": str(Path(__file__).with_name("adapter.py")),
-        "WIRE_DATA": str(VECTORS.parent / "wire" / "responses"),
+        "WIRE_DATA": str(RECORDED_RESPONSES),
         "PYTHONPATH": os.pathsep.join(str(PROJECT / part) for part in ("translator", "hooks", "proxy")),
         "PYTHONDONTWRITEBYTECODE": "1",
     }

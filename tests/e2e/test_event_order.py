@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.captured import HOOK_INPUT
 from support.event_service import hookgate
 from support.gateway import listens, running_gateway
 from support.node import GeminiCli
@@ -13,7 +14,6 @@ from support.terminal import Terminal
 
 from hookgate.hooks.settings import EVENTS
 
-CAPTURED = Path(__file__).parents[3] / "shared" / "wire" / "hook-input"
 SCRIPT = {
     "rules": [
         {"when": {"tool_response": "write_file"}, "answer": {"text": "It is written."}},
@@ -129,14 +129,13 @@ async def test_in_its_terminal_all_eleven_fire_in_the_documented_order(tmp_path:
     assert triggers == ["auto", "auto", "manual"]
     kinds = [event["notification_type"] for event in seen if event["hook_event_name"] == "Notification"]
     assert kinds == ["ToolPermission"]
-    if CAPTURED.is_dir():
+    if HOOK_INPUT.is_dir():
         check_as_captured(seen)
 
 
+@pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("shim", [True, False], ids=["shim", "wire"])
 async def test_each_input_has_the_captured_one_s_keys_and_types(shim: bool, tmp_path: Path) -> None:
-    if not CAPTURED.is_dir():
-        pytest.skip("the captured traffic is not here")
     check_as_captured(await conversation(tmp_path, shim=shim))
 
 
@@ -144,7 +143,7 @@ def check_as_captured(events: list[dict[str, Any]]) -> None:
     """Each has the keys that all captured ones have, and no key of another type than theirs."""
     for event in events:
         name = event["hook_event_name"]
-        captured = json.loads((CAPTURED / f"{name}.json").read_text())
+        captured = json.loads((HOOK_INPUT / f"{name}.json").read_text())
         known: dict[str, Any] = {key: kind for each in captured for key, kind in shape(each).items()}
         here = shape(event)
         assert here.items() >= {key: kind for key, kind in known.items() if key in here}.items(), name

@@ -12,14 +12,14 @@ from support.commands import missing, run_command
 from support.event_service import hookgate
 from support.gateway import Running, running_gateway
 from support.node import GeminiCli
+from support.places import PROJECT
 from support.python_sdk import pieces, python_client, sdk_warnings
 
 from hookgate.shim.genai import instrument
 
 pytestmark = sdk_warnings
 
-ROOT = Path(__file__).parents[2]
-ADK = ROOT / ".venv-adk" / "bin" / "python"
+ADK = PROJECT / ".venv-adk" / "bin" / "python"
 
 REASON = "nothing is removed recursively here"
 NOTE = "Checked by the house."
@@ -135,7 +135,7 @@ async def adk_plugin(gateway: Running, folder: Path) -> str:
     if not ADK.exists():
         missing("needs google-adk: run `make adk`")
     script = Path(__file__).parent / "adk" / "policy_agent.py"
-    variables = {"GOOGLE_API_KEY": "any", "PYTHONPATH": str(ROOT / "shim")}
+    variables = {"GOOGLE_API_KEY": "any", "PYTHONPATH": str(PROJECT / "shim")}
     ran = await run_command([str(ADK), str(script), gateway.url], folder, variables)
     assert ran.exit_code == 0, ran.stderr
     return ran.stdout.strip()

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from support.commands import missing, run_command
 from support.gateway import Running, listens, running_gateway, runs, says
+from support.places import PROJECT
 
 Json = dict[str, Any]
 
-ROOT = Path(__file__).parents[2]
-PYTHON = ROOT / ".venv-adk" / "bin" / "python"
+PYTHON = PROJECT / ".venv-adk" / "bin" / "python"
 AGENT = Path(__file__).parent / "adk" / "agent.py"
 NO = {"decision": "deny", "reason": "No."}
 
@@ -23,7 +23,7 @@ async def ran(hooks: Json, folder: Path, *prompts: str, city: str = "Oslo") -> t
     script = {"rules": [{"times": 1, "answer": {"chunks": [[call]]}}]}
     async with running_gateway(hooks, script) as gateway:
         command = [str(PYTHON), str(AGENT), gateway.url, *(prompts or ("the weather?",))]
-        environment = {"GOOGLE_API_KEY": "any", "PYTHONPATH": str(ROOT / "shim")}
+        environment = {"GOOGLE_API_KEY": "any", "PYTHONPATH": str(PROJECT / "shim")}
         agent = await run_command(command, folder, environment)
     assert agent.exit_code == 0, agent.stderr
     return agent.lines, gateway

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from support.commands import Ran, missing, run_command
 from support.gateway import running_gateway, runs, says
+from support.places import PROJECT
 
 Json = dict[str, Any]
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
-ADK_PYTHON = ROOT / ".venv-adk" / "bin" / "python"
+EXAMPLES = PROJECT / "examples"
+ADK_PYTHON = PROJECT / ".venv-adk" / "bin" / "python"
 
 HOOK = """\
 import json, sys
@@ -45,7 +45,7 @@ def adk_python() -> str:
 
 async def example(python: str, name: str, folder: Path, *arguments: str) -> Ran:
     keys = {"GEMINI_API_KEY": "any", "GOOGLE_API_KEY": "any"}
-    environment = {**keys, "PYTHONPATH": f"{ROOT / 'shim'}", "HOME": str(folder)}
+    environment = {**keys, "PYTHONPATH": f"{PROJECT / 'shim'}", "HOME": str(folder)}
     ran = await run_command([python, str(EXAMPLES / name), *arguments], folder, environment)
     assert ran.exit_code == 0, ran.stderr
     return ran
@@ -97,7 +97,7 @@ async def test_agents_of_google(tmp_path: Path, name: str, city: str, told: Json
 
 
 def test_the_page_quotes_the_examples() -> None:
-    page = (ROOT / "docs" / "shim.md").read_text()
+    page = (PROJECT / "docs" / "shim.md").read_text()
     quoted = [
         textwrap.dedent(block).strip("\n")
         for block in re.findall(r"(?:(?:    .*)?\n)+", page)

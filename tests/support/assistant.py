@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from support.places import EXAMPLES
+
 from hookgate.hooks import (
     AfterAgent,
     AfterModel,
@@ -28,7 +30,7 @@ from hookgate.hooks.settings import Configuration, load_places, project_places
 Json = dict[str, Any]
 Outcomes = dict[str, Outcome[Any]]
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "assistant"
+EXAMPLE = EXAMPLES / "assistant"
 MODEL = "gemini-2.5-flash"
 ADDRESS = "jo@example.com"
 PROMPT = "Find where the total is rounded, fix it and run the tests."

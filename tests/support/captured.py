@@ -1,31 +1,49 @@
-"""Traffic of real clients and models that was captured, where it is at hand."""
+"""Traffic of real clients and models that was captured, and vectors: in a folder beside the project.
+
+Every test that reads of it takes the fixture `shared`. Where that folder is not, the fixture skips the test, or
+fails it if SHARED_REQUIRED is set.
+"""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.places import SHARED
 
 from hookgate.translator import ServerSentEvents
 from hookgate.translator.strictjson import loads
 
 Json = dict[str, Any]
 
-WIRE = Path(__file__).parents[3] / "shared" / "wire"
+VECTORS = SHARED / "conformance"
+WIRE = SHARED / "wire"
+HOOK_INPUT = WIRE / "hook-input"
+RECORDED_REQUESTS = WIRE / "requests"
+RECORDED_RESPONSES = WIRE / "responses"
+NEEDED = (VECTORS, HOOK_INPUT, RECORDED_REQUESTS, RECORDED_RESPONSES)
 
 
-def captured(*patterns: str) -> list[Any]:
-    """One parameter for each file; a single skipped one when the folder is not there."""
-    files = sorted(file for pattern in patterns for file in WIRE.glob(pattern))
-    absent = pytest.mark.skip(reason=f"no captured traffic: {WIRE} does not exist")
-    return [pytest.param(file, id=file.stem) for file in files] or [
-        pytest.param(WIRE, marks=absent, id="absent")
-    ]
+def require_shared() -> None:
+    """Skip the test when a folder of captures or vectors is missing or empty; if it is required, fail."""
+    lacking = [str(folder) for folder in NEEDED if not any(folder.glob("*"))]
+    if lacking and os.environ.get("SHARED_REQUIRED"):
+        pytest.fail(f"SHARED_REQUIRED is set, but nothing is in {', '.join(lacking)}")
+    if lacking:
+        pytest.skip(f"nothing is in {', '.join(lacking)}")
 
 
-REQUESTS = captured("requests/*.json")
-STREAMS = captured("responses/*/streaming-*.txt")
-RESPONSES = STREAMS + captured("responses/*/unary-*.json")
+def captured(folder: Path, *patterns: str) -> list[Any]:
+    """One parameter for each file, for tests that take `shared`; a single one when there is none."""
+    files = sorted(file for pattern in patterns for file in folder.glob(pattern))
+    return [pytest.param(file, id=file.stem) for file in files] or [pytest.param(folder, id="absent")]
+
+
+REQUESTS = captured(RECORDED_REQUESTS, "*.json")
+STREAMS = captured(RECORDED_RESPONSES, "*/streaming-*.txt")
+RESPONSES = captured(RECORDED_RESPONSES, "*/streaming-*.txt", "*/unary-*.json")
+HOOK_INPUTS = captured(HOOK_INPUT, "*.json")
 
 
 def requests_in(file: Path) -> list[Json]:

@@ -8,6 +8,7 @@ from google import genai
 from google.genai import errors, types
 from support.commands import Ran, missing, run_command
 from support.node import GeminiCli, Login, run_script
+from support.places import PROJECT
 from support.python_sdk import Way, pieces
 
 Json = dict[str, Any]
@@ -16,7 +17,7 @@ TOOL_SAYS = "storm in Oslo"
 """The result of every client's tool."""
 
 _ADK = Path(__file__).parents[1] / "e2e" / "adk"
-_ADK_PYTHON = Path(__file__).parents[2] / ".venv-adk" / "bin" / "python"
+_ADK_PYTHON = PROJECT / ".venv-adk" / "bin" / "python"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from unittest import mock
 
 import aiohttp
 from support.gateway import runs
+from support.places import DOCS
 
 from hookgate.hooks.runners import process
 
@@ -25,7 +26,7 @@ WRITTEN = {"allow": 3, "deny": 4}
 
 def documented() -> dict[str, list[str]]:
     """The table of docs/failing.md: what failed, and what becomes of the call by column."""
-    page = (Path(__file__).parents[2] / "docs" / "failing.md").read_text()
+    page = (DOCS / "failing.md").read_text()
     rows = [line for line in page.splitlines() if line.startswith("|") and line.count("|") == 7]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
     return {first: rest for first, *rest in cells}

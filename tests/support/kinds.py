@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from support.places import DOCS
+
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.factory import make_runners
 from hookgate.hooks.runners import Runner
@@ -40,7 +42,7 @@ async def ask(runner: Runner, event: str = "BeforeModel", session: str = "s-1", 
 
 def documented(name: str) -> str:
     """The example of docs/hook-kinds.md that carries this name in its first lines."""
-    page = (Path(__file__).parents[2] / "docs" / "hook-kinds.md").read_text()
+    page = (DOCS / "hook-kinds.md").read_text()
     blocks = re.findall(r"(?:^(?: {4}.*)?\n)+", page, re.MULTILINE)
     [found] = [block for block in blocks if re.search(rf"^ {{4}}(?:#|//) {re.escape(name)}$", block, re.M)]
     return textwrap.dedent(found).strip() + "\n"

@@ -10,6 +10,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 from support.bodies import NAMES, TEXTS, responses, some
+from support.captured import RESPONSES
 from support.inspect import Json, all_parts
 from support.lens import MODEL
 
@@ -19,8 +20,6 @@ from hookgate.translator.sdk import request_from_rest, request_to_rest, response
 from hookgate.translator.streaming.framing import ServerSentEvents
 from hookgate.translator.strictjson import loads
 
-WIRE = Path(__file__).parents[3] / "shared" / "wire" / "responses"
-ANSWERS = sorted([*WIRE.glob("*/unary-*.json"), *WIRE.glob("*/streaming-*.txt")])
 SIGNATURE = "+/+/c2lnbg=="  # in URL-safe base64 it would begin with -_-_
 
 new_enum_values = pytest.mark.filterwarnings("ignore:.* is not a valid :UserWarning:google.genai._common")
@@ -126,8 +125,8 @@ def test_what_a_response_says_survives_whatever_else_is_in_it(body: Json) -> Non
 
 
 @new_enum_values
-@pytest.mark.skipif(not ANSWERS, reason=f"no captured traffic: {WIRE} does not exist")
-@pytest.mark.parametrize("file", [pytest.param(file, id=file.stem) for file in ANSWERS])
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("file", RESPONSES)
 def test_what_a_captured_answer_says_survives(file: Path) -> None:
     for body in answers_in(file):
         assert said(response_to_rest(response_from_rest(body))) == said(body)

@@ -17,6 +17,8 @@ from hookgate.translator import (
 )
 from hookgate.translator.strictjson import dumps, loads
 
+pytestmark = pytest.mark.usefixtures("shared")
+
 
 def redacted(text: str) -> str:
     return text and "[REDACTED]"

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
+from support.places import DOCS
 
 from hookgate.proxy.embedded import Script, ScriptError, load_script
 from hookgate.proxy.embedded.script import Player, ScriptedAnswer, ScriptScene
@@ -85,7 +86,7 @@ def test_a_script_file_is_loaded(tmp_path: Path) -> None:
 
 
 def test_the_example_in_the_manual_is_a_script(tmp_path: Path) -> None:
-    manual = (Path(__file__).parents[3] / "docs" / "embedded-upstream.md").read_text()
+    manual = (DOCS / "embedded-upstream.md").read_text()
     path = tmp_path / "example.json"
     path.write_text(manual.partition("```json\n")[2].partition("```")[0])
     given = {kind for rule in load_script(path).rules for kind in rule.answer.model_fields_set}

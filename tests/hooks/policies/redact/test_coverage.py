@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from support.builtins import made
+from support.places import DOCS
 from support.secrets import PLANTED, planted
 
 from hookgate.hooks import SessionContext
@@ -30,13 +31,13 @@ SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
 """It is base64 as well, of bytes that are no text."""
 
 SCANNER = Scanner(DETECTORS)
-DOCS = Path(__file__).parents[4] / "docs" / "redaction.md"
+PAGE = DOCS / "redaction.md"
 SNAKE = pytest.mark.parametrize("snake", [False, True], ids=["camelCase", "snake_case"])
 
 
 def documented() -> set[str]:
     """The fields that the docs say pass unseen, by how their paths end."""
-    [table] = re.findall(r"## What passes unseen\n.*?\n(\| field.*?)\n\n", DOCS.read_text(), re.DOTALL)
+    [table] = re.findall(r"## What passes unseen\n.*?\n(\| field.*?)\n\n", PAGE.read_text(), re.DOTALL)
     return {path for row in table.splitlines()[2:] for path in re.findall("`([^`]+)`", row.split("|")[1])}
 
 

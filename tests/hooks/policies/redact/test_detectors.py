@@ -4,10 +4,10 @@ import json
 import random
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from support.captured import RECORDED_REQUESTS
 from support.secrets import LOOKALIKES, PLANTED, pieces, planted, redacted
 
 from hookgate.hooks.policies.redact import (
@@ -19,8 +19,6 @@ from hookgate.hooks.policies.redact import (
     token_detector,
     words_detector,
 )
-
-WIRE = Path(__file__).parents[5] / "shared" / "wire" / "requests"
 
 
 @pytest.mark.parametrize("label", [pytest.param(label, id=label) for label in PLANTED])
@@ -58,10 +56,10 @@ def texts_in(value: Any) -> Iterator[str]:
             yield from texts_in(inner)
 
 
+@pytest.mark.usefixtures("shared")
 def test_the_texts_of_real_clients_stay_as_they_are(scanner: Scanner) -> None:
-    if not WIRE.exists():
-        pytest.skip("../shared with captured requests is not there")
-    texts = [text for file in WIRE.glob("*.json") for text in texts_in(json.loads(file.read_text()))]
+    files = RECORDED_REQUESTS.glob("*.json")
+    texts = [text for file in files for text in texts_in(json.loads(file.read_text()))]
     assert len(texts) > 1000
     assert [text for text in texts if redacted(scanner, text) != text] == []
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 from generators.settings_reference import settings_reference
+from support.places import PROJECT
 from support.program import run, serving
 
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.catalogue import SETTINGS, sections
 from hookgate.proxy.config.values import Section
 
-PROJECT = Path(__file__).parents[3]
 PAGE = PROJECT / "docs" / "configuration.md"
 EXAMPLE = PROJECT / "examples" / "hookgate.toml"
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from support.gateway import gateway_before, running_gateway, says
+from support.places import EXAMPLES
 from support.wire import KEY, STREAM, UNARY, post
 
 Json = dict[str, Any]
 
 EVENTS = f"{STREAM}?alt=sse"
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "cassette.json"
+EXAMPLE = EXAMPLES / "cassette.json"
 
 NOWHERE = "http://127.0.0.1:9"
 """An upstream that nobody serves."""

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.places import EXAMPLES
 
 from hookgate.proxy.config import ConfigError
 from hookgate.proxy.observe.usage import Prices, read_prices
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "prices.toml"
+EXAMPLE = EXAMPLES / "prices.toml"
 TABLE = """
 currency = "EUR"
 

@@ -1,9 +1,9 @@
 """The one table of what is served: what is routed where."""
 
-from pathlib import Path
 from typing import get_args
 
 import pytest
+from support.places import DOCS
 from support.routes import CALL, PLACE, refused
 
 from hookgate.proxy.config.models import Unhooked
@@ -143,7 +143,7 @@ def test_the_groups_are_those_of_the_configuration() -> None:
 
 
 def test_the_manual_shows_every_row() -> None:
-    manual = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
+    manual = (DOCS / "gateway.md").read_text()
     section = manual.partition("\n## Routes\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     for row in TABLE:

@@ -17,6 +17,8 @@ from generators.contract_reference import (
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
+from support.captured import HOOK_INPUTS
+from support.places import DOCS
 
 from hookgate.hooks.events import (
     INPUTS,
@@ -36,9 +38,7 @@ from hookgate.hooks.events import (
 from hookgate.hooks.output import read_output
 from hookgate.hooks.settings import EVENTS
 
-PROJECT = Path(__file__).parents[2]
-PAGE = PROJECT / "docs" / "reference.md"
-CAPTURED = PROJECT.parent / "shared" / "wire" / "hook-input"
+PAGE = DOCS / "reference.md"
 
 Json = dict[str, Any]
 
@@ -143,15 +143,8 @@ def test_an_input_gives_back_the_document_it_was_parsed_from(event: str, data: s
     assert exact(json.loads(from_json.model_dump_json(exclude_unset=True))) == exact(document)
 
 
-def captured() -> list[Any]:
-    """One parameter for each file; a single skipped one when the folder is not there."""
-    absent = pytest.mark.skip(reason=f"no captured inputs: {CAPTURED} does not exist")
-    return [pytest.param(file, id=file.stem) for file in sorted(CAPTURED.glob("*.json"))] or [
-        pytest.param(CAPTURED, marks=absent, id="absent")
-    ]
-
-
-@pytest.mark.parametrize("file", captured())
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("file", HOOK_INPUTS)
 def test_inputs_of_a_real_gemini_cli_are_inputs_here(file: Path) -> None:
     inputs = json.loads(file.read_bytes())
     assert inputs

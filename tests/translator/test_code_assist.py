@@ -1,12 +1,12 @@
 """Code Assist's envelopes: what a hook edits is the body inside, and nothing around it."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.bodies import requests, responses, some, spelled
+from support.captured import RECORDED_REQUESTS
 from support.inspect import Json, exact, with_each_text
 
 from hookgate.translator import BodyError, apply_request, apply_response, show_request, text_response
@@ -21,7 +21,6 @@ from hookgate.translator.code_assist import (
 from hookgate.translator.strictjson import loads
 
 MODEL = "gemini-2.5-flash"
-CAPTURED = Path(__file__).parents[3] / "shared" / "wire" / "requests" / "gemini-cli-code-assist.json"
 
 
 @st.composite
@@ -136,14 +135,13 @@ def test_a_hook_edits_the_text_of_a_wrapped_chunk() -> None:
     assert exact(after) == exact({"traceId": "t", "response": text_response("the key is [REDACTED]")})
 
 
+@pytest.mark.usefixtures("shared")
 def test_a_word_edited_in_a_captured_request_changes_that_word_alone() -> None:
-    if not CAPTURED.exists():
-        pytest.skip(f"no captured traffic: {CAPTURED} does not exist")
-
     def changed(text: str) -> str:
         return text.replace("say hi", "say [REDACTED]")
 
-    for body in (exchange["body"] for exchange in loads(CAPTURED.read_bytes())):
+    file = RECORDED_REQUESTS / "gemini-cli-code-assist.json"
+    for body in (exchange["body"] for exchange in loads(file.read_bytes())):
         model, inner = unwrap_request(body)
         messages = show_request(model, inner)["messages"]
         edit = {"messages": [{**m, "content": changed(m["content"])} for m in messages]}

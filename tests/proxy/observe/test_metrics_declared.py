@@ -11,6 +11,7 @@ from generators.metrics_reference import metrics_reference
 from support.counted import Counted
 from support.gateway import running_upstream, says, write_settings
 from support.life import gateway_with
+from support.places import PROJECT
 from support.promql import used
 from support.wire import SSE, post
 
@@ -20,7 +21,6 @@ from hookgate.hooks.settings import SettingsSource
 from hookgate.proxy.observe.metric_names import LABELS, METRICS
 from hookgate.proxy.observe.metrics import Metrics
 
-PROJECT = Path(__file__).parents[3]
 DASHBOARD = json.loads((PROJECT / "deploy/grafana/hookgate.json").read_text())
 ALERTS = (PROJECT / "deploy/prometheus/alerts.yml").read_text()
 PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds", "up"}

@@ -12,6 +12,8 @@ from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.hooks.runners.inprocess import Surroundings
 from hookgate.translator.streaming.events import TextStrand, join_texts
 
+pytestmark = pytest.mark.usefixtures("shared")
+
 Json = dict[str, Any]
 POLICY: Any = redact_policy({}, Surroundings(Path("/")))
 PLANTED = " Reach anna.berg@example.org with AKIA" + "Q3EGRYH7XJ4WPL2D today. "

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.captured import HOOK_INPUTS
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.wire import KEY, UNARY, Answer, peer, post
 
 from hookgate.proxy.config import Config, LimitSettings
 
-CAPTURED = Path(__file__).parents[3] / "shared" / "wire" / "hook-input"
 BASE = {"session_id": "s-1", "cwd": "/home/dev/project", "transcript_path": "/t.jsonl"}
 HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 IN_SESSION = {**KEY, "x-hookgate-session": "s-1"}
@@ -84,12 +84,12 @@ async def test_one_output_says_what_the_hooks_say(
         assert said(await tell(url, event, **fields)) == told
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in CAPTURED.glob("*.json")) or ["none"])
-async def test_every_captured_input_is_taken_and_shown_to_hooks_with_its_fields(name: str) -> None:
-    if not CAPTURED.is_dir():
-        pytest.skip("the captured traffic is not here")
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("file", HOOK_INPUTS)
+async def test_every_captured_input_is_taken_and_shown_to_hooks_with_its_fields(file: Path) -> None:
+    name = file.stem
     seen: list[dict[str, Any]] = []
-    inputs = json.loads((CAPTURED / f"{name}.json").read_text())
+    inputs = json.loads(file.read_text())  # noqa: ASYNC240  # nothing else waits for this loop
     async with peer() as upstream, gateway_before(upstream.url, {name: [listens(seen)]}) as url:
         for captured in inputs:
             assert (await post(url, f"/hookgate/v1/events/{name}", captured)).status == 200

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from support.hooks import command, one_group, write_file
+from support.places import PROJECT
 
 from hookgate.hooks import SettingsError, load_settings
 from hookgate.hooks.settings import EVENTS, files
 from hookgate.hooks.settings.schema import settings_schema
 
-ROOT = Path(__file__).parents[3]
-EXAMPLES = ROOT / "examples"
+EXAMPLES = PROJECT / "examples"
 SCHEMA = settings_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 
 
 def blocks(page: Path) -> Iterator[str]:
