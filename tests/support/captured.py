@@ -1,7 +1,7 @@
 """Traffic of real clients and models that was captured, and vectors: in a folder beside the project.
 
-Every test that reads of it takes the fixture `shared`. Where that folder is not, the fixture skips the test, or
-fails it if SHARED_REQUIRED is set.
+Every test that reads of it takes the fixture `shared`. Where that folder is missing, the fixture skips the
+test, or fails it if SHARED_REQUIRED is set.
 """
 
 import json

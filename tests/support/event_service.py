@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from support.program import COMMAND, Ended, environment
+from support.program import Ended, environment, start
 
 _OURS = ("GEMINI_", "GOOGLE_", "CLAUDE_", "XDG_")
 
@@ -63,10 +63,7 @@ async def hookgate(
     *words: str, given: Any = b"", env: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> Ended:
     """A command run to its end; what is given, bytes or JSON, stands on its stdin."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *COMMAND, *words, env=variables(env or {}), cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe
-    )
+    process = await start(*words, env=variables(env or {}), folder=folder)
     try:
         async with asyncio.timeout(30):
             data = given if isinstance(given, bytes) else json.dumps(given).encode()

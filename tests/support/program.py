@@ -8,6 +8,9 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+
+from support import warm
 
 # Not where operators look, nor the upstream that a gateway names before itself.
 _LISTENS = re.compile(
@@ -15,6 +18,8 @@ _LISTENS = re.compile(
 )
 
 COMMAND = (sys.executable, "-m", "hookgate.proxy")
+
+Process = asyncio.subprocess.Process | warm.WarmProcess
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ async def run(
 class Server:
     """A command that serves until it is interrupted; `url` is where it says it listens."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Process) -> None:
         self._process = process
         self.log = ""
         self.url = ""
@@ -111,25 +116,30 @@ async def serving(
 
 
 async def _start(
-    arguments: tuple[str, ...], env: Mapping[str, str] | None, descriptors: tuple[int, int] | None = None
-) -> asyncio.subprocess.Process:
-    pipe = asyncio.subprocess.PIPE
+    words: tuple[str, ...], env: Mapping[str, str] | None, descriptors: tuple[int, int] | None = None
+) -> Process:
     # The admin listener's port is a fixed one, which tests that run at the same time would share.
-    own = {"HOOKGATE_ADMIN__ADDRESS": "off"} if arguments[:1] == ("serve",) else {}
-    changed = environment({**own, **(env or {})})
+    own = {"HOOKGATE_ADMIN__ADDRESS": "off"} if words[:1] == ("serve",) else {}
+    return await start(*words, env=environment({**own, **(env or {})}), descriptors=descriptors)
+
+
+async def start(
+    *words: str,
+    env: Mapping[str, str],
+    folder: Path | None = None,
+    descriptors: tuple[int, int] | None = None,
+) -> Process:
+    """Start a command with exactly this environment; its stdin, stdout and stderr are pipes."""
+    if descriptors is None and warm.can_run(env):
+        return await warm.start(words, env, folder)
+    pipe = asyncio.subprocess.PIPE
     limited = ("prlimit", f"--nofile={descriptors[0]}:{descriptors[1]}") if descriptors else ()
     return await asyncio.create_subprocess_exec(
-        *limited,
-        *COMMAND,
-        *arguments,
-        env=changed,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=pipe,
-        stderr=pipe,
+        *(*limited, *COMMAND, *words), env=env, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe
     )
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: Process) -> None:
     if process.returncode is None:
         process.kill()
         await process.communicate()

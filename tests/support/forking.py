@@ -1,0 +1,80 @@
+"""Runs `hookgate` commands that others ask for, each in a fork of this process, which has imported them.
+
+Started by support/warm.py with the descriptor of a socket. Each message on it says what to run, and brings
+the command's stdin, stdout and stderr, and a socket on which its process id and then its exit code are told.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import socket
+import sys
+
+from hookgate.proxy import __main__ as program
+
+# What the commands import when they run.
+for _name in ("app", "cli.main", "cli.config", "cli.receipts", "cli.replay", "cli.tools", "embedded"):
+    importlib.import_module(f"hookgate.proxy.{_name}")
+for _name in ("event", "install", "launch"):
+    importlib.import_module(f"hookgate.shim.command.{_name}")
+
+
+def serve(control: socket.socket) -> bool:
+    """Fork for each message. Returns False at their end, and True in each fork, set up as it was asked."""
+    running: dict[int, tuple[int, socket.socket]] = {}
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll():
+            if descriptor in running:
+                poll.unregister(descriptor)
+                os.close(descriptor)
+                pid, status = running.pop(descriptor)
+                tell(status, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                status.close()
+                continue
+            message, descriptors, _, _ = socket.recv_fds(control, 2**20, 4)
+            if not message:
+                return False
+            status = socket.socket(fileno=descriptors.pop())
+            pid = os.fork()
+            if pid == 0:
+                for each in (control, status, *(status for _, status in running.values())):
+                    each.close()
+                for other in running:
+                    os.close(other)
+                become(json.loads(message), descriptors)
+                return True
+            for each_descriptor in descriptors:
+                os.close(each_descriptor)
+            tell(status, pid)
+            watched = os.pidfd_open(pid)
+            poll.register(watched, select.POLLIN)
+            running[watched] = pid, status
+
+
+def tell(status: socket.socket, number: int) -> None:
+    """Say a number to who asked, if they still listen."""
+    with contextlib.suppress(OSError):
+        status.send(b"%d\n" % number)
+
+
+def become(asked: dict[str, object], descriptors: list[int]) -> None:
+    """What a process started by `python -m hookgate.proxy` finds."""
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    folder = str(asked["folder"])
+    os.chdir(folder)
+    sys.path[0] = folder
+    sys.argv[:] = [str(program.__file__), *asked["words"]]  # type: ignore[misc]  # words are a list
+    os.environ.clear()
+    os.environ.update(asked["environment"])  # type: ignore[call-overload]  # and variables an object
+
+
+if __name__ == "__main__":
+    gc.freeze()
+    sys.exit(program.main() if serve(socket.socket(fileno=int(sys.argv[1]))) else 0)
