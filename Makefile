@@ -53,8 +53,11 @@ $(ADK_VENV)/.installed: $(ADK_DIR)/requirements.txt
 demo: install ## a real google-genai client through the gateway, offline, in five checked scenes
 	@$(BIN)/hookgate demo
 
+# Without bytecode on disk, each worker compiles every test anew, and each program that a test starts every import.
+# A worker begins with half of the tests in their order, so that it makes most fixtures of modules alone.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: install node adk browser ## all tests
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 slow: install node adk ## tests of many minutes: a soak under attack, and every client before a hook that thinks
 	$(BIN)/pytest -m slow -s

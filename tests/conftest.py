@@ -2,11 +2,14 @@
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import pytest
 from hypothesis import HealthCheck, settings
 from support.captured import require_shared
+
+from hookgate.hooks.policies.redact import Detector, Scanner, policy
 
 # A whole generated body takes its time to draw, and how long says nothing about the code under test.
 settings.register_profile(
@@ -27,6 +30,23 @@ def _log_as_it_was() -> Iterator[None]:
     handlers, level = [*root.handlers], root.level
     yield
     root.handlers[:], root.level = handlers, level
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _scanners_made_once() -> Iterator[None]:
+    """Hundreds of tests make a policy `redact`, whose scanner takes a tenth of a second to compile.
+
+    A scanner keeps no state, so those of the same detectors are one here, as they are for all the texts of a
+    gateway.
+    """
+    made = lru_cache(maxsize=64)(Scanner)
+
+    def scanner(detectors: Sequence[Detector]) -> Scanner:
+        return made(tuple(detectors))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy, "Scanner", scanner)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 from support.browser import VIEWS, Scheme, browsing, go, violations
 from support.gateway import runs, says, write_settings
 from support.panel import TOKEN, Paneled, panel_gateway
-from support.wire import UNARY, Answer, post
+from support.wire import UNARY, Answer, post, prompt
 
 from hookgate.proxy.admin.access import panel_link
 
@@ -50,7 +50,7 @@ HOOKS = {
 
 
 async def called(gateway: Paneled, text: str = "hi", session: str = "s-1", key: str = "k") -> Answer:
-    body = {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+    body = prompt(text)
     return await post(gateway.url, UNARY, body, {"x-goog-api-key": key, "x-hookgate-session": session})
 
 

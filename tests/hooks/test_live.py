@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.hooks import SESSION, asking, command, one_group, runtime, write_file
-from support.programs import eventually
+from support.programs import eventually, watches
 
 from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.live import Changes, LiveEngine
@@ -40,8 +40,9 @@ def denying(folder: Path, reason: str) -> Path:
 
 @asynccontextmanager
 async def watched(engines: LiveEngine) -> AsyncIterator[None]:
+    before = watches()
     task = asyncio.create_task(engines.watch())
-    await asyncio.sleep(0.5)  # it listens to the file system by now, rather than find the change at its start
+    await eventually(lambda: watches() > before)  # else it could find the change at its start
     try:
         yield
     finally:

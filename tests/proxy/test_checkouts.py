@@ -8,9 +8,8 @@ import pytest
 from support import program
 from support.gateway import running_upstream
 from support.hooks import command, one_group, write_file
-from support.wire import UNARY, post
+from support.wire import HI, UNARY, post
 
-HI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 GUARD = command("echo 'not here' >&2; exit 2", name="guard")
 
 HOSTILE: dict[str, Any] = {

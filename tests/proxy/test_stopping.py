@@ -9,19 +9,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.audits import reading
 from support.gateway import running_upstream, says, write_settings
-from support.life import gateway_with
+from support.life import gateway_with, until
 from support.program import Server, serving
-from support.wire import KEY, SSE, UNARY, Wire, ask, connected, ok, post, request_bytes
+from support.wire import HI, KEY, SSE, UNARY, Wire, ask, connected, listens, ok, post, request_bytes
 
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import LimitSettings
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 EVENT = b'data: {"candidates":[{"content":{"parts":[{"text":"so far"}]}}]}\r\n\r\n'
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 
@@ -197,9 +195,9 @@ async def test_a_request_that_is_still_being_sent_is_served() -> None:
     for at in (10, len(whole) - 5):  # in the head, in the body
         async with stoppable() as gateway, connected(gateway.url) as wire:
             await wire.write(whole[:at])
-            await asyncio.sleep(0.05)
+            await until(wire.taken)
             gateway.stop.set()
-            await asyncio.sleep(0.05)
+            await until(lambda: not listens(gateway.url))
             await wire.write(whole[at:])
             answer = await wire.answer()
             assert (answer.status, answer.headers["connection"]) == (200, "close")
@@ -213,7 +211,7 @@ async def test_a_request_that_is_not_sent_to_its_end_does_not_hold_it_up(sent: i
     limits = {"header_timeout": 0.2, "body_timeout": 0.2, "drain_timeout": 60}
     async with stoppable(**limits) as gateway, connected(gateway.url) as wire:
         await wire.write(whole[:sent])
-        await asyncio.sleep(0.05)
+        await until(wire.taken)
         gateway.stop.set()
         assert (await wire.answer()).status == 400
         await gateway.stopped
@@ -224,7 +222,7 @@ async def test_a_body_that_drips_does_not_hold_it_up_for_longer_than_a_silent_on
     async with stoppable(**limits) as gateway, connected(gateway.url) as wire:
         await wire.write(request_bytes("POST", UNARY, b"", {**KEY, "Content-Length": "1000000"}))
         answer = asyncio.create_task(wire.answer())
-        await asyncio.sleep(0.05)
+        await until(wire.taken)
         gateway.stop.set()
         while not answer.done():
             with contextlib.suppress(ConnectionError):

@@ -40,6 +40,12 @@ def descriptors() -> dict[str, str]:
     return found
 
 
+def watches() -> int:
+    """How many folders and files the system tells this process of changes in."""
+    infos = [_read("self", f"fdinfo/{number}") for number in descriptors()]
+    return sum(line.startswith(b"inotify ") for info in infos for line in info.splitlines())
+
+
 async def eventually(happened: Callable[[], bool], within: float = 5) -> None:
     """Wait for what only another process can bring about."""
     deadline = time.monotonic() + within
@@ -63,7 +69,7 @@ def _processes() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def _read(pid: int, name: str) -> bytes:
+def _read(pid: int | str, name: str) -> bytes:
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:  # it has ended meanwhile, or belongs to somebody else

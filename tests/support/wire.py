@@ -3,9 +3,12 @@
 import asyncio
 import contextlib
 import json
+import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +16,14 @@ KEY = {"x-goog-api-key": "test-key"}
 UNARY = "/v1beta/models/gemini-2.5-flash:generateContent"
 STREAM = "/v1beta/models/gemini-2.5-flash:streamGenerateContent"
 SSE = f"{STREAM}?alt=sse"
+
+
+def prompt(text: str, **more: Any) -> dict[str, Any]:
+    """The body of a request with one turn of its user; further fields are the body's."""
+    return {"contents": [{"role": "user", "parts": [{"text": text}]}], **more}
+
+
+HI = prompt("hi")
 
 
 @dataclass(frozen=True)
@@ -116,11 +127,36 @@ class Wire:
                 data += more
         return data
 
+    def taken(self) -> bool:
+        """Whether the other side, on this machine, has read all that was written."""
+        here, there = (_place(*address) for address in (self.socket.getsockname(), self.socket.getpeername()))
+        waiting = {tuple(line.split()[1:3]): line.split()[4] for line in _connections()}
+        unsent, unread = waiting[here, there].split(":")[0], waiting[there, here].split(":")[1]
+        return int(unsent, 16) == int(unread, 16) == 0
+
     async def leave(self) -> None:
         """Close the connection, whatever is under way."""
         self._writer.close()
         with contextlib.suppress(ConnectionError):  # the other side was faster
             await self._writer.wait_closed()
+
+
+def listens(url: str) -> bool:
+    """Whether anything on this machine takes connections there."""
+    place = urlsplit(url)
+    assert place.hostname
+    own = _place(place.hostname, place.port or 0)
+    return any(line.split()[1] == own and line.split()[3] == "0A" for line in _connections())
+
+
+def _connections() -> list[str]:
+    """The lines of Linux's table: number, place here, place there, state, bytes not sent and not read."""
+    return Path("/proc/net/tcp").read_text().splitlines()[1:]
+
+
+def _place(host: str, port: int) -> str:
+    """An address as that table writes it."""
+    return f"{int.from_bytes(socket.inet_aton(host), sys.byteorder):08X}:{port:04X}"
 
 
 def request_bytes(method: str, target: str, body: bytes, headers: dict[str, str]) -> bytes:

@@ -7,14 +7,10 @@ from typing import Any
 import pytest
 from support.gateway import runs, says
 from support.panel import BEARER, Paneled, panel_gateway
-from support.wire import SSE, UNARY, Answer, ask, post
+from support.wire import SSE, UNARY, Answer, ask, post, prompt
 
 CHANGES = {"X-Hookgate-Panel": "1", **BEARER}
 AUDITED = {"content": "full"}
-
-
-def said(text: str) -> dict[str, Any]:
-    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
 
 
 def masks(document: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +29,7 @@ DENY = {"BeforeModel": [{**says({"decision": "deny", "reason": "Not here."}), "n
 
 
 async def called(gateway: Paneled, text: str = "hi", session: str = "s-1", path: str = UNARY) -> Answer:
-    return await post(gateway.url, path, said(text), {"x-goog-api-key": "k", "x-hookgate-session": session})
+    return await post(gateway.url, path, prompt(text), {"x-goog-api-key": "k", "x-hookgate-session": session})
 
 
 async def told(gateway: Paneled, path: str) -> Any:
@@ -131,8 +127,8 @@ async def test_a_call_is_shown_with_each_hook_s_change(tmp_path: Path) -> None:
     facts, content = call["facts"], call["content"]
     assert (facts["outcome"], facts["session"]["id"]) == ("answered", "s-1")
     assert facts["records"].keys() == {"start", "end"}
-    assert content["request"] == said("write to ada@example.org")
-    assert content["sent"] == said("write to [EMAIL]")
+    assert content["request"] == prompt("write to ada@example.org")
+    assert content["sent"] == prompt("write to [EMAIL]")
     assert content["given"]["candidates"][0]["content"]["parts"][0]["text"] == "hello"
     mask, rewrite = content["changes"]
     assert mask == {

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from support import program
 from support.gateway import running_upstream, write_settings
-from support.wire import UNARY, ask, post
+from support.wire import HI, UNARY, ask, post
 
 TOKEN = "canary-token-8c1d0f"  # noqa: S105  # a canary, no secret
-HI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 
 
 async def test_a_gateway_serves_its_panel_and_a_switch_holds(tmp_path: Path) -> None:

@@ -3,13 +3,12 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.gateway import running_upstream, says, write_settings
 from support.life import gateway_with
-from support.wire import SSE, UNARY, ask, connected, post
+from support.wire import HI, SSE, UNARY, ask, connected, post
 
 from hookgate.hooks import AfterModel, Engine, SessionContext
 from hookgate.hooks.live import LiveEngine
@@ -18,7 +17,6 @@ from hookgate.proxy.admin import listener
 from hookgate.proxy.admin.listener import AdminListener, running_admin
 from hookgate.proxy.observe.metrics import Metrics
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 DENY = {"decision": "deny", "reason": "Not in this house."}
 
 

@@ -9,13 +9,12 @@ import pytest
 from support.gateway import says
 from support.life import until
 from support.panel import BEARER, panel_gateway
-from support.wire import UNARY, Wire, ask, connected, post, request_bytes
+from support.wire import HI, UNARY, Wire, ask, connected, post, request_bytes
 
 from hookgate.proxy.admin.live import MAX_READERS, MAX_ROWS, MAX_WAITING, Live, Reader
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import CallRecord, Receipts
 
-HI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 DENY = {"BeforeModel": [{**says({"decision": "deny"}), "name": "guard"}]}
 
 

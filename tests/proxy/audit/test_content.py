@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.audits import audited_gateway, reading, report_of
 from support.gateway import running_upstream, says
-from support.wire import SSE, UNARY, post
+from support.wire import SSE, UNARY, post, prompt
 
 from hookgate.proxy.audit.reading import CallDetail
 
@@ -17,7 +17,7 @@ WORD = "project-falcon"
 
 
 def asks(text: str) -> dict[str, Any]:
-    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+    return prompt(text)
 
 
 async def told_of(
@@ -63,7 +63,7 @@ async def test_by_default_nothing_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", [UNARY, SSE], ids=["unary", "stream"])
 async def test_all_of_a_call(path: str, tmp_path: Path) -> None:
-    edit = {"contents": [{"role": "user", "parts": [{"text": "edited"}]}]}
+    edit = prompt("edited")
     hooks = {"BeforeModel": [says(llm_request={"messages": [{"role": "user", "content": "edited"}]})]}
     detail, answer = await told_of(asks("hi"), tmp_path, hooks, "full", path)
     start, end = contents(detail)

@@ -14,13 +14,12 @@ from support.audits import audited_gateway, reading, report_of
 from support.databases import cut, postgres
 from support.gateway import running_upstream, runs, says
 from support.program import run, serving
-from support.wire import KEY, SSE, UNARY, Answer, ask, peer, post
+from support.wire import HI, KEY, SSE, UNARY, Answer, ask, peer, post
 
 from hookgate.proxy.audit.reading import EndedCall, RecordFilter
 from hookgate.proxy.config import ClientSettings, Config, RouteSettings
 from hookgate.proxy.config.models import NamedKey
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 EVENT = "/s/s1/hookgate/v1/events/BeforeTool"
 SERVE = ("serve", "--listen", "127.0.0.1:0")
 CANARY = "AIza-canary-0815"

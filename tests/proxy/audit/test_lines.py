@@ -6,19 +6,16 @@ import logging
 import os
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.audits import audited_gateway, report_of
 from support.gateway import running_upstream
 from support.life import until
 from support.program import COMMAND, environment
-from support.wire import UNARY, post
+from support.wire import HI, UNARY, post, prompt
 
 from hookgate.proxy.audit import jsonl
 from hookgate.proxy.audit.proving import verify_lines
-
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 
 
 async def test_a_file_has_every_record(tmp_path: Path) -> None:
@@ -58,7 +55,7 @@ async def test_a_reader_who_is_too_slow_holds_up_nobody(
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # who never reads
     os.set_blocking(reader, True)
     caplog.set_level(logging.ERROR)
-    big = {"contents": [{"role": "user", "parts": [{"text": "x" * 200_000}]}]}
+    big = prompt("x" * 200_000)
     async with (
         running_upstream() as (upstream, _),
         audited_gateway(upstream, tmp_path, jsonl=pipe, content="full", deadline=0.5) as gateway,

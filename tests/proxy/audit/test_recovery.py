@@ -7,20 +7,17 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.audits import entries_of, ledger_in, opened, reading, record_of, report_of
 from support.databases import postgres
 from support.gateway import running_upstream
 from support.program import Server, run, serving
-from support.wire import UNARY, connected, post
+from support.wire import HI, UNARY, connected, post
 
 from hookgate.proxy.audit.ledger import writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.trail import Recovery
-
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 
 
 @asynccontextmanager
@@ -50,7 +47,7 @@ async def killed(upstream: str, state: Path, receipts: list[str], after: float) 
     async with gateway(upstream, state) as server:
         log = asyncio.create_task(server.ended())  # a full pipe would hold up the gateway
         task = asyncio.create_task(load(server.url, receipts))
-        await asyncio.sleep(after)
+        await asyncio.sleep(after)  # any moment will do
         server.signal(signal.SIGKILL)
         await task
         assert await log == -signal.SIGKILL

@@ -15,14 +15,12 @@ from support.audits import audited_gateway, entries_of, ledger_in, opened, readi
 from support.databases import postgres
 from support.gateway import running_upstream, runs, says
 from support.life import until
-from support.wire import SSE, UNARY, connected, post
+from support.wire import HI, SSE, UNARY, connected, post
 
 from hookgate.proxy.audit import AuditError
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
 from hookgate.proxy.config import Config, StreamSettings
-
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 
 
 @pytest.fixture(params=["file", "postgres"])
@@ -94,7 +92,7 @@ async def test_ends_wait_for_as_long_as_it_takes(tmp_path: Path) -> None:
     async with writer_in(tmp_path, deadline=0.1) as writer:
         with locked(tmp_path):
             assert writer.append_soon(*entries_of(record_of()))
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.3)  # three times the deadline, and still they wait
             assert (writer.queued, count(tmp_path)) == (2, 0)
         await until(lambda: count(tmp_path) == 2)
 
@@ -204,7 +202,7 @@ async def test_with_a_locked_database_nothing_goes_upstream(tmp_path: Path) -> N
 
 async def test_a_stream_that_had_to_begin_early_goes_nowhere_without_its_start(tmp_path: Path) -> None:
     async def think(_: Any) -> None:
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(0.8)  # for so long that the stream has to begin
 
     config = Config(streams=StreamSettings(header_timeout=0.05, keep_alive=0.05))
     hooks = {"BeforeModel": [runs(think)]}

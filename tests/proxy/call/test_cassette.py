@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.gateway import gateway_before, running_gateway, says
 from support.places import EXAMPLES
-from support.wire import KEY, STREAM, UNARY, post
+from support.wire import KEY, STREAM, UNARY, post, prompt
 
 Json = dict[str, Any]
 
@@ -28,7 +28,7 @@ SCRIPT = {
     ]
 }
 TOOLS = [{"functionDeclarations": [{"name": "read"}]}]
-FIRST: Json = {"contents": [{"role": "user", "parts": [{"text": "what is in a?"}]}], "tools": TOOLS}
+FIRST = prompt("what is in a?", tools=TOOLS)
 
 
 def hooks(folder: Path, **options: Any) -> Json:
@@ -95,7 +95,7 @@ async def test_json_that_was_asked_for_is_replayed_with_the_thoughts_before_it(t
 
 
 async def test_the_key_of_a_call_and_what_is_secret_in_it_are_not_on_tape(tmp_path: Path) -> None:
-    body = {"contents": [{"role": "user", "parts": [{"text": "I am anna.smith@example.com"}]}]}
+    body = prompt("I am anna.smith@example.com")
     async with running_gateway(hooks(tmp_path)) as gateway:
         [said] = await asked(gateway.url, UNARY, body)
     assert "anna.smith@example.com" in str(said)  # the embedded upstream repeats what it is told

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from support.captured import HOOK_INPUTS
 from support.gateway import gateway_before, listens, running_gateway, runs, says
-from support.wire import KEY, UNARY, Answer, peer, post
+from support.wire import HI, KEY, UNARY, Answer, peer, post
 
 from hookgate.proxy.config import Config, LimitSettings
 
 BASE = {"session_id": "s-1", "cwd": "/home/dev/project", "transcript_path": "/t.jsonl"}
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 IN_SESSION = {**KEY, "x-hookgate-session": "s-1"}
 DELIVER = {**KEY, "x-hookgate-context": "deliver"}
 

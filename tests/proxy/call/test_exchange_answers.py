@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from support.gateway import gateway_before, listens, running_gateway, runs, says
-from support.wire import KEY, SSE, STREAM, UNARY, Answer, ask, ok, peer, post, response
+from support.wire import KEY, SSE, STREAM, UNARY, Answer, ask, ok, peer, post, prompt, response
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi there my old friend"}]}]}
+HI = prompt("hi there my old friend")
 WATCHED: dict[str, Any] = {"BeforeModel": [says()], "BeforeToolSelection": [says()], "AfterModel": [says()]}
 EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["unary", "sse", "array"])
 STREAMS = pytest.mark.parametrize("target", [SSE, STREAM], ids=["sse", "array"])

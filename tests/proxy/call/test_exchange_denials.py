@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from support.gateway import Running, listens, running_gateway, runs, says
-from support.wire import SSE, STREAM, UNARY, Answer, connected, post
+from support.wire import HI, SSE, STREAM, UNARY, Answer, connected, post, prompt
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 DECLARED = {"tools": [{"functionDeclarations": [{"name": "f"}]}]}
 TOOL_TURN: dict[str, Any] = {
     "contents": [
@@ -166,7 +165,7 @@ async def test_a_redaction_before_a_denial_keeps_the_array_whole() -> None:
 
 async def test_a_connection_serves_the_next_call_after_a_denial() -> None:
     once = runs(lambda event: {"decision": "deny"} if "no" in str(event["llm_request"]["messages"]) else None)
-    no = {"contents": [{"role": "user", "parts": [{"text": "no"}]}]}
+    no = prompt("no")
     async with running_gateway({"BeforeModel": [once]}) as gateway, connected(gateway.url) as wire:
         await wire.post(SSE, no)
         assert (await wire.answer()).status == 403

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from support.gateway import gateway_before, running_gateway, runs, says
-from support.wire import SSE, STREAM, UNARY, connected, ok, peer, post, response
+from support.wire import HI, SSE, STREAM, UNARY, connected, ok, peer, post, response
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 WATCHED = {"BeforeModel": [says()], "AfterModel": [says()]}
 BEFORE_ONLY = {"BeforeModel": [says()]}
 EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["unary", "sse", "array"])

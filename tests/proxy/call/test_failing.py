@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from support.failing import FAILURES, hang, is_denied, spawning
 from support.gateway import running_gateway, runs
 from support.hooks import write_file
-from support.wire import SSE, STREAM, UNARY, ask, post
+from support.wire import SSE, STREAM, UNARY, ask, post, prompt
 
 from hookgate.hooks.settings import SettingsSource, load_places
 
 Json = dict[str, Any]
 
-HI: Json = {"contents": [{"role": "user", "parts": [{"text": "a forbidden prompt"}]}]}
+HI = prompt("a forbidden prompt")
 TOOL_TURN: Json = {
     "contents": [
         *HI["contents"],
@@ -46,7 +46,7 @@ def test_nothing_forbidden_passes_where_the_table_says_that_it_is_denied(
 ) -> None:
     fails = FAILURES[failure]
     padding = "." * fails.input_bytes
-    body = {"contents": [{"role": "user", "parts": [{"text": f"a forbidden prompt {padding}"}]}]}
+    body = prompt(f"a forbidden prompt {padding}")
     guard = {"name": "guard", "timeout": 10_000, **fails.hook(tmp_path)}
     guard |= {"on_error": on_error} if on_error else {}
     content = {"hooks": {event: [{"hooks": [guard]}]}, "hooksConfig": fails.limits}
@@ -133,7 +133,7 @@ for line in sys.stdin:
 """
     mask = write_file(tmp_path, source, "mask.py")
     hook = {"type": "command", "command": f"python3 {mask}", "persistent": persistent, "on_error": "allow"}
-    large = {"contents": [{"role": "user", "parts": [{"text": "hunter2 " + "é" * 1_500_000}]}]}
+    large = prompt("hunter2 " + "é" * 1_500_000)
     async with running_gateway({"BeforeModel": [hook]}) as gateway:
         assert (await post(gateway.url, UNARY, large)).status == 200
         sent = json.dumps(gateway.generated[0].body, ensure_ascii=False)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from support.gateway import gateway_before, running_gateway, runs, says
-from support.wire import SSE, STREAM, UNARY, Wire, connected
+from support.wire import SSE, STREAM, UNARY, Wire, connected, prompt
 
 from hookgate.proxy.config import Config, StreamSettings
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi there my friend"}]}]}
+HI = prompt("hi there my friend")
 STREAMS = pytest.mark.parametrize("target", [SSE, STREAM], ids=["sse", "array"])
 IMPATIENT = Config(streams=StreamSettings(header_timeout=0.05, keep_alive=0.05))
 DENY = {"decision": "deny", "reason": "Not in this house."}
@@ -184,7 +184,7 @@ async def test_keep_alives_end_with_the_answer(target: str) -> None:
         if "wait" in event["llm_request"]["messages"][0]["content"]:
             await asyncio.Event().wait()
 
-    slow = {"contents": [{"role": "user", "parts": [{"text": "wait"}]}]}
+    slow = prompt("wait")
     async with (
         running_gateway({"BeforeModel": [runs(wait_if_told)]}, config=IMPATIENT) as gateway,
         connected(gateway.url) as wire,

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from support.gateway import Running, running_gateway, runs, says
-from support.wire import SSE, STREAM, UNARY, ask, connected
+from support.wire import HI, SSE, STREAM, UNARY, ask, connected
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["unary", "sse", "array"])
 EVERY_PATH = pytest.mark.parametrize(
     "hooks", [{}, {"BeforeModel": [says()]}, {"AfterModel": [says()]}], ids=["no hooks", "before", "after"]

@@ -12,7 +12,7 @@ import pytest
 from support.databases import postgres
 from support.gateway import Running, gateway_before, running_upstream, upstreams_at, write_settings
 from support.program import run, serving
-from support.wire import KEY, SSE, STREAM_HEAD, UNARY, Answer, connected, peer, post, sse
+from support.wire import HI, KEY, SSE, STREAM_HEAD, UNARY, Answer, connected, peer, post, sse
 
 from hookgate.proxy import policy
 from hookgate.proxy.app import Gateway, serve_on
@@ -23,7 +23,6 @@ from hookgate.proxy.store import Store
 
 Json = dict[str, Any]
 
-HI: Json = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 OTHER = {"x-goog-api-key": "another-key"}
 PRICES = '[models."gemini-*"]\ninput = 1\noutput = 1\n'
 

@@ -171,10 +171,11 @@ async def test_a_client_that_resets_is_not_called_the_upstreams_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-    ended = asyncio.Event()
+    begun, ended = asyncio.Event(), asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
+        begun.set()
         try:
             await reader.read()
         finally:
@@ -183,7 +184,7 @@ async def test_a_client_that_resets_is_not_called_the_upstreams_failure(
     async with talking(talk) as upstream, gateway_before(upstream, config=FORWARDS_FILES) as url:
         async with connected(url) as wire:
             await wire.write(_head("Content-Length: 1000") + b"abc")
-            await asyncio.sleep(0.1)
+            await begun.wait()
         async with asyncio.timeout(1):
             await ended.wait()
     assert all(record.levelname == "INFO" for record in caplog.records)

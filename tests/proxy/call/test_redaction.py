@@ -13,7 +13,21 @@ from support.gateway import gateway_before, listens, running_gateway, runs
 from support.policies import answer_itself
 from support.secrets import PLANTED, planted, redacted
 from support.secrets import cut as chunked
-from support.wire import KEY, SSE, STREAM, STREAM_HEAD, UNARY, Answer, ask, ok, peer, post, spoken, sse
+from support.wire import (
+    KEY,
+    SSE,
+    STREAM,
+    STREAM_HEAD,
+    UNARY,
+    Answer,
+    ask,
+    ok,
+    peer,
+    post,
+    prompt,
+    spoken,
+    sse,
+)
 
 from hookgate.hooks.policies.redact import DETECTORS, Scanner
 from hookgate.proxy.app import serve_on
@@ -35,10 +49,6 @@ def both(**options: Any) -> Json:
     return {"BeforeModel": [policy(**options)], "AfterModel": [policy(**options)]}
 
 
-def user(text: str) -> Json:
-    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
-
-
 def said(answer: Answer) -> str:
     parts = [part for each in answer.events for one in each["candidates"] for part in one["content"]["parts"]]
     return "".join(part.get("text", "") for part in parts)
@@ -57,13 +67,13 @@ def files(folder: Path) -> list[Path]:
 
 async def streamed(events: list[Json], hooks: Json, target: str = SSE) -> Answer:
     async with peer(STREAM_HEAD, *sse(*events)) as upstream, gateway_before(upstream.url, hooks) as url:
-        return await post(url, target, user("hi"), KEY)
+        return await post(url, target, prompt("hi"), KEY)
 
 
 async def test_nothing_of_a_secret_goes_to_the_model_and_nothing_comes_back() -> None:
     async with running_gateway(both(), {"rules": [{"answer": {"text": SAID}}]}) as gateway:
-        whole = await post(gateway.url, UNARY, user(SAID), KEY)
-        stream = await post(gateway.url, SSE, user(SAID), KEY)
+        whole = await post(gateway.url, UNARY, prompt(SAID), KEY)
+        stream = await post(gateway.url, SSE, prompt(SAID), KEY)
     for request in gateway.generated:
         assert request.body["contents"][0]["parts"] == [{"text": MASKED}]
     assert whole.json["candidates"][0]["content"]["parts"] == [{"text": MASKED}]
@@ -87,7 +97,7 @@ async def test_a_stream_without_anything_to_hide_keeps_its_bytes() -> None:
 async def test_what_blocks_is_a_403_for_a_request_and_ends_a_stream_with_its_reason() -> None:
     hooks = both(actions={"AWS_ACCESS_KEY": "block"}, reason="keys stay here")
     async with running_gateway(hooks) as gateway:
-        denied = await post(gateway.url, UNARY, user(SAID), KEY)
+        denied = await post(gateway.url, UNARY, prompt(SAID), KEY)
         assert gateway.generated == []
     assert (denied.status, denied.error["message"]) == (403, "keys stay here")
     head, *rest = sse(spoken("So, "), spoken(f"{SECRET} "), spoken("more"))
@@ -95,7 +105,7 @@ async def test_what_blocks_is_a_403_for_a_request_and_ends_a_stream_with_its_rea
         peer(STREAM_HEAD, head, 0.1, *rest) as upstream,
         gateway_before(upstream.url, hooks) as url,
     ):
-        answer = await post(url, SSE, user("hi"), KEY)
+        answer = await post(url, SSE, prompt("hi"), KEY)
     assert said(answer).replace(" ", "") == "So,keysstayhere"
     assert answer.events[-1]["candidates"][0]["finishReason"] == "STOP"
     assert b"AKIA" not in answer.body
@@ -116,7 +126,7 @@ async def test_pseudonyms_go_upstream_and_the_originals_come_back() -> None:
         serve_on(repeating, "127.0.0.1", 0) as upstream,
         gateway_before(upstream, both(action="pseudonymise")) as url,
     ):
-        answer = await post(url, SSE, user(SAID), KEY)
+        answer = await post(url, SSE, prompt(SAID), KEY)
     assert len(TOKEN.findall(heard[0])) == 2
     assert MAIL not in heard[0]
     assert SECRET not in heard[0]
@@ -132,8 +142,8 @@ async def test_a_hooks_own_answer_comes_back_with_the_originals() -> None:
 
     hooks = {"BeforeModel": [policy(action="pseudonymise"), runs(quote)]}
     async with running_gateway(hooks) as gateway:
-        whole = await post(gateway.url, UNARY, user(SAID), KEY)
-        stream = await post(gateway.url, SSE, user(SAID), KEY)
+        whole = await post(gateway.url, UNARY, prompt(SAID), KEY)
+        stream = await post(gateway.url, SSE, prompt(SAID), KEY)
     assert whole.json["candidates"][0]["content"]["parts"] == [{"text": f"You said: {SAID}"}]
     assert said(stream) == f"You said: {SAID}"
 
@@ -143,7 +153,7 @@ async def test_other_hooks_and_transcripts_see_what_the_model_sees(tmp_path: Pat
     hooks = {"BeforeModel": [policy()], "AfterModel": [policy(), listens(seen)]}
     config = Config(transcripts=TranscriptSettings(enabled=True, folder=tmp_path))
     async with running_gateway(hooks, {"rules": [{"answer": {"text": SAID}}]}, config) as gateway:
-        await post(gateway.url, SSE, user(SAID), KEY)
+        await post(gateway.url, SSE, prompt(SAID), KEY)
     kept = "".join(map(Path.read_text, files(tmp_path)))
     assert MASKED in kept
     assert SECRET not in kept + json.dumps(seen)
@@ -163,7 +173,7 @@ async def test_a_refused_call_is_told_to_the_model_in_its_own_words() -> None:
     }
     hooks = {**both(action="pseudonymise"), "BeforeTool": [runs(no_sending)]}
     async with running_gateway(hooks, script, Config(tools=ToolCallSettings(refused="ask_again"))) as gateway:
-        answer = await post(gateway.url, UNARY, user("send it"), KEY)
+        answer = await post(gateway.url, UNARY, prompt("send it"), KEY)
         asked = gateway.generated
     assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "Then not."}]
     assert SECRET not in json.dumps(asked[-1].body)
@@ -176,7 +186,7 @@ async def test_what_was_observed_is_decided_the_same_when_enforced(target: str) 
     for mode in ("observe", "enforce"):
         hooks = {event: [{**hook[0], "mode": mode}] for event, hook in both().items()}
         async with running_gateway(hooks, {"rules": [{"answer": {"text": SAID}}]}) as gateway:
-            answer = await post(gateway.url, target, user(SAID), KEY)
+            answer = await post(gateway.url, target, prompt(SAID), KEY)
             path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
             receipt = (await ask(gateway.url, "GET", path, headers=KEY)).json
             assert (SECRET in answer.body.decode()) is (mode == "observe")
@@ -191,7 +201,7 @@ async def test_an_answer_that_breaks_off_gives_what_was_held() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n"
     events = sse(spoken("I am writing to ann"))
     async with peer(head, *events) as upstream, gateway_before(upstream.url, both()) as url:
-        answer = await post(url, SSE, user("hi"), KEY)
+        answer = await post(url, SSE, prompt("hi"), KEY)
     assert said(answer) == "I am writing to ann"
 
 
@@ -199,7 +209,7 @@ async def test_a_secret_that_breaks_off_in_the_middle_is_masked() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n"
     events = sse(spoken("The key is AKIAQV6M"), spoken("AVZO"))
     async with peer(head, *events) as upstream, gateway_before(upstream.url, both()) as url:
-        answer = await post(url, SSE, user("hi"), KEY)
+        answer = await post(url, SSE, prompt("hi"), KEY)
     assert said(answer) == "The key is [AWS_ACCESS_KEY]"
 
 
@@ -213,7 +223,7 @@ async def test_a_secret_that_an_error_interrupts_is_masked() -> None:
 
 
 async def test_batches_are_redacted_both_ways() -> None:
-    batch = {"batch": {"inputConfig": {"requests": {"requests": [{"request": user(SAID)}]}}}}
+    batch = {"batch": {"inputConfig": {"requests": {"requests": [{"request": prompt(SAID)}]}}}}
     done = {"response": {"inlinedResponses": {"inlinedResponses": [{"response": spoken(SAID)}]}}}
     target = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
     async with peer(ok(json.dumps(done).encode())) as upstream, gateway_before(upstream.url, both()) as url:
@@ -227,7 +237,7 @@ async def test_batches_are_redacted_both_ways() -> None:
 async def test_a_canned_answer_without_pseudonyms_stays() -> None:
     hooks = {"BeforeModel": [policy(action="pseudonymise"), runs(answer_itself)]}
     async with running_gateway(hooks) as gateway:
-        answer = await post(gateway.url, UNARY, user("hi"), KEY)
+        answer = await post(gateway.url, UNARY, prompt("hi"), KEY)
     assert answer.json["candidates"][0]["finishReason"] == "STOP"
 
 
@@ -247,7 +257,7 @@ async def test_of_500_planted_secrets_no_byte_leaves_however_the_answer_is_cut()
         gateway_before(upstream, both(detect=["*"])) as url,
     ):
         for text, secret in texts:
-            answer = await post(url, SSE, user("hi"), KEY)
+            answer = await post(url, SSE, prompt("hi"), KEY)
             assert said(answer) == redacted(scanner, text)
             assert json.dumps(secret)[1:-1].encode() not in answer.body
             assert secret not in said(answer)
@@ -278,7 +288,7 @@ async def test_odd_pieces_of_arguments_come_through_where_pseudonyms_are_put_bac
     says = [ok(json.dumps(calling).encode())] if target == UNARY else [STREAM_HEAD, *sse(calling)]
     hooks = {"BeforeModel": [policy(action="pseudonymise")]}
     async with peer(*says) as upstream, gateway_before(upstream.url, hooks) as url:
-        answer = await post(url, target, user("hi"), KEY)
+        answer = await post(url, target, prompt("hi"), KEY)
     assert answer.status == 200
     assert b'"partialArgs": ["x"]' in answer.body
 
@@ -287,7 +297,7 @@ async def test_an_array_is_closed_behind_what_was_held() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
     array = json.dumps([spoken("I am writing to "), spoken("ann")]).encode()
     async with peer(head, array) as upstream, gateway_before(upstream.url, both()) as url:
-        answer = await post(url, STREAM, user("hi"), KEY)
+        answer = await post(url, STREAM, prompt("hi"), KEY)
     texts = [each["candidates"][0]["content"]["parts"][0]["text"] for each in answer.json]
     assert "".join(texts) == "I am writing to ann"
 
@@ -314,7 +324,7 @@ async def test_comments_names_and_ids_of_events_do_not_pass() -> None:
         aside,
     )
     async with peer(STREAM_HEAD, stream) as upstream, gateway_before(upstream.url, both()) as url:
-        answer = await post(url, SSE, user("hi"), KEY)
+        answer = await post(url, SSE, prompt("hi"), KEY)
     assert answer.body == b"data: %b\n\n:\r\n\r\n" % event
 
 
@@ -325,7 +335,7 @@ async def test_an_observing_policy_leaves_comments_alone() -> None:
         peer(STREAM_HEAD, b"id: 7\r\n" + event) as upstream,
         gateway_before(upstream.url, hooks) as url,
     ):
-        assert (await post(url, SSE, user("hi"), KEY)).body == b"id: 7\r\n" + event
+        assert (await post(url, SSE, prompt("hi"), KEY)).body == b"id: 7\r\n" + event
 
 
 FAILED = {"error": {"code": 400, "message": f"cannot send to {MAIL}", "status": "INVALID_ARGUMENT"}}
@@ -346,7 +356,7 @@ FAILED = {"error": {"code": 400, "message": f"cannot send to {MAIL}", "status": 
 async def test_an_error_of_the_upstream_is_redacted(target: str, body: bytes, told: str) -> None:
     head = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
     async with peer(head, body) as upstream, gateway_before(upstream.url, both()) as url:
-        answer = await post(url, target, user("hi"), KEY)
+        answer = await post(url, target, prompt("hi"), KEY)
     assert (answer.status, answer.body.decode()) == (400, told)
 
 
@@ -354,7 +364,7 @@ async def test_an_error_of_the_upstream_is_redacted(target: str, body: bytes, to
 async def test_an_error_in_the_place_of_an_answer_is_redacted(target: str) -> None:
     says = [ok(json.dumps(FAILED).encode())] if target == UNARY else [STREAM_HEAD, *sse(FAILED)]
     async with peer(*says) as upstream, gateway_before(upstream.url, both()) as url:
-        answer = await post(url, target, user("hi"), KEY)
+        answer = await post(url, target, prompt("hi"), KEY)
     assert MAIL not in answer.body.decode()
     assert "cannot send to [EMAIL]" in answer.body.decode()
 
@@ -363,7 +373,7 @@ async def test_an_error_without_anything_to_hide_keeps_its_bytes() -> None:
     body = b'{ "error" : {"code": 503, "message": "later"} }'
     head = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
     async with peer(head, body) as upstream, gateway_before(upstream.url, both()) as url:
-        answer = await post(url, UNARY, user("hi"), KEY)
+        answer = await post(url, UNARY, prompt("hi"), KEY)
     assert (answer.status, answer.body) == (503, body)
 
 
@@ -376,7 +386,7 @@ async def test_an_error_that_quotes_a_pseudonym_gives_the_original_back() -> Non
         serve_on(refusing, "127.0.0.1", 0) as upstream,
         gateway_before(upstream, both(action="pseudonymise")) as url,
     ):
-        answer = await post(url, UNARY, user(SAID), KEY)
+        answer = await post(url, UNARY, prompt(SAID), KEY)
     assert answer.json["error"]["message"] == f"not this: {SAID}"
 
 
@@ -388,7 +398,7 @@ async def test_tools_labels_and_settings_of_a_request_are_redacted() -> None:
         "unknown": {SECRET: [SECRET]},
     }
     async with running_gateway(both()) as gateway:
-        answer = await post(gateway.url, UNARY, {**user("hi"), **beside}, KEY)
+        answer = await post(gateway.url, UNARY, {**prompt("hi"), **beside}, KEY)
         [asked] = gateway.generated
     assert answer.status == 200
     assert SECRET not in json.dumps(asked.body)
@@ -397,7 +407,7 @@ async def test_tools_labels_and_settings_of_a_request_are_redacted() -> None:
 
 
 async def test_the_names_and_metadata_of_a_batch_are_redacted() -> None:
-    item = {"request": user("hi"), "metadata": {"key": SECRET}}
+    item = {"request": prompt("hi"), "metadata": {"key": SECRET}}
     batch = {"displayName": MAIL, "inputConfig": {"requests": {"requests": [item]}}}
     target = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
     async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, both()) as url:
@@ -412,12 +422,12 @@ async def test_the_names_and_metadata_of_a_batch_are_redacted() -> None:
 @pytest.mark.parametrize(
     ("target", "body"),
     [
-        ("/v1beta/models/m:countTokens", {"generateContentRequest": {"model": "models/m", **user(SAID)}}),
-        ("/v1beta/models/m:countTokens", user(SAID)),
-        ("/v1beta/models/m:embedContent", {"content": user(SAID)["contents"][0], "title": SECRET}),
+        ("/v1beta/models/m:countTokens", {"generateContentRequest": {"model": "models/m", **prompt(SAID)}}),
+        ("/v1beta/models/m:countTokens", prompt(SAID)),
+        ("/v1beta/models/m:embedContent", {"content": prompt(SAID)["contents"][0], "title": SECRET}),
         (
             "/v1beta/models/m:batchEmbedContents",
-            {"requests": [{"model": "models/m", "content": user(SAID)["contents"][0], "title": SECRET}]},
+            {"requests": [{"model": "models/m", "content": prompt(SAID)["contents"][0], "title": SECRET}]},
         ),
     ],
     ids=["count-request", "count", "embed", "embed-many"],

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.gateway import gateway_before, runs
-from support.wire import SSE, STREAM_HEAD, Answer, connected, peer, post, spoken, sse
+from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, spoken, sse
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 SECRET, MASK = "sk-123456", "[KEY]"
 CALL = {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"}
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 from support.gateway import gateway_before, running_gateway, runs
-from support.wire import SSE, STREAM_HEAD, UNARY, Answer, ok, peer, post, spoken, sse
+from support.wire import SSE, STREAM_HEAD, UNARY, Answer, ok, peer, post, prompt, spoken, sse
 
 from hookgate.proxy.config import Config, ToolCallSettings
 
 TOOLS = [{"functionDeclarations": [{"name": "read_file"}, {"name": "write_file"}]}]
-ASK: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "do it"}]}], "tools": TOOLS}
+ASK = prompt("do it", tools=TOOLS)
 ONLY_READING = {"toolConfig": {"mode": "AUTO", "allowedFunctionNames": ["read_file"]}}
 READING = {"BeforeToolSelection": [runs(lambda _: {"hookSpecificOutput": ONLY_READING})]}
 REFUSED = "The tool 'write_file' was not allowed here, so it was not called."

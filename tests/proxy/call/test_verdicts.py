@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.wire import prompt
 
 from hookgate.hooks import Verdict
 from hookgate.proxy.call.context import JudgedCall, describe_call
@@ -141,7 +142,7 @@ def test_a_conversation_keeps_its_fingerprint_as_it_grows() -> None:
 
 
 def test_other_clients_and_conversations_have_other_fingerprints() -> None:
-    other_turn = {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
+    other_turn = prompt("hello")
     found = [
         session(x_goog_api_key="k", user_agent="cli"),
         session(x_goog_api_key="other", user_agent="cli"),

@@ -13,12 +13,11 @@ import pytest
 from support.gateway import write_settings
 from support.life import until
 from support.program import Ended, environment, run, serving
-from support.wire import SSE, UNARY, post
+from support.wire import HI, SSE, UNARY, post
 
 from hookgate.proxy import __version__
 from hookgate.proxy.cli.main import run_command
 
-HI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 FREE = ("--listen", "127.0.0.1:0")
 DENY = {"type": "command", "command": "echo 'No.' >&2; exit 2"}
 

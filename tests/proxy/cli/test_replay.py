@@ -10,7 +10,7 @@ import pytest
 from support.audits import audited_gateway
 from support.gateway import running_upstream, write_settings
 from support.program import run
-from support.wire import KEY, SSE, UNARY, post
+from support.wire import KEY, SSE, UNARY, post, prompt
 
 from hookgate.proxy.cli.audit import export_records as export_audit
 from hookgate.proxy.store.database import open_audit
@@ -22,7 +22,7 @@ MAIL = "anna.berg@example.org"
 def call(name: str, text: str, answer: Any = None, hooks: Any = (), outcome: str = "answered") -> list[Json]:
     """A call as an export tells it."""
     who = {"id": "s-1", "client": "GeminiCLI", "key": "anna", "team": "search"}
-    request = {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+    request = prompt(text)
     start = {"type": "start", "id": name, "body": {"session": who, "model": "gemini-2.5-pro"}}
     end = {"type": "end", "id": name, "body": {"outcome": outcome, "hooks": list(hooks)}}
     given = {"answer": answer} if answer else {}
@@ -212,10 +212,6 @@ async def test_what_is_no_export_is_told(tmp_path: Path, content: str | None, to
     assert "Traceback" not in ran.err
 
 
-def user(text: str) -> Json:
-    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
-
-
 def exported_from(state: Path) -> Path:
     """What `hookgate audit export` writes of an audit."""
     file = state / "exported.jsonl"
@@ -247,7 +243,7 @@ async def test_a_policy_that_was_observed_decides_the_same_when_it_is_replayed_a
         audited_gateway(upstream, tmp_path, policies("observe"), content="full") as gateway,
     ):
         for target in (UNARY, SSE, UNARY.replace("flash", "pro")):
-            assert (await post(gateway.url, target, user(f"mail {MAIL}"), KEY)).status == 200
+            assert (await post(gateway.url, target, prompt(f"mail {MAIL}"), KEY)).status == 200
         event = {"tool_name": "sh", "tool_input": {"command": "rm x"}}
         assert (await post(gateway.url, EVENT, event, KEY)).status == 200
     exported = exported_from(tmp_path)

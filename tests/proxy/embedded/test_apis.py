@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from support.wire import prompt
 
 from hookgate.proxy.embedded import Script, make_app
 
@@ -18,7 +19,7 @@ VERTEX = [
     f"{PLACE}/publishers/google/models/some-model",
     f"{PLACE}/endpoints/some-model",
 ]
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi there, once more"}]}]}
+HI = prompt("hi there, once more")
 WRAPPED = {"model": "some-model", "project": "p", "user_prompt_id": "1", "request": {**HI, "session_id": "s"}}
 ONCE = {"when": {"model": "some-*", "text": "once"}, "times": 1, "answer": {"text": "scripted"}}
 

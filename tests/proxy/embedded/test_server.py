@@ -9,6 +9,7 @@ import aiohttp
 import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from support.wire import prompt
 
 from hookgate.proxy.embedded import RECORDED, RecordedRequest, Script, make_app
 
@@ -18,7 +19,7 @@ KEY = {"x-goog-api-key": "test"}
 UNARY = "/v1beta/models/gemini-2.5-flash:generateContent"
 STREAM = "/v1beta/models/gemini-2.5-flash:streamGenerateContent"
 SSE = STREAM + "?alt=sse"
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi there"}]}]}
+HI = prompt("hi there")
 VERBATIM = [{"n": 1}, {"n": 2}, {"n": 3}]
 
 

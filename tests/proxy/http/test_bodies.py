@@ -3,16 +3,14 @@
 import gzip
 import json
 import zlib
-from typing import Any
 
 import pytest
 from support.gateway import running_gateway, running_upstream, says
 from support.life import gateway_with
-from support.wire import KEY, SSE, UNARY, connected, post
+from support.wire import HI, KEY, SSE, UNARY, connected, post
 
 from hookgate.proxy.config import LimitSettings
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 TEXT = json.dumps(HI).encode()
 HOOKS = {"BeforeModel": [says()]}
 ZIPPED = gzip.compress(TEXT, mtime=0)  # the same bytes in every test process

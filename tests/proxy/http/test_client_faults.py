@@ -18,11 +18,10 @@ import pytest
 import trustme
 from support.gateway import gateway_before, says
 from support.life import nothing_left
-from support.wire import SSE, STREAM_HEAD, UNARY, Answer, ok, post, response, spoken, sse
+from support.wire import HI, SSE, STREAM_HEAD, UNARY, Answer, ok, post, response, spoken, sse
 
 from hookgate.proxy.config import Config, UpstreamSettings
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 WATCHED = {"BeforeModel": [says()], "AfterModel": [says()]}
 WHOLE = json.dumps(spoken("all of it", finishReason="STOP")).encode()
 EVENTS = sse(spoken("all "), spoken("of it", finishReason="STOP"))

@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 from support.gateway import running_upstream, runs, says
 from support.life import gateway_with, nothing_left, until
-from support.wire import KEY, SSE, UNARY, Wire, connected, ok, post, request_bytes
+from support.wire import HI, KEY, SSE, UNARY, Wire, connected, ok, post, request_bytes
 
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.config import LimitSettings
@@ -25,7 +25,6 @@ from hookgate.proxy.http import timeouts as kept
 from hookgate.proxy.http.listener import address_of
 from hookgate.proxy.observe.metrics import Metrics
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 SHORT = LimitSettings(header_timeout=0.1, body_timeout=0.1, reader_timeout=0.4, drain_timeout=5, body=100_000)
 BOTH = pytest.mark.parametrize("hooks", [{}, {"BeforeModel": [says()]}], ids=["copied", "judged"])
 PROMISED = {**KEY, "Content-Length": "100"}
@@ -184,7 +183,7 @@ async def test_a_client_that_takes_nothing_of_its_last_bytes_is_cut() -> None:
         return web.Response(body=b"x" * 20_000_000)
 
     async with nothing_left(), serve_on(large, "127.0.0.1", 0, SHORT) as url, stuck(url) as client:
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # longer than reader_timeout
         with pytest.raises(ConnectionResetError):
             await everything(client)
 
@@ -418,7 +417,7 @@ async def half_close(wire: Wire) -> None:
 
 async def stall(wire: Wire) -> None:
     await wire.post(SSE, HI)
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # a client that reads nothing for a while
 
 
 async def slow_headers(wire: Wire) -> None:

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from support.gateway import Running, running_upstream, runs
 from support.life import gateway_with
-from support.wire import UNARY, Wire, connected, post
+from support.wire import UNARY, Wire, connected, post, prompt
 
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.http import timeouts as kept
 
 MARK = "forbidden-word"
-BODY = json.dumps({"contents": [{"role": "user", "parts": [{"text": MARK}]}]}).encode()
+BODY = json.dumps(prompt(MARK)).encode()
 SIZE = str(len(BODY)).encode()
-GOOD: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+GOOD: dict[str, Any] = prompt("hi")
 DENY = {"decision": "deny", "reason": "Not in this house."}
 LINE = b"POST " + UNARY.encode() + b" HTTP/1.1\r\n"
 HOST = b"Host: localhost\r\n"

@@ -17,7 +17,7 @@ import pytest
 from support.gateway import running_upstream
 from support.life import until
 from support.program import Server, run, serving
-from support.wire import UNARY, ask, connected, post, request_bytes
+from support.wire import UNARY, ask, connected, post, prompt, request_bytes
 
 from hookgate.hooks import load_settings
 from hookgate.proxy.config import LimitSettings
@@ -40,17 +40,13 @@ class Guarded:
         assert (await ask(self.admin, "GET", "/healthz")).status == 200
         assert (await ask(self.admin, "GET", "/readyz")).status == 200
         for _ in range(3):
-            assert (await post(self.server.url, UNARY, said("forbidden"))).status == 403
-        assert (await post(self.server.url, UNARY, said("hello"))).status == 200
+            assert (await post(self.server.url, UNARY, prompt("forbidden"))).status == 403
+        assert (await post(self.server.url, UNARY, prompt("hello"))).status == 200
         assert not [each for each in self.recorded if "forbidden" in json.dumps(each.body)]
 
     def open(self) -> int:
         """How many descriptors it has open."""
         return len(os.listdir(f"/proc/{self.server.pid}/fd"))
-
-
-def said(text: str) -> dict[str, Any]:
-    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
 
 
 @asynccontextmanager
@@ -128,16 +124,16 @@ async def test_it_denies_while_there_are_no_descriptors_at_all_and_recovers(tmp_
         await gateway.holds()
         pid, url = gateway.server.pid, gateway.server.url
         async with connected(url) as client, connected(gateway.admin) as operator:
-            await client.post(UNARY, said("hello"))
+            await client.post(UNARY, prompt("hello"))
             assert (await client.answer()).status == 200
             await operator.write(request_bytes("GET", "/healthz", b"", {}))
             assert (await operator.answer()).status == 200
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (5, 1024))  # as if something else had taken all
             async with connected(url) as unheard:
-                await unheard.post(UNARY, said("hello"))
+                await unheard.post(UNARY, prompt("hello"))
                 answer = asyncio.create_task(unheard.answer())
                 for text in ("forbidden", "hello"):
-                    await client.post(UNARY, said(text))
+                    await client.post(UNARY, prompt(text))
                     assert (await client.answer()).status == 403
                 await operator.write(request_bytes("GET", "/healthz", b"", {}))
                 assert (await operator.answer()).status == 200
@@ -151,7 +147,7 @@ async def test_it_denies_while_there_are_no_descriptors_at_all_and_recovers(tmp_
 async def test_the_gateway_has_the_hard_limit_and_hooks_have_the_soft_one(tmp_path: Path) -> None:
     guard = f"cat > /dev/null; ulimit -Sn > {tmp_path}/soft; ulimit -Hn > {tmp_path}/hard"
     async with guarded(tmp_path, (256, 900), guard) as gateway:
-        assert (await post(gateway.server.url, UNARY, said("hello"))).status == 200
+        assert (await post(gateway.server.url, UNARY, prompt("hello"))).status == 200
         assert resource.prlimit(gateway.server.pid, resource.RLIMIT_NOFILE) == (900, 900)
     assert ((tmp_path / "soft").read_text(), (tmp_path / "hard").read_text()) == ("256\n", "900\n")
 

@@ -15,6 +15,7 @@ from google import genai
 from google.genai import types
 from support.gateway import running_upstream, says
 from support.life import gateway_with, nothing_left, until
+from support.programs import watches
 from support.wire import connected
 
 from hookgate.proxy.config import LimitSettings
@@ -89,8 +90,9 @@ async def test_it_notices_by_itself_that_the_files_changed(tmp_path: Path) -> No
     issue(tmp_path)
     own = certificate(tmp_path)
     first = own.context
+    before = watches()
     watching = asyncio.create_task(own.watch())
-    await asyncio.sleep(0.3)
+    await until(lambda: watches() > before)  # else it could find the change at its start
     after = issue(tmp_path)
     await until(lambda: own.context is not first, 10)
     async with gateway_with("http://localhost:1", certificate=own) as url:

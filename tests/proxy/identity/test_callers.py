@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.gateway import Running, running_gateway, runs
 from support.python_sdk import python_client, sdk_warnings
-from support.wire import UNARY, Answer, ask, post
+from support.wire import HI, UNARY, Answer, ask, post
 
 from hookgate.proxy.cli.main import run_command
 from hookgate.proxy.config import ClientSettings, Config, NamedKey, RouteSettings, TranscriptSettings
@@ -23,7 +23,6 @@ from hookgate.proxy.routing.table import Route
 
 CANARY = "AIza-canary-0815"
 OTHER = "AIza-canary-4711"
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 LIVE = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 UPLOAD = "/upload/v1beta/files"
 EVENT = {"session_id": "s-1", "hook_event_name": "SessionStart", "source": "startup"}

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from support.gateway import gateway_before, listens, running_gateway, says
-from support.wire import SSE, UNARY, Answer, connected, peer, post
+from support.wire import HI, SSE, UNARY, Answer, connected, peer, post
 
 CANARY = "AIza-canary-0815"
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 WAYS = pytest.mark.parametrize(
     ("query", "headers"),
     [

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from support.gateway import gateway_before, running_gateway, says
 from support.program import serving
-from support.wire import SSE, UNARY, ask, connected, post
+from support.wire import SSE, UNARY, ask, connected, post, prompt
 
 from hookgate.proxy.config import ClientSettings, Config, LogSettings
 from hookgate.proxy.observe import logs
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "secret-prompt"}]}]}
+HI = prompt("secret-prompt")
 CANARY = "AIza-canary-0815"
 SAYS = {"BeforeModel": [says()], "AfterModel": [says()]}
 

@@ -13,7 +13,7 @@ from support.gateway import running_upstream, says, write_settings
 from support.life import gateway_with
 from support.places import PROJECT
 from support.promql import used
-from support.wire import SSE, post
+from support.wire import HI, SSE, post
 
 from hookgate.hooks import Engine
 from hookgate.hooks.live import LiveEngine
@@ -27,7 +27,6 @@ PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total", "proces
 KNOWN = {exposed: set(name.labels) for name in METRICS for exposed in name.exposed} | {
     name: set() for name in PROCESS
 }
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 
 
 async def test_a_page_holds_exactly_the_metrics_that_are_declared(tmp_path: Path) -> None:

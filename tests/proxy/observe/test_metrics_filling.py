@@ -9,7 +9,7 @@ from support.counted import Counted, comes_to
 from support.gateway import running_upstream, runs, says
 from support.life import gateway_with, until
 from support.policies import answer_itself, no_rockets, stop_at_rockets
-from support.wire import KEY, SSE, UNARY, ask, connected, peer, post
+from support.wire import KEY, SSE, UNARY, ask, connected, peer, post, prompt
 
 from hookgate.proxy.config import Config
 from hookgate.proxy.identity.callers import hash_of
@@ -20,10 +20,6 @@ Json = dict[str, Any]
 FLASH = "gemini-2.5-flash"
 
 
-def user(text: str) -> Json:
-    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
-
-
 async def counted(hooks: Json, *calls: tuple[str, str], script: Any = None) -> Counted:
     """The metrics after these calls, each a path and what it says."""
     metrics = Metrics([FLASH])
@@ -32,7 +28,7 @@ async def counted(hooks: Json, *calls: tuple[str, str], script: Any = None) -> C
         gateway_with(upstream_url, hooks, metrics=metrics) as url,
     ):
         for path, text in calls:
-            await post(url, path, user(text))
+            await post(url, path, prompt(text))
         await until(comes_to(metrics.page, "hookgate_calls_in_flight", 0))
         return Counted(metrics.page())
 
@@ -118,7 +114,7 @@ async def test_models_that_nobody_named_are_one_label() -> None:
 async def test_an_upstream_that_cannot_be_reached_is_told_apart() -> None:
     metrics = Metrics()
     async with gateway_with("http://127.0.0.1:1", {"AfterModel": [says()]}, metrics=metrics) as url:
-        assert (await post(url, UNARY, user("hi"))).status == 502
+        assert (await post(url, UNARY, prompt("hi"))).status == 502
     found = Counted(metrics.page())
     assert found.of("hookgate_upstream_requests_total", status_class="none") == 1
 
@@ -137,8 +133,8 @@ async def test_tokens_and_cost_are_those_of_the_receipt_by_model_and_team(tmp_pa
         running_upstream() as (upstream_url, _),
         gateway_with(upstream_url, hooks, metrics=metrics, config=config) as url,
     ):
-        answer = await post(url, UNARY, user("hi"))
-        await post(url, UNARY, user("hi"), {"x-goog-api-key": "nobody's"})
+        answer = await post(url, UNARY, prompt("hi"))
+        await post(url, UNARY, prompt("hi"), {"x-goog-api-key": "nobody's"})
         path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
         used = (await ask(url, "GET", path)).json["usage"]
     found = Counted(metrics.page())
@@ -171,7 +167,7 @@ async def test_what_hooks_hold_back_of_a_stream_is_told_while_it_lasts(
         gateway_with(upstream.url, {"AfterModel": [hook]}, metrics=metrics) as url,
         connected(url) as wire,
     ):
-        await wire.post(SSE, user("hi"))
+        await wire.post(SSE, prompt("hi"))
         await until(comes_to(metrics.page, "hookgate_streams_open", begun))
         await until(comes_to(metrics.page, "hookgate_streams_held_bytes", held * len(EVENT)))
         ended.set()
@@ -187,7 +183,7 @@ async def test_a_client_that_leaves_is_counted_once() -> None:
         gateway_with(upstream.url, metrics=metrics) as url,
     ):
         async with connected(url) as wire:
-            await wire.post(UNARY, user("hi"))
+            await wire.post(UNARY, prompt("hi"))
             await until(comes_to(metrics.page, "hookgate_calls_in_flight", 1))
         await until(comes_to(metrics.page, "hookgate_calls_in_flight", 0))
     assert Counted(metrics.page()).of("hookgate_calls_total", status_class="left") == 1

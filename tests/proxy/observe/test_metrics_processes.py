@@ -10,9 +10,7 @@ from typing import Any
 from support.counted import Counted
 from support.gateway import running_upstream, write_settings
 from support.program import Server, serving
-from support.wire import UNARY, ask, post
-
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+from support.wire import HI, UNARY, ask, post
 
 
 async def page(server: Server) -> Counted:

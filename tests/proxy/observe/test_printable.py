@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from support.gateway import gateway_before
 from support.hooks import write_file
 from support.life import nothing_left
-from support.wire import SSE, UNARY, ask, peer, post, spoken
+from support.wire import HI, SSE, UNARY, ask, peer, post, spoken
 
 from hookgate.proxy.cli.main import run_command
 from hookgate.proxy.observe.logs import EscapingStream, JsonLines, TextLines, escape_controls
 
-HI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
 HOSTILE = "\x1b]0;owned\x07 \x1b[2K\r\n2026-01-01 forged \x9b31m \u202e\u2066bidi\u2028\u2029\u200b\x7f\ud800"
 WHOLE = json.dumps(spoken("all of it", finishReason="STOP")).encode()
 

@@ -8,7 +8,7 @@ import pytest
 from support.gateway import gateway_before, running_gateway, runs
 from support.panel import BEARER, panel_gateway
 from support.policies import answer_itself, no_rockets, redact, stop_at_rockets
-from support.wire import KEY, SSE, UNARY, ask, peer, post, sse
+from support.wire import KEY, SSE, UNARY, ask, peer, post, prompt, sse
 
 from hookgate.proxy.admin.listener import AdminListener
 from hookgate.proxy.admin.listener import serve_admin as admin_listening
@@ -20,10 +20,6 @@ Json = dict[str, Any]
 OTHER = {"x-goog-api-key": "another-key"}
 
 
-def user(text: str) -> Json:
-    return {"contents": [{"role": "user", "parts": [{"text": text}]}]}
-
-
 async def receipt(url: str, answer: Any, headers: Any = KEY) -> Any:
     path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
     return await ask(url, "GET", path, headers=headers)
@@ -33,7 +29,7 @@ async def test_a_receipt_tells_which_hooks_ran_on_how_much_and_what_they_did() -
     script = {"rules": [{"answer": {"text": "Card 4111-1111-1111-1111."}}]}
     hooks = {"BeforeModel": [runs(no_rockets)], "AfterModel": [runs(redact)]}
     async with running_gateway(hooks, script) as gateway:
-        answer = await post(gateway.url, UNARY, user("hello there"), KEY)
+        answer = await post(gateway.url, UNARY, prompt("hello there"), KEY)
         told = (await receipt(gateway.url, answer)).json
         [sent] = gateway.generated
     before, after = told["hooks"]
@@ -58,7 +54,7 @@ async def test_a_receipt_tells_which_hooks_ran_on_how_much_and_what_they_did() -
 )
 async def test_a_receipt_tells_how_hooks_ended_a_call(hook: Any, outcome: str, status: int) -> None:
     async with running_gateway({"BeforeModel": [runs(hook)]}) as gateway:
-        answer = await post(gateway.url, UNARY, user("a rocket"), KEY)
+        answer = await post(gateway.url, UNARY, prompt("a rocket"), KEY)
         told = (await receipt(gateway.url, answer)).json
     assert (answer.status, told["outcome"], told["status"]) == (status, outcome, status)
     assert told["upstream_requests"] == 0
@@ -67,7 +63,7 @@ async def test_a_receipt_tells_how_hooks_ended_a_call(hook: Any, outcome: str, s
 async def test_a_receipt_holds_nothing_of_what_was_said_and_no_key() -> None:
     hooks = {"BeforeModel": [runs(no_rockets)], "AfterModel": [runs(redact)]}
     async with running_gateway(hooks, {"rules": [{"answer": {"text": "canary-answer"}}]}) as gateway:
-        answers = [await post(gateway.url, UNARY, user(f"canary-prompt {t}"), KEY) for t in ("", "rocket")]
+        answers = [await post(gateway.url, UNARY, prompt(f"canary-prompt {t}"), KEY) for t in ("", "rocket")]
         told = json.dumps([(await receipt(gateway.url, answer)).json for answer in answers])
     assert "canary" not in told
     assert "Rockets" not in told
@@ -76,7 +72,7 @@ async def test_a_receipt_holds_nothing_of_what_was_said_and_no_key() -> None:
 
 async def test_a_receipt_is_for_the_key_that_made_the_call() -> None:
     async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
-        answer = await post(gateway.url, UNARY, user("hi"), KEY)
+        answer = await post(gateway.url, UNARY, prompt("hi"), KEY)
         assert (await receipt(gateway.url, answer)).status == 200
         assert (await receipt(gateway.url, answer, OTHER)).status == 404
         assert (await receipt(gateway.url, answer, {})).status == 404
@@ -85,9 +81,9 @@ async def test_a_receipt_is_for_the_key_that_made_the_call() -> None:
 async def test_every_answer_names_a_receipt_also_an_error_and_one_that_nobody_judged() -> None:
     async with running_gateway() as gateway:
         answers = [
-            await post(gateway.url, UNARY, user("hi"), KEY),
-            await post(gateway.url, SSE, user("hi"), KEY),
-            await post(gateway.url, UNARY, user("hi"), {**KEY, "Content-Encoding": "br"}),
+            await post(gateway.url, UNARY, prompt("hi"), KEY),
+            await post(gateway.url, SSE, prompt("hi"), KEY),
+            await post(gateway.url, UNARY, prompt("hi"), {**KEY, "Content-Encoding": "br"}),
             await ask(gateway.url, "GET", "/nowhere", headers=KEY),
             await ask(gateway.url, "GET", "/v1beta/models", headers=KEY),
         ]
@@ -98,7 +94,7 @@ async def test_every_answer_names_a_receipt_also_an_error_and_one_that_nobody_ju
 
 async def test_observed_hooks_tell_what_they_would_have_done() -> None:
     async with running_gateway({"BeforeModel": [{**runs(no_rockets), "mode": "observe"}]}) as gateway:
-        answer = await post(gateway.url, UNARY, user("a rocket"), KEY)
+        answer = await post(gateway.url, UNARY, prompt("a rocket"), KEY)
         told = (await receipt(gateway.url, answer)).json
     assert told["outcome"] == "answered"
     assert (told["hooks"][0]["mode"], told["hooks"][0]["decisions"]) == ("observe", {"deny": 1})
@@ -112,7 +108,7 @@ async def test_usage_is_told_of_a_stream_that_broke_off() -> None:
         peer(head, *sse(event)) as upstream,
         gateway_before(upstream.url, {"BeforeModel": [runs(no_rockets)]}) as url,
     ):
-        answer = await post(url, SSE, user("hi"), KEY)
+        answer = await post(url, SSE, prompt("hi"), KEY)
         told = (await receipt(url, answer)).json
     assert told["usage"] == {"input_tokens": 7, "output_tokens": 5, "cached_tokens": 0, "cost": None}
     assert told["outcome"] == "failed"
@@ -120,7 +116,7 @@ async def test_usage_is_told_of_a_stream_that_broke_off() -> None:
 
 async def test_operators_see_every_receipt(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path) as gateway:
-        answer = await post(gateway.url, UNARY, user("hi"), KEY)
+        answer = await post(gateway.url, UNARY, prompt("hi"), KEY)
         name = answer.headers["x-hookgate-receipt"]
         found = await ask(gateway.admin, "GET", f"/receipts/{name}", BEARER)
         missing = await ask(gateway.admin, "GET", "/receipts/0123", BEARER)

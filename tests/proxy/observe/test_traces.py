@@ -16,7 +16,7 @@ from support.gateway import running_upstream, runs
 from support.life import gateway_with, until
 from support.policies import no_rockets, redact
 from support.program import environment, serving
-from support.wire import KEY, SSE, UNARY, peer, post
+from support.wire import KEY, SSE, UNARY, peer, post, prompt
 
 from hookgate.proxy.config import TracingSettings
 from hookgate.proxy.observe import traces
@@ -27,10 +27,6 @@ Json = dict[str, Any]
 ID, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = {"traceparent": f"00-{ID}-{SPAN}-01", "tracestate": "vendor=1"}
 SERVER, CLIENT = 2, 3
-
-
-def user(text: str, **more: Any) -> Json:
-    return {"contents": [{"role": "user", "parts": [{"text": text}]}], **more}
 
 
 @dataclass
@@ -71,7 +67,7 @@ async def test_a_call_is_a_span_with_its_hooks_and_upstream_requests_below() -> 
     hooks = {"BeforeModel": [runs(no_rockets, name="guard")], "AfterModel": [runs(redact, name="redact")]}
     config = {"temperature": 0.5, "maxOutputTokens": 100, "topK": "odd", "stopSequences": ["x"]}
     async with collecting() as collector, traced(collector.url, hooks, service_name="edge") as gateway:
-        body = user("hi", generationConfig=config)
+        body = prompt("hi", generationConfig=config)
         answer = await post(gateway.url, UNARY, body, {**KEY, **PARENT, "x-hookgate-session": "s-1"})
         [sent] = gateway.recorded
     [call] = collector.named("generate_content gemini-2.5-flash")
@@ -108,7 +104,7 @@ async def test_a_call_is_a_span_with_its_hooks_and_upstream_requests_below() -> 
 async def test_a_hook_that_judges_every_event_of_a_stream_is_one_span() -> None:
     hooks = {"AfterModel": [runs(lambda _: None, name="look", stream="event")]}
     script = {"rules": [{"answer": {"text": "one two three four", "chunk_delay_ms": 20}}]}
-    collector = await spans_after(hooks, SSE, user("hi"), script=script)
+    collector = await spans_after(hooks, SSE, prompt("hi"), script=script)
     [hook] = collector.named("hook AfterModel look")
     [call] = collector.named("generate_content")
     assert hook.attributes["hookgate.hook.runs"] > 1
@@ -116,7 +112,9 @@ async def test_a_hook_that_judges_every_event_of_a_stream_is_one_span() -> None:
 
 
 async def test_a_denied_call_has_no_span_upstream_and_tells_why_by_its_outcome() -> None:
-    collector = await spans_after({"BeforeModel": [runs(no_rockets, name="guard")]}, UNARY, user("a rocket"))
+    collector = await spans_after(
+        {"BeforeModel": [runs(no_rockets, name="guard")]}, UNARY, prompt("a rocket")
+    )
     [call, hook] = sorted(collector.spans, key=lambda span: span.parent)
     assert (call.parent, hook.parent) == ("", call.id)
     assert (call.attributes["hookgate.outcome"], call.failed) == ("denied", False)
@@ -129,14 +127,14 @@ async def test_an_upstream_that_is_away_is_a_failed_span() -> None:
         open_tracing(TracingSettings(endpoint=collector.url), Metrics()) as traces,
         gateway_with("http://127.0.0.1:1", traces=traces) as url,
     ):
-        await post(url, UNARY, user("hi"))
+        await post(url, UNARY, prompt("hi"))
         await until(lambda: len(collector.spans) == 2)
     failed = {span.name for span in collector.spans if span.failed}
     assert failed == {"generate_content gemini-2.5-flash", "upstream generateContent"}
 
 
 async def test_what_no_hook_looks_at_is_traced_as_well() -> None:
-    collector = await spans_after({}, "/v1beta/models/gemini-2.5-flash:countTokens", user("hi"), PARENT)
+    collector = await spans_after({}, "/v1beta/models/gemini-2.5-flash:countTokens", prompt("hi"), PARENT)
     [call] = collector.named("judged countTokens")
     [upstream] = collector.named("upstream countTokens")
     assert (call.trace, upstream.parent) == (ID, call.id)
@@ -153,13 +151,13 @@ SAID = {"systemInstruction": {"parts": [{"text": "canary-system"}]}}
 )
 async def test_content_is_in_spans_only_when_asked_for(hooks: Json) -> None:
     script = {"rules": [{"answer": {"text": "canary-answer"}}]}
-    without = await spans_after(hooks, UNARY, user("canary-prompt", **SAID), script=script)
+    without = await spans_after(hooks, UNARY, prompt("canary-prompt", **SAID), script=script)
     assert without.named("generate_content")
     assert b"canary" not in without.received
-    with_it = await spans_after(hooks, UNARY, user("canary-prompt", **SAID), script=script, content=True)
+    with_it = await spans_after(hooks, UNARY, prompt("canary-prompt", **SAID), script=script, content=True)
     told = with_it.named("generate_content")[0].attributes
-    prompt = [{"role": "user", "parts": [{"type": "text", "content": "canary-prompt"}]}]
-    assert json.loads(told["gen_ai.input.messages"]) == prompt
+    asked = [{"role": "user", "parts": [{"type": "text", "content": "canary-prompt"}]}]
+    assert json.loads(told["gen_ai.input.messages"]) == asked
     assert json.loads(told["gen_ai.system_instructions"]) == [{"type": "text", "content": "canary-system"}]
     [answer] = json.loads(told["gen_ai.output.messages"])
     assert (answer["role"], answer["finish_reason"]) == ("assistant", "stop")
@@ -173,7 +171,7 @@ async def test_no_key_is_in_any_span() -> None:
         (UNARY, {"x-goog-api-key": "canary-key"}),
         (in_query, {"x-goog-api-key": "canary-key"}),
     ):
-        collector = await spans_after(hooks, target, user("hi"), headers, content=True)
+        collector = await spans_after(hooks, target, prompt("hi"), headers, content=True)
         assert collector.named("generate_content")
         assert b"canary" not in collector.received
 
@@ -184,7 +182,7 @@ async def test_no_key_is_in_any_span() -> None:
 async def test_calls_go_on_and_spans_are_counted_while_the_collector_is_away() -> None:
     async with traced("http://127.0.0.1:1") as gateway:
         for _ in range(3):
-            assert (await post(gateway.url, UNARY, user("hi"))).status == 200
+            assert (await post(gateway.url, UNARY, prompt("hi"))).status == 200
     found = Counted(gateway.metrics.page())
     assert found.of("hookgate_spans_total", result="dropped") == 6
     assert found.of("hookgate_spans_total", result="exported") == 0
@@ -199,7 +197,7 @@ async def test_a_collector_that_never_answers_holds_up_neither_calls_nor_the_end
     monkeypatch.setattr(traces, "_TIMEOUT_SECONDS", 0.2)
     async with asyncio.timeout(15), peer(stays=asyncio.Event()) as silent, traced(silent.url) as gateway:
         for _ in range(3):
-            assert (await post(gateway.url, UNARY, user("hi"))).status == 200
+            assert (await post(gateway.url, UNARY, prompt("hi"))).status == 200
         while_it_waits = Counted(gateway.metrics.page())
     assert while_it_waits.of("hookgate_spans_queued") == 2
     assert while_it_waits.of("hookgate_spans_total", result="dropped") == 4
@@ -210,14 +208,14 @@ async def test_what_a_collector_refuses_is_counted() -> None:
     async with collecting() as collector:
         collector.status = 400
         async with traced(collector.url) as gateway:
-            await post(gateway.url, UNARY, user("hi"))
+            await post(gateway.url, UNARY, prompt("hi"))
     assert collector.spans == []
     assert Counted(gateway.metrics.page()).of("hookgate_spans_total", result="dropped") == 2
 
 
 async def test_calls_that_are_not_sampled_leave_no_span_and_pass_the_trace_on() -> None:
     async with collecting() as collector, traced(collector.url, sample=0.0) as gateway:
-        await post(gateway.url, UNARY, user("hi"))
+        await post(gateway.url, UNARY, prompt("hi"))
         [sent] = gateway.recorded
     assert collector.spans == []
     assert sent.headers["traceparent"].endswith("-00")
@@ -231,7 +229,7 @@ async def test_the_gateway_as_a_program_sends_its_last_spans_when_it_stops(tmp_p
         env = {"HOOKGATE_TRACING__ENDPOINT": collector.url}
         flags = ["--listen", "127.0.0.1:0", "--upstream", upstream_url, "--state", str(tmp_path)]
         async with serving("serve", *flags, env=env) as server:
-            assert (await post(server.url, UNARY, user("hi"))).status == 200
+            assert (await post(server.url, UNARY, prompt("hi"))).status == 200
             server.signal(15)
             assert await server.ended() == 0
     assert collector.services == {"hookgate"}
@@ -247,7 +245,7 @@ async def test_without_a_collector_the_clients_header_goes_through_as_it_came() 
         running_upstream() as (upstream_url, recorded),
         gateway_with(upstream_url, {"AfterModel": [runs(redact)]}) as url,
     ):
-        await post(url, UNARY, user("hi"), {**KEY, **PARENT})
+        await post(url, UNARY, prompt("hi"), {**KEY, **PARENT})
         [sent] = recorded
     assert {name: sent.headers[name] for name in PARENT} == PARENT
 

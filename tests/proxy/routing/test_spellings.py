@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from support.gateway import Running, running_gateway, runs
-from support.wire import connected
+from support.wire import connected, prompt
 
 FORBIDDEN = "the-forbidden-prompt"
-CONTENTS = {"contents": [{"role": "user", "parts": [{"text": FORBIDDEN}]}]}
+CONTENTS = prompt(FORBIDDEN)
 BATCH = {"batch": {"inputConfig": {"requests": {"requests": [{"request": CONTENTS}]}}}}
 VERTEX = "/v1beta1/projects/p/locations/l"
 ROUTES: dict[str, Any] = {

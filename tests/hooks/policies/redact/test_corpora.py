@@ -18,7 +18,7 @@ def test_no_planted_secret_is_missed(scanner: Scanner, name: str, tmp_path: Path
     """A small sample of what `python -m benchmarks.detection` counts."""
     rnd = random.Random(name)  # noqa: S311  # it makes texts
     planted = secrets(rnd, 88)
-    text = CORPORA[name](rnd, tmp_path, material(rnd, FILES, 20_000), planted)
+    text = CORPORA[name](rnd, tmp_path, material(rnd, FILES, 8_000), planted)
     out = redacted(scanner, text)
     missed = [each for each in planted if left_of(each, out, encoded="kubectl" in name)]
     assert missed == []
