@@ -2,6 +2,9 @@
 
 import asyncio
 import copy
+import os
+import py_compile
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -203,6 +206,29 @@ def count(event):
 def tell(event):
     return {"systemMessage": f"{seen.times} seen"}
 """
+
+
+def judging(decision: str) -> str:
+    return f"def act(event): return {{'decision': {decision!r}}}"
+
+
+async def test_a_file_is_read_anew_though_its_size_and_its_time_stay_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for decision in ("block", "allow"):
+        file = write_file(tmp_path, judging(decision), "guard.py")
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+        outcome = await load(tmp_path, "guard.py:act").fire(asking("hi"), SESSION)
+        assert outcome.verdict.denied == (decision == "block")
+
+
+async def test_bytecode_that_comes_with_a_project_is_not_run(tmp_path: Path) -> None:
+    file = write_file(tmp_path, judging("allow"), "guard.py")
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(file), doraise=True, invalidation_mode=unchecked)
+    write_file(tmp_path, judging("block"), "guard.py")
+    assert (await load(tmp_path, "guard.py:act").fire(asking("hi"), SESSION)).verdict.denied
 
 
 async def test_hooks_of_one_file_share_its_globals(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import sys
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any, Protocol, runtime_checkable
 
 from hookgate.hooks.clock import OwnLimit, StallClock
@@ -50,14 +52,22 @@ def load_action(hook: Hook, config: RuntimeConfig, files: dict[Path, Any]) -> Ac
     return action  # type: ignore[no-any-return]  # getattr's Any, checked to be callable
 
 
+class _UncachedLoader(importlib.machinery.SourceFileLoader):
+    """Compiles a file as it is now. Bytecode in `__pycache__` can be outdated, or come with a project."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _load_file(path: Path) -> Any:
     name = f"hookgate_runtime_{abs(hash(path))}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    loader = _UncachedLoader(name, str(path))
+    spec = importlib.util.spec_from_loader(name, loader)
+    if spec is None or not path.is_file():
         raise FileNotFoundError(str(path))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickle look their module up by name
-    spec.loader.exec_module(module)
+    loader.exec_module(module)
     return module
 
 
