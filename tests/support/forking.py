@@ -12,6 +12,7 @@ import os
 import select
 import socket
 import sys
+from typing import Any
 
 from hookgate.proxy import __main__ as program
 
@@ -62,17 +63,16 @@ def tell(status: socket.socket, number: int) -> None:
         status.send(b"%d\n" % number)
 
 
-def become(asked: dict[str, object], descriptors: list[int]) -> None:
+def become(asked: dict[str, Any], descriptors: list[int]) -> None:
     """What a process started by `python -m hookgate.proxy` finds."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    folder = str(asked["folder"])
-    os.chdir(folder)
-    sys.path[0] = folder
-    sys.argv[:] = [str(program.__file__), *asked["words"]]  # type: ignore[misc]  # words are a list
+    os.chdir(asked["folder"])
+    sys.path[0] = asked["folder"]
+    sys.argv[:] = [str(program.__file__), *asked["words"]]
     os.environ.clear()
-    os.environ.update(asked["environment"])  # type: ignore[call-overload]  # and variables an object
+    os.environ.update(asked["environment"])
 
 
 if __name__ == "__main__":
