@@ -1,11 +1,11 @@
-# One base for both stages. For a build that cannot change under you, name its digest as well, as
-# FROM python:3.11.14-slim-bookworm@sha256:…; `docker buildx imagetools inspect python:3.11.14-slim-bookworm` tells it.
+# One base for both stages. To pin it exactly, add its digest:
+# FROM python:3.11.14-slim-bookworm@sha256:…; `docker buildx imagetools inspect python:3.11.14-slim-bookworm` prints it.
 FROM python:3.11.14-slim-bookworm AS base
 
 FROM base AS build
 WORKDIR /src
 COPY requirements.lock requirements-build.lock ./
-# Each file that is downloaded has a hash in these, also those of what builds the package.
+# The hash of each file to download, including the build dependencies of the package.
 RUN python3 -m venv /venv \
  && /venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --requirement requirements.lock \
  && python3 -m venv /build \
@@ -21,7 +21,7 @@ RUN /build/bin/pip wheel --no-deps --no-build-isolation --disable-pip-version-ch
  && /venv/bin/pip check
 
 FROM base
-# A fixed number, so that files of hooks can be owned by it; no home, no shell, nothing to write.
+# A fixed user ID, so that it can own files of hooks. It has no home, no shell, and no permission to write.
 RUN groupadd --system --gid 10001 hookgate \
  && useradd --system --uid 10001 --gid hookgate --no-create-home --shell /usr/sbin/nologin hookgate
 COPY --from=build /venv /venv

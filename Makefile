@@ -13,7 +13,7 @@ LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-install: $(VENV)/.installed ## make the virtual environment .venv with everything in it
+install: $(VENV)/.installed ## create the virtual environment .venv with everything in it
 
 $(VENV)/.installed: pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "hookgate needs Python 3.11 or newer; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
@@ -39,7 +39,7 @@ browser:
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; \
 	else echo "no chromium here: the panel's tests in a browser will be skipped; on Debian: apt-get install chromium"; fi
 
-pictures: install node browser ## docs/images anew, for docs/panel.md
+pictures: install node browser ## take the screenshots in docs/images again, for docs/panel.md
 	$(BIN)/python docs/screenshots.py
 
 # google-adk needs another google-genai than ours: an environment of its own.
@@ -50,40 +50,40 @@ $(ADK_VENV)/.installed: $(ADK_DIR)/requirements.txt
 	$(ADK_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-demo: install ## a real google-genai client through the gateway, offline, in five checked scenes
+demo: install ## run a real google-genai client through the gateway, offline, in five checked scenes
 	@$(BIN)/hookgate demo
 
 # Without bytecode on disk, each worker compiles every test anew, and each program that a test starts every import.
 # A worker begins with half of the tests in their order, so that it makes most fixtures of modules alone.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: install node adk browser ## all tests
+test: install node adk browser ## run all tests
 	$(BIN)/pytest -n 2 --dist worksteal
 
-slow: install node adk ## tests of many minutes: a soak under attack, and every client before a hook that thinks
+slow: install node adk ## run tests that take many minutes: a soak under attack, and every client with a slow hook
 	$(BIN)/pytest -m slow -s
 
-fuzz: install ## a million mutated requests at a gateway, then the laws of the hook contract, 200 times deeper
+fuzz: install ## send a million mutated requests, then run the property tests with 200 times as many examples
 	HOOKGATE_FUZZ_REQUESTS=1000000 $(BIN)/pytest -s tests/fuzz
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -n 2 tests/translator tests/hooks
 
-lint: install ## formatting, style, types, layers
+lint: install ## check formatting, style, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_structure.py
 
-bench: install ## what the gateway costs, as ratios measured side by side
+bench: install ## measure the cost of the gateway, as ratios of runs measured side by side
 	$(BIN)/python -m benchmarks
 
 # What the container image installs, and what builds the package in it, with the hash of every file.
-lock: install ## requirements.lock and requirements-build.lock anew, at the newest versions that pyproject.toml allows
+lock: install ## update requirements.lock and requirements-build.lock to the newest versions that pyproject.toml allows
 	$(BIN)/pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
 	$(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) --extra proxy --extra postgres --extra otel --output-file requirements.lock pyproject.toml
 	echo 'hatchling>=1.25,<2' | $(BIN)/uv pip compile --quiet --upgrade $(LOCK_FLAGS) --output-file requirements-build.lock -
 
-image: ## the container image hookgate:latest
+image: ## build the container image hookgate:latest
 	docker build -t hookgate:latest .
 
-clean: ## remove everything that the other targets made
+clean: ## remove everything that the other targets created
 	rm -rf $(VENV) $(ADK_VENV) $(NODE_DIR)/node_modules dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,4 +1,4 @@
-"""docs/reference.md, made of the contract's classes: their docstrings, their fields, the texts under them.
+"""Generate docs/reference.md from the contract's classes: docstrings, fields, and the texts under the fields.
 
 python docs/generators/contract_reference.py > docs/reference.md
 """
@@ -20,17 +20,18 @@ _INTRODUCTION = """\
 
 <!-- Made by: python docs/generators/contract_reference.py > docs/reference.md -->
 
-A hook reads one JSON document, its input, and may answer with another, its output. Here are the fields of
-both for each of the eleven events, in the order in which a session meets them. Where the contract's documents
-spell a thing in several ways, the input holds every spelling and the output takes any. How hooks are
-configured, and how their edits are applied, is told in [hooks.md](hooks.md).
+A hook reads one JSON document, its input, and may return another, its output. This page lists the fields of
+both for each of the eleven events, in the order in which they occur in a session. If the documents of the
+contract spell a field in several ways, the input contains every spelling, and the output may use any of
+them. [Hooks](hooks.md) describes how edits are applied, and [Settings](settings.md) how hooks are
+configured.
 """
 
 _SPECIFIC = "hook_specific_output"
 
 
 def contract_reference() -> str:
-    """The page, in Markdown."""
+    """Return the page as Markdown."""
     common = [
         _INTRODUCTION,
         f"## Every input\n\n{docstring(HookInput)}\n\n{_table(_rows(HookInput))}\n",
@@ -40,14 +41,16 @@ def contract_reference() -> str:
 
 
 def docstring(model: type) -> str:
-    """The class's docstring. Raises ValueError for a class without one."""
+    """Return the class's docstring. Raises ValueError if it has none."""
     if not model.__doc__:
-        raise ValueError(f"{model.__name__} has no docstring, which is its contract")
+        raise ValueError(
+            f"{model.__name__} has no docstring; add one, because it is printed in the reference"
+        )
     return inspect.cleandoc(model.__doc__)
 
 
 def field_texts(model: type[BaseModel]) -> Mapping[str, str]:
-    """The text under each field; a field that a class narrows keeps the text it inherits."""
+    """Return the text under each field. A field that a class narrows keeps the text that it inherits."""
     texts: dict[str, str] = {}
     for each in reversed(model.__mro__):
         if issubclass(each, BaseModel) and each is not BaseModel:
@@ -56,7 +59,7 @@ def field_texts(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 def properties(model: type[BaseModel]) -> Mapping[str, str]:
-    """The names that a class offers whatever the spelling, with their docstrings."""
+    """Return the properties of a class, which read a field in any spelling, with their docstrings."""
     return {
         name: inspect.getdoc(value) or ""
         for each in reversed(model.__mro__)
@@ -67,13 +70,13 @@ def properties(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 def part_of(field: FieldInfo) -> type[BaseModel] | None:
-    """The class of a field that holds a document of its own."""
+    """Return the class of a field that contains another document, or None for other fields."""
     kinds = (field.annotation, *get_args(field.annotation))
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 
 
 def own_part(output: type[HookOutput]) -> type[BaseModel]:
-    """The class of what is the event's own within hookSpecificOutput."""
+    """Return the class of the event's own fields in hookSpecificOutput."""
     return part_of(output.model_fields[_SPECIFIC]) or SpecificOutput
 
 
@@ -96,13 +99,15 @@ def _chapter(event: str) -> str:
 def _fields(rows: Iterable[list[str]], kind: str) -> str:
     rows = list(rows)
     link = f"the fields of [every {kind}](#every-{kind})"
-    return f"Beside {link}:\n\n{_table(rows)}" if rows else f"Only {link}."
+    return f"In addition to {link}:\n\n{_table(rows)}" if rows else f"Only {link}."
 
 
 def _python(model: type[BaseModel]) -> str:
     lines = [f"- `{name}`: {text}\n" for name, text in properties(model).items()]
     return (
-        f"\nIn Python, `{model.__name__}` gives whatever the spelling:\n\n{''.join(lines)}" if lines else ""
+        f"\nIn Python, `{model.__name__}` has properties that read any spelling:\n\n{''.join(lines)}"
+        if lines
+        else ""
     )
 
 
@@ -110,7 +115,7 @@ def _python(model: type[BaseModel]) -> str:
 
 
 def _rows(model: type[BaseModel], prefix: str = "", besides: Collection[str] = ()) -> Iterator[list[str]]:
-    """Key, type and meaning of each field; a document within the document is listed below its key."""
+    """Yield the key, type and meaning of each field. The fields of a nested document follow its key."""
     schemas, texts = model.model_json_schema()["properties"], field_texts(model)
     for name, field in model.model_fields.items():
         if name not in besides:
@@ -129,7 +134,7 @@ _TYPES = {"integer": "number", "array": "list"}
 
 
 def _types(schema: Mapping[str, Any]) -> list[str]:
-    """A JSON schema in words, without null: every field may be left out."""
+    """Describe the types of a JSON schema, without null: every field may be left out."""
     if "anyOf" in schema:
         found = [word for each in schema["anyOf"] for word in _types(each)]
         return list(dict.fromkeys(found))
@@ -140,7 +145,7 @@ def _types(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _own_texts(model: type[BaseModel]) -> dict[str, str]:
-    """The strings that stand under the fields in the class's own source, each on one line."""
+    """Return the strings under the fields in the class's own source, each on one line."""
     source = ast.parse(inspect.getsource(model))
     lines = [line for node in source.body if isinstance(node, ast.ClassDef) for line in node.body]
     texts = {}

@@ -1,4 +1,4 @@
-"""docs/metrics.md, made of the metrics' declarations.
+"""Generate docs/metrics.md from the declarations of the metrics.
 
 python docs/generators/metrics_reference.py > docs/metrics.md
 """
@@ -10,27 +10,27 @@ _INTRODUCTION = """\
 
 <!-- Made by: python docs/generators/metrics_reference.py > docs/metrics.md -->
 
-`/metrics` of `admin.address` tells these to Prometheus, and `process_*` of the process: memory, processor
-time, descriptors. Times are in seconds, sizes in bytes. A call is counted when it has ended, a stream too;
-what is open just now are gauges.
+`/metrics` of `admin.address` exports these metrics for Prometheus, and the `process_*` metrics: memory,
+processor time, descriptors. Times are in seconds, sizes in bytes. Calls, streams included, are counted when
+they have ended; gauges show what is open at the moment.
 
 - **Dashboard:** [deploy/grafana/hookgate.json](../deploy/grafana/hookgate.json), to import into Grafana.
 - **Alerts:** [deploy/prometheus/alerts.yml](../deploy/prometheus/alerts.yml), a file for `rule_files`.
 
-No label's value can be made up by a client. Name your models in `metrics.models` or give them a price to
-tell them apart; the label is the name or pattern that stands there, so `gemini-2.5-pro*` is one label.
+Clients cannot choose the value of any label. To distinguish your models, list them in `metrics.models` or
+give them a price. The label is the name or pattern that is listed, so `gemini-2.5-pro*` is one label.
 
-**Several gateways:** each is one process with an admin listener of its own. Scrape each of them; Prometheus
-tells them apart by `instance`, and `sum` over them is right. Reloads keep all counts; a new start begins at
-zero, which `rate` and `increase` know.
+**Several gateways:** each is one process with its own admin listener. Scrape each of them. Prometheus
+distinguishes them by `instance`, and `sum` over them is correct. Reloads keep all counts; a restart begins
+at zero, which `rate` and `increase` handle.
 
-Tokens and cost are of calls that hooks, the audit, sessions or transcripts look at: what is copied through
-unseen is not read. An upload or a tunnel has no model, and lasts as long as its client takes.
+Tokens and cost are counted for calls on judged routes, also if no hook inspects them, and not for calls on
+other routes. An upload or a tunnel has no model, and lasts as long as its client takes.
 """
 
 
 def metrics_reference() -> str:
-    """The page, in Markdown."""
+    """Return the page as Markdown."""
     metrics = [_row(name) for name in METRICS]
     labels = [[f"`{label}`", meaning] for label, meaning in LABELS.items()]
     return "\n".join(

@@ -1,4 +1,4 @@
-"""docs/configuration.md, made of the settings' docstrings.
+"""Generate docs/configuration.md from the descriptions of the settings.
 
 python docs/generators/settings_reference.py > docs/configuration.md
 """
@@ -17,7 +17,7 @@ _INTRODUCTION = """\
 
 <!-- Made by: python docs/generators/settings_reference.py > docs/configuration.md -->
 
-`hookgate serve` runs with no configuration at all. What is set is set in one of these, the first wins:
+`hookgate serve` needs no configuration. A setting can come from four sources. The first that has it wins:
 
 1. a flag: `--listen 127.0.0.1:9000`
 2. an environment variable: `HOOKGATE_LISTEN__ADDRESS=127.0.0.1:9000`
@@ -28,36 +28,39 @@ _INTRODUCTION = """\
 
 4. the default
 
-A list is taken whole from one of them; lists are not joined.
+A list comes from one source only; lists are not joined.
 
 **The file** is the one that `--config` or `HOOKGATE_CONFIG` names, else `~/.config/hookgate/hookgate.toml`
-(or below `XDG_CONFIG_HOME`), else `/etc/hookgate/hookgate.toml`. One file is read; `--config /dev/null` reads
-none. The current folder is not looked at: a checkout must not configure the gateway of who enters it.
-Relative paths in the file are relative to its folder; in flags and variables they are relative to the current
-folder. `~` is the home. An example with every section: [hookgate.toml](../examples/hookgate.toml).
+(or below `XDG_CONFIG_HOME`), else `/etc/hookgate/hookgate.toml`. Only one file is read. With
+`--config /dev/null` none is read. The current folder is never searched, so that a checkout cannot configure
+the gateway of a user who enters it. Relative paths in the file are relative to its folder; in flags and
+variables they are relative to the current folder. `~` is the home folder.
+[hookgate.toml](../examples/hookgate.toml) is an example with every section.
 
-**Variables** are called `HOOKGATE_SECTION__KEY`; a few have a short spelling. In lists `:` separates paths,
-`,` separates names; a JSON list will do as well. An empty variable counts as not given. `_FILE` at the end of
-any of these names a file that holds the value, for secrets:
-`HOOKGATE_UPSTREAM__PROXY_FILE=/run/secrets/proxy`. A setting that two variables give is an error, and so is a
-variable with `__` that belongs to no setting. Tables that you name yourself, `[keys.NAME]`, are in the file
-alone.
+**Variables** are called `HOOKGATE_SECTION__KEY`; a few also have a short name. In a list, `:` separates
+paths and `,` separates names; a JSON list is accepted too. An empty variable counts as not set. For
+secrets, add `_FILE` to the name of any variable and set it to the path of a file that contains the value:
+`HOOKGATE_UPSTREAM__PROXY_FILE=/run/secrets/proxy`. It is an error if two variables give the same setting,
+or if a variable with `__` belongs to no setting. Tables that you name yourself, `[keys.NAME]`, can only be
+in the file.
 
-**Mistakes** are told all at once, each with file and line, variable or flag; no gateway starts with one.
+**Mistakes** are reported all at once, each with its file and line, variable or flag. The gateway does not
+start until they are corrected. `config check` exits with 1 if there are any.
 
-    hookgate config check           # everything that is wrong, in certificates and hooks as well; exit code 1
-    hookgate config show [--json]   # every setting in force, and where it was given; passwords are masked
-    hookgate config schema          # a JSON Schema, for editors
+    hookgate config check           # report all mistakes, also in certificates and hooks
+    hookgate config show [--json]   # print every setting in force and its source; passwords are masked
+    hookgate config schema          # print a JSON Schema, for editors
 
-`check` and `show` take the flags of `serve`. After `hookgate config schema > hookgate.schema.json` beside the
-file, and with `#:schema ./hookgate.schema.json` as its first line, editors with Even Better TOML complete it.
+`check` and `show` take the flags of `serve`. Editors with Even Better TOML complete the file if its first
+line is `#:schema ./hookgate.schema.json` and the schema is in the same folder. To create it, run
+`hookgate config schema > hookgate.schema.json` there.
 
-The `hooks` section goes for `hookgate hooks …` as well.
+`hookgate hooks …` uses the `hooks` section as well.
 """
 
 
 def settings_reference() -> str:
-    """The page, in Markdown."""
+    """Return the page as Markdown."""
     named = [_chapter(f"{section}.NAME", section, kind) for section, kind in NAMED.items()]
     return "\n".join(
         [_INTRODUCTION, *(_chapter(name, name, kind) for name, kind in sections().items()), *named]
@@ -100,7 +103,7 @@ _FORMATS = {"path": "path", "uri": "URL", "PostgreSQL": "URL", "HOST:PORT": "`HO
 
 
 def _words(schema: dict[str, Any]) -> str:
-    """The values that a JSON schema allows, in words."""
+    """Describe the values that a JSON schema allows."""
     if values := schema.get("enum"):
         return ", ".join(f"`{value}`" for value in values)
     match schema["type"]:

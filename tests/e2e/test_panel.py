@@ -150,8 +150,10 @@ async def test_what_did_not_go_upstream_is_not_said_to_have_gone(tmp_path: Path)
         await go(page, "#/calls?outcome=denied")
         await page.locator("tbody a").first.click()
         await expect(page.get_by_text("It did not go upstream.")).to_be_visible()
-        await expect(page.get_by_text("As the client got it; the upstream gave none.")).to_be_visible()
-        await expect(page.get_by_text("As the upstream gave it")).to_have_count(0)
+        await expect(
+            page.get_by_text("As the client received it; the upstream sent no answer.")
+        ).to_be_visible()
+        await expect(page.get_by_text("As the upstream sent it")).to_have_count(0)
 
 
 async def test_a_change_beside_the_text_is_told(tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ async def test_a_change_beside_the_text_is_told(tmp_path: Path) -> None:
             await go(page, f"#/calls/{receipt}")
             told = page.get_by_text("The text is unchanged; other fields differ: see JSON.")
             await expect(told).to_be_visible()
-            await expect(page.get_by_text("It went upstream as it came.")).to_have_count(0)
+            await expect(page.get_by_text("It went upstream unchanged.")).to_have_count(0)
             await page.get_by_label("JSON").check()
             await expect(told).to_have_count(0)
             await expect(page.get_by_text("As the client sent it, and as it went upstream.")).to_be_visible()

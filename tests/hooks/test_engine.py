@@ -150,8 +150,8 @@ BAD_EDITS = [
     (editing(config=[1]), "llm_request.config: expected an object, got a list"),
     (editing(model=5), "llm_request.model: expected"),
     (editing(toolConfig={"mode": "SOME"}), "llm_request.toolConfig.mode: expected one of"),
-    (editing(contents=["x"]), "llm_request.contents[0]: a content has to be an object"),
-    (editing(contents={"parts": ["x"]}), "llm_request.contents[0].parts[0]: a part has to be an object"),
+    (editing(contents=["x"]), "llm_request.contents[0]: a content must be an object"),
+    (editing(contents={"parts": ["x"]}), "llm_request.contents[0].parts[0]: a part must be an object"),
     (
         editing(systemInstruction={"parts": [{"inlineData": {}, "inline_data": {}}]}),
         "llm_request.systemInstruction.parts[0].inlineData: the field is given twice",

@@ -137,7 +137,7 @@ async def test_the_port_is_free_again_for_the_next_one() -> None:
 
 async def test_it_is_not_ready_while_it_finishes() -> None:
     async with call_in_flight(HOOKGATE_ADMIN__ADDRESS="127.0.0.1:0") as call:
-        operators = re.search(r"operators look at (\S+)", call.server.log)
+        operators = re.search(r"admin listener on (\S+)", call.server.log)
         assert operators
         admin = operators[1]
         assert (await ask(admin, "GET", "/readyz")).json["status"] == "ready"

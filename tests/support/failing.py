@@ -42,7 +42,7 @@ def is_denied(row: str, layer: str, on_error: str | None) -> bool:
 
 @dataclass(frozen=True)
 class Failure:
-    """One way to fail: the row of the table, the hook, and what has to be wrong while it runs."""
+    """One way to fail: the row of the table, the hook, and what must be wrong while it runs."""
 
     row: str
     hook: Callable[[Path], Json]
@@ -51,7 +51,7 @@ class Failure:
     """Of `hooksConfig`."""
     after_load: Callable[[Path], None] = lambda folder: None
     input_bytes: int = 0
-    """How long the request has to be at least."""
+    """How long the request must be at least."""
 
 
 EXIT = "exit code other than 0 and 2"

@@ -14,7 +14,7 @@ from support import warm
 
 # Not where operators look, nor the upstream that a gateway names before itself.
 _LISTENS = re.compile(
-    r"(?<!operators look at )(?<!open the panel: )http://127\.0\.0\.1:[1-9]\d*(?!.*upstream \(not)"
+    r"(?<!admin listener on )(?<!open the panel: )http://127\.0\.0\.1:[1-9]\d*(?!.*upstream \(not)"
 )
 
 COMMAND = (sys.executable, "-m", "hookgate.proxy")

@@ -55,7 +55,7 @@ def test_a_call_that_no_hook_could_judge_is_refused(field: str, call: Any, place
 @pytest.mark.parametrize("role", [{"text": "hidden"}, ["user"], 1, "say this instead", "user\n"])
 def test_a_role_that_is_no_name_is_refused(role: Any) -> None:
     content = {"role": role, "parts": [{"text": "hi"}]}
-    with pytest.raises(BodyError, match=r"contents\[0\]\.role: a role has to be a name"):
+    with pytest.raises(BodyError, match=r"contents\[0\]\.role: a role must be a name"):
         check_request({"contents": [content]})
-    with pytest.raises(BodyError, match=r"content\.role: a role has to be a name"):
+    with pytest.raises(BodyError, match=r"content\.role: a role must be a name"):
         read_inputs("embedContent", {"content": content})

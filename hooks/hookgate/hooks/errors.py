@@ -33,8 +33,8 @@ class SettingsError(ValueError):
         super().__init__(problems if isinstance(problems, str) else "\n".join(map(str, self.problems)))
 
 
-_OBJECT, _LIST, _SWITCH = "has to be an object", "has to be a list", "has to be true or false"
-_NUMBER, _WHOLE = "has to be a number, without quotes", "has to be a whole number, without quotes"
+_OBJECT, _LIST, _SWITCH = "must be an object", "must be a list", "must be true or false"
+_NUMBER, _WHOLE = "must be a number, without quotes", "must be a whole number, without quotes"
 
 _MISTAKES: Mapping[str, str] = {
     "missing": "is missing",
@@ -48,19 +48,19 @@ _MISTAKES: Mapping[str, str] = {
     "tuple_type": _LIST,
     "bool_type": _SWITCH,
     "bool_parsing": _SWITCH,
-    "string_type": "has to be a text",
+    "string_type": "must be a string",
     "string_too_short": "is empty",
     "too_short": "is empty",
     "float_type": _NUMBER,
-    "float_parsing": "has to be a number",
-    "finite_number": "has to be a finite number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
     "int_type": _WHOLE,
     "int_from_float": _WHOLE,
-    "int_parsing": "has to be a whole number",
-    "greater_than": "has to be greater than {gt:g}",
-    "greater_than_equal": "has to be at least {ge:g}",
-    "less_than_equal": "has to be at most {le}",
-    "literal_error": "has to be {expected}",
+    "int_parsing": "must be a whole number",
+    "greater_than": "must be greater than {gt:g}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
 }
 
 

@@ -289,7 +289,7 @@ def base_fields(hook: Hook, event: str, session: SessionContext) -> JsonObject:
     }
 
 
-NOTHING = "nothing to say"
+NOTHING = "no output"
 """The summary of a run without any output."""
 
 Key = tuple[str, str, str]

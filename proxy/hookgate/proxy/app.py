@@ -83,7 +83,7 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
     interrupted: asyncio.Event,
     budget: Budget,
 ) -> None:
-    # Importing it logs, so logging has to be configured first.
+    # Importing it logs, so logging must be configured first.
     from hookgate.proxy.audit.trail import open_audit_trail  # noqa: PLC0415  # see above
 
     config = effective.config

@@ -173,7 +173,7 @@ def switch_text(sources: Sources, names: Sequence[str], on: bool) -> list[str]:
         also = f"; but {_stays_on(name, above[name])}" if name in above else ""
         told.append(f"{name!r} is {'on' if on else 'off'}: {path}{also}")
         if on and name in still:
-            told.append(f"{name!r} stays off all the same: another settings file disables it, too.")
+            told.append(f"{name!r} stays off: another settings file also disables it.")
     return told
 
 
@@ -191,7 +191,7 @@ def _above(hooks: ConfiguredHooks, names: Sequence[str], on: bool) -> dict[str, 
 
 
 def _stays_on(name: str, policy: Path) -> str:
-    return f"{name!r} stays on in the policy {policy}, which nobody below can switch off"
+    return f"{name!r} stays on: it is in the policy file {policy}, and only that file can switch it off"
 
 
 def switch_all(sources: Sources, on: bool) -> int:
@@ -200,12 +200,13 @@ def switch_all(sources: Sources, on: bool) -> int:
     stay = [] if on else [hook for hook in hooks if hook.layer == "policy"]
     if stay and len(stay) == len(hooks):
         raise ValueError(
-            f"every hook stands in the policy {stay[0].source}, which nobody below can switch off"
+            f"all these hooks are in the policy file {stay[0].source}, and only that file can switch them off"
         )
     path = _switches(sources)
     rewrite(path, lambda text: with_switch(text, on))
     but = ", ".join(sorted({repr(hook.name) for hook in stay}))
-    print(f"Hooks are {'on' if on else 'off'}: {path}{f'; but the policy keeps {but} on' if but else ''}")
+    kept = f"; but hooks in policy files stay on: {but}" if but else ""
+    print(f"Hooks are {'on' if on else 'off'}: {path}{kept}")
     return 0
 
 

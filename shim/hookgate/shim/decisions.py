@@ -104,7 +104,7 @@ class ToolDenied(Denied):
 
 
 class Stopped(Blocked):
-    """A hook answered `continue: false`: the agent has to stop until its next turn."""
+    """A hook answered `continue: false`: the agent must stop until its next turn."""
 
 
 class ToolFailed(ShimError):  # noqa: N818  # named for what happened

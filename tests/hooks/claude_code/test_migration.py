@@ -242,9 +242,7 @@ def test_an_http_hook_becomes_hookgate_s_own() -> None:
         "allowedEnvVars": ["TOKEN"],
     }
     headers = {"Authorization": "Bearer $TOKEN", "X-Other": "!", "X-Plain": "1"}
-    told = (
-        "hooks.Stop[0].hooks[0]: a hook of type 'http' runs in hookgate alone; Gemini CLI itself ignores it"
-    )
+    told = "hooks.Stop[0].hooks[0]: a hook of type 'http' runs only in hookgate; Gemini CLI itself ignores it"
     assert carried(hook) == (
         {"type": "http", "url": hook["url"], "headers": headers, "timeout": 3000},
         [told],

@@ -237,7 +237,7 @@ async def test_a_replaying_cassette_records_nothing(tmp_path: Path) -> None:
 async def test_an_answer_to_a_request_that_was_not_seen_is_not_recorded(tmp_path: Path) -> None:
     said = await answer(policy(tmp_path), ANSWER, SessionContext("s"))
     assert said == {
-        "systemMessage": "Nothing was recorded: the cassette has to be configured for BeforeModel as well."
+        "systemMessage": "Nothing was recorded: the cassette must be configured for BeforeModel as well."
     }
 
 
@@ -267,8 +267,8 @@ async def test_a_cassette_that_is_not_shown_all_there_is_says_so(tmp_path: Path)
     ("text", "wrong"),
     [
         ("{", "is not JSON"),
-        ("[]", "has to hold an object `answer`"),
-        ('{"answer": 5}', "has to hold an object"),
+        ("[]", "must contain an object `answer`"),
+        ('{"answer": 5}', "must contain an object"),
     ],
     ids=["no JSON", "a list", "no answer"],
 )

@@ -185,7 +185,7 @@ async def test_a_cost_that_nobody_knows_is_told_in_the_log(caplog: pytest.LogCap
 
 async def test_under_a_limit_on_cost_a_model_without_a_price_is_denied() -> None:
     limited = Limited([{"name": "budget", "per": "key", "window": "day", "cost": 1, "models": "*-p*"}])
-    told = f"The limit 'budget' is about cost, and the price table knows no price of the model '{PRO}'."
+    told = f"The limit 'budget' limits cost, and the price table has no price for the model '{PRO}'."
     assert await limited.begin(model=PRO) == told
     assert await limited.begin(model="free") is None
 
@@ -203,7 +203,7 @@ RULE = {"per": "key", "window": "day"}
     ("rules", "told"),
     [
         pytest.param([], r"^rules: ", id="no rules"),
-        pytest.param([RULE], r"^rules\.0: .*limits nothing; give it requests, tokens or cost", id="no limit"),
+        pytest.param([RULE], r"^rules\.0: .*has no limit; set requests, tokens or cost", id="no limit"),
         pytest.param([RULE | {"requests": 0}], r"^rules\.0\.requests: .*greater than 0", id="none allowed"),
         pytest.param([RULE | {"tokens": "5"}], r"^rules\.0\.tokens: ", id="text"),
         pytest.param([RULE | {"requests": 1, "per": "user"}], r"^rules\.0\.per: ", id="per whom"),

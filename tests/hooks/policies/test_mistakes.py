@@ -43,7 +43,7 @@ RULE = {"per": "key", "window": "day"}
         pytest.param(
             "tools",
             {"deny": [{"when": {"/x": {"runs": "rm"}}}]},
-            "deny.0.when./x.runs: has to be an object",
+            "deny.0.when./x.runs: must be an object",
             id="no object",
         ),
         pytest.param(
@@ -61,17 +61,17 @@ RULE = {"per": "key", "window": "day"}
         pytest.param(
             "cassette",
             {"ignore": ["contents"]},
-            "ignore.0: has to be a JSON Pointer, which begins with /",
+            "ignore.0: must be a JSON Pointer, which begins with /",
             id="pointer",
         ),
         pytest.param(
             "limits",
             {"rules": [RULE]},
-            "rules.0: limits nothing; give it requests, tokens or cost",
+            "rules.0: has no limit; set requests, tokens or cost",
             id="no follow-up",
         ),
         pytest.param("limits", {"rules": []}, "rules: is empty", id="empty"),
-        pytest.param("redact", {"cap": 1}, "cap: has to be at least 256", id="too small"),
+        pytest.param("redact", {"cap": 1}, "cap: must be at least 256", id="too small"),
         pytest.param(
             "redact",
             {"detect": ["emial"]},

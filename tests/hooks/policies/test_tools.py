@@ -87,7 +87,7 @@ def test_a_condition_holds_for_what_is_there(condition: Json, value: Any, holds:
         ({"alow": []}, "alow"),
         ({"deny": [{"pattern": "(?=a)"}]}, "deny.0.pattern: is not a valid RE2 pattern"),
         ({"deny": [{"when": {"/x": {"equal": 1}}}]}, "deny.0.when./x.equal"),
-        ({"deny": [{"when": {"x": {"equals": 1}}}]}, "has to be a JSON Pointer, which begins with /"),
+        ({"deny": [{"when": {"x": {"equals": 1}}}]}, "must be a JSON Pointer, which begins with /"),
         ({"allow": 5}, "allow"),
     ],
 )

@@ -22,7 +22,7 @@ def limit(
     """Denies what exceeds `most`."""
     most = options.get("most")
     if not isinstance(most, int):
-        raise ValueError("most: has to be a number")
+        raise ValueError("most: must be a number")
     return lambda call, session: {"decision": "block", "reason": "too much"} if call["n"] > most else None
 
 
@@ -114,6 +114,6 @@ def test_an_unknown_policy_is_told_with_those_that_exist(builtins: Builtins, kno
 
 
 def test_bad_options_are_told_in_the_policy_s_words() -> None:
-    told = r"^/settings\.json: the builtin hook 'guard': options: most: has to be a number$"
+    told = r"^/settings\.json: the builtin hook 'guard': options: most: must be a number$"
     with pytest.raises(SettingsError, match=told):
         make_runners([builtin("limit", options={"most": "5"})], builtins={"limit": limit})

@@ -119,7 +119,7 @@ def test_a_nameless_hook_is_called_by_its_url_without_the_query() -> None:
 )
 def test_a_target_that_could_never_match_is_told(target: str) -> None:
     with pytest.raises(
-        SettingsError, match=r"^hooksConfig\.http_targets: entry 2 has to be a URL like "
+        SettingsError, match=r"^hooksConfig\.http_targets: entry 2 must be a URL like "
     ) as raised:
         make_runners([http("http://127.0.0.1/")], http_targets=[POLICY, target])
     assert CANARY not in str(raised.value)

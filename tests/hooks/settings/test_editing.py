@@ -253,16 +253,16 @@ def off(text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "change", "told"),
     [
-        ("[]", off, "the file: has to be an object"),
-        ('{"hooksConfig": []}', off, "hooksConfig: has to be an object"),
-        ('{"hooksConfig": null}', off, "hooksConfig: has to be an object"),
-        ('{"hooksConfig": {"disabled": "a"}}', off, "hooksConfig.disabled: has to be a list"),
+        ("[]", off, "the file: must be an object"),
+        ('{"hooksConfig": []}', off, "hooksConfig: must be an object"),
+        ('{"hooksConfig": null}', off, "hooksConfig: must be an object"),
+        ('{"hooksConfig": {"disabled": "a"}}', off, "hooksConfig.disabled: must be a list"),
         (
             '{"hooksConfig": {"enabled": {}}}',
             lambda t: with_switch(t, True),
-            "hooksConfig.enabled: has to be true",
+            "hooksConfig.enabled: must be true",
         ),
-        ('{"hooks": 1}', lambda t: with_hooks(t, {"X": [group(command())]}), "hooks: has to be an object"),
+        ('{"hooks": 1}', lambda t: with_hooks(t, {"X": [group(command())]}), "hooks: must be an object"),
         ("/* open", off, "has a comment without an end"),
     ],
     ids=["file", "section", "null", "disabled", "enabled", "hooks", "comment"],

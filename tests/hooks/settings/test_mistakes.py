@@ -21,38 +21,38 @@ HOOK = '{"type": "command", "command": "true", "name": "guard"'
 SLIPS = [
     pytest.param(
         lines('{"hooks": {"BeforeModel": [{"hooks": [', f"  {HOOK},", '   "on-error": "deny"}]}]}}'),
-        "3: hooks.BeforeModel: the hook 'guard': 'on-error' is not known here and does nothing; "
+        "3: hooks.BeforeModel: the hook 'guard': 'on-error' is not known here and has no effect; "
         "did you mean on_error?",
         id="of a hook",
     ),
     pytest.param(
         lines('{"hooks": {"BeforeModel": [{', '  "hooks": [],', '  "sequental": true}]}}'),
-        "3: hooks.BeforeModel: 'sequental' is not known here and does nothing; did you mean sequential?",
+        "3: hooks.BeforeModel: 'sequental' is not known here and has no effect; did you mean sequential?",
         id="of a group",
     ),
     pytest.param(
         lines('{"hooksConfig": {', '  "onError": "deny"}}'),
-        "2: hooksConfig: 'onError' is not known here and does nothing; did you mean on_error?",
+        "2: hooksConfig: 'onError' is not known here and has no effect; did you mean on_error?",
         id="of hooksConfig",
     ),
     pytest.param(
         lines("{", '  "hookConfig": {"on_error": "deny"}}'),
-        "2: 'hookConfig' is not known here and does nothing; did you mean hooksConfig?",
+        "2: 'hookConfig' is not known here and has no effect; did you mean hooksConfig?",
         id="near hooksConfig",
     ),
     pytest.param(
         lines("{", '  "Hooks": {}}'),
-        "2: 'Hooks' is not known here and does nothing; did you mean hooks?",
+        "2: 'Hooks' is not known here and has no effect; did you mean hooks?",
         id="near hooks",
     ),
     pytest.param(
         lines("{", '  "BeforeModel": []}'),
-        "2: 'BeforeModel' does nothing here; did you mean hooks.BeforeModel?",
+        "2: 'BeforeModel' has no effect here; did you mean hooks.BeforeModel?",
         id="an event by itself",
     ),
     pytest.param(
         lines('{"hooksConfig": {', '  "zzz": 1}}'),
-        "2: hooksConfig: 'zzz' is not known here and does nothing; known keys are concurrency, deadline, "
+        "2: hooksConfig: 'zzz' is not known here and has no effect; known keys are concurrency, deadline, "
         "disabled, enabled, http_targets, notifications, on_error",
         id="near nothing",
     ),

@@ -127,21 +127,21 @@ HOOK = ":1: hooks.BeforeModel[0].hooks[0]"
     [
         ({"type": "command"}, f"{HOOK}.command: is missing"),
         (command(""), f"{HOOK}.command: is empty"),
-        (command(timeout="5"), f"{HOOK}.timeout: has to be a number of milliseconds, without quotes"),
-        (command(timeout=True), f"{HOOK}.timeout: has to be a number of milliseconds, without quotes"),
-        (command(timeout=0), f"{HOOK}.timeout: has to be greater than 0"),
-        (command(on_error="ignore"), f"{HOOK}.on_error: has to be 'allow' or 'deny'"),
-        (command(name=7), f"{HOOK}.name: has to be a string"),
-        (command(env=[]), f"{HOOK}.env: has to be an object"),
-        (command(env={"command": 1}), f"{HOOK}.env.command: has to be a string"),
+        (command(timeout="5"), f"{HOOK}.timeout: must be a number of milliseconds, without quotes"),
+        (command(timeout=True), f"{HOOK}.timeout: must be a number of milliseconds, without quotes"),
+        (command(timeout=0), f"{HOOK}.timeout: must be greater than 0"),
+        (command(on_error="ignore"), f"{HOOK}.on_error: must be 'allow' or 'deny'"),
+        (command(name=7), f"{HOOK}.name: must be a string"),
+        (command(env=[]), f"{HOOK}.env: must be an object"),
+        (command(env={"command": 1}), f"{HOOK}.env.command: must be a string"),
         ({"type": "plugin"}, f"{HOOK}.type: there is no hook type 'plugin'; use {KINDS}"),
         ({"command": "x"}, f"{HOOK}.type: is missing; use {KINDS}"),
-        ("x", f"{HOOK}: has to be an object"),
+        ("x", f"{HOOK}: must be an object"),
         ({"type": "runtime"}, f"{HOOK}.action: is missing"),
         *(
             (
                 {"type": "runtime", "action": action},
-                f"{HOOK}.action: has to be package.module:function or ./file.py:function",
+                f"{HOOK}.action: must be package.module:function or ./file.py:function",
             )
             for action in ("module", "module:", ":f", "module:f()", "a:b:c", "m:2")
         ),
@@ -165,13 +165,13 @@ def test_the_place_counts_groups_and_hooks_from_zero(tmp_path: Path) -> None:
     ("settings", "told"),
     [
         ([], ': must contain an object such as {"hooks": {…}}'),
-        ({"hooks": []}, ":1: hooks: has to be an object of events"),
-        ({"hooks": {"BeforeModel": {"hooks": []}}}, ":1: hooks.BeforeModel: has to be a list"),
-        ({"hooks": {"BeforeModel": ["x"]}}, ":1: hooks.BeforeModel[0]: has to be an object"),
+        ({"hooks": []}, ":1: hooks: must be an object of events"),
+        ({"hooks": {"BeforeModel": {"hooks": []}}}, ":1: hooks.BeforeModel: must be a list"),
+        ({"hooks": {"BeforeModel": ["x"]}}, ":1: hooks.BeforeModel[0]: must be an object"),
         ({"hooks": {"BeforeModel": [{}]}}, ":1: hooks.BeforeModel[0].hooks: is missing"),
-        (one_group(sequential="yes"), ":1: hooks.BeforeModel[0].sequential: has to be true or false"),
-        ({"hooks": {"disabled": "x"}}, ":1: hooks.disabled: has to be a list of hook names"),
-        ({"hooksConfig": {"disabled": [1]}}, ":1: hooksConfig.disabled: has to be a list of hook names"),
+        (one_group(sequential="yes"), ":1: hooks.BeforeModel[0].sequential: must be true or false"),
+        ({"hooks": {"disabled": "x"}}, ":1: hooks.disabled: must be a list of hook names"),
+        ({"hooksConfig": {"disabled": [1]}}, ":1: hooksConfig.disabled: must be a list of hook names"),
     ],
 )
 def test_a_wrong_file_is_told_by_file_place_and_remedy(settings: Any, told: str, tmp_path: Path) -> None:
@@ -230,6 +230,6 @@ def test_a_file_of_another_encoding_is_told(tmp_path: Path) -> None:
 
 def test_a_key_that_does_nothing_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     load(tmp_path, one_group(command(onError="deny", source="user")))
-    told = "0.json:1: hooks.BeforeModel: the hook 'true': 'onError' is not known here and does nothing; "
+    told = "0.json:1: hooks.BeforeModel: the hook 'true': 'onError' is not known here and has no effect; "
     assert f"{told}did you mean on_error?" in caplog.text
     assert len(caplog.records) == 1

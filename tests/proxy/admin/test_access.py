@@ -91,7 +91,7 @@ async def test_a_link_is_not_for_those_who_collect_logs_and_a_set_token_is_in_no
     caplog.set_level("INFO", "hookgate")
     async with panel_gateway(tmp_path, admin={}, logs={"format": "json"}) as gateway:
         file = tmp_path / "state" / f"admin-token-{port_of(gateway.admin)}"
-        assert gateway.panel.invitation == f"the panel asks for the token in {file}"
+        assert gateway.panel.invitation == f"the panel requires the token in {file}"
         assert file.read_text() not in caplog.text
     async with panel_gateway(tmp_path, admin={"token": TOKEN}) as gateway:
         assert gateway.panel.invitation == ""
@@ -121,7 +121,7 @@ def test_a_token_that_cannot_be_kept_is_told_and_works(
     (tmp_path / "state").write_text("no folder")
     with create_token(tmp_path / "state", 1) as (token, file):
         assert (bool(token), file) == (True, None)
-    assert "cannot be kept" in caplog.text
+    assert "cannot be saved" in caplog.text
     assert "admin.token_file" in caplog.text
 
 
@@ -205,8 +205,10 @@ async def test_no_number_of_wrong_tokens_locks_the_right_one_out(
             assert (await ask(gateway.admin, "GET", "/api/hooks", bearer("wrong"))).status == 401
         assert (await post(gateway.admin, "/api/sign-in", {"token": TOKEN}, SAME)).status == 200
         assert (await ask(gateway.admin, "GET", "/api/hooks", BEARER)).status == 200
-    told = [line for line in caplog.messages if "wrong admin tokens" in line]
-    assert told == ["wrong admin tokens so far: 1, the last from 127.0.0.1"]  # then not for a minute
+    told = [line for line in caplog.messages if "wrong admin token" in line]
+    assert told == [
+        "requests with a wrong admin token so far: 1, the last from 127.0.0.1"
+    ]  # then not for a minute
 
 
 CROSS = {

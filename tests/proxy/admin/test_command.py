@@ -66,7 +66,7 @@ async def test_a_switch_leaves_its_traces_in_log_and_audit(tmp_path: Path) -> No
         answer = await post(admin, "/api/hooks/switch", change, shown)
         while "settings reloaded" not in server.log:
             await server.next_line()
-        assert "127.0.0.1 asks to switch the hook 'guard' off" in server.log
+        assert "request from 127.0.0.1: switch the hook 'guard' off" in server.log
         assert "switched off: BeforeModel guard" in server.log
         server.signal(signal.SIGTERM)
         assert await server.ended() == 0
@@ -114,7 +114,7 @@ def deny(folder: Path) -> dict[str, str]:
 
 async def addresses(server: program.Server) -> str:
     """The admin listener's URL; `server.url` becomes that of the gateway."""
-    found = re.search(r"operators look at (\S+)", server.log)
+    found = re.search(r"admin listener on (\S+)", server.log)
     assert found, server.log
     while "listening on" not in server.log:
         await server.next_line()

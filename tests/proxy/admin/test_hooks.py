@@ -60,7 +60,7 @@ async def test_a_hook_that_is_switched_off_keeps_its_place_and_its_record(projec
         await panel.switch("deny", on=False)
         first, _ = (await panel.rows())["hooks"]
     assert (first["name"], first["state"]) == ("deny", "off")
-    assert (first["count"], first["denials"], first["last_status"]) == (1, 1, "well")
+    assert (first["count"], first["denials"], first["last_status"]) == (1, 1, "ok")
 
 
 async def test_a_hook_that_nobody_has_trusted_is_told(project: Path) -> None:

@@ -70,10 +70,10 @@ async def test_it_is_not_ready_before_clients_are_listened_to(
     caplog.set_level("INFO", "hookgate")
     live = live_engine(tmp_path)
     async with running_admin(live, None, Metrics(), "127.0.0.1:0") as here:
-        told = re.search(r"operators look at (http://\S+) \(panel, metrics, health\)", caplog.text)
+        told = re.search(r"admin listener on (http://\S+) \(panel, metrics, health\)", caplog.text)
         assert told
         starting = await ask(told[1], "GET", "/readyz")
-        assert (starting.status, starting.json["reason"]) == (503, "clients are not listened to yet")
+        assert (starting.status, starting.json["reason"]) == (503, "the gateway does not accept clients yet")
         here.live = live
         assert (await ask(told[1], "GET", "/readyz")).status == 200
     await live.close()

@@ -195,7 +195,7 @@ async def test_readiness_tells_of_the_audit(tmp_path: Path) -> None:
     async with serving(*SERVE, *words, env=env) as server:
         while "listening on" not in server.log:
             await server.next_line()
-        operators = re.search(r"operators look at (\S+)", server.log)
+        operators = re.search(r"admin listener on (\S+)", server.log)
         assert operators
         url = operators[1]
         assert (await ask(url, "GET", "/readyz")).json["status"] == "ready"

@@ -1,4 +1,4 @@
-"""Where chains have to begin and end: cut heads, cut tails, writers that are gone, an emptied database."""
+"""Where chains must begin and end: cut heads, cut tails, writers that are gone, an emptied database."""
 
 import json
 import shutil
@@ -162,7 +162,7 @@ def test_lines_that_do_not_say_where_they_end_are_not_called_complete(
     code, told = verified(capsys, export)
     assert code == 0
     assert "records 4 to 9, closed" in told
-    assert "Nothing outside of these records says where they have to begin and end" in told
+    assert "Nothing outside of these records determines where they begin and end" in told
 
 
 def test_an_export_serves_as_what_is_expected_of_the_database(
@@ -180,7 +180,7 @@ def test_a_database_from_before_is_sound_and_says_that_its_end_is_not_shown(
     (state / HEADS_FILE).unlink()
     code, told = verified(capsys, "--state", state)
     assert code == 0
-    assert "Nothing outside of these records says where they have to begin and end" in told
+    assert "Nothing outside of these records determines where they begin and end" in told
 
 
 def test_what_retention_removes_is_not_missed(

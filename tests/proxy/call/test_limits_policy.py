@@ -103,7 +103,7 @@ async def test_a_store_that_cannot_be_used_denies_calls(
     assert answer.status == status
     if status == 403:
         assert "The hook 'limits' failed; its log tells why." in denial(answer)
-    assert "the limits' store cannot be used: no such table: counters" in caplog.text
+    assert "the store of limits cannot be used: no such table: counters" in caplog.text
 
 
 async def test_a_model_without_a_price_is_denied_under_a_limit_on_cost(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ async def test_a_model_without_a_price_is_denied_under_a_limit_on_cost(tmp_path:
         known = await post(running.url, UNARY, HI, KEY)
         unknown = await post(running.url, UNARY.replace("gemini-2.5-flash", "gemma"), HI, KEY)
     assert known.status == 200
-    assert "the price table knows no price of the model 'gemma'" in denial(unknown)
+    assert "the price table has no price for the model 'gemma'" in denial(unknown)
 
 
 @pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "streamed"])
@@ -219,8 +219,6 @@ async def test_what_an_aborted_stream_has_used_is_counted() -> None:
             await client.post(SSE, HI, KEY)
             await client.head()
             assert b"So" in await client.chunk()
-        answers = [
-            await post(url, UNARY, HI, KEY) for _ in range(50)
-        ]  # the client has to be found gone first
+        answers = [await post(url, UNARY, HI, KEY) for _ in range(50)]  # the client must be found gone first
         stays.set()
     assert "tokens per key" in denial(answers[-1])

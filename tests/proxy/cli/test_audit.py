@@ -118,12 +118,14 @@ async def test_progress_is_for_terminals(state: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        pytest.param(["list", "--since", "soon"], "'soon' is no time", id="no time"),
+        pytest.param(["list", "--since", "soon"], "'soon' is not a time", id="no time"),
         pytest.param(["show", "0" * 32], "there is no record of", id="no such call"),
-        pytest.param(["show", "nonsense"], "'nonsense' is no receipt: it has 32 hexadecimal", id="no id"),
+        pytest.param(
+            ["show", "nonsense"], "'nonsense' is not a receipt ID: use the 32 hexadecimal", id="no id"
+        ),
         pytest.param(
             ["list", "--outcome", "denid"],
-            "--outcome: no call ends 'denid'; use one of answered, denied, stopped, ",
+            "--outcome: 'denid' is not an outcome; use one of answered, denied, stopped, ",
             id="no outcome",
         ),
         pytest.param(
@@ -133,7 +135,7 @@ async def test_progress_is_for_terminals(state: Path) -> None:
         ),
         pytest.param(
             ["verify", __file__],
-            "holds no record; make an export with: hookgate audit export",
+            "contains no records; create an export with: hookgate audit export",
             id="no export",
         ),
         pytest.param(["list", "--state", "/nowhere"], "there is no audit in /nowhere", id="no audit"),

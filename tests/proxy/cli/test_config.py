@@ -74,8 +74,8 @@ async def test_show_and_check_tell_all_that_is_wrong() -> None:
         ended = await run("config", command, "--listen", "x", env={"HOOKGATE_LIMITS__BODY": "x"})
         assert (ended.code, ended.out) == (1, "")
         assert ended.err == (
-            "hookgate: HOOKGATE_LIMITS__BODY: limits.body: has to be a whole number\n"
-            "--listen: listen.address: has to be HOST:PORT, such as 127.0.0.1:8787\n"
+            "hookgate: HOOKGATE_LIMITS__BODY: limits.body: must be a whole number\n"
+            "--listen: listen.address: must be HOST:PORT, such as 127.0.0.1:8787\n"
         )
 
 

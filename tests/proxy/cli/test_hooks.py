@@ -60,7 +60,7 @@ def test_a_project_s_hook_runs_once_it_is_trusted(project: Path, hookgate: Hookg
     assert (code, "is not trusted" in told) == (1, True)
     assert "echo 'not here'" in hookgate("trust", "--yes")[1]
     code, told = hookgate("test", "BeforeModel")
-    assert (code, "deny, because: not here" in told) == (0, True)
+    assert (code, "deny, reason: not here" in told) == (0, True)
 
 
 def test_switching_a_hook_off_and_on_is_kept_in_the_user_s_settings(
@@ -98,7 +98,8 @@ def test_a_policy_s_hook_says_that_it_stays_on(project: Path, hookgate: Hookgate
     given = ("--policy", policy, "--hooks", str(hooks))
     assert hookgate("disable", "deny", *given) == (
         1,
-        f"hookgate: 'deny' stays on in the policy {policy}, which nobody below can switch off\n",
+        f"hookgate: 'deny' stays on: it is in the policy file {policy}, "
+        "and only that file can switch it off\n",
     )
     assert hooks.read_text() == before
     assert json.loads(hookgate("list", "--json", *given)[1])[0]["state"] == "on"
@@ -110,7 +111,8 @@ def test_a_hook_that_a_policy_has_as_well_is_off_but_there(project: Path, hookga
     given = ("--policy", policy, "--hooks", hooks)
     code, told = hookgate("disable", "deny", *given)
     assert (code, told.count("\n")) == (0, 1)
-    assert told.startswith(f"'deny' is off: {hooks}; but 'deny' stays on in the policy {policy}, ")
+    kept = f"'deny' stays on: it is in the policy file {policy}, "
+    assert told.startswith(f"'deny' is off: {hooks}; but {kept}")
     states = [hook["state"] for hook in json.loads(hookgate("list", "--json", *given)[1])]
     assert sorted(states) == ["off", "on"]
 
@@ -122,10 +124,14 @@ def test_switching_all_hooks_off_says_what_a_policy_keeps_on(project: Path, hook
     code, told = hookgate("disable-all", "--policy", policy)
     assert (code, told) == (
         1,
-        f"hookgate: every hook stands in the policy {policy}, which nobody below can switch off\n",
+        f"hookgate: all these hooks are in the policy file {policy}, "
+        "and only that file can switch them off\n",
     )
     given = ("--policy", policy, "--hooks", str(hooks))
-    assert hookgate("disable-all", *given) == (0, f"Hooks are off: {hooks}; but the policy keeps 'deny' on\n")
+    assert hookgate("disable-all", *given) == (
+        0,
+        f"Hooks are off: {hooks}; but hooks in policy files stay on: 'deny'\n",
+    )
     states = {hook["name"]: hook["state"] for hook in json.loads(hookgate("list", "--json", *given)[1])}
     assert states == {"deny": "on", "other": "off"}
     assert hooks.read_text() != before
@@ -152,9 +158,9 @@ def test_trust_shows_all_that_it_is_in_and_no_terminal_hides_it(project: Path, h
 def test_a_denied_event_is_not_said_to_go_on(project: Path, hookgate: Hookgate) -> None:
     path = str(configure(project, DENY, name="hooks.json"))
     told = hookgate("test", "BeforeModel", "--hooks", path)[1]
-    assert told.endswith("=== together: deny, because: not here\n")
+    assert told.endswith("=== verdict: deny, reason: not here\n")
     path = str(configure(project, command("true"), name="hooks.json"))
-    assert hookgate("test", "BeforeModel", "--hooks", path)[1].endswith("The event goes on as it came.\n")
+    assert hookgate("test", "BeforeModel", "--hooks", path)[1].endswith("The event is unchanged.\n")
 
 
 def test_an_unknown_name_is_told_with_those_that_exist(project: Path, hookgate: Hookgate) -> None:
@@ -191,7 +197,7 @@ def test_trying_shows_the_change_as_a_difference(project: Path, hookgate: Hookga
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("{", "is not JSON"), ("[]", "has to hold an object"), ("{}", "needs the field 'tool_name'")],
+    [("{", "is not JSON"), ("[]", "must contain an object"), ("{}", "needs the field 'tool_name'")],
 )
 def test_an_input_that_is_none_is_told(content: str, told: str, project: Path, hookgate: Hookgate) -> None:
     path = write_file(project, content, "input.json")
@@ -208,7 +214,7 @@ def test_the_doctor_finds_what_will_not_work(project: Path, hookgate: Hookgate) 
     write_file(project, {"hooks": {"BeforeTool": [{"matcher": "write_", "hooks": [DENY]}]}}, "hooks.json")
     code, told = hookgate("doctor", "--hooks", str(path))
     assert (code, "'write_.*' was probably meant" in told) == (1, True)
-    assert told.endswith("1 hook examined, 1 finding that needs work.\n")
+    assert told.endswith("1 hook checked, 1 problem found.\n")
     path.write_text('{"hooks": {"Never": []}}')
     code, told = hookgate("doctor", "--hooks", str(path))
     assert (code, f"FAIL  {path}:1: hooks.Never: there is no such event" in told) == (1, True)

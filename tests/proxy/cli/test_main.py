@@ -68,13 +68,13 @@ def test_a_command_line_it_does_not_know_is_a_usage_error(arguments: tuple[str, 
 def test_a_listen_address_that_is_none_is_one_line(command: str, address: str, here: Here) -> None:
     ended = here(command, "--listen", address)
     assert ended.code == 1
-    assert ended.complaint.endswith("has to be HOST:PORT, such as 127.0.0.1:8787")
+    assert ended.complaint.endswith("must be HOST:PORT, such as 127.0.0.1:8787")
 
 
 async def test_the_environment_is_checked_like_the_command_line() -> None:
     ended = await run("serve", env={"HOOKGATE_LISTEN": "8787"})
     assert ended.code == 1
-    assert ended.complaint.startswith("hookgate: HOOKGATE_LISTEN: listen.address: has to be HOST:PORT")
+    assert ended.complaint.startswith("hookgate: HOOKGATE_LISTEN: listen.address: must be HOST:PORT")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ async def test_the_list_tells_how_the_gateways_hooks_fared(tmp_path: Path) -> No
         await run("hooks", "show", "guard", *sources),
     )
     [row] = json.loads(listed.out)
-    assert (row["last run"], row["last output"]) == ("well", "deny")
+    assert (row["last run"], row["last output"]) == ("ok", "deny")
     assert "3 runs, 0 failed, 3 denied" in shown.out
 
 
@@ -227,7 +227,7 @@ async def test_an_address_that_is_taken_is_told_without_a_number() -> None:
 @pytest.mark.parametrize("admin", ["foo", "https://h:1", "h"], ids=["word", "https", "no port"])
 def test_an_admin_address_that_is_none_is_told(admin: str, here: Here) -> None:
     ended = here("receipt", "0" * 32, "--admin", admin)
-    told = f"hookgate: --admin: {admin!r} has to be HOST:PORT, such as 127.0.0.1:9787"
+    told = f"hookgate: --admin: {admin!r} must be HOST:PORT, such as 127.0.0.1:9787"
     assert (ended.code, ended.complaint) == (1, told)
 
 

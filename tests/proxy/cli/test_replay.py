@@ -151,7 +151,7 @@ async def test_a_call_that_was_refused_before_any_hook_is_counted_apart(tmp_path
     assert (told["replayed"], told["without_content"], told["refused"]) == (0, 0, 1)
     policy = write_settings(tmp_path, {})
     ran = await run("replay", "--policy", str(policy), str(export(tmp_path, start, end)))
-    assert "1 left out: refused before any hook." in ran.out
+    assert "1 left out: refused before any hook ran." in ran.out
     assert "without content" not in ran.out
 
 
@@ -197,8 +197,8 @@ async def test_people_read_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        pytest.param("{", "audit.jsonl: line 1: is no JSON", id="no JSON"),
-        pytest.param("{}", "audit.jsonl: line 1: is no audit record", id="no record"),
+        pytest.param("{", "audit.jsonl: line 1: is not JSON", id="no JSON"),
+        pytest.param("{}", "audit.jsonl: line 1: is not an audit record", id="no record"),
         pytest.param(None, "audit.jsonl: cannot be read", id="no file"),
     ],
 )

@@ -39,23 +39,23 @@ def test_a_change_is_shown_and_accepted(tmp_path: Path, hookgate: Hookgate) -> N
     assert not declare(tmp_path, ("read", "Reads, and tells."))
     code, told = hookgate("list")
     assert code == 0
-    assert "'glob': as it was" in told
+    assert "'glob': unchanged" in told
     assert "'read': changed" in told
     assert "    -Reads.\n    +Reads, and tells.\n" in told
     code, told = hookgate("accept", "read")
-    assert (code, "there is nobody to ask" in told.lower()) == (1, True)
+    assert (code, "there is no terminal to ask on" in told.lower()) == (1, True)
     assert not declare(tmp_path, ("read", "Reads, and tells."))
     code, told = hookgate("accept", "read", "glob", "--yes")
     assert (code, told.splitlines()[-1]) == (0, "Accepted: 'read'.")
     assert declare(tmp_path, ("read", "Reads, and tells."))
     assert declare(tmp_path, ("read", "Reads."))
-    assert hookgate("accept", "read") == (0, "Nothing of this has changed.\n")
+    assert hookgate("accept", "read") == (0, "The declarations of these tools have not changed.\n")
 
 
 def test_a_name_that_is_not_pinned_is_told(hookgate: Hookgate) -> None:
     code, told = hookgate("accept", "reed")
     assert code == 1
-    assert "there is no tool 'reed'" in told
+    assert "no tool 'reed' is pinned" in told
 
 
 def test_what_a_client_wrote_does_not_speak_to_the_terminal(tmp_path: Path, hookgate: Hookgate) -> None:

@@ -47,17 +47,17 @@ _ONE_OF = "needs either sha256 or file, not both; `hookgate key-hash` prints a s
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("keys = 1", "F:1: keys: has to be a table; write [keys] and its keys below"),
-        (f"keys.a = '{KEY}'", "F:1: keys.a: has to be a table; write [keys.a] and its keys below"),
+        ("keys = 1", "F:1: keys: must be a table; write [keys] and its keys below"),
+        (f"keys.a = '{KEY}'", "F:1: keys.a: must be a table; write [keys.a] and its keys below"),
         ("[keys.a]", f"F:1: keys.a: {_ONE_OF}"),
         (f"[keys.a]\nsha256 = '{HASH}'\nfile = 'x'", f"F:1: keys.a: {_ONE_OF}"),
         (
             f"[keys.a]\nsha256 = '{KEY}'",
-            "F:1: keys.a.sha256: has to be the 64 hex digits that `hookgate key-hash` prints for the key",
+            "F:1: keys.a.sha256: must be the 64 hex digits that `hookgate key-hash` prints for the key",
         ),
         (
             f"[keys.a]\nsha256 = '{HASH}  -'",
-            "F:1: keys.a.sha256: has to be the 64 hex digits that `hookgate key-hash` prints for the key",
+            "F:1: keys.a.sha256: must be the 64 hex digits that `hookgate key-hash` prints for the key",
         ),
         ("[keys.a]\nfile = ''", "F:1: keys.a.file: is empty; name a path, or leave the setting out"),
         ("[keys.a]\nsha265 = 'x'", "F:2: keys.a.sha265: is not known; did you mean keys.a.sha256?"),
@@ -75,7 +75,7 @@ _ONE_OF = "needs either sha256 or file, not both; `hookgate key-hash` prints a s
         ("[keys.no-key]", "F:1: keys: this name is reserved for keys without a name; choose another"),
         (
             "clients.unknown_keys = 'deny'",
-            "F:1: clients.unknown_keys: has to be 'allow' or 'refuse'",
+            "F:1: clients.unknown_keys: must be 'allow' or 'refuse'",
         ),
     ],
     ids=[

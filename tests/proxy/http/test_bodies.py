@@ -39,7 +39,7 @@ DEEP = b'{"contents": ' + b"[" * 120 + b"]" * 120 + b"}"
             b'{"systemInstruction": {}, "system_instruction": {}}',
             "systemInstruction: the field is given twice",
         ),
-        (b'{"contents": ["hi"]}', "contents[0]: a content has to be an object"),
+        (b'{"contents": ["hi"]}', "contents[0]: a content must be an object"),
     ],
 )
 async def test_a_body_that_can_be_read_in_two_ways_or_none_is_refused(

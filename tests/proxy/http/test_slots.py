@@ -64,7 +64,7 @@ async def guarded(
     async with running_upstream() as (upstream_url, recorded):
         arguments = ("serve", "--listen", "127.0.0.1:0", "--upstream", upstream_url, "--hooks", str(settings))
         async with serving(*arguments, env=own, descriptors=descriptors) as server:
-            found = re.search(r"operators look at (http://127\.0\.0\.1:\d+)", server.log)
+            found = re.search(r"admin listener on (http://127\.0\.0\.1:\d+)", server.log)
             assert found
             reading = asyncio.create_task(server.ended())  # or its log would fill the pipe
             try:

@@ -15,7 +15,7 @@ from support.wire import HI, UNARY, ask, post
 
 async def page(server: Server) -> Counted:
     """What the process tells Prometheus now."""
-    [address] = re.findall(r"operators look at (\S+)", server.log)
+    [address] = re.findall(r"admin listener on (\S+)", server.log)
     return Counted((await ask(address, "GET", "/metrics")).body)
 
 

@@ -109,13 +109,13 @@ def test_the_example_knows_the_models_of_the_day() -> None:
         pytest.param('currency = "EUR"\n', "", ": currency: is missing", id="no currency"),
         pytest.param("output = 1\n", "", ":20: models.gemini-*.output: is missing", id="no output"),
         pytest.param(
-            "input = 0.1", "input = '0.1'", ":21: models.gemini-*.input: has to be a number", id="text"
+            "input = 0.1", "input = '0.1'", ":21: models.gemini-*.input: must be a number", id="text"
         ),
         pytest.param(
-            "input = 0.1", "input = -1", ":21: models.gemini-*.input: has to be at least 0", id="below zero"
+            "input = 0.1", "input = -1", ":21: models.gemini-*.input: must be at least 0", id="below zero"
         ),
         pytest.param(
-            "input = 0.1", "input = inf", ":21: models.gemini-*.input: has to be a finite number", id="inf"
+            "input = 0.1", "input = inf", ":21: models.gemini-*.input: must be a finite number", id="inf"
         ),
         pytest.param(
             "cached = 0.25",
@@ -126,7 +126,7 @@ def test_the_example_knows_the_models_of_the_day() -> None:
         pytest.param(
             "500_000",
             "200_000",
-            ":4: models.gemini-*-pro: above: its tokens have to rise from one to the next",
+            ":4: models.gemini-*-pro: above: the tokens must increase from one tier to the next",
             id="bounds",
         ),
         pytest.param(

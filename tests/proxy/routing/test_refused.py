@@ -112,7 +112,7 @@ def test_a_session_prefix_stands_once() -> None:
 
 # ---- the law
 
-# What generates, once more and written independently: whatever asks for it has to be judged, or unhooked.
+# What generates, once more and written independently: whatever asks for it must be judged, or unhooked.
 SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._~-]*"
 GENERATES = re.compile(
     rf"/v1(?:beta|alpha)?/(?:models|tunedModels)/{SEGMENT}:(?:stream|batch)?[gG]enerateContent"

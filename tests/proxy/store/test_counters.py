@@ -134,11 +134,11 @@ async def test_what_cannot_be_added_later_fails_whoever_asks_and_is_not_lost(
             counters.add_later("a", 5, TOMORROW)
             for _ in range(2):
                 with pytest.raises(
-                    StoreError, match=r"^the limits' store cannot be used: database is locked$"
+                    StoreError, match=r"^the store of limits cannot be used: database is locked$"
                 ):
                     await counters.read(["a"])
         assert await counters.read(["a"]) == {"a": 6}
-    assert "cannot be told yet what calls used: database is locked" in caplog.text
+    assert "cannot be written; usage is kept in memory until it can: database is locked" in caplog.text
 
 
 async def test_what_could_not_be_added_until_the_end_is_told(
@@ -149,7 +149,7 @@ async def test_what_could_not_be_added_until_the_end_is_told(
         async with opened(None, tmp_path) as counters:
             stack.enter_context(locked(tmp_path))
             counters.add_later("a", 5, TOMORROW)
-    assert "hookgate.db was never told what 1 counters are due" in caplog.text
+    assert "hookgate.db could not be written; the amounts of 1 counters are lost" in caplog.text
 
 
 async def test_a_store_that_became_unwritable_is_told_and_used_again(tmp_path: Path) -> None:
@@ -175,5 +175,5 @@ async def test_a_server_that_is_gone_is_told(tmp_path: Path) -> None:
         async with opened(url, tmp_path) as counters:
             await counters.add("a", 1, TOMORROW)
             drop(url.rpartition("/")[2])
-            with pytest.raises(StoreError, match=r"^the limits' store cannot be used: .*does not exist"):
+            with pytest.raises(StoreError, match=r"^the store of limits cannot be used: .*does not exist"):
                 await counters.add("a", 1, TOMORROW)

@@ -67,7 +67,9 @@ def test_a_database_of_a_newer_hookgate_is_left_alone(tmp_path: Path) -> None:
     open_database(None, tmp_path).close()
     with closing(sqlite3.connect(tmp_path / "hookgate.db", isolation_level=None)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(StoreError, match=r"hookgate\.db cannot be opened: a newer hookgate has made it"):
+    with pytest.raises(
+        StoreError, match=r"hookgate\.db cannot be opened: a newer version of hookgate has upgraded it"
+    ):
         open_database(None, tmp_path)
 
 
@@ -119,8 +121,8 @@ def test_the_url_may_stand_in_a_file(tmp_path: Path) -> None:
     ("content", "told"),
     [
         pytest.param(None, "cannot be read: No such file or directory; check the path", id="none"),
-        pytest.param(CANARY, r"has to be postgresql\+psycopg://", id="no URL"),
-        pytest.param(f"mysql://a:{CANARY}@h/db", r"has to be postgresql\+psycopg://", id="another database"),
+        pytest.param(CANARY, r"must be postgresql\+psycopg://", id="no URL"),
+        pytest.param(f"mysql://a:{CANARY}@h/db", r"must be postgresql\+psycopg://", id="another database"),
     ],
 )
 def test_a_file_without_a_url_is_told_and_not_shown(content: str | None, told: str, tmp_path: Path) -> None:
@@ -142,7 +144,7 @@ def test_a_file_without_a_url_is_told_and_not_shown(content: str | None, told: s
     ],
 )
 def test_a_url_whose_password_could_not_be_masked_is_refused(url: str) -> None:
-    with pytest.raises(ValidationError, match=r"has to be postgresql\+psycopg://") as raised:
+    with pytest.raises(ValidationError, match=r"must be postgresql\+psycopg://") as raised:
         StoreSettings(url=url)
     assert CANARY not in str(raised.value)
 
@@ -153,6 +155,8 @@ def test_two_places_for_one_url_are_one_too_many(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_none_is_told_without_the_password(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is no URL of a PostgreSQL database; check host and port") as raised:
+    with pytest.raises(
+        StoreError, match="is not the URL of a PostgreSQL database; check host and port"
+    ) as raised:
         open_database(f"postgresql://u:{CANARY}@h:port/db", tmp_path)
     assert CANARY not in str(raised.value)

@@ -175,8 +175,8 @@ def test_the_status_tells_of_agents_and_the_gateway(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param('{"hooks": []}', "hooks: has to be an object", id="hooks"),
-        pytest.param('{"hooks": {"SessionStart": 7}}', "hooks.SessionStart: has to be a list", id="an event"),
+        pytest.param('{"hooks": []}', "hooks: must be an object", id="hooks"),
+        pytest.param('{"hooks": {"SessionStart": 7}}', "hooks.SessionStart: must be a list", id="an event"),
         pytest.param("{", "is not valid JSON", id="not JSON"),
     ],
 )

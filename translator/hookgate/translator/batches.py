@@ -52,7 +52,7 @@ class BatchBody:
             self._inlined = _child(self._source, "batch.inputConfig", "requests")
             check_keys(self._inlined, "batch.inputConfig.requests", ("requests",))
         if not isinstance(read(self._inlined, "requests"), list | dict | None):
-            raise BodyError(REQUESTS, "the requests have to be a list of {request, metadata}")
+            raise BodyError(REQUESTS, "the requests must be a list of {request, metadata}")
         self._items = read_list(self._inlined, "requests")
         self.requests = [
             (f"{REQUESTS}[{number}].request", _request_of(item, f"{REQUESTS}[{number}]"))
@@ -91,7 +91,7 @@ class BatchBody:
         if len(turns) != sum(1 for _ in strings_in(before)):
             raise EditError("batch", "as many turns as its name and metadata have strings", turns)
         if not all(is_text(part) for turn in turns for part in read_list(turn, "parts")):
-            raise EditError("batch", "text alone in the place of its name and metadata", turns)
+            raise EditError("batch", "only text as its name and metadata", turns)
         after: list[Any] = with_strings(before, map(joined_text, turns))
         return after
 
@@ -102,23 +102,23 @@ def _child(obj: JsonObject, path: str, name: str) -> JsonObject:
     value = read(obj, name)
     if not isinstance(value, dict):
         place = f"{path}.{name}" if path else name
-        raise BodyError(place, "a batch holds an object here")
+        raise BodyError(place, "a batch must have an object here")
     return value
 
 
 def _check_batch(batch: JsonObject) -> None:
     priority, name = read(batch, "priority"), read(batch, "displayName")
     if priority is not None and not re.fullmatch(r"-?[0-9]{1,19}", str(priority)):
-        raise BodyError("batch.priority", "has to be an integer")
+        raise BodyError("batch.priority", "must be an integer")
     if name is not None and not isinstance(name, str):
-        raise BodyError("batch.displayName", "has to be a string")
+        raise BodyError("batch.displayName", "must be a string")
 
 
 def _request_of(item: Any, path: str) -> JsonObject:
     if not isinstance(item, dict):
-        raise BodyError(path, "it has to be an object {request, metadata}")
+        raise BodyError(path, "it must be an object {request, metadata}")
     check_keys(item, path, ("request", "metadata"))
     request = item.get("request")
     if not isinstance(request, dict):
-        raise BodyError(f"{path}.request", "it has to be an object")
+        raise BodyError(f"{path}.request", "it must be an object")
     return request

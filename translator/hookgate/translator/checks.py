@@ -124,7 +124,7 @@ def _check_base64(data: Any) -> None:
     if data is not None and not (isinstance(data, str) and is_canonical_base64(data)):
         raise BodyError(
             "data",
-            "inline data has to be base64 as in RFC 4648: one alphabet, padded, without other characters",
+            "inline data must be base64 as in RFC 4648: one alphabet, padded, without other characters",
         )
 
 
@@ -158,20 +158,20 @@ def check_request(body: Any) -> JsonObject:
     the wrong type, which hooks would not see.
     """
     if not isinstance(body, dict):
-        raise BodyError("", "the body has to be a JSON object")
+        raise BodyError("", "the body must be a JSON object")
     check_canonical(body)
     instruction, contents = read(body, "systemInstruction"), read(body, "contents")
     if instruction is not None:
         _check_content(instruction, "systemInstruction")
     if contents is not None and not isinstance(contents, list | dict):
-        raise BodyError("contents", "the contents have to be a list of {role, parts}")
+        raise BodyError("contents", "the contents must be a list of {role, parts}")
     for i, content in enumerate(read_list(body, "contents")):
         _check_content(content, f"contents[{i}]")
     for name in ("generationConfig", "toolConfig"):
         if not isinstance(read(body, name), dict | None):
-            raise BodyError(name, "it has to be an object, since hooks cannot inspect other types")
+            raise BodyError(name, "it must be an object, since hooks cannot inspect other types")
     if not isinstance(read(body, "tools"), list | dict | None):
-        raise BodyError("tools", "the tools have to be a list, since hooks cannot inspect other types")
+        raise BodyError("tools", "the tools must be a list, since hooks cannot inspect other types")
     for i, tool in enumerate(read_list(body, "tools")):
         _check_tool(tool, f"tools[{i}]")
     return body
@@ -181,7 +181,7 @@ def check_role(content: JsonObject, path: str) -> None:
     """Refuse a role that is not a name, since hooks would not see its content. Raises BodyError."""
     role = content.get("role")
     if role is not None and not (isinstance(role, str) and _ROLE.fullmatch(role)):
-        raise BodyError(f"{path}.role" if path else "role", "a role has to be a name, such as user or model")
+        raise BodyError(f"{path}.role" if path else "role", "a role must be a name, such as user or model")
 
 
 def check_keys(obj: Any, path: str, known: Sequence[str]) -> JsonObject:
@@ -190,7 +190,7 @@ def check_keys(obj: Any, path: str, known: Sequence[str]) -> JsonObject:
     Unknown fields are refused, since hooks would not see them. The error names the first.
     """
     if not isinstance(obj, dict):
-        raise BodyError(path, "it has to be an object")
+        raise BodyError(path, "it must be an object")
     for key in obj:
         if camel(key) not in known:
             place = f"{path}.{key}" if path else key
@@ -205,16 +205,16 @@ def check_response(body: Any) -> JsonObject:
     Unknown fields are allowed.
     """
     if not isinstance(body, dict):
-        raise BodyError("", "the answer has to be a JSON object")
+        raise BodyError("", "the answer must be a JSON object")
     candidates = read(body, "candidates")
     if not isinstance(candidates, list | dict | None):
-        raise BodyError("candidates", "the candidates have to be a list")
+        raise BodyError("candidates", "the candidates must be a list")
     for i, candidate in enumerate([candidates] if isinstance(candidates, dict) else candidates or ()):
         if not isinstance(candidate, dict):
-            raise BodyError(f"candidates[{i}]", "a candidate has to be an object")
+            raise BodyError(f"candidates[{i}]", "a candidate must be an object")
         index = read(candidate, "index")
         if isinstance(index, bool) or not isinstance(index, int | None):
-            raise BodyError(f"candidates[{i}].index", "an index has to be an integer")
+            raise BodyError(f"candidates[{i}].index", "an index must be an integer")
         if (content := read(candidate, "content")) is not None:
             path = f"candidates[{i}].content"
             _check_content(content, path)
@@ -231,32 +231,32 @@ def _check_call(call: Any, path: str) -> None:
     if call is None:
         return
     if not isinstance(call, dict):
-        raise BodyError(path, "a function call has to be an object {name, args}")
+        raise BodyError(path, "a function call must be an object {name, args}")
     if not isinstance(call.get("name"), str | None):
-        raise BodyError(f"{path}.name", "the name of a function has to be a string")
+        raise BodyError(f"{path}.name", "the name of a function must be a string")
     if not isinstance(call.get("args"), dict | None):
-        raise BodyError(f"{path}.args", "the arguments of a function have to be an object")
+        raise BodyError(f"{path}.args", "the arguments of a function must be an object")
 
 
 def _check_content(content: Any, path: str) -> None:
     if not isinstance(content, dict):
-        raise BodyError(path, "a content has to be an object {role, parts}")
+        raise BodyError(path, "a content must be an object {role, parts}")
     check_role(content, path)
     parts = content.get("parts")
     if type(parts) is not list:  # the usual type is checked first
         if parts is not None and not isinstance(parts, dict):
-            raise BodyError(f"{path}.parts", "the parts have to be a list of objects")
+            raise BodyError(f"{path}.parts", "the parts must be a list of objects")
         parts = read_list(content, "parts")
     for i, part in enumerate(parts):
         if type(part) is not dict:
-            raise BodyError(f"{path}.parts[{i}]", "a part has to be an object")
+            raise BodyError(f"{path}.parts[{i}]", "a part must be an object")
         text = part.get("text")
         if type(text) is not str and text is not None:
             raise BodyError(
-                f"{path}.parts[{i}].text", "a text has to be a string, since hooks cannot inspect other types"
+                f"{path}.parts[{i}].text", "a text must be a string, since hooks cannot inspect other types"
             )
 
 
 def _check_tool(tool: Any, path: str) -> None:
     if not isinstance(tool, dict):
-        raise BodyError(path, "a tool has to be an object")
+        raise BodyError(path, "a tool must be an object")

@@ -123,7 +123,7 @@ def _count(body: JsonObject) -> Inputs:
     check_keys(body, "", known)
     inner = read(body, key)
     if not isinstance(inner, dict):
-        raise BodyError(key, "has to be an object")
+        raise BodyError(key, "must be an object")
     whole = key == "generateContentRequest"
     lens = _Whole(inner) if whole else _Conversation(inner, key, ("contents",))
 
@@ -164,7 +164,7 @@ def _embeddings(body: JsonObject) -> Inputs:
     check_keys(body, "", ("requests", "model"))
     requests = read(body, "requests")
     if not isinstance(requests, list):
-        raise BodyError("requests", "has to be a list")
+        raise BodyError("requests", "must be a list")
     lenses = [
         (f"requests[{number}]", item, _Embedding(item, f"requests[{number}]"))
         for number, item in enumerate(requests)
@@ -208,7 +208,7 @@ class _Embedding:
         _check_settings(self._config, _below(path, "embedContentConfig"))
         content = read(obj, "content")
         if not isinstance(content, dict):
-            raise BodyError(_below(path, "content"), "a content has to be an object {role, parts}")
+            raise BodyError(_below(path, "content"), "a content must be an object {role, parts}")
         check_role(content, _below(path, "content"))
         self._content = content
         titles = [read(holder, "title") for holder in (obj, self._config)]
@@ -242,7 +242,7 @@ class _Embedding:
 def _text_of(turn: JsonObject) -> str:
     parts = read(turn, "parts")
     if not isinstance(parts, list) or not all(is_text(part) for part in parts):
-        raise EditError("contents", "text alone in the place of a title", turn)
+        raise EditError("contents", "only text as the title", turn)
     return joined_text(turn)
 
 
@@ -253,13 +253,13 @@ def _check_settings(obj: JsonObject, path: str) -> None:
         if value is None:
             continue
         if name == "taskType" and not (isinstance(value, str) and _TASK_TYPE.fullmatch(value)):
-            raise BodyError(_below(path, key), "has to be the name of a task, such as RETRIEVAL_QUERY")
+            raise BodyError(_below(path, key), "must be the name of a task, such as RETRIEVAL_QUERY")
         if name == "title" and not isinstance(value, str):
-            raise BodyError(_below(path, key), "has to be a string")
+            raise BodyError(_below(path, key), "must be a string")
         if name == "outputDimensionality" and not isinstance(value, int):
-            raise BodyError(_below(path, key), "has to be an integer")
+            raise BodyError(_below(path, key), "must be an integer")
         if name in ("autoTruncate", "documentOcr", "audioTrackExtraction") and not isinstance(value, bool):
-            raise BodyError(_below(path, key), "has to be true or false")
+            raise BodyError(_below(path, key), "must be true or false")
 
 
 def _below(path: str, key: str) -> str:

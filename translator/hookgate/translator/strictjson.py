@@ -121,9 +121,9 @@ def dumps(value: Any) -> bytes:
 def _within(data: bytes, bounds: Bounds) -> Lifted:
     lifted = lift(data) if len(data) > bounds.text else Lifted(data, {})
     if len(lifted.text) > bounds.text:
-        raise TooLargeError("", f"the body holds more than {bounds.text} bytes beside its base64 data")
+        raise TooLargeError("", f"the body has more than {bounds.text} bytes without its base64 data")
     if exceeds(lifted.text, bounds.values):
-        raise TooLargeError("", f"the body holds more than {bounds.values} values")
+        raise TooLargeError("", f"the body has more than {bounds.values} values")
     return lifted
 
 

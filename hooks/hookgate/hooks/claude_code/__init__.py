@@ -1,1 +1,1 @@
-"""Claude Code's hooks, carried over to Gemini CLI's."""
+"""Migration of Claude Code's hooks to Gemini CLI's."""

@@ -91,13 +91,13 @@ def carry_hook(place: str, hook: Any, note: _Report) -> Json | None:
         return None
     target_key = _TARGET_KEYS[kind]
     if not isinstance(hook.get(target_key), str) or not hook[target_key].strip():
-        note(f"{place}.{target_key}", "has to be a non-empty string; the hook was left out")
+        note(f"{place}.{target_key}", "must be a non-empty string; the hook was left out")
         return None
     for key in sorted(hook.keys() - _KEYS[kind]):
         note(f"{place}.{key}", _LOST_KEYS.get(key, "has no counterpart and was left out"))
     if kind == "command":
         return {"type": kind, "command": _command_line(place, hook, note), **dict(_common(place, hook, note))}
-    note(place, "a hook of type 'http' runs in hookgate alone; Gemini CLI itself ignores it")
+    note(place, "a hook of type 'http' runs only in hookgate; Gemini CLI itself ignores it")
     return {"type": kind, "url": hook["url"], **_headers(hook), **dict(_common(place, hook, note))}
 
 
@@ -275,7 +275,7 @@ class _Migrator:
 
 
 _SWITCHES = {
-    "disableAllHooks": "is carried as hooksConfig.enabled = false, so nothing runs until that is true",
+    "disableAllHooks": "became hooksConfig.enabled = false, so no hook runs until that is true",
     "allowManagedHooksOnly": "has no counterpart; hooks of a policy file outrank all others in hookgate",
     "allowedHttpHookUrls": "was left out; list what http hooks may post to in hooksConfig.http_targets",
     "httpHookAllowedEnvVars": "was left out; a header may name any variable, so check `headers`",

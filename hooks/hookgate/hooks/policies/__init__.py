@@ -1,6 +1,6 @@
 """The policies that come with hookgate: factories of hooks of the type `builtin`, by name.
 
-Policies have the same input and output as any other hook. New policies have to be added here.
+Policies have the same input and output as any other hook. New policies must be added here.
 """
 
 from types import MappingProxyType

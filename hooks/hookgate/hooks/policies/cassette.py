@@ -52,7 +52,7 @@ class Tape:
             raise ValueError(f"{path}: is not JSON: {error}; repair or remove it") from None
         answer = recording.get("answer") if isinstance(recording, dict) else None
         if not isinstance(answer, dict):
-            raise ValueError(f"{path}: has to hold an object `answer`; repair or remove it")
+            raise ValueError(f"{path}: must contain an object `answer`; repair or remove it")
         return answer
 
     def write(self, key: str, request: JsonObject, answer: JsonObject) -> None:
@@ -217,7 +217,7 @@ _NOT_RECORDED = (
     "No answer to this request is recorded: there is no {key}.json in {folder}. "
     'Record it with the mode "auto" or "record", or list what varies in "ignore" or "blank".'
 )
-_NO_REQUEST = "Nothing was recorded: the cassette has to be configured for BeforeModel as well."
+_NO_REQUEST = "Nothing was recorded: the cassette must be configured for BeforeModel as well."
 _WRONG_VIEW = 'a cassette needs complete requests and answers: remove its "view"'
 _UNFINISHED = "Nothing was recorded: the answer is incomplete."
 

@@ -1,4 +1,4 @@
-"""Conditions on the arguments of a tool call: a place in the arguments, and what its value has to be."""
+"""Conditions on the arguments of a tool call: a place in the arguments, and what its value must be."""
 
 import json
 import re
@@ -126,7 +126,7 @@ def _lines_in(value: Any) -> Iterator[CommandLine]:
 
 
 class Condition(Options):
-    """A condition on the value at a place in the arguments. All keys that are set have to match."""
+    """A condition on the value at a place in the arguments. All keys that are set must match."""
 
     equals: Any = None
     """The value is equal to this one, and of the same type."""

@@ -28,7 +28,7 @@ class Window:
 
 
 def window_at(span: Span, instant: datetime) -> Window:
-    """Return the window that contains an instant, which has to have a time zone."""
+    """Return the window that contains an instant, which must have a time zone."""
     minute = instant.astimezone(UTC).replace(second=0, microsecond=0)
     day = minute.replace(hour=0, minute=0)
     month = day.replace(day=1)
@@ -76,7 +76,7 @@ class LimitRule(Options):
     @model_validator(mode="after")
     def _limits_something(self) -> Self:
         if not any(self.most(measure) for measure in MEASURES):
-            raise ValueError("limits nothing; give it requests, tokens or cost")
+            raise ValueError("has no limit; set requests, tokens or cost")
         return self
 
     def most(self, measure: Measure) -> float | None:

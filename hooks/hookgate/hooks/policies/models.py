@@ -12,7 +12,7 @@ from hookgate.translator.fields import camel
 
 
 class RoutingCondition(Options):
-    """A condition on calls. All keys that are set have to match."""
+    """A condition on calls. All keys that are set must match."""
 
     models: Globs | None = None
     """Models that the client requests, with wildcards."""

@@ -129,7 +129,7 @@ def describe_value(error: Exception) -> str:
 def pointer(value: str) -> str:
     """Return the value if it is a non-empty JSON Pointer. Raises PydanticCustomError if it is not."""
     if not value.startswith("/"):
-        raise PydanticCustomError("pointer", "has to be a JSON Pointer, which begins with /")
+        raise PydanticCustomError("pointer", "must be a JSON Pointer, which begins with /")
     return value
 
 

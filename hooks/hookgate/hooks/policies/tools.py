@@ -34,13 +34,13 @@ _UNREADABLE = " (The command cannot be read in full: {why}.)"
 
 
 class ToolRule(Options):
-    """A rule that denies tool calls. All keys that are set have to match."""
+    """A rule that denies tool calls. All keys that are set must match."""
 
     tool: Globs = ("*",)
     """Names of tools, with wildcards."""
 
     pattern: Pattern | None = None
-    """A pattern that has to match the whole name."""
+    """A pattern that must match the whole name."""
 
     when: Mapping[PlaceOrAll, Condition] = Field(default={}, strict=False)
     """Conditions on the arguments, by JSON Pointer; if there are none, the tool may not be called at all."""

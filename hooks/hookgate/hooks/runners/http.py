@@ -66,7 +66,7 @@ def _parse_target(number: int, prefix: str) -> URL:
     except ValueError:
         pass
     raise SettingsError(
-        f"hooksConfig.http_targets: entry {number} has to be a URL like https://policy.example.com/hooks/, "
+        f"hooksConfig.http_targets: entry {number} must be a URL like https://policy.example.com/hooks/, "
         "without user, query or fragment"
     )
 

@@ -39,7 +39,7 @@ def _check_command(value: Any) -> Any:
     words = value if isinstance(value, list) else [value]
     if not all(isinstance(word, str) for word in words):
         raise PydanticCustomError(
-            "form", "has to be a shell command line, or a list of a program and its arguments"
+            "form", "must be a shell command line, or a list of a program and its arguments"
         )
     if not words or not all(words):
         raise PydanticCustomError("form", "is empty")
@@ -55,7 +55,7 @@ def _matching(pattern: str, description: str) -> AfterValidator:
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
-            raise PydanticCustomError("form", "has to be {description}", {"description": description})
+            raise PydanticCustomError("form", "must be {description}", {"description": description})
         return value
 
     return AfterValidator(check)
@@ -142,7 +142,7 @@ class HookConfig(BaseModel):
     @classmethod
     def _held_is_for_policies(cls, value: StreamMode) -> StreamMode:
         if value == "held" and not issubclass(cls, BuiltinConfig):
-            raise PydanticCustomError("form", "has to be event, window or complete; held is for policies")
+            raise PydanticCustomError("form", "must be event, window or complete; held is for policies")
         return value
 
 

@@ -193,7 +193,7 @@ def with_switch(text: str, on: bool) -> str:
     place = ["hooksConfig", "enabled"]
     current = _member(text, place, None)
     if isinstance(current, dict | list):
-        raise SettingsError("hooksConfig.enabled: has to be true or false")
+        raise SettingsError("hooksConfig.enabled: must be true or false")
     return text if current is on else put(text, place, on)
 
 
@@ -253,7 +253,7 @@ def _member(text: str, place: Sequence[str], default: Any) -> Any:
     value = value_of(text)
     for depth, key in enumerate(place):
         if not isinstance(value, dict):
-            raise SettingsError(f"{'.'.join(place[:depth]) or 'the file'}: has to be an object")
+            raise SettingsError(f"{'.'.join(place[:depth]) or 'the file'}: must be an object")
         if key not in value:
             return default
         value = value[key]
@@ -263,7 +263,7 @@ def _member(text: str, place: Sequence[str], default: Any) -> Any:
 def _list(text: str, place: Sequence[str]) -> list[Any]:
     value = _member(text, place, [])
     if not isinstance(value, list):
-        raise SettingsError(f"{'.'.join(place)}: has to be a list")
+        raise SettingsError(f"{'.'.join(place)}: must be a list")
     return value
 
 

@@ -114,7 +114,7 @@ class SettingsFile:
             if key not in names:
                 near = closest_name(key, names)
                 remedy = f"did you mean {near}?" if near else f"known keys are {', '.join(names)}"
-                self.warn([*place, key], f"{where}: {key!r} is not known here and does nothing; {remedy}")
+                self.warn([*place, key], f"{where}: {key!r} is not known here and has no effect; {remedy}")
 
     def add_validation_errors(
         self, place: ValuePath, error: ValidationError, skip: int | None = None
@@ -206,8 +206,8 @@ _KINDS = "'command', 'runtime', 'http' or 'builtin'"
 _MISTAKES = {
     "union_tag_not_found": f"is missing; use {_KINDS}",
     "union_tag_invalid": f"there is no hook type {{tag!r}}; use {_KINDS}",
-    "string_type": "has to be a string",
-    "float_type": "has to be a number of milliseconds, without quotes",
+    "string_type": "must be a string",
+    "float_type": "must be a number of milliseconds, without quotes",
     "extra_forbidden": "is not known here; remove it",
 }
 

@@ -177,9 +177,9 @@ def _check_top_level(file: SettingsFile) -> None:
     """Warn about top-level keys that resemble those for hooks. Gemini CLI defines the other keys."""
     for key in file.settings:
         if key in EVENTS:
-            file.warn([key], f"{key!r} does nothing here; did you mean hooks.{key}?")
+            file.warn([key], f"{key!r} has no effect here; did you mean hooks.{key}?")
         elif key not in _SECTIONS and (near := closest_name(key, _SECTIONS)):
-            file.warn([key], f"{key!r} is not known here and does nothing; did you mean {near}?")
+            file.warn([key], f"{key!r} is not known here and has no effect; did you mean {near}?")
 
 
 def _limits(sections: Sequence[Section]) -> EngineLimits:
@@ -236,7 +236,7 @@ def _disabled(file: SettingsFile) -> Iterator[str]:
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
             yield from names
         else:
-            file.add_problem([section, "disabled"], ": has to be a list of hook names")
+            file.add_problem([section, "disabled"], ": must be a list of hook names")
 
 
 # ---- groups and hooks
@@ -246,7 +246,7 @@ def _groups(place: SettingsSource, file: SettingsFile, defaults: FileConfig) -> 
     """Yield the groups of a file, including those without hooks."""
     events = file.settings.get("hooks", {})
     if not isinstance(events, dict):
-        file.add_problem(["hooks"], ": has to be an object of events")
+        file.add_problem(["hooks"], ": must be an object of events")
         return
     for event, groups in events.items():
         where = ["hooks", event]
@@ -255,7 +255,7 @@ def _groups(place: SettingsSource, file: SettingsFile, defaults: FileConfig) -> 
         if event not in EVENTS:
             file.add_problem(where, f": there is no such event; use one of {', '.join(EVENTS)}")
         elif not isinstance(groups, list):
-            file.add_problem(where, ": has to be a list")
+            file.add_problem(where, ": must be a list")
         else:
             for number, group in enumerate(groups):
                 parsed = _group(place, file, [*where, number], group, defaults)

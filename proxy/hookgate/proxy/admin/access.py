@@ -64,11 +64,11 @@ SESSION_SECONDS = 12 * 3600.0
 MAX_SESSIONS = 100
 
 _WARNING_SECONDS = 60.0
-_OTHER_PAGE = "Another page has made your browser ask for this; open the panel itself."
+_OTHER_PAGE = "Another page made your browser send this request; open the panel itself."
 _OWN_SITES = ("none", "same-origin")
 """The values of Sec-Fetch-Site for requests that no other site has made; programs do not send the header."""
 
-_NO_SIGN_IN = "Show the admin token: sign in, or send it as Authorization: Bearer."
+_NO_SIGN_IN = "The admin token is required: sign in, or send it as Authorization: Bearer."
 
 log = logging.getLogger("hookgate")
 
@@ -142,7 +142,9 @@ class Access:
         self._wrong += 1
         if self._clock() >= self._warn_at:
             self._warn_at = self._clock() + _WARNING_SECONDS
-            log.warning("wrong admin tokens so far: %d, the last from %s", self._wrong, request.remote)
+            log.warning(
+                "requests with a wrong admin token so far: %d, the last from %s", self._wrong, request.remote
+            )
         raise ApiError(401, "This is not the admin token.")
 
 
@@ -186,7 +188,7 @@ def create_token(state: Path, port: int) -> Iterator[tuple[str, Path | None]]:
         _write(path, token)
     except OSError as error:
         log.warning(
-            "the admin token cannot be kept in %s: %s; set admin.token_file, or another folder with --state",
+            "the admin token cannot be saved in %s: %s; set admin.token_file, or another folder with --state",
             path,
             error.strerror,
         )
@@ -215,7 +217,7 @@ def find_token(state: Path, address: tuple[str, int]) -> str | None:
         return None
     except OSError as error:
         raise ValueError(
-            f"{path}: cannot be read: {error.strerror}; run this as who runs the gateway"
+            f"{path}: cannot be read: {error.strerror}; run this command as the user who runs the gateway"
         ) from None
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # its libraries are for a gateway that has one
     from hookgate.proxy.audit import Audit
 
 _UNKNOWN_HOST = (
-    "This name is not known as one of the gateway's, so a page elsewhere may have made a browser ask. Ask by "
-    "address, or list the name in admin.hosts."
+    "This host name is not known to the gateway, so another web page may have made a browser send this "
+    "request. Use an address, or list the name in admin.hosts."
 )
 _LIMITS = LimitSettings(body=4096, connections=ADMIN, drain_timeout=1)
 
@@ -59,8 +59,8 @@ class AdminListener:
         if self.panel is not None:
             return await self.panel.handle(request)
         if not reads:
-            return error_response(ApiError(403, "This path takes GET alone."))
-        return error_response(ApiError(404, "There are /healthz, /readyz, /metrics and /receipts/ID here."))
+            return error_response(ApiError(403, "This path accepts only GET."))
+        return error_response(ApiError(404, "The paths are /healthz, /readyz, /metrics and /receipts/ID."))
 
     def _probed(self, request: web.BaseRequest) -> web.Response | None:
         """Return the response for a path that programs read, or None for other paths."""
@@ -91,7 +91,7 @@ class AdminListener:
         if self.draining:
             return _json(503, {"status": "draining", "reason": "the gateway is stopping"})
         if self.live is None:
-            return _json(503, {"status": "starting", "reason": "clients are not listened to yet"})
+            return _json(503, {"status": "starting", "reason": "the gateway does not accept clients yet"})
         if self.audit is not None and (trouble := self.audit.trouble):
             return _json(503, {"status": "unready", "reason": f"audit records cannot be written: {trouble}"})
         engine = self.live.current
@@ -139,7 +139,7 @@ async def running_admin(
             await stack.enter_async_context(_watched(certificate))
         if address is not None:
             url = await stack.enter_async_context(serve_admin(admin, *host_and_port(address)))
-            log.info("operators look at %s (panel, metrics, health)", url)
+            log.info("admin listener on %s (panel, metrics, health)", url)
         yield admin
 
 

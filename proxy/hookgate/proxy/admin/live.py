@@ -68,7 +68,7 @@ class Live:
     def reading(self) -> Iterator[Reader]:
         """Add a reader while the block runs. Raises ApiError (429) if there are too many."""
         if len(self._readers) >= MAX_READERS:
-            raise ApiError(429, f"{MAX_READERS} windows of the panel are already open; close one.")
+            raise ApiError(429, f"{MAX_READERS} windows of the panel are already open; close one of them.")
         reader = Reader()
         self._readers.add(reader)
         if self._task is None:

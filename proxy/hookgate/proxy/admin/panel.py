@@ -79,7 +79,7 @@ MOST = 200
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _PLACE = re.compile(r"[0-9]{1,19}|[0-9a-f]{32}|")
-_NO_CALL = "There is no such call: it is unknown, or too old to be kept."
+_NO_CALL = "There is no such call: its ID is unknown, or it is too old."
 
 Query = Mapping[str, str]
 Answer = Callable[[Query], Awaitable[JsonObject]]
@@ -136,7 +136,7 @@ class Api:
     async def _series(self, query: Query) -> JsonObject:
         span = query.get("span", "hour")
         if span not in ("hour", "day"):
-            raise ApiError(400, "span: has to be hour or day")
+            raise ApiError(400, "span: must be hour or day")
         return self.traffic.series(cast(Span, span))
 
     async def _page(self, query: Query) -> JsonObject:
@@ -158,14 +158,14 @@ class Api:
 def _limit(query: Query) -> int:
     given = query.get("limit", str(PAGE))
     if not re.fullmatch(r"[0-9]{1,4}", given) or not 1 <= int(given) <= MOST:
-        raise ApiError(400, f"limit: has to be a number from 1 to {MOST}")
+        raise ApiError(400, f"limit: must be a number from 1 to {MOST}")
     return int(given)
 
 
 def _place(query: Query) -> str:
     given = query.get("before", "")
     if not _PLACE.fullmatch(given):
-        raise ApiError(400, "before: has to be the `older` of a page")
+        raise ApiError(400, "before: must be the `older` value of a page")
     return given
 
 
@@ -193,7 +193,7 @@ class Panel:
         except ConnectionError:
             raise  # the client has disconnected
         except Exception:
-            log.exception("the panel failed inside; please report this")
+            log.exception("internal error in the panel; please report this")
             refusal = ApiError(500, "hookgate failed inside; its log says how.")
         response = error_response(refusal)
         response.headers.update(HEADERS)
@@ -224,7 +224,7 @@ class Panel:
     @staticmethod
     def _check_method(request: web.BaseRequest) -> None:
         if request.method not in (hdrs.METH_GET, hdrs.METH_HEAD):
-            raise ApiError(403, "This path takes GET alone.")
+            raise ApiError(403, "This path accepts only GET.")
 
     async def _change(self, request: web.BaseRequest, path: str) -> web.Response:
         self.access.check_change(request)
@@ -239,8 +239,10 @@ class Panel:
                 body = await read_request(request)
                 name, on = body.get("name"), body.get("on")
                 if not isinstance(name, str) or not isinstance(on, bool):
-                    raise ApiError(400, "hooks/switch takes a name, and on: true or false")
-                log.info("%s asks to switch the hook %r %s", request.remote, name, "on" if on else "off")
+                    raise ApiError(400, "hooks/switch requires `name`, and `on`: true or false")
+                log.info(
+                    "request from %s: switch the hook %r %s", request.remote, name, "on" if on else "off"
+                )
                 return _json(await self.api.hooks.switch(name, on))
         raise ApiError(404, _NOTHING)
 
@@ -275,7 +277,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
     store_url: str | None,
     url: str | None,
 ) -> AsyncIterator[Panel | None]:
-    """Open the panel while the block runs. `url` is the admin listener's; without one None is yielded.
+    """Open the panel while the block runs. `url` is the admin listener's. Yields None without a listener.
 
     Raises ConfigError if the token file is invalid, and StoreError if the audit cannot be read.
     """
@@ -306,7 +308,7 @@ def _access(stack: AsyncExitStack, config: Config, state: Path, url: str) -> tup
     if config.logs.format == "text":
         return Access(port, token), f"open the panel: {panel_link(url, token)}"
     # JSON logs are usually collected elsewhere, so they must not contain the token.
-    return Access(port, token), f"the panel asks for the token in {path}" if path else ""
+    return Access(port, token), f"the panel requires the token in {path}" if path else ""
 
 
 async def _audited(stack: AsyncExitStack, receipts: Receipts, url: str | None, state: Path) -> Calls:

@@ -41,7 +41,7 @@ class HookPanel:
         named = [row for row in (await self.rows())["hooks"] if row["name"] == name]
         if named and not any(row["switchable"] for row in named):
             message = (
-                f"{name!r} stands in the policy {named[0]['file']}, which nobody can switch off but there."
+                f"{name!r} is in the policy file {named[0]['file']}, and can be switched off only there."
             )
             raise ApiError(400, message)
         try:
@@ -53,7 +53,7 @@ class HookPanel:
         told = await self.rows()
         states = {row["state"] for row in told["hooks"] if row["name"] == name and row["switchable"]}
         if not on and states - {"off", "shadowed"}:
-            messages.append(f"{name!r} still runs: the gateway's log tells why.")
+            messages.append(f"{name!r} still runs: see the gateway's log for the reason.")
         return {**told, "messages": messages}
 
     def _rows(self) -> JsonObject:
@@ -93,7 +93,7 @@ class HookPanel:
             "count": status.runs,
             "failures": status.failures,
             "denials": status.denials,
-            "last_status": "failed" if status.error else "well" if status.runs else "never",
+            "last_status": "failed" if status.error else "ok" if status.runs else "never",
             "last_error": status.error[:_SHOWN_ERROR],
             "last_output": status.summary,
             "last_ms": round(status.seconds * 1000, 3) if status.runs else None,

@@ -116,5 +116,5 @@ def _session(context: CallContext, body: JsonObject) -> SessionContext:
 def _path(body: JsonObject, field: str) -> str:
     value = body.get(field) or ""
     if not isinstance(value, str) or len(value) > _MAX_PATH:
-        raise ApiError(400, f"{field}: has to be a path of at most {_MAX_PATH} characters", "EVENT_REFUSED")
+        raise ApiError(400, f"{field}: must be a path of at most {_MAX_PATH} characters", "EVENT_REFUSED")
     return value

@@ -1,1 +1,1 @@
-"""The commands of `hookgate`, one module each."""
+"""The commands of `hookgate`: a module for each, and their helpers."""

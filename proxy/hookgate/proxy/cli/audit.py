@@ -1,4 +1,4 @@
-"""`hookgate audit ...`: lists, shows, follows, exports and verifies what is on record."""
+"""`hookgate audit ...`: lists, shows, follows, exports and verifies the records of the audit."""
 
 import argparse
 import asyncio
@@ -29,26 +29,32 @@ _WHEN = "such as 2026-05-04, 2026-05-04T10:00Z, 90m, 12h or 7d"
 
 
 def add_audit(parser: argparse.ArgumentParser) -> None:
-    """Its commands."""
+    """Add every command to `hookgate audit`."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="audit_command")
-    listed = commands.add_parser("list", help="calls and events that have ended, the newest first")
+    listed = commands.add_parser("list", help="list calls and events that have ended, the newest first")
     for name, what in (
         ("session", "of this session"),
         ("key", "with the key of this name"),
         ("model", "of this model"),
-        ("outcome", "that ended so: answered, denied, interrupted, …"),
+        ("outcome", "with this outcome: answered, denied, interrupted, …"),
     ):
         listed.add_argument(f"--{name}", default="", help=f"only those {what}")
-    listed.add_argument("--since", metavar="TIME", help=f"only those that ended then or later, {_WHEN}")
-    listed.add_argument("--limit", type=int, default=50, metavar="N", help="how many; 50 if left out")
-    shown = commands.add_parser("show", help="all that is on record of one call")
-    shown.add_argument("id", metavar="ID", help="its receipt: the answer's header x-hookgate-receipt")
-    tail = commands.add_parser("tail", help="the last calls")
-    tail.add_argument("-f", "--follow", action="store_true", help="and those that come, until interrupted")
-    export = commands.add_parser("export", help="records as lines of JSON, on stdout")
-    export.add_argument("--since", metavar="TIME", help=f"those that were written then or later, {_WHEN}")
-    export.add_argument("--until", metavar="TIME", help="those that were written before")
-    verify = commands.add_parser("verify", help="prove that no record is missing or changed")
+    listed.add_argument(
+        "--since", metavar="TIME", help=f"only those that ended at this time or later, {_WHEN}"
+    )
+    listed.add_argument(
+        "--limit", type=int, default=50, metavar="N", help="the maximum number of calls (default: 50)"
+    )
+    shown = commands.add_parser("show", help="show everything that is recorded about one call")
+    shown.add_argument(
+        "id", metavar="ID", help="the receipt's ID, from the answer's header x-hookgate-receipt"
+    )
+    tail = commands.add_parser("tail", help="show the latest calls")
+    tail.add_argument("-f", "--follow", action="store_true", help="also show new calls, until interrupted")
+    export = commands.add_parser("export", help="write records to stdout as lines of JSON")
+    export.add_argument("--since", metavar="TIME", help=f"only those written at this time or later, {_WHEN}")
+    export.add_argument("--until", metavar="TIME", help="only those written before this time")
+    verify = commands.add_parser("verify", help="check that no record is missing or changed")
     verify.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="an export, instead of the database"
     )
@@ -56,24 +62,26 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
         "--expect",
         type=Path,
         metavar="HEADS",
-        help="what `heads` or an export said before: it has to be there",
+        help="heads or an export from before, whose records must be present",
     )
-    heads = commands.add_parser("heads", help="the last record of each writer, to keep on another machine")
+    heads = commands.add_parser(
+        "heads", help="print the last record of each writer, to keep on another machine"
+    )
     for command in (listed, shown, tail):
-        command.add_argument("--json", action="store_true", help="as JSON, for programs")
+        command.add_argument("--json", action="store_true", help="print JSON, for programs")
     for command in (listed, shown, tail, export, verify, heads):
         add_state_flags(command)
 
 
 _TAIL = 10
 _CHAINS = 20
-"""Chains that are told one by one."""
+"""The maximum number of chains to print one by one."""
 _LOOK_SECONDS = 0.5
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 async def run_audit(given: argparse.Namespace) -> int:  # noqa: PLR0911  # one for each command
-    """Run one command. Raises ValueError (StoreError among them) or OSError with what is wrong."""
+    """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
     if given.audit_command == "verify" and given.file is not None:
         return _told(_verified_file(given.file, _expected(given.expect)))
     config = read_config(vars(given)).config
@@ -105,7 +113,7 @@ async def run_audit(given: argparse.Namespace) -> int:  # noqa: PLR0911  # one f
 
 
 def parse_moment(text: str | None) -> int | None:
-    """A time, or how long ago, in milliseconds since 1970. Raises ValueError."""
+    """Convert a time, or an age such as `12h`, to milliseconds since 1970. Raises ValueError."""
     if text is None:
         return None
     if text[:-1].isdecimal() and text[-1] in _UNITS:
@@ -114,14 +122,14 @@ def parse_moment(text: str | None) -> int | None:
         try:
             when = datetime.fromisoformat(text)
         except ValueError:
-            raise ValueError(f"{text!r} is no time; write 2026-05-04T10:00Z, 90m, 12h or 7d") from None
+            raise ValueError(f"{text!r} is not a time; write 2026-05-04T10:00Z, 90m, 12h or 7d") from None
     return int((when if when.tzinfo else when.astimezone()).timestamp() * 1000)
 
 
 def _list(database: Database, given: argparse.Namespace) -> int:
     outcomes = get_args(Outcome)
     if given.outcome and given.outcome not in outcomes:
-        raise ValueError(f"--outcome: no call ends {given.outcome!r}; use one of {', '.join(outcomes)}")
+        raise ValueError(f"--outcome: {given.outcome!r} is not an outcome; use one of {', '.join(outcomes)}")
     wanted = RecordFilter(given.session, given.key, given.model, given.outcome, parse_moment(given.since))
     print_calls(AuditReader(database).calls(wanted, given.limit), as_json=given.json)
     return 0
@@ -130,7 +138,7 @@ def _list(database: Database, given: argparse.Namespace) -> int:
 def _show(database: Database, given: argparse.Namespace) -> int:
     detail = AuditReader(database).call(check_receipt_id(given.id))
     if detail is None:
-        print(f"hookgate: there is no record of {given.id}", file=sys.stderr)
+        print(f"hookgate: there is no record of the call {given.id}", file=sys.stderr)
         return 1
     print_call(detail, as_json=given.json)
     return 0
@@ -150,7 +158,10 @@ async def _tail(database: Database, given: argparse.Namespace) -> int:
 
 
 def export_records(database: Database, since: int | None, until: int | None, out: BinaryIO) -> int:
-    """Write all writers and the records of a time, as lines of JSON; the last says which these are."""
+    """Write all writers, and the records from `since` until `until`, as lines of JSON.
+
+    Times are in milliseconds since 1970. The last line contains the heads of the exported chains.
+    """
     heads: dict[str, Head] = {}
     with database.engine.begin() as connection:
         first = around_time(connection, since) if since is not None else 0
@@ -176,7 +187,7 @@ def export_records(database: Database, since: int | None, until: int | None, out
 
 
 def _note(heads: dict[str, Head], stored: StoredRecord) -> None:
-    """Note that a record was exported. Writers that came meanwhile have no registration in the export."""
+    """Note that a record was exported. Writers that registered meanwhile are not in the export."""
     known = heads.get(stored.record.writer)
     if known is not None:
         first, seq = known.first or stored.record.seq, stored.record.seq
@@ -184,7 +195,7 @@ def _note(heads: dict[str, Head], stored: StoredRecord) -> None:
 
 
 def _expected(file: Path | None) -> dict[str, Head]:
-    """The heads that were printed before. Raises ValueError."""
+    """Return the heads in a file, or none without a file. Raises ValueError."""
     if file is None:
         return {}
     try:
@@ -201,33 +212,33 @@ def _heads(database: Database) -> int:
 
 def _verify(database: Database, expected: dict[str, Head], state: Path) -> int:
     kept = state / HEADS_FILE
-    own = load_heads(kept) if kept.exists() else {}  # before the records, which go on meanwhile
+    own = load_heads(kept) if kept.exists() else {}  # before the records: more may be written meanwhile
     with progress("verifying", count_records(database)) as more:
         report = verify_database(database, more, [*own.items(), *expected.items()])
     return _told(report)
 
 
 def _verified_file(file: Path, expected: dict[str, Head]) -> VerificationReport:
-    """Raises ValueError for a file that cannot be read, and for one of something else."""
+    """Verify a file. Raises ValueError if it cannot be read, or if it contains no records."""
     try:
         with file.open("rb") as lines, progress("verifying", file.stat().st_size) as more:
             report = verify_lines(lines, more, expected.items())
     except OSError as error:
         raise ValueError(f"{file}: cannot be read: {describe_os_error(error)}; check the path") from None
     if not report.records and not report.writers:
-        raise ValueError(f"{file}: holds no record; make an export with: hookgate audit export > FILE")
+        raise ValueError(f"{file}: contains no records; create an export with: hookgate audit export > FILE")
     return report
 
 
 def _told(report: VerificationReport) -> int:
-    """Print what was found; 1 when something is wrong."""
+    """Print the report. Returns 1 if records are missing or changed, else 0."""
     for problem in report.problems:
         print(problem)
     if report.more:
         print(f"and {report.more} more")
     if report.removed:
         of = pluralize(report.removed, "writer")
-        print(f"Of {of}, retention has removed the first records; the rest joins on.")
+        print(f"Of {of}, retention has removed the first records; the others continue the chain.")
     if report.running:
         print(f"{pluralize(report.running, 'call has', 'calls have')} not ended yet.")
     for chain in report.chains[-_CHAINS:]:
@@ -235,7 +246,9 @@ def _told(report: VerificationReport) -> int:
     if len(report.chains) > _CHAINS:
         print(f"{pluralize(len(report.chains) - _CHAINS, 'earlier writer')} more.")
     if report.partial:
-        print("Nothing outside of these records says where they have to begin and end; see: audit heads.")
+        print(
+            "Nothing outside of these records determines where they begin and end; see: hookgate audit heads."
+        )
     what = "nothing is missing or changed" if report.sound else "records are missing or changed"
     print(f"{pluralize(report.records, 'record')} of {pluralize(report.writers, 'writer')}: {what}.")
     return 0 if report.sound else 1

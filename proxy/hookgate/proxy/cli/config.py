@@ -1,4 +1,4 @@
-"""`hookgate config ...`: whether the configuration can be used, what is in force, its schema."""
+"""`hookgate config ...`: checks and shows the configuration, and prints its schema."""
 
 import argparse
 import json
@@ -21,14 +21,18 @@ from hookgate.proxy.store import Store, StoreError
 
 
 async def check_configuration(effective: Effective) -> str:
-    """Load what the configuration names, and say which hooks run. Raises ConfigError with every problem."""
+    """Load all files that the configuration names. Returns a description of the hooks.
+
+    Raises ConfigError with every problem.
+    """
     problems = [f"{effective.places[name]}: {wrong}" for name, wrong in _unusable(effective.config)]
     try:
         told = await _hooks(effective.config)
     except (SettingsError, StoreError, ConfigError) as error:
         problems += str(error).splitlines()
     except NotADirectoryError as error:
-        place = effective.places.get(str(error).partition(":")[0])  # the state folder has a default
+        # The default of the state folder has no source.
+        place = effective.places.get(str(error).partition(":")[0])
         problems.append(f"{place}: {error}" if place else str(error))
     if problems:
         raise ConfigError(problems)
@@ -37,7 +41,7 @@ async def check_configuration(effective: Effective) -> str:
 
 async def _hooks(config: Config) -> str:
     sources = find_sources(config.hooks)
-    Store(config.store, sources.state).url()  # the database itself is the gateway's to make
+    Store(config.store, sources.state).url()  # only the URL is checked: the gateway creates the database
     prices = read_prices(config.prices.file)
     live = policy.load_policy(sources, prices=prices)
     await live.close()
@@ -46,7 +50,7 @@ async def _hooks(config: Config) -> str:
 
 
 def _unusable(config: Config) -> Iterator[tuple[str, str]]:
-    """The name of each setting whose file cannot be used, and why."""
+    """Yield the name of each setting whose file cannot be used, and the reason."""
     try:
         if config.listen.certificate:
             Certificate(config.listen.certificate, config.listen.key)
@@ -67,7 +71,7 @@ def _unusable(config: Config) -> Iterator[tuple[str, str]]:
 
 
 async def run_config(arguments: argparse.Namespace) -> int:
-    """Run one command. Raises ConfigError with what is wrong."""
+    """Run one command and return its exit code. Raises ConfigError with every problem."""
     if arguments.config_command == "schema":
         print(json.dumps(config_schema(), indent=2))
         return 0

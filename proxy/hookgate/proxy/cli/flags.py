@@ -1,74 +1,74 @@
-"""The flags that stand for settings. Each is stored under the setting's dotted name.
+"""The flags that correspond to settings. Each is stored under the setting's dotted name.
 
-Apart from the configuration's own modules, so that a command line is parsed without loading these.
+They are separate from the modules of the configuration, so that parsing a command line does not load these.
 """
 
 import argparse
 
 
 def add_config_flag(parser: argparse.ArgumentParser) -> None:
-    """The flag of every command that reads the configuration."""
+    """Add the flag of every command that reads the configuration."""
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help="the hookgate.toml to read (HOOKGATE_CONFIG, ~/.config/hookgate, /etc/hookgate)",
+        help="the hookgate.toml to read (default: HOOKGATE_CONFIG, ~/.config/hookgate, /etc/hookgate)",
     )
 
 
 def add_state_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of a command that looks at what the gateway remembers."""
+    """Add the flags of a command that reads the gateway's state folder."""
     add_config_flag(parser)
     parser.add_argument(
         "--state",
         dest="hooks.state",
         metavar="FOLDER",
-        help="what hookgate remembers, such as trusted hooks (HOOKGATE_STATE, ~/.local/state/hookgate)",
+        help="the folder for hookgate's own files (default: HOOKGATE_STATE, ~/.local/state/hookgate)",
     )
 
 
 def add_hook_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags that every command with hooks takes."""
+    """Add the flags of every command that loads hooks."""
     add_state_flags(parser)
     _files(
         parser,
         "--policy",
         "hooks.policy",
-        "settings files whose hooks run first and cannot be switched off elsewhere (HOOKGATE_POLICY)",
+        "settings files whose hooks run first; nothing else can switch them off (default: HOOKGATE_POLICY)",
     )
     _files(
         parser,
         "--hooks",
         "hooks.files",
-        "settings files with hooks, highest precedence first (HOOKGATE_HOOKS, separated by ':')",
+        "settings files with hooks, highest precedence first (default: HOOKGATE_HOOKS, separated by ':')",
     )
     parser.add_argument(
         "--project",
         dest="hooks.project",
         metavar="FOLDER",
-        help="read the settings that Gemini CLI reads there: the project's, yours, the system's, extensions'",
+        help="read the settings that Gemini CLI reads there: of the project, user, system and extensions",
     )
 
 
 def add_gateway_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the gateway itself."""
+    """Add the flags of the gateway itself."""
     parser.add_argument(
         "--listen",
         dest="listen.address",
         metavar="HOST:PORT",
-        help="where clients connect; port 0 takes a free one (HOOKGATE_LISTEN, 127.0.0.1:8787)",
+        help="where clients connect; port 0 selects a free one (default: HOOKGATE_LISTEN, 127.0.0.1:8787)",
     )
     parser.add_argument(
         "--upstream",
         dest="upstream.gemini",
         metavar="URL",
-        help="where calls of the Gemini API go (HOOKGATE_UPSTREAM)",
+        help="the base URL of the Gemini API (default: HOOKGATE_UPSTREAM)",
     )
     add_hook_flags(parser)
     parser.add_argument(
         "--trust-project",
         dest="hooks.trust_project",
         action=argparse.BooleanOptionalAction,
-        help="run the project's hooks without having them trusted",
+        help="run the project's hooks even if they are not trusted",
     )
 
 

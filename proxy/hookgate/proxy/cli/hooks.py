@@ -32,28 +32,28 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         added.set_defaults(log_level=logging.WARNING)
         return added
 
-    listed = command("list", "every hook: event, source, kind, state, how it last ran")
-    listed.add_argument("--json", action="store_true", help="as JSON, for programs")
-    command("show", "all that is known of one hook").add_argument("name")
+    listed = command("list", "list every hook: event, source, kind, state, last run")
+    listed.add_argument("--json", action="store_true", help="print JSON, for programs")
+    command("show", "show everything known about one hook").add_argument("name")
     for name, told in (("enable", "switch a hook on again"), ("disable", "switch a hook off")):
         command(name, f"{told}, in your own settings").add_argument("name", nargs="+")
     command("enable-all", "switch hooks on again, in your own settings")
-    command("disable-all", "switch all hooks off, in your own settings; a policy file's stay")
-    trust = command("trust", "look at a project's new and changed hooks, and let them run")
+    command("disable-all", "switch all hooks off, in your own settings, except those of policy files")
+    trust = command("trust", "show a project's new and changed hooks, ask, and trust them")
     trust.add_argument("name", nargs="*", help="only these hooks")
-    trust.add_argument("--yes", action="store_true", help="without asking")
-    tried = command("test", "run hooks on one event and see what they do; nothing is sent anywhere")
+    trust.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    tried = command("test", "run hooks on one event and show what they do; nothing goes upstream")
     tried.add_argument("event", choices=EVENTS, metavar="EVENT", help=", ".join(EVENTS))
     tried.add_argument("--name", help="only this hook")
     tried.add_argument(
         "--input",
         type=Path,
         metavar="FILE",
-        help="a hook's input, or a REST body for a model event; '-' is stdin; without, a harmless one",
+        help="a hook's input, or a REST body for a model event; '-' is stdin (default: a harmless event)",
     )
-    migrate = command("migrate", "take over the hooks of Claude Code")
+    migrate = command("migrate", "import the hooks of Claude Code")
     migrate.add_argument("--from-claude", action="store_true", required=True)
-    migrate.add_argument("--dry-run", action="store_true", help="show what would be written")
+    migrate.add_argument("--dry-run", action="store_true", help="show the changes without writing them")
     command("schema", "print the JSON Schema of settings, for editors")
     command("doctor", "run every hook once on a harmless event, and check its settings")
 
@@ -62,7 +62,7 @@ _COLUMNS = ("event", "name", "source", "kind", "state", "fails open", "last run"
 
 
 def list_hooks(sources: Sources, as_json: bool) -> int:
-    """Print every hook, in the order of the events and of precedence."""
+    """Print every hook, by event and by precedence."""
     hooks = read_configured_hooks(sources)
     rows = _rows(hooks, sources)
     if as_json:
@@ -71,12 +71,12 @@ def list_hooks(sources: Sources, as_json: bool) -> int:
         print(_table([_COLUMNS, *(tuple(str(row[column]) for column in _COLUMNS) for row in rows)]))
     else:
         places = "\n  ".join(str(place.path) for place in sources.places())
-        print(f"No hooks are configured. These files were looked for:\n  {places}")
+        print(f"No hooks are configured. These files were searched for:\n  {places}")
     return 0
 
 
 def show_hook(sources: Sources, name: str) -> int:
-    """Print all that is known of a hook."""
+    """Print everything known about the hooks of a name."""
     hooks = read_configured_hooks(sources)
     found = set(hooks.named(name))
     for row in (row for row in _rows(hooks, sources, found)):
@@ -95,7 +95,7 @@ def _rows(hooks: ConfiguredHooks, sources: Sources, only: set[Hook] | None = Non
 
 
 def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str, Any]:
-    last = f"failed: {status['error']}" if status.get("error") else "well" if status else "never"
+    last = f"failed: {status['error']}" if status.get("error") else "ok" if status else "never"
     kind = hook.config.type + (" (persistent)" if getattr(hook.config, "persistent", False) else "")
     row = {
         "event": hook.event,
@@ -130,12 +130,12 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def trust(sources: Sources, names: Sequence[str], yes: bool) -> int:
-    """Show the hooks that are not trusted and trust them once their user agrees; 1 when that is refused."""
+    """Show the hooks that are not trusted, and trust them if the user agrees. Returns 1 if not, else 0."""
     hooks = read_configured_hooks(sources)
     wanted = [hook for name in names for hook in hooks.named(name)] if names else hooks.all()
     new = [hook for hook in wanted if not hooks.trust.trusts(hook)]
     if not new:
-        print("Every project hook is trusted already.")
+        print("All hooks of the project are already trusted.")
         return 0
     for hook in new:
         _describe(hook)
@@ -143,21 +143,23 @@ def trust(sources: Sources, names: Sequence[str], yes: bool) -> int:
         print("Nothing was trusted; these hooks do not run.")
         return 1
     hooks.trust.trust(new)
-    print(f"Trusted: {', '.join(hook.name for hook in new)}. A change to any of them needs this again.")
+    print(
+        f"Trusted: {', '.join(hook.name for hook in new)}. If one of them changes, it must be trusted again."
+    )
     return 0
 
 
 def _describe(hook: Hook) -> None:
-    """Everything that the trust is in; what the terminal would act on is spelt out."""
+    """Print everything that trust covers, with control characters escaped."""
     print(printable(f"{hook.event} hook {hook.name!r} of {hook.source}"))
     print(printable(f"  runs     {hook.runs}"))
     for name, value in getattr(hook.config, "env", {}).items():
         print(printable(f"  with     {name}={value}"))
-    print(printable(f"  scripts  {', '.join(map(str, scripts_of(hook))) or 'none of its own'}"))
+    print(printable(f"  scripts  {', '.join(map(str, scripts_of(hook))) or 'none'}"))
 
 
 def printable(text: str) -> str:
-    """The text with control characters, and what turns its direction, as escapes."""
+    """Return the text with control characters, including those for its direction, escaped."""
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text
     )
@@ -165,7 +167,7 @@ def printable(text: str) -> str:
 
 def _agreed(count: int) -> bool:
     if not sys.stdin.isatty():
-        print("There is nobody to ask; to agree beforehand: --yes")
+        print("There is no terminal to ask on; use --yes to agree beforehand.")
         return False
     return input(f"Let {'it' if count == 1 else 'them'} run from now on? [y/N] ").strip().lower() in (
         "y",
@@ -174,11 +176,14 @@ def _agreed(count: int) -> bool:
 
 
 def migrate_from_claude(sources: Sources, dry_run: bool) -> int:
-    """Carry the hooks over, project's to project's and user's to user's settings; print what could not be."""
+    """Migrate the hooks of the project and the user to their own settings, and print a report.
+
+    Returns 1 if there are no settings of Claude Code, else 0.
+    """
     project, home = sources.project or Path.cwd(), Path.home()
     found = read_claude(project, home)
     if not found:
-        print(f"There are no Claude Code settings in {project / '.claude'} or {home / '.claude'}.")
+        print(f"No Claude Code settings found in {project / '.claude'} or {home / '.claude'}.")
         return 1
     taken: set[str] = set()
     for path, settings in found:
@@ -204,7 +209,7 @@ def _tell(path: Path, target: Path, migration: Migration, changed: bool, dry_run
 
 
 async def run_hooks(arguments: argparse.Namespace) -> int:  # noqa: PLR0911  # one line for each command reads best
-    """Run one command. Raises ValueError (SettingsError among them) or OSError with what is wrong."""
+    """Run one command and return its exit code. Raises ValueError (such as SettingsError) or OSError."""
     config = read_config(vars(arguments)).config
     sources = find_sources(config.hooks, default_project=Path.cwd())
     match arguments.hooks_command:

@@ -1,6 +1,6 @@
 """The command line of `hookgate`: `serve`, `config`, `key-hash`, `hooks`, `tools`, `run`, `event` and more.
 
-Each command imports what it needs when it runs, so that none pays for the others.
+Each command imports its modules when it runs, so that it does not load those of the others.
 """
 
 import argparse
@@ -23,11 +23,14 @@ from hookgate.proxy.observe.logs import EscapingFormatter, EscapingStream, escap
 from hookgate.shim.command.arguments import add_event, add_run, add_shim
 
 _EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests": "otel"}
-"""The extras of packages that the gateway itself does without."""
+"""The extras that install packages which the gateway itself does not need, by package."""
 
 
 def run_command(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, or 1 with lines on stderr that say what is wrong."""
+    """Run one command and return its exit code: 0, or 1 with the errors on stderr.
+
+    It is 130 if the command was interrupted, and 141 if the reader of its output has gone.
+    """
     arguments = _parser().parse_args(argv)
     handler = logging.StreamHandler()
     handler.setFormatter(EscapingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
@@ -36,7 +39,7 @@ def run_command(argv: Sequence[str] | None = None) -> int:
     try:
         with _escaped_output(arguments):
             code = asyncio.run(run(arguments))
-        sys.stdout.flush()  # at the interpreter's end it would be too late to say what is wrong
+        sys.stdout.flush()  # errors could not be reported any more when the interpreter exits
     except BrokenPipeError:
         return _unheard()
     except ModuleNotFoundError as error:
@@ -55,9 +58,9 @@ def run_command(argv: Sequence[str] | None = None) -> int:
 
 
 def _escaped_output(arguments: argparse.Namespace) -> "contextlib.AbstractContextManager[object]":
-    """Escape what commands print: much of it was written by clients, upstreams, projects and hooks.
+    """Escape the output of commands: much of it comes from clients, upstreams, projects and hooks.
 
-    The demo prints its own texts alone, in colours.
+    The demo prints only its own texts, in colours.
     """
     if arguments.run is _demo:
         return contextlib.nullcontext()
@@ -65,7 +68,7 @@ def _escaped_output(arguments: argparse.Namespace) -> "contextlib.AbstractContex
 
 
 def _unheard() -> int:
-    """The exit code when who read the output has gone, such as `head`; what is left to say goes nowhere."""
+    """Discard further output, since its reader, such as `head`, has gone. Returns the exit code for this."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 128 + signal.SIGPIPE
 
@@ -80,26 +83,26 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hookgate", description="A policy gateway for Gemini agents.")
     parser.add_argument("--version", action="version", version=f"hookgate {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    serve = commands.add_parser("serve", help="stand between Gemini agents and the Gemini API")
+    serve = commands.add_parser("serve", help="run the gateway between Gemini agents and the Gemini API")
     add_gateway_flags(serve)
     serve.set_defaults(run=_serve, log_level=logging.INFO)
     _add_config(commands.add_parser("config", help="check and show the gateway's configuration"))
     key_hash = commands.add_parser(
-        "key-hash", help="print the SHA-256 of the API key on stdin, to name the key"
+        "key-hash", help="print the SHA-256 of the API key on stdin, for a [keys.NAME] table"
     )
     key_hash.set_defaults(run=_key_hash, log_level=logging.WARNING)
-    _add_receipt(
-        commands.add_parser("receipt", help="what became of a call, by the receipt its answer names")
-    )
-    _add_replay(commands.add_parser("replay", help="put recorded calls through another policy, to try it"))
-    _add_audit(commands.add_parser("audit", help="see, export and prove the record of every call"))
-    hooks = commands.add_parser("hooks", help="see, switch, trust, try and move the configured hooks")
+    _add_receipt(commands.add_parser("receipt", help="show the receipt of a call"))
+    _add_replay(commands.add_parser("replay", help="try a policy on recorded calls"))
+    _add_audit(commands.add_parser("audit", help="list, export and verify the records of calls"))
+    hooks = commands.add_parser("hooks", help="list, switch, trust, test and migrate hooks")
     hooks.set_defaults(run=_hooks)
     add_commands(hooks)
-    _add_tools(commands.add_parser("tools", help="see how tools are declared, and accept changes of that"))
+    _add_tools(commands.add_parser("tools", help="list pinned tool declarations, and accept changes"))
     _add_shim(commands)
-    _add_upstream(commands.add_parser("upstream", help="stand in for the Gemini API, offline; not a model"))
-    demo = commands.add_parser("demo", help="watch a google-genai client go through the gateway, offline")
+    _add_upstream(
+        commands.add_parser("upstream", help="run a stand-in for the Gemini API, offline; not a model")
+    )
+    demo = commands.add_parser("demo", help="show a google-genai client using the gateway, offline")
     demo.set_defaults(run=_demo, log_level=logging.WARNING)
     return parser
 
@@ -107,18 +110,20 @@ def _parser() -> argparse.ArgumentParser:
 def _add_config(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_config, log_level=logging.WARNING)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="config_command")
-    check = commands.add_parser("check", help="everything that is wrong, in the files that are named as well")
+    check = commands.add_parser("check", help="report all mistakes, also in the files that are named")
     add_gateway_flags(check)
-    show = commands.add_parser("show", help="every setting in force, and where it was given")
+    show = commands.add_parser("show", help="show every setting in force, and where it was set")
     add_gateway_flags(show)
-    show.add_argument("--json", action="store_true", help="as JSON, for programs")
+    show.add_argument("--json", action="store_true", help="print JSON, for programs")
     commands.add_parser("schema", help="print the JSON Schema of hookgate.toml, for editors")
 
 
 def _add_receipt(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("receipt", metavar="ID", help="the answer's header x-hookgate-receipt")
     parser.add_argument(
-        "--admin", metavar="HOST:PORT", help="the gateway's admin listener; the configured one if left out"
+        "receipt", metavar="ID", help="the receipt's ID, from the answer's header x-hookgate-receipt"
+    )
+    parser.add_argument(
+        "--admin", metavar="HOST:PORT", help="the gateway's admin listener (default: the configured one)"
     )
     add_state_flags(parser)
     parser.set_defaults(run=_receipt, log_level=logging.WARNING)
@@ -133,12 +138,12 @@ def _add_tools(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_tools, log_level=logging.WARNING)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="tools_command")
     add_state_flags(
-        commands.add_parser("list", help="the tools that a policy has pinned, and what has changed")
+        commands.add_parser("list", help="list the tools that a policy has pinned, and their changes")
     )
-    accept = commands.add_parser("accept", help="look at the changes of tools, and accept them")
+    accept = commands.add_parser("accept", help="show the changes of tools, and accept them")
     add_state_flags(accept)
     accept.add_argument("name", nargs="+")
-    accept.add_argument("--yes", action="store_true", help="without asking")
+    accept.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def _add_replay(parser: argparse.ArgumentParser) -> None:
@@ -149,9 +154,11 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_shim(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    run = commands.add_parser("run", help="start an agent in a session of its own at the gateway")
-    shim = commands.add_parser("shim", help="have Gemini CLI or Claude Code tell the gateway of their events")
-    event = commands.add_parser("event", add_help=False, help="tell the gateway of an agent's event")
+    run = commands.add_parser("run", help="start an agent in its own session of the gateway")
+    shim = commands.add_parser(
+        "shim", help="make Gemini CLI or Claude Code report their events to the gateway"
+    )
+    event = commands.add_parser("event", add_help=False, help="report an agent's event to the gateway")
     add_run(run)
     add_shim(shim)
     add_event(event)
@@ -164,7 +171,7 @@ def _add_upstream(parser: argparse.ArgumentParser) -> None:
         "--listen",
         default="127.0.0.1:0",
         metavar="HOST:PORT",
-        help="where it listens; port 0, the default, takes a free one, which the log names",
+        help="the address to listen on; port 0, the default, selects a free one, which is logged",
     )
     parser.add_argument("--script", type=Path, metavar="FILE", help="answers from a JSON file")
     parser.set_defaults(run=_embedded, log_level=logging.INFO)

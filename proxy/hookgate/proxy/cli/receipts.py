@@ -1,4 +1,4 @@
-"""`hookgate receipt ID`: what became of a call, asked of the gateway's admin listener."""
+"""`hookgate receipt ID`: shows the receipt of a call, from the gateway's admin listener."""
 
 import asyncio
 import json
@@ -18,10 +18,10 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 async def show_receipt(receipt: str, admin: str | None, configured: AdminSettings, state: Path) -> int:
-    """Print the receipt as JSON. `admin` is where to ask instead of the configured address.
+    """Print the receipt as JSON. `admin` is the listener's address, by default the configured one.
 
-    Without a configured token the one is shown that a gateway of this machine keeps in its `state` folder.
-    Raises ValueError, which tells what to do.
+    If no token is configured, the request has the token that a gateway on this machine keeps in its `state`
+    folder. Returns 1 if there is no such receipt, else 0. Raises ValueError, whose message contains a remedy.
     """
     path, address = f"/receipts/{check_receipt_id(receipt)}", _address(admin, configured)
     token = admin_token_source(configured) or find_token(state, address)
@@ -34,23 +34,23 @@ async def show_receipt(receipt: str, admin: str | None, configured: AdminSetting
 
 
 def check_receipt_id(receipt: str) -> str:
-    """A receipt's id as it was typed. Raises ValueError for what is none."""
+    """Check and return the ID of a receipt. Raises ValueError if it is invalid."""
     if not _ID.fullmatch(receipt):
         raise ValueError(
-            f"{receipt!r} is no receipt: it has 32 hexadecimal digits; the header is x-hookgate-receipt"
+            f"{receipt!r} is not a receipt ID: use the 32 hexadecimal digits of the header x-hookgate-receipt"
         )
     return receipt
 
 
 def _address(given: str | None, configured: AdminSettings) -> tuple[str, int]:
-    """Where the admin listener is; a URL will do as well, as the gateway's log names one."""
+    """Return the address of the admin listener. `given` may be a URL, as in the gateway's log."""
     address = configured.address if given is None else given.removeprefix("http://").rstrip("/")
     if address is None:
-        raise ValueError("the admin listener is off; name another gateway's with --admin HOST:PORT")
+        raise ValueError("the admin listener is off; set the address of another one with --admin HOST:PORT")
     try:
         return host_and_port(address)
     except ValueError:
-        raise ValueError(f"--admin: {given!r} has to be HOST:PORT, such as 127.0.0.1:9787") from None
+        raise ValueError(f"--admin: {given!r} must be HOST:PORT, such as 127.0.0.1:9787") from None
 
 
 def _get(address: tuple[str, int], path: str, token: str | None) -> tuple[int, dict[str, dict[str, str]]]:
@@ -65,7 +65,7 @@ def _get(address: tuple[str, int], path: str, token: str | None) -> tuple[int, d
             ":".join(map(str, address)),
         )
         raise ValueError(
-            f"no gateway answers at {where}: {told}; start it, or name its admin listener with --admin"
+            f"no gateway answers at {where}: {told}; start it, or set its admin listener with --admin"
         ) from None
     finally:
         connection.close()

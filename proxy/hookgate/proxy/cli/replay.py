@@ -1,4 +1,4 @@
-"""`hookgate replay`: recorded calls through another policy, and what would change."""
+"""`hookgate replay`: applies another policy to recorded calls, and reports what would change."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ from hookgate.proxy.observe.usage import read_prices
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "--policy",
         type=Path,
@@ -26,16 +26,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="settings files with the hooks to try, highest precedence first",
     )
     parser.add_argument("--prices", type=Path, metavar="FILE", help="a price table, for limits on cost")
-    parser.add_argument("--json", action="store_true", help="the report as JSON, for programs")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON, for programs")
     parser.add_argument(
-        "export", type=Path, nargs="*", metavar="AUDIT", help="what `hookgate audit export` wrote"
+        "export",
+        type=Path,
+        nargs="*",
+        metavar="AUDIT",
+        help="a file that `hookgate audit export` has written",
     )
 
 
 def files_of(given: argparse.Namespace) -> tuple[list[Path], list[Path]]:
-    """The settings files and the exports. Raises ValueError where one of the two is missing.
+    """Return the settings files and the exports. Raises ValueError if either is missing.
 
-    A flag takes all words that follow it, those of the exports too: these are the `.jsonl`, or the last one.
+    A flag takes all words that follow it, also those for exports. Exports are the files from the first
+    `.jsonl` on, or else the last file.
     """
     files: list[Path] = given.policy
     if given.export:
@@ -47,7 +52,7 @@ def files_of(given: argparse.Namespace) -> tuple[list[Path], list[Path]]:
 
 
 async def run_replay(given: argparse.Namespace) -> int:
-    """Replay all and print the report. Raises ValueError for files that cannot be used."""
+    """Replay all calls and print the report. Raises ValueError if a file cannot be used."""
     policies, exports = files_of(given)
     configuration = load_settings(policies)
     prices = read_prices(given.prices)
@@ -78,18 +83,18 @@ async def _replay(engine: Engine, calls: Iterator[RecordedCall]) -> ReplayReport
 
 
 def _shown(report: ReplayReport) -> str:
-    """The report for people."""
+    """Return the report as text."""
     replayed = pluralize(report.replayed, "call or event", "calls and events")
     lines = [f"{replayed} replayed, {report.unchanged} unchanged."]
     if report.without_content:
         lines.append(f'{report.without_content} left out: recorded without content (audit.content = "off").')
     if report.refused:
-        lines.append(f"{report.refused} left out: refused before any hook.")
+        lines.append(f"{report.refused} left out: refused before any hook ran.")
     lines += [
         f"The hook {hook!r} failed in {count} of them." for hook, count in report.failed.items() if count
     ]
     if report.outcomes:
-        lines += ["", "How calls end:", *_changes(report.outcomes)]
+        lines += ["", "Outcomes of calls:", *_changes(report.outcomes)]
     for (event, hook), changes in report.rules.items():
         lines += ["", f"{event} {hook}:", *_changes(changes)]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Puts recorded calls before another policy, and compares what it decides."""
+"""Applies another policy to recorded calls, and compares its decisions with the recorded ones."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,29 +21,29 @@ _CODE_ASSIST = "/v1internal"
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """One call, or one event that a shim told of (then `event` is its name and `request` its input)."""
+    """One call, or one event from a shim, with its name as `event` and its input as `request`."""
 
     id: str
     session: SessionContext
     model: str
     event: str
     request: JsonObject | None
-    """The request as the client sent it; None when the audit kept no content."""
+    """The request as the client sent it, or None if the audit stored no content."""
     answer: JsonObject | None
-    """The upstream's answer, its events joined; None when there was none."""
+    """The upstream's answer, with its events joined, or None if there was none."""
     outcome: str
     hooks: tuple[JsonObject, ...]
-    """What hooks did, as the receipt tells it."""
+    """What each hook did, as in the receipt."""
 
 
 class ExportError(ValueError):
-    """A file is no export of the audit. The message names the file, the line and the remedy."""
+    """Raised if a file is not an export of the audit. The message has the file, the line and a remedy."""
 
 
 def read_export(path: Path, read: Callable[[int], None]) -> Iterator[RecordedCall]:
-    """The calls and events of an export, each when its end is told. Raises ExportError.
+    """Yield the calls and events of an export, in the order of their ends. Raises ExportError.
 
-    A call that never ended is left out. `read` is told of each line how many bytes it has.
+    A call without an end is left out. `read` is called with the size of each line in bytes.
     """
     starts: dict[str, JsonObject] = {}
     for record in _records(path, read):
@@ -71,9 +71,11 @@ def _record(line: bytes, place: str) -> JsonObject:
     try:
         value = loads(line)
     except BodyError as error:
-        raise ExportError(f"{place}: is no JSON: {error}; make one with: hookgate audit export") from None
+        raise ExportError(
+            f"{place}: is not JSON: {error}; create an export with: hookgate audit export"
+        ) from None
     if not isinstance(value, dict) or "type" not in value:
-        raise ExportError(f"{place}: is no audit record; make an export with: hookgate audit export")
+        raise ExportError(f"{place}: is not an audit record; create an export with: hookgate audit export")
     return value
 
 
@@ -94,7 +96,7 @@ def _call(name: str, start: JsonObject, end: JsonObject) -> RecordedCall:
 
 
 def _request(start: JsonObject) -> JsonObject | None:
-    """The GenerateContentRequest of a call; Code Assist has it in an envelope."""
+    """Return the GenerateContentRequest of a call, which for Code Assist is in an envelope."""
     request = read_object(start, "content").get("request")
     path = str(read_object(read_object(start, "body"), "route").get("path") or "")
     inner = request.get("request") if isinstance(request, dict) and path.startswith(_CODE_ASSIST) else None
@@ -132,15 +134,15 @@ def _hooks(body: JsonObject) -> tuple[JsonObject, ...]:
 
 
 SAMPLES = 5
-"""Receipts that are named for each change."""
+"""The number of receipts that the report names for each change."""
 
 Rule = tuple[str, str]
-"""An event and the name of a hook for it."""
+"""An event and the name of one of its hooks."""
 
 
 @dataclass(slots=True)
 class Change:
-    """Calls in which a rule says something else than it did, or a call ends otherwise."""
+    """Calls with the same change of a rule's decision or of the outcome."""
 
     count: int = 0
     samples: list[str] = field(default_factory=list)
@@ -153,27 +155,27 @@ class Change:
 
 @dataclass(slots=True)
 class ReplayReport:
-    """What came of all recorded calls."""
+    """The result of replaying all recorded calls."""
 
     replayed: int = 0
     unchanged: int = 0
     without_content: int = 0
-    """Calls that cannot be replayed, since the audit kept nothing of what was said."""
+    """Calls that cannot be replayed, because the audit did not store their content."""
     refused: int = 0
-    """Calls that hookgate refused before any hook: there is nothing to decide otherwise."""
+    """Calls that hookgate refused before any hook ran, so that no policy can change their outcome."""
     failed: Counter[str] = field(default_factory=Counter)
-    """Runs of hooks that failed, by hook."""
+    """The number of calls in which a hook failed, by hook."""
     rules: dict[Rule, dict[str, Change]] = field(default_factory=dict)
-    """By rule, and by what changes: `was → now`."""
+    """The changes of decisions by rule, as `old → new`."""
     outcomes: dict[str, Change] = field(default_factory=dict)
-    """How calls end otherwise."""
+    """The changes of outcomes, as `old → new`."""
 
     def add(self, was: RecordedCall, now: CallRecord) -> None:
-        """Compare one call with what it would be now."""
+        """Compare one recorded call with its replay."""
         self.replayed += 1
         before, after = _said(was.hooks), _said(make_receipt(now)["hooks"])
         changed = False
-        ends_earlier = now.outcome != "answered"  # then what follows from that is no change of its own
+        ends_earlier = now.outcome != "answered"  # later hooks do not run then; that is no change
         for rule in sorted(after.keys() if ends_earlier else before.keys() | after.keys()):
             old, new = before.get(rule, "did not run"), after.get(rule, "does not run")
             if old != new and {old, new} - {"did not run", "does not run", "allow"}:
@@ -187,7 +189,7 @@ class ReplayReport:
             self.failed[tally.hook] += bool(tally.failures)
 
     def as_json(self) -> JsonObject:
-        """The report for programs."""
+        """Return the report as a JSON object."""
         return {
             "replayed": self.replayed,
             "unchanged": self.unchanged,
@@ -203,7 +205,7 @@ class ReplayReport:
 
 
 _JUDGED = frozenset({"answered", "denied", "stopped", "synthetic"})
-"""Outcomes that hooks have a say in."""
+"""Outcomes that hooks can change."""
 
 
 def _listed(changes: dict[str, Change]) -> list[JsonObject]:
@@ -214,7 +216,7 @@ def _listed(changes: dict[str, Change]) -> list[JsonObject]:
 
 
 def _said(hooks: Iterable[JsonObject]) -> dict[Rule, str]:
-    """What each rule said of a call, in a few words."""
+    """Return a short description of what each rule did in a call."""
     return {(str(hook.get("event")), str(hook.get("hook"))): _words(hook) for hook in hooks}
 
 
@@ -230,7 +232,7 @@ def _words(hook: JsonObject) -> str:
 
 
 async def replay_call(engine: Engine, recorded: RecordedCall) -> CallRecord:
-    """The record that the call would have had. Raises ValueError for an event that cannot be read."""
+    """Replay a call and return its new record. Raises ValueError if an event cannot be read."""
     record = CallRecord(id=recorded.id, model=recorded.model, session=recorded.session)
     firing = RecordedEngine(engine, record)
     if recorded.event:
@@ -243,7 +245,7 @@ async def replay_call(engine: Engine, recorded: RecordedCall) -> CallRecord:
 
 
 async def _session_of_call(firing: RecordedEngine, recorded: RecordedCall, body: JsonObject) -> None:
-    """The hooks of a call in their order, until one of them ends it."""
+    """Run the hooks of a call in their order, until one of them ends it."""
     session, record = recorded.session, firing.record
     before = (await firing.fire(BeforeModel(recorded.model, body), session)).event
     if record.outcome is not None:

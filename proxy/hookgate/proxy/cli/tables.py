@@ -15,7 +15,10 @@ from hookgate.translator.fields import JsonObject
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Gives what is to be told how much more is done, of `total` in all."""
+    """Show the progress on a terminal while the block runs.
+
+    Yields a function to call with the amount of work that was done since its last call, of `total`.
+    """
     if not sys.stderr.isatty():
         yield lambda done: None
     elif find_spec("rich") is None:
@@ -31,7 +34,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 class _Plain:
-    """A line that is written again for each percent."""
+    """A line that is overwritten at each percent."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what, self._total, self._done, self._shown = what, max(total, 1), 0, -1
@@ -48,7 +51,7 @@ _COLUMNS = ("ended", "id", "outcome", "status", "ms", "tokens", "model", "key", 
 
 
 def print_calls(calls: Sequence[EndedCall], *, as_json: bool, head: bool = True) -> None:
-    """Print calls, one in a line. `head`: the names of the columns above them."""
+    """Print calls, one per line. `head` adds a line with the names of the columns."""
     if as_json:
         for call in calls:
             print(
@@ -67,14 +70,14 @@ def print_calls(calls: Sequence[EndedCall], *, as_json: bool, head: bool = True)
 
 
 def print_call(detail: CallDetail, *, as_json: bool) -> None:
-    """Print all of a call."""
+    """Print everything that is recorded about a call."""
     told = {name: _told(each) for name, each in (("start", detail.start), ("end", detail.end)) if each}
     if as_json:
         print(json.dumps(told, ensure_ascii=False))
         return
     for name, document in told.items():
         print(f"{name}:")
-        print(json.dumps(document, indent=2, ensure_ascii=True))  # nothing of it may speak to the terminal
+        print(json.dumps(document, indent=2, ensure_ascii=True))  # no control characters for the terminal
 
 
 def _told(stored: StoredRecord) -> JsonObject:
@@ -98,7 +101,7 @@ def _row(call: EndedCall) -> tuple[str, ...]:
         call.key or "-",
         call.session or "-",
     )
-    # A client makes up some of these: nothing of them may speak to the terminal.
+    # Clients choose some of these, so control characters for the terminal are replaced.
     return tuple("".join(c if c.isprintable() else "\ufffd" for c in cell) for cell in cells)
 
 
@@ -111,5 +114,5 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
         table.add_column(name, no_wrap=name in ("ended", "id"))
     for row in rows:
         table.add_row(*(cell.replace("[", "\\[") for cell in row))
-    # Its colours are escape sequences, and its cells hold none.
+    # The table's colours are escape sequences; its cells contain none.
     Console(file=getattr(sys.stdout, "unescaped", sys.stdout)).print(table)

@@ -1,4 +1,4 @@
-"""`hookgate hooks test | doctor`: runs hooks on one event and shows everything about it."""
+"""`hookgate hooks test | doctor`: runs hooks on one event and reports the results."""
 
 import difflib
 import json
@@ -24,7 +24,10 @@ _TEST_SESSION = SessionContext("hookgate-test")
 async def try_hooks(
     sources: Sources, name: str, only: str | None, given: Path | None, prices: PriceTable | None
 ) -> int:
-    """Run the event's hooks and print input, output, time and the change they make; 1 when one failed."""
+    """Run the event's hooks, and print input, output, time and the changes that they make.
+
+    Returns 1 if a hook failed or if no hook runs for the event, else 0.
+    """
     hooks = read_configured_hooks(sources)
     if only is not None:
         hooks.named(only)
@@ -45,14 +48,14 @@ async def try_hooks(
     finally:
         await engine.close()
     if not outcome.runs:
-        print(f"No {name} hook runs for this event; `hookgate hooks list` shows which there are.")
+        print(f"No {name} hook runs for this event; `hookgate hooks list` lists the configured hooks.")
         return 1
     for run in outcome.runs:
         _print_run(run, event)
     verdict = outcome.verdict
     _print_outcome(verdict.decision, verdict.stop, verdict.reason)
     ends = verdict.stop or verdict.denied or verdict.synthetic
-    if told := _difference(event, outcome.event) or ("" if ends else "The event goes on as it came."):
+    if told := _difference(event, outcome.event) or ("" if ends else "The event is unchanged."):
         print(told)
     return 1 if any(run.error for run in outcome.runs) else 0
 
@@ -73,7 +76,7 @@ def _document(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{path}: is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise ValueError(f"{path}: has to hold an object")
+        raise ValueError(f"{path}: must contain an object")
     return document
 
 
@@ -82,15 +85,15 @@ def _print_run(run: Run, event: Event) -> None:
     fields = {**base_fields(run.hook, event.name, _TEST_SESSION), **event.fields(run.hook.config.view)}
     print("--- input", json.dumps(Document(fields).value(), indent=2, ensure_ascii=False), sep="\n")
     if run.error:
-        print(f"--- failed: {run.error}; the call {'is denied' if run.fails_closed else 'goes on'}")
+        print(f"--- failed: {run.error}; the call {'is denied' if run.fails_closed else 'continues'}")
     else:
         print("--- output", json.dumps(run.output, indent=2, ensure_ascii=False), sep="\n")
     if run.observed:
-        print("--- mode is 'observe': nothing of it is applied")
+        print("--- mode is 'observe': the output is not applied")
 
 
 def _print_outcome(decision: str, stop: bool, reason: str) -> None:
-    print(f"=== together: {'stop' if stop else decision}{f', because: {reason}' if reason else ''}")
+    print(f"=== verdict: {'stop' if stop else decision}{f', reason: {reason}' if reason else ''}")
 
 
 def _difference(before: Event, after: Event) -> str:
@@ -101,27 +104,27 @@ def _difference(before: Event, after: Event) -> str:
 
 
 def _plain(event: Event) -> Any:
-    """What an edit can change of an event."""
+    """Return the part of an event that an edit can change."""
     body = getattr(event, "body", None)
     return Document(event.fields("text")).value() if body is None else body
 
 
 SLOW = 0.2
-"""Seconds beyond which a hook is felt in a conversation; a Python script takes about 0.05."""
+"""Seconds after which a hook noticeably slows down a conversation; a Python script takes about 0.05."""
 
 _DOCTOR_SESSION = SessionContext("hookgate-doctor")
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What one hook, or a file, gives reason to say; `bad` when it will not work as it stands."""
+    """A remark about a hook or a file. It is `bad` if the hook or file does not work."""
 
     message: str
     bad: bool = True
 
 
 async def diagnose(sources: Sources, prices: PriceTable | None) -> int:
-    """Print a line for every hook and finding; 1 when anything will not work."""
+    """Check every hook and print the findings. Returns 1 if something does not work, else 0."""
     hooks = read_configured_hooks(sources, partly=True)
     findings = [Diagnosis(str(problem)) for problem in (*hooks.loaded.problems, *hooks.loaded.ignored)]
     findings += [Diagnosis(str(warning), bad=False) for warning in hooks.loaded.warnings]
@@ -135,8 +138,8 @@ async def diagnose(sources: Sources, prices: PriceTable | None) -> int:
         print(f"{'FAIL' if finding.bad else 'note'}  {finding.message}")
     bad = sum(finding.bad for finding in findings)
     examined = len(configuration.hooks())
-    found = pluralize(bad, "finding that needs", "findings that need")
-    print(f"{pluralize(examined, 'hook')} examined, {found} work.")
+    found = pluralize(bad, "problem")
+    print(f"{pluralize(examined, 'hook')} checked, {found} found.")
     return 1 if bad else 0
 
 
@@ -148,13 +151,13 @@ def _matching(group: Group) -> list[Diagnosis]:
     return [
         Diagnosis(
             f"{group.hooks[0].source}: {group.hooks[0].event}: the matcher {group.matcher.pattern!r} matches "
-            f"no tool of Gemini CLI's, so {names} may never run; {hint!r} was probably meant"
+            f"no tool of Gemini CLI, so {names} may never run; {hint!r} was probably meant"
         )
     ]
 
 
 def _harmless(group: Group, event: str) -> Event:
-    """The event's sample; a tool event is about a tool that the group's matcher takes, if one is known."""
+    """Return the event's sample. A tool event has a tool that matches the group's matcher if possible."""
     sample = SAMPLES[event]
     candidates = (*KNOWN_TOOLS, group.matcher.pattern)
     tool = next((name for name in candidates if group.matcher.matches(Subject(tools=(name,)))), None)
@@ -183,11 +186,13 @@ async def _examined(
 def _told(about: str, run: Run) -> list[Diagnosis]:
     if run.error:
         service = isinstance(run.hook.config, HttpConfig)
-        remedy = "is the service up?" if service else "`hookgate hooks test` shows more"
+        remedy = "check that the service is running" if service else "`hookgate hooks test` shows more"
         return [Diagnosis(f"{about} {run.error}; {remedy}")]
     findings = []
     if run.seconds > SLOW:
-        slow = f'{about} took {run.seconds * 1000:.0f} ms; with "persistent": true it would start only once'
+        slow = (
+            f'{about} took {run.seconds * 1000:.0f} ms; with "persistent": true its program starts only once'
+        )
         findings.append(Diagnosis(slow, bad=False))
     if (run.output or {}).get("decision") == "deny":
         findings.append(Diagnosis(f"{about} denies even a harmless event", bad=False))

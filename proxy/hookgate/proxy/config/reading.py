@@ -75,11 +75,11 @@ def describe_errors(error: ValidationError) -> list[str]:
 
 
 _MISTAKES = {
-    "string_type": "has to be a text in quotes",
-    "path_type": "has to be a path in quotes",
-    "tuple_type": "has to be a list in brackets",
-    "bool_type": "has to be true or false, without quotes",
-    "int_from_float": "has to be a whole number",
+    "string_type": "must be a string in quotes",
+    "path_type": "must be a path in quotes",
+    "tuple_type": "must be a list in brackets",
+    "bool_type": "must be true or false, without quotes",
+    "int_from_float": "must be a whole number",
 }
 
 

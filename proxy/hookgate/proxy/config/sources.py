@@ -183,7 +183,7 @@ def _settings(
             known = SETTINGS if not isinstance(table, dict) else tables
             problems.append(f"{place}: {section}: {unknown_setting_remedy(section, known)}")
         elif not isinstance(table, dict):
-            problems.append(f"{place}: {section}: has to be a table; write [{section}] and its keys below")
+            problems.append(f"{place}: {section}: must be a table; write [{section}] and its keys below")
         elif section in NAMED:
             for name, named in table.items():
                 read_named = _named(path, (section, name), named, lines, problems)
@@ -212,7 +212,7 @@ def _named(
         problems.append(f"{place}: {section}: {error}")  # without the invalid name: it may be an API key
         return None
     if not isinstance(table, dict):
-        problem = f"has to be a table; write [{section}.{name}] and its keys below"
+        problem = f"must be a table; write [{section}.{name}] and its keys below"
         problems.append(f"{place}: {section}.{name}: {problem}")
         return None
     unknown = [key for key in table if key not in fields]

@@ -14,7 +14,7 @@ from hookgate.proxy import GEMINI_API
 def parse_origin(text: str) -> str:
     """Check and return an upstream's base URL. Raises ValueError if it is invalid."""
     if re.search(r"[\s?#@\\]", text):
-        raise ValueError(f"{text!r} holds more than scheme, host, port and path")
+        raise ValueError(f"{text!r} contains more than scheme, host, port and path")
     try:
         url = URL(text)
     except ValueError as error:
@@ -48,7 +48,7 @@ def host_and_port(address: str) -> tuple[str, int]:
     """Split `HOST:PORT` or `[IPV6]:PORT`. Raises ValueError for anything else."""
     match = re.fullmatch(_ADDRESS, address)
     if not match or int(match[2]) > 65535:
-        raise ValueError("has to be HOST:PORT, such as 127.0.0.1:8787")
+        raise ValueError("must be HOST:PORT, such as 127.0.0.1:8787")
     return match[1].strip("[]"), int(match[2])
 
 
@@ -64,7 +64,7 @@ def _address(text: str) -> str:
 
 def _host(text: str) -> str:
     if not re.fullmatch(_HOST, text):
-        raise ValueError("has to be a name without scheme and port, such as metrics.example.com")
+        raise ValueError("must be a name without scheme and port, such as metrics.example.com")
     return text
 
 
@@ -76,14 +76,14 @@ def _origin(text: str) -> str:
     try:
         return parse_origin(text)
     except ValueError:
-        raise ValueError(f"has to be scheme, host, port and path alone, such as {GEMINI_API}") from None
+        raise ValueError(f"must consist only of scheme, host, port and path, such as {GEMINI_API}") from None
 
 
 def _proxy(text: str) -> str:
     try:
         parse_proxy(text)
     except ValueError:
-        raise ValueError("has to be the http:// URL of a proxy, such as http://proxy.example:3128") from None
+        raise ValueError("must be the http:// URL of a proxy, such as http://proxy.example:3128") from None
     return text
 
 
@@ -102,7 +102,7 @@ def key_name(text: str) -> str:
 
 def _sha256(text: str) -> str:
     if not re.fullmatch(_SHA256, text):
-        raise ValueError("has to be the 64 hex digits that `hookgate key-hash` prints for the key")
+        raise ValueError("must be the 64 hex digits that `hookgate key-hash` prints for the key")
     return text.lower()
 
 
@@ -113,7 +113,7 @@ def store_url(text: str) -> str:
     """
     if not re.fullmatch(_STORE, text) or "password=" in text.lower():
         raise ValueError(
-            "has to be postgresql+psycopg://USER:PASSWORD@HOST/DATABASE, with characters such as / and @ "
+            "must be postgresql+psycopg://USER:PASSWORD@HOST/DATABASE, with characters such as / and @ "
             "in a password written as %2F and %40; to use a file on this machine, leave it out"
         )
     return text
@@ -123,7 +123,7 @@ def admin_token(text: str) -> str:
     """Check and return an admin token. Raises ValueError if it could be guessed."""
     if not re.fullmatch(r"[!-~]{16,256}", text):
         raise ValueError(
-            "has to be 16 to 256 letters, digits and symbols, without blanks; create one with: "
+            "must be 16 to 256 letters, digits and symbols, without spaces; create one with: "
             "openssl rand -hex 24"
         )
     return text

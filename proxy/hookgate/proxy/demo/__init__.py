@@ -1,4 +1,4 @@
-"""`hookgate demo`: a real google-genai client through the gateway, offline, in checked scenes."""
+"""`hookgate demo`: a real google-genai client uses the gateway, offline, in checked scenes."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from hookgate.proxy.http.client import Upstreams
 
 
 async def run_demo() -> int:
-    """Start upstream and gateway on free ports and play the scenes; 0 when each went as it should.
+    """Start upstream and gateway on free ports and play the scenes. Returns 0 if all checks pass, else 1.
 
-    Raises ModuleNotFoundError when google-genai or rich is missing: they come with hookgate[demo].
+    Raises ModuleNotFoundError if google-genai or rich, which hookgate[demo] installs, is missing.
     """
     from hookgate.proxy.demo.scenes import play_scenes  # noqa: PLC0415  # google-genai takes a second to import
 
@@ -28,6 +28,6 @@ async def run_demo() -> int:
 
 
 def _examples() -> Path:
-    """The example hooks: beside this file in an installed package, at the top of a source tree."""
+    """Return the folder of the example hooks: beside this file if installed, else in the source tree."""
     installed = Path(__file__).parent / "examples"
     return installed if installed.is_dir() else Path(__file__).parents[4] / "examples"

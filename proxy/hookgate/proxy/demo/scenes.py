@@ -1,4 +1,4 @@
-"""The five scenes of the demo: what the agent asks, and what has to be true of the answer."""
+"""The five scenes of the demo: what the agent asks, and the checks of the answer."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from hookgate.proxy.embedded import EmbeddedUpstream
+from hookgate.proxy.errors import pluralize
 from hookgate.translator import declared_names, show_tool_config
 
 MODEL = "gemini-2.5-flash"
@@ -19,20 +20,20 @@ MODEL = "gemini-2.5-flash"
 
 @dataclass(frozen=True, slots=True)
 class ModelRefused:
-    """An error the SDK raised: HTTP code and the message it shows its user."""
+    """An error that the SDK raised: the HTTP status, and the message for the user."""
 
     code: int
     message: str
 
 
 class DemoAgent:
-    """What a small agent does: ask, stream, and call tools."""
+    """A small agent: it asks, streams, and calls tools."""
 
     def __init__(self, client: genai.Client) -> None:
         self._client = client.aio
 
     async def ask(self, prompt: str, tools: Sequence[Callable[..., Any]] = ()) -> str | ModelRefused:
-        """One answer; the SDK itself runs the Python functions that the model calls."""
+        """Return one answer. The SDK itself runs the Python functions that the model calls."""
         chat = self._client.chats.create(
             model=MODEL, config=types.GenerateContentConfig(tools=list(tools)) if tools else None
         )
@@ -43,14 +44,14 @@ class DemoAgent:
         return answer.text or ""
 
     async def stream(self, prompt: str) -> list[str]:
-        """The texts of a streamed answer, event by event."""
+        """Return the text of each event of a streamed answer."""
         events = await self._client.models.generate_content_stream(model=MODEL, contents=prompt)
         return [event.text or "" async for event in events]
 
 
 @asynccontextmanager
 async def demo_agent(base_url: str) -> AsyncIterator[DemoAgent]:
-    """An agent whose base URL is the gateway: all that a client needs to change."""
+    """Yield an agent whose base URL is the gateway: nothing else of a client must change."""
     # The SDK's own session would send calls to this machine to a proxy that the environment names.
     async with aiohttp.ClientSession(trust_env=False) as session:
         options = types.HttpOptions(base_url=base_url, aiohttp_client=session)
@@ -64,7 +65,7 @@ async def demo_agent(base_url: str) -> AsyncIterator[DemoAgent]:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a scene shows: the dialogue, and each check with its outcome."""
+    """The output of a scene: the dialogue, and each check with its result."""
 
     lines: list[tuple[str, str]]
     checks: dict[str, bool] = field(default_factory=dict)
@@ -72,7 +73,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class DemoScene:
-    """One scene, by its title and the hook it is about."""
+    """One scene, with its title and a description of its hook."""
 
     title: str
     hook: str
@@ -84,7 +85,7 @@ async def _plain(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
     return Shown(
         [("asks", "What is a hook?"), ("gets", str(answer))],
         {
-            "the answer came through as the upstream gave it": answer == "You said: What is a hook?",
+            "the agent received the upstream's answer unchanged": answer == "You said: What is a hook?",
             "the upstream was asked once": len(upstream.recorded) == 1,
         },
     )
@@ -125,7 +126,7 @@ async def _denied(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
         {
             "the SDK raised 403 with the hook's reason": refused
             == ModelRefused(403, "This prompt holds a private key. Remove it and ask again."),
-            "the key never left the house": len(upstream.recorded) == before,
+            "the key never reached the upstream": len(upstream.recorded) == before,
         },
     )
 
@@ -153,7 +154,7 @@ async def _narrowed(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
             ("gets", str(answer)),
         ],
         {
-            "of the offered tools the model may call read_file alone": allowed == ["read_file"],
+            "of the offered tools, the model may call only read_file": allowed == ["read_file"],
             "the SDK ran read_file, and nothing else": ran == ["read_file"],
             "the call came back with its signature": "thoughtSignature" in str(request.get("contents")),
             "the tool's result reached the answer": "the content of" in str(answer),
@@ -162,7 +163,7 @@ async def _narrowed(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
 
 
 SCENES = (
-    DemoScene("A plain call", "nothing to do for any hook", _plain),
+    DemoScene("A plain call", "no hook has anything to do", _plain),
     DemoScene("A redacted stream", "redact.py, a runtime hook on AfterModel", _redacted_stream),
     DemoScene("A synthetic answer", "canned_answer.sh, a command hook on BeforeModel", _synthetic),
     DemoScene("A denied prompt", "deny_private_keys.py, exit code 2 on BeforeModel", _denied),
@@ -171,7 +172,7 @@ SCENES = (
 
 
 async def play_scenes(gateway_url: str, upstream: EmbeddedUpstream) -> int:
-    """Play every scene; 0 when all checks hold, 1 when one does not."""
+    """Play every scene. Returns 0 if all checks pass, else 1."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"A google-genai client -> hookgate on {gateway_url} -> embedded upstream (not a model)\n")
     failed = 0
@@ -181,9 +182,9 @@ async def play_scenes(gateway_url: str, upstream: EmbeddedUpstream) -> int:
             _print(console, number, scene, shown)
             failed += sum(not holds for holds in shown.checks.values())
     if failed:
-        console.print(f"[bold red]{failed} checks failed[/]")
+        console.print(f"[bold red]{pluralize(failed, 'check')} failed[/]")
         return 1
-    console.print(f"[bold green]All {len(SCENES)} scenes went as they should.[/]")
+    console.print(f"[bold green]All {len(SCENES)} scenes passed.[/]")
     console.print("Next: hookgate serve --hooks YOUR/settings.json")
     return 0
 

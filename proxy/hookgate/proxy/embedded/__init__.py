@@ -1,6 +1,6 @@
 """The embedded upstream: a deterministic stand-in for the Gemini API. It is not a model.
 
-For the demo, the tests, and trying hooks offline; docs/embedded-upstream.md is its manual.
+It is for the demo, the tests, and trying hooks offline. docs/embedded-upstream.md describes it.
 """
 
 from hookgate.proxy.embedded.script import Script, ScriptError, load_script

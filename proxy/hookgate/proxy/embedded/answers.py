@@ -1,8 +1,8 @@
-"""What the embedded upstream answers: the body of a generative request -> response chunks.
+"""The answers of the embedded upstream: converts the body of a generative request to response chunks.
 
-This file knows no I/O, no clock and no randomness: the same body gets the same chunks, byte for byte.
-Shapes are those of the Gemini API's REST JSON. Requests may mix camelCase and snake_case, as real clients
-do; the answers are decided on a canonical camelCase copy, and are camelCase only.
+There is no I/O, clock or randomness here: the same body gets the same chunks, byte for byte. Shapes are those
+of the Gemini API's REST JSON. Requests may mix camelCase and snake_case, as real clients do; the answers are
+based on a canonical camelCase copy, and use only camelCase.
 """
 
 import base64
@@ -20,13 +20,13 @@ from hookgate.proxy.embedded.script import Part, ScriptedAnswer, ScriptScene
 _EXAMPLES = {"STRING": "example", "NUMBER": 1, "INTEGER": 1, "BOOLEAN": True, "NULL": None}
 _MAX_SCHEMA_DEPTH = 10  # a schema that requires itself has no finite instance
 _ECHO = 200  # characters
-_PIECE = 4  # words in one event, at most
-_THOUGHT = "Thinking is not what I do: I am a script, not a model."
+_PIECE = 4  # the maximum number of words in one event
+_THOUGHT = "I do not think: I am a script, not a model."
 
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One generative call: `request` is a canonical body that the server found valid."""
+    """One generative call. `request` is a valid body in canonical form."""
 
     model: str
     stream: bool
@@ -34,13 +34,13 @@ class ModelCall:
 
     @property
     def scene(self) -> ScriptScene:
-        """What a script's rules may ask about this call."""
+        """The facts about this call that a script's conditions can check."""
         names = tuple(str(response.get("name")) for response in self.tool_responses)
         return ScriptScene(self.text, self.model, self.stream, names)
 
     @property
     def text(self) -> str:
-        """The last text part that is not the model's: clients put their own context in parts before it."""
+        """The last text part that is not the model's. Clients put their own context in earlier parts."""
         contents = [content for content in self.request["contents"] if content.get("role") != "model"]
         texts = [part["text"] for part in chain(*(c["parts"] for c in contents)) if "text" in part]
         return texts[-1] if texts else ""
@@ -53,15 +53,15 @@ class ModelCall:
 
     @property
     def id(self) -> str:
-        """The same for the same model and request: 22 characters, safe in a URL."""
+        """An ID of 22 characters, safe in a URL, that is the same for the same model and request."""
         body = orjson.dumps([self.model, self.request], option=orjson.OPT_SORT_KEYS)
         return base64.urlsafe_b64encode(hashlib.sha256(body).digest()[:16]).rstrip(b"=").decode()
 
 
 def respond(call: ModelCall, answer: ScriptedAnswer | None) -> list[Json]:
-    """GenerateContentResponse objects, one for each event; exactly one when the call does not stream.
+    """Return the GenerateContentResponse of each event; exactly one if the call does not stream.
 
-    `answer` is the script's, and not of the kind `error`; None means the default.
+    `answer` is the script's answer, which must not be of the kind `error`, or None for the default answer.
     """
     if answer and answer.responses is not None:
         return answer.responses if call.stream else answer.responses[:1]
@@ -95,9 +95,9 @@ def _default_events(call: ModelCall) -> list[list[Part]]:
 
 
 def _function_to_call(call: ModelCall) -> Json | None:
-    """The declaration of the function that the default answer calls, if it calls one.
+    """Return the declaration of the function that the default answer calls, or None if it calls none.
 
-    After a tool's response it calls none, even in mode ANY: an agent's loop must end.
+    After a tool's response it calls none, even in mode ANY, so that an agent's loop ends.
     """
     calling = calling_config(call.request)
     declared = declared_functions(call.request)
@@ -105,7 +105,7 @@ def _function_to_call(call: ModelCall) -> Json | None:
     candidates = [declaration for name, declaration in declared.items() if name in allowed]
     if call.tool_responses or not candidates or calling.get("mode") == "NONE":
         return None
-    # One function's name may be a part of another's: the longest one in the text is the one meant.
+    # One function's name may be part of another's, so the longest one in the text is chosen.
     named = max((name for name in declared if name in allowed and name in call.text), key=len, default=None)
     if named is not None:
         return declared[named]
@@ -131,7 +131,7 @@ def _default_text(call: ModelCall) -> str:
 
 
 def _instance(schema: Any, root: Any, depth: int = 0) -> Any:
-    """A minimal value of a schema (the API's own kind or JSON Schema); its $refs point into `root`."""
+    """Return a minimal value of a schema, the API's own kind or JSON Schema. Its $refs point into `root`."""
     if not isinstance(schema, dict) or depth > _MAX_SCHEMA_DEPTH:
         return None
     if target := _referred(schema, root) or _list(schema.get("anyOf") or schema.get("oneOf"))[:1]:
@@ -148,7 +148,7 @@ def _instance(schema: Any, root: Any, depth: int = 0) -> Any:
 
 
 def _referred(schema: Json, root: Any) -> list[Any]:
-    """What the schema's $ref points at, as a list of one; empty without a $ref."""
+    """Return the target of the schema's $ref in a list, or an empty list without a $ref."""
     if not isinstance(reference := schema.get("$ref"), str):
         return []
     for step in reference.split("/")[1:]:
@@ -161,14 +161,14 @@ def _list(value: Any) -> list[Any]:
 
 
 def _pieces(text: str) -> list[str]:
-    """The text cut at words: joined they are the text; three or more for three or more words."""
+    """Split the text at words into three or more pieces, or fewer if it has fewer words."""
     words = re.findall(r"\S+\s*|\s+", text) or [""]
     size = min(_PIECE, max(1, len(words) // 3))
     return ["".join(words[start : start + size]) for start in range(0, len(words), size)]
 
 
 def _joined(events: list[list[Part]]) -> list[Part]:
-    """The parts of an answer that does not stream: text that the events' borders cut is whole again."""
+    """Return the parts of an answer that does not stream, with texts that were split across events joined."""
     parts: list[Part] = []
     for event in events:
         if parts and event and _one_text(parts[-1], event[0]):
@@ -185,7 +185,7 @@ def _one_text(last: Part, following: Part) -> bool:
 
 
 def _stamped(events: list[list[Part]], call: ModelCall, finish_reason: str) -> list[Json]:
-    """The events as GenerateContentResponse objects: usage grows with each, the last one tells the reason."""
+    """Return the events as GenerateContentResponse objects with growing usage and a final finishReason."""
     prompt = prompt_tokens(call.request)
     thought = spoken = 0
     chunks: list[Json] = []
@@ -217,7 +217,7 @@ def _usage(prompt: int, candidates: int, thoughts: int) -> Json:
 
 
 def prompt_tokens(request: Json) -> int:
-    """An estimate: one token for every four characters of text, or of compact JSON for what is not text."""
+    """Estimate the tokens: one for every four characters of text, or of compact JSON for other parts."""
     contents = [*request["contents"], request.get("systemInstruction", {"parts": []})]
     parts = chain(*(content["parts"] for content in contents))
     return _tokens(sum(map(_size, parts)) + sum(map(_size, request.get("tools", []))))
@@ -233,7 +233,7 @@ def _size(value: Json) -> int:
 
 
 def embedding(content: Json, dimensions: int) -> Json:
-    """A ContentEmbedding of numbers in [-1, 1]: the same content gets the same ones. They mean nothing."""
+    """Return a ContentEmbedding of numbers in [-1, 1], the same for the same content, without any meaning."""
     digest = hashlib.shake_256(_compact(content).encode()).digest(dimensions)
     return {"values": [round(byte / 127.5 - 1, 6) for byte in digest]}
 

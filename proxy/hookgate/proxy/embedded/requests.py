@@ -1,4 +1,4 @@
-"""Requests read as the API reads them, bare or in Code Assist's envelopes, and refused where it refuses."""
+"""Reads requests as the API does, bare or in Code Assist's envelopes, and refuses what the API refuses."""
 
 import re
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 Json = dict[str, Any]
 Shape: TypeAlias = Mapping[str, "Shape"]
 
-# Where the API itself names the fields, so that one field has two spellings. Below these positions lies the
-# user's data (arguments, responses, schemas), which is never respelled. "[]" marks a list of such objects.
+# Positions at which the API itself defines the fields, so that a field has two spellings. Below them is the
+# user's data (arguments, responses, schemas), which is never renamed. "[]" marks a list of such objects.
 _CONTENT: Shape = {"parts[]": {"inlineData": {}, "fileData": {}, "functionCall": {}, "functionResponse": {}}}
 _GENERATE: Shape = {
     "contents[]": _CONTENT,
@@ -44,23 +44,23 @@ _RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay"
 
 
 class EmbeddedApiError(Exception):
-    """A refusal in Google's error shape: `status` is the HTTP status, the message is for the caller."""
+    """Raised to refuse a request with an error in Google's format. `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
 
     def body(self) -> dict[str, Any]:
-        """{"error": {"code", "message", "status"}}, with the API's advice to wait on a 429."""
+        """Return `{"error": {"code", "message", "status"}}`, for a 429 with the API's advice to wait."""
         error = {"code": self.status, "message": str(self), "status": _STATUSES.get(self.status, "UNKNOWN")}
         return {"error": error | ({"details": [_RETRY_INFO]} if self.status == 429 else {})}
 
 
 def canonical_request(value: Any, shape: Shape = _REQUEST, place: str = "") -> Json:
-    """A copy of an object with camelCase names where the API names the fields, and without its nulls.
+    """Return a copy of an object with the API's fields in camelCase, and without nulls.
 
-    ApiError 400 where the API has an object or a list and the request has not, or where one object holds a
-    field in both spellings.
+    Raises EmbeddedApiError (400) if the request has another value where the API requires an object or a list,
+    or if an object has a field in both spellings.
     """
     if not isinstance(value, dict):
         raise EmbeddedApiError(400, f"Invalid value at '{place or 'the request'}': an object is expected.")
@@ -86,7 +86,7 @@ def _canonical_field(value: Any, shape: Shape, name: str, place: str) -> Any:
 
 
 def validated_request(body: Any) -> Json:
-    """The canonical form of a generateContent body; ApiError 400 for what the API refuses as well."""
+    """Return the canonical form of a generateContent body. Raises EmbeddedApiError (400) as the API would."""
     request = canonical_request(body)
     if not request.get("contents"):
         raise EmbeddedApiError(400, "* GenerateContentRequest.contents: contents is not specified")
@@ -102,7 +102,7 @@ def validated_request(body: Any) -> Json:
 
 
 def check_parts(content: Json, place: str) -> None:
-    """ApiError 400 unless each part of a canonical content carries exactly one kind of data."""
+    """Raise EmbeddedApiError (400) unless each part of a canonical content has exactly one kind of data."""
     if not content.get("parts"):
         raise EmbeddedApiError(
             400, f"* GenerateContentRequest.{place}.parts: contents.parts must not be empty."
@@ -147,14 +147,14 @@ def _check_calling(request: Json) -> None:
 
 
 def declared_functions(request: Json) -> dict[str, Json]:
-    """The function declarations of all tools, by name, in their order."""
+    """Return the function declarations of all tools by name, in their order."""
     tools = request.get("tools", [])
     declarations = chain(*(tool.get("functionDeclarations", []) for tool in tools))
     return {each["name"]: each for each in declarations if isinstance(each.get("name"), str)}
 
 
 def calling_config(request: Json) -> Json:
-    """The functionCallingConfig, empty when the request has none."""
+    """Return the functionCallingConfig, or an empty object if the request has none."""
     calling: Json = request.get("toolConfig", {}).get("functionCallingConfig", {})
     return calling
 
@@ -179,19 +179,19 @@ POSTS: dict[str, Json] = {
     "listExperiments": {"flags": [], "experimentIds": []},
     "retrieveUserQuota": {"buckets": []},
 }
-"""The answers to POST, by method."""
+"""The answers to POST requests, by method."""
 
 GETS: dict[str, Json] = {
     ":getCodeAssistGlobalUserSetting": _USER_SETTING,
     "/operations/embedded": _ONBOARDED,
 }
-"""The answers to GET, by what follows the version."""
+"""The answers to GET requests, by the path after the version."""
 
 
 def open_envelope(body: Any) -> tuple[str, Json]:
-    """The model and the request in an envelope; where countTokens has it, the model is in the request.
+    """Return the model and the request in an envelope. For countTokens, the model is in the request.
 
-    ApiError 400 for a body without them.
+    Raises EmbeddedApiError (400) for a body without them.
     """
     request = body.get("request") if isinstance(body, dict) else None
     if not isinstance(request, dict):
@@ -203,5 +203,5 @@ def open_envelope(body: Any) -> tuple[str, Json]:
 
 
 def wrap_answer(response: Json) -> Json:
-    """An answer, or an event of one, in its envelope."""
+    """Return an answer, or an event of one, in its envelope."""
     return {"response": response, "traceId": response.get("responseId", _PROJECT)}

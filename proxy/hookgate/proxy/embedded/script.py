@@ -1,6 +1,6 @@
-"""The embedded upstream's script: typed rules that say which request gets which answer, or which error.
+"""The script of the embedded upstream: typed rules that determine the answer, or the error, for a request.
 
-This file knows no server: it reads a script, and picks a rule for a request that it is told about.
+This module does not depend on a server: it reads a script, and picks the rule for a described request.
 """
 
 from dataclasses import dataclass
@@ -21,16 +21,16 @@ _MANUAL = "The format is in docs/embedded-upstream.md."
 
 
 class ScriptError(ValueError):
-    """A script cannot be used. The message names the file, the place in it, and the remedy."""
+    """Raised if a script cannot be used. The message has the file, the place in it, and the remedy."""
 
 
 class _Strict(BaseModel):
-    # A misspelt or mistyped field must never pass silently: the rule would then match something else.
+    # A misspelled or mistyped field must be an error, because the rule would match other requests.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class RuleCondition(_Strict):
-    """What a request must be for a rule to apply: every condition that is given must hold."""
+    """The conditions of a rule. It applies if all conditions that are set are met."""
 
     text: str | None = None  # a substring of the last user text
     model: str | None = None  # a glob, for example "gemini-2.5-*"
@@ -41,14 +41,14 @@ class RuleCondition(_Strict):
 
 
 class Failure(_Strict):
-    """An error to answer with; see ApiError."""
+    """An error to answer with; see EmbeddedApiError."""
 
     status: int = Field(ge=400, le=599)
     message: str
 
 
 class Pace(_Strict):
-    """When the events of an answer leave, in milliseconds, and how many before the connection is cut."""
+    """The delays of an answer's events in milliseconds, and the number of events before a cut."""
 
     delay_ms: int = Field(default=0, ge=0)
     chunk_delay_ms: int = Field(default=0, ge=0)
@@ -74,7 +74,7 @@ class ScriptedAnswer(Pace):
 
 
 class ScriptRule(_Strict):
-    """The answer for requests that `when` describes, for the first `times` of them (absent: always)."""
+    """The answer for requests that meet `when`: for the first `times` of them, by default for all."""
 
     when: RuleCondition = RuleCondition()
     times: int | None = Field(default=None, ge=1)
@@ -82,14 +82,14 @@ class ScriptRule(_Strict):
 
 
 class Script(_Strict):
-    """Rules in order: the first that matches and has uses left decides."""
+    """Rules in order. The first that matches and has uses left applies."""
 
     rules: list[ScriptRule]
 
 
 @dataclass(frozen=True)
 class ScriptScene:
-    """What rules may ask about one generative request."""
+    """The facts about one generative request that conditions can check."""
 
     text: str
     model: str
@@ -98,14 +98,14 @@ class ScriptScene:
 
 
 class Player:
-    """A script being played: it remembers how often each rule was used. One for each running server."""
+    """Plays a script for one running server, and counts how often each rule was used."""
 
     def __init__(self, script: Script) -> None:
         self._rules = script.rules
         self._uses = [0] * len(script.rules)
 
     def pick(self, scene: ScriptScene) -> ScriptedAnswer | None:
-        """The answer of the first matching rule with uses left, taking one use; None without such a rule."""
+        """Use the first matching rule with uses left, and return its answer, or None without such a rule."""
         for index, rule in enumerate(self._rules):
             if self._uses[index] != rule.times and _matches(rule.when, scene):
                 self._uses[index] += 1
@@ -114,7 +114,7 @@ class Player:
 
 
 def load_script(path: str | Path) -> Script:
-    """The script in the JSON file at `path`. ScriptError when it cannot be read or is not a script."""
+    """Read a script from a JSON file. Raises ScriptError if it cannot be read or is invalid."""
     try:
         value = orjson.loads(Path(path).read_bytes())
     except OSError as error:
@@ -146,7 +146,7 @@ def _tool_response_matches(wanted: Literal[True] | str | None, names: tuple[str,
 
 
 def _explained(errors: list[ErrorDetails], value: Any) -> str:
-    """The first mistake as `place: what is wrong.`; the others usually follow from it."""
+    """Return the first mistake as `place: problem.` The others are usually consequences of it."""
     place = _place(errors[0], value)
     # A field that takes several types reports each type that did not fit, all at the same place.
     problems = {describe_mistake(error): None for error in errors if _place(error, value) == place}
@@ -154,7 +154,7 @@ def _explained(errors: list[ErrorDetails], value: Any) -> str:
 
 
 def _place(error: ErrorDetails, value: Any) -> str:
-    """The path of a mistake as a user writes it, for example rules[2].answer.chunks."""
+    """Return the path of a mistake in the file, for example `rules[2].answer.chunks`."""
     place = ""
     for step in error["loc"]:
         if isinstance(value, list) and isinstance(step, int):

@@ -1,4 +1,4 @@
-"""The embedded upstream's routes: the Gemini API, Vertex and Code Assist, answered alike."""
+"""The routes of the embedded upstream: the Gemini API, Vertex and Code Assist, with the same answers."""
 
 import asyncio
 import re
@@ -49,18 +49,18 @@ _VERTEX = (
 _CODE_ASSIST = "/v1internal"
 
 Wrap = Callable[[Json], Json]
-"""What puts an answer, or an event of one, in its envelope."""
+"""A function that puts an answer, or an event of one, in its envelope."""
 
 _PLAYER = web.AppKey("player", Player)
 _FILES = web.AppKey("files", Files)
 
 
 def make_app(script: Script | None = None) -> web.Application:
-    """The embedded upstream. Run it with handler_cancellation=True: that is how it notices lost clients.
+    """Return the app of the embedded upstream. `app[RECORDED]` has the last 1000 requests, the oldest first.
 
-    app[RECORDED] holds the last 1000 requests, the oldest first.
+    Run it with handler_cancellation=True, so that it notices when clients disconnect.
     """
-    # No size limit: a body that is too large is the gateway's to refuse, and this server is loopback's.
+    # No size limit: the gateway refuses bodies that are too large, and this server is for loopback.
     app = web.Application(middlewares=[record, refuse], client_max_size=0)
     app[RECORDED] = no_records()
     app[_PLAYER] = Player(script or Script(rules=[]))
@@ -154,7 +154,7 @@ async def _delete_file(request: web.Request) -> web.StreamResponse:
 
 
 async def _call_model(request: web.Request) -> web.StreamResponse:
-    """A call of one of _METHODS, its model in the path."""
+    """Answer a call of one of _METHODS, whose model is in the path."""
     _require_key(request)
     model = request.match_info["model"]
     _fail_on_demand(model)
@@ -162,7 +162,7 @@ async def _call_model(request: web.Request) -> web.StreamResponse:
 
 
 async def _call_wrapped_model(request: web.Request) -> web.StreamResponse:
-    """The same in Code Assist's envelope, which names the model. countTokens answers without one."""
+    """Answer a call in Code Assist's envelope, which names the model. countTokens is answered without one."""
     _require_key(request)
     model, body = requests.open_envelope(parse_request_body(request))
     _fail_on_demand(model)
@@ -182,9 +182,7 @@ async def _get_code_assist(request: web.Request) -> web.StreamResponse:
 
 def _fail_on_demand(model: str) -> None:
     if wanted := re.fullmatch(r"error-([45][0-9][0-9])", model):
-        raise EmbeddedApiError(
-            int(wanted[1]), f"The model {model} was asked for, which always answers this error."
-        )
+        raise EmbeddedApiError(int(wanted[1]), f"The model {model} always answers with this error.")
 
 
 async def _call(request: web.Request, model: str, body: Json, wrap: Wrap) -> web.StreamResponse:
@@ -203,7 +201,7 @@ def _require_key(request: web.Request) -> None:
 
 
 def _measured(method: str, body: Json) -> Json:
-    """The answer of countTokens, embedContent and batchEmbedContents."""
+    """Return the answer of countTokens, embedContent or batchEmbedContents."""
     request = canonical_request(body)
     if method == "countTokens":
         tokens = answers.prompt_tokens(validated_request(request.get("generateContentRequest") or request))
@@ -241,7 +239,7 @@ async def _generate(request: web.Request, call: ModelCall, wrap: Wrap) -> web.St
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedUpstream:
-    """Where it listens, and the requests that reached it."""
+    """A running embedded upstream: its URL, and the requests that it received."""
 
     url: str
     recorded: deque[RecordedRequest]
@@ -260,7 +258,7 @@ async def _listen(site: web.TCPSite, address: str) -> None:
 async def run_embedded(
     script: Script | None = None, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncIterator[EmbeddedUpstream]:
-    """Serve the embedded upstream; port 0 takes a free one. Raises OSError when the address is taken."""
+    """Serve the embedded upstream while the block runs. Port 0 selects a free port. Raises OSError."""
     app = make_app(script)
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
     await runner.setup()

@@ -1,4 +1,4 @@
-"""The embedded upstream's answers on the wire, the records of what arrived, and its files."""
+"""The answers of the embedded upstream on the wire, the records of requests, and the uploaded files."""
 
 import asyncio
 import secrets
@@ -21,14 +21,14 @@ _RECORDS = 1000
 class RecordedRequest:
     """One request as it arrived, and how its answer ended.
 
-    `finished`: the whole answer was handed to the connection. `aborted`: the client went away before that.
-    Neither: the answer is under way, or the script cut it.
+    `finished` is set once the whole answer was sent, `aborted` if the client disconnected before that. If
+    neither is set, the answer is in progress, or the script cut it.
     """
 
     method: str
     path_qs: str
     headers: dict[str, str]  # names in lower case
-    body: Any = None  # the parsed JSON; None when there is none
+    body: Any = None  # the parsed JSON, or None
     finished: bool = False
     aborted: bool = False
 
@@ -41,13 +41,13 @@ _RECORD = web.RequestKey("record", RecordedRequest)
 
 
 def no_records() -> deque[RecordedRequest]:
-    """Where an app's records go, the oldest first; no more than the last 1000."""
+    """Return an empty list for an app's records, the oldest first. It keeps the last 1000."""
     return deque(maxlen=_RECORDS)
 
 
 @web.middleware
 async def record(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Note each request, and whether its client left."""
+    """Record each request, and whether its client disconnected."""
     headers = {name.lower(): value for name, value in request.headers.items()}
     noted = RecordedRequest(request.method, request.path_qs, headers)
     request.app[RECORDED].append(noted)
@@ -61,7 +61,7 @@ async def record(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 @web.middleware
 async def refuse(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Read the body, and answer an ApiError in Google's shape."""
+    """Read the body, and answer an EmbeddedApiError in Google's format."""
     try:
         request[_RECORD].body = _parsed(await request.read())
         return await handler(request)
@@ -77,7 +77,7 @@ def _parsed(body: bytes) -> Any:
 
 
 def parse_request_body(request: web.Request) -> Json:
-    """The body of a request; ApiError 400 when it is no JSON object."""
+    """Return the body of a request. Raises EmbeddedApiError (400) if it is not a JSON object."""
     body = request[_RECORD].body
     if not isinstance(body, dict):
         raise EmbeddedApiError(400, "Invalid JSON payload received. A JSON object is expected.")
@@ -88,13 +88,13 @@ def parse_request_body(request: web.Request) -> Json:
 
 
 async def send(request: web.Request, body: Json, status: int = 200) -> web.StreamResponse:
-    """One whole answer."""
+    """Send one whole answer."""
     response = web.Response(body=orjson.dumps(body), status=status, headers={"Content-Type": _JSON})
     return await finish(request, response)
 
 
 async def stream(request: web.Request, chunks: list[Json], pace: Pace) -> web.StreamResponse:
-    """Events, one by one: as server-sent events where the request asks for them, else as a JSON array."""
+    """Send events one by one: as server-sent events if the request asks for them, else as a JSON array."""
     sse = request.query.get("alt") == "sse"
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream" if sse else _JSON})
     await response.prepare(request)
@@ -111,7 +111,7 @@ async def stream(request: web.Request, chunks: list[Json], pace: Pace) -> web.St
 
 
 def _event(chunk: Json, count: int, sse: bool) -> bytes:
-    """One event as it stands on the wire; in a JSON array with what comes before it, never with its end."""
+    """Return the bytes of one event. In a JSON array they begin with the bracket or comma before it."""
     line = orjson.dumps(chunk)
     if sse:
         return b"data: " + line + b"\r\n\r\n"
@@ -119,14 +119,14 @@ def _event(chunk: Json, count: int, sse: bool) -> bytes:
 
 
 def abort_stream(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Close the connection after what was written so far, without the answer's end."""
+    """Close the connection after the bytes written so far, without the end of the answer."""
     if request.transport is not None:
         request.transport.close()
     return response
 
 
 async def finish(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Hand over the answer's end here, not after the handler, so that the record tells when it has left."""
+    """Send the end of the answer here, not after the handler, so that the record shows when it was sent."""
     await response.prepare(request)
     await response.write_eof()
     request[_RECORD].finished = True
@@ -135,7 +135,7 @@ async def finish(request: web.Request, response: web.StreamResponse) -> web.Stre
 
 @dataclass
 class _File:
-    """One file, whole or on its way."""
+    """One file, complete or partly uploaded."""
 
     name: str
     version: str
@@ -153,14 +153,14 @@ class _File:
 
 
 class Files:
-    """What was uploaded to one running server."""
+    """The files that were uploaded to one running server."""
 
     def __init__(self) -> None:
         self._files: dict[str, _File] = {}
         self._uploads: dict[str, _File] = {}
 
     async def upload(self, request: web.Request) -> web.Response:
-        """The start of an upload, or a part of its bytes."""
+        """Start an upload, or add a part of its bytes."""
         command = request.headers.get("X-Goog-Upload-Command", "")
         if command == "start":
             return self._start(request)
@@ -170,7 +170,7 @@ class Files:
                 400, "There is no such upload: start one with X-Goog-Upload-Command: start."
             )
         if request.headers.get("X-Goog-Upload-Offset") != str(len(file.data)):
-            raise EmbeddedApiError(400, f"The upload goes on at {len(file.data)}.")
+            raise EmbeddedApiError(400, f"The upload continues at byte {len(file.data)}.")
         file.data += await request.read()
         if "finalize" not in command:
             return _answer({}, "active")
@@ -188,19 +188,19 @@ class Files:
         return answer
 
     def listed(self) -> Json:
-        """All files."""
+        """Return all files."""
         return {"files": [file.described() for file in self._files.values()]}
 
     def described(self, name: str) -> Json:
-        """One file. ApiError 404 when there is none of that name."""
+        """Return one file. Raises EmbeddedApiError (404) if there is none of that name."""
         return self._named(name).described()
 
     def content(self, name: str) -> bytes:
-        """A file's bytes. ApiError 404 when there is none of that name."""
+        """Return a file's bytes. Raises EmbeddedApiError (404) if there is none of that name."""
         return bytes(self._named(name).data)
 
     def delete(self, name: str) -> Json:
-        """Forget a file. ApiError 404 when there is none of that name."""
+        """Delete a file. Raises EmbeddedApiError (404) if there is none of that name."""
         del self._files[self._named(name).name]
         return {}
 

@@ -1,4 +1,4 @@
-"""The content of calls: kept for the audit, and written to transcripts."""
+"""The content of calls: collected for the audit, and written to transcripts."""
 
 import asyncio
 import logging
@@ -15,10 +15,10 @@ from hookgate.translator.fields import JsonObject, read_list
 from hookgate.translator.strictjson import dumps
 
 MOST_BYTES = 64 * 1024 * 1024
-"""The size up to which an answer is kept; nothing is kept of a larger one."""
+"""The maximum size of an answer in bytes. Nothing of a larger one is kept."""
 
 MOST_EDITS = 200
-"""The edits that are kept of one call: a hook that edits every event of a stream may make thousands."""
+"""The maximum number of edits that are kept of one call. A hook may edit every event of a stream."""
 
 
 @dataclass(slots=True)
@@ -37,35 +37,38 @@ class KeptBytes:
 
 
 class CallObserver:
-    """Wants to see what passes in a call. Each method does nothing unless a class overrides it."""
+    """An observer of the content of a call. Each method does nothing unless a subclass overrides it."""
 
     __slots__ = ()
 
     @property
     def wants_answer(self) -> bool:
-        """Whether it wants the answer as its client got it (`see_answer`)."""
+        """Whether `see_answer` is to be called with the answer as the client received it."""
         return False
 
     def see_request(self, body: JsonObject) -> None:
-        """The body that the client sent; of an event its input."""
+        """Called with the body that the client sent, or with the input of an event."""
 
     def see_sent(self, model: str, body: JsonObject, request: JsonObject) -> None:
-        """The body as it goes upstream, and the request in its envelope; of an event the output, twice."""
+        """Called with the body that goes upstream, and the request in its envelope.
+
+        For an event, both are its output.
+        """
 
     def begin_answer(self) -> None:
-        """An answer of the upstream begins. What an earlier attempt has brought does not count any more."""
+        """Called when an answer of the upstream begins. It replaces the answer of an earlier attempt."""
 
     def see_chunk(self, chunk: bytes) -> None:
-        """The next bytes of the upstream's answer."""
+        """Called with the next bytes of the upstream's answer."""
 
     def see_given(self, data: bytes) -> None:
-        """The next bytes of what the client gets."""
+        """Called with the next bytes that are sent to the client."""
 
     def see_answer(self, answer: JsonObject) -> None:
-        """The answer as the client got it, its events joined."""
+        """Called with the answer as the client received it, with its events joined."""
 
     async def save(self) -> None:
-        """Write what was seen, if it is to be written before the call goes on."""
+        """Write what was seen so far, if it must be written before the call continues."""
 
 
 @dataclass(slots=True)
@@ -172,7 +175,7 @@ class SessionTranscript(CallObserver):
     def see_sent(self, model: str, body: JsonObject, request: JsonObject) -> None:
         contents = read_list(request, "contents")
         recorded, self._state.recorded = self._state.recorded, len(contents)
-        new = contents[recorded:] if recorded < len(contents) else contents  # the conversation began anew
+        new = contents[recorded:] if recorded < len(contents) else contents  # a new conversation
         self._lines.append({"type": "request", "model": model, "contents": new})
 
     def see_answer(self, answer: JsonObject) -> None:

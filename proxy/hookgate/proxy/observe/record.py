@@ -242,7 +242,7 @@ class CallRecord:
 
     @contextmanager
     def attempt(self) -> Iterator[UpstreamAttempt]:
-        """One request to the upstream, which the upstream's client has to be given.
+        """One request to the upstream, which the upstream's client must be given.
 
         Raises RuntimeError unless the start of the call is on record: nothing goes upstream before.
         """

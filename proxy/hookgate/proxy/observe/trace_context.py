@@ -140,7 +140,7 @@ _random = random.SystemRandom()
 
 @dataclass(slots=True)
 class Trace(CallObserver):
-    """What is noted of one call for its spans. Ids are numbers; `parent` is 0 for one that begins a trace."""
+    """The data of one call for its spans. IDs are numbers; `parent` is 0 if the call begins a trace."""
 
     id: int
     span: int

@@ -124,7 +124,7 @@ class _Model(_Tier):
     def _tiers_rise(self) -> Self:
         bounds = [tier.tokens for tier in self.above]
         if bounds != sorted(set(bounds)):
-            raise ValueError("above: its tokens have to rise from one to the next")
+            raise ValueError("above: the tokens must increase from one tier to the next")
         return self
 
     def tier(self, input_tokens: int) -> _Tier:

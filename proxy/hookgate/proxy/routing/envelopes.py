@@ -119,7 +119,7 @@ def named_model(route: Route, obj: JsonObject) -> str:
     named = read(obj, "model")
     model = route.model or (named.removeprefix(_PREFIX) if isinstance(named, str) else "")
     if not re.fullmatch(MODEL_NAME, model):
-        raise _refused("model: has to be the name of a model, such as models/gemini-2.5-flash")
+        raise _refused("model: must be the name of a model, such as models/gemini-2.5-flash")
     return model
 
 

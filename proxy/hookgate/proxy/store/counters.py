@@ -22,10 +22,10 @@ MAX_OWED = 10_000
 
 _SWEEP_SECONDS = 600.0
 _KEPT_SECONDS = 3600
-"""How long a counter is kept after it has expired: the clocks of several gateways differ."""
+"""Seconds for which a counter is kept after it has expired, because the clocks of several gateways differ."""
 
 _THREADS = 4
-"""At once on a server. A file has one: it takes one writer at a time."""
+"""The number of threads for a server. A file has one thread, because it allows one writer at a time."""
 
 log = logging.getLogger("hookgate.store")
 
@@ -37,7 +37,7 @@ class SqlCounters:
         self._name = database.name
         self._engine = database.engine
         insert: Any = sqlite.insert if database.is_file else postgresql.insert
-        if not database.is_file:  # one statement is one transaction by itself, and one way there and back
+        if not database.is_file:  # one statement is one transaction and one round trip
             self._engine = database.engine.execution_options(isolation_level="AUTOCOMMIT")
         row = insert(Counter)
         total = {"total": Counter.total + row.excluded.total}
@@ -71,7 +71,11 @@ class SqlCounters:
         self._threads.shutdown()
         self._pay_quietly()
         if self._owed:
-            log.error("the store %s was never told what %d counters are due", self._name, len(self._owed))
+            log.error(
+                "the store %s could not be written; the amounts of %d counters are lost",
+                self._name,
+                len(self._owed),
+            )
 
     async def _run(self, step: Callable[[Connection], T]) -> T:
         def work() -> T:
@@ -83,14 +87,14 @@ class SqlCounters:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except FAILURES as error:
-            raise StoreError(f"the limits' store cannot be used: {reason(error)}") from None
+            raise StoreError(f"the store of limits cannot be used: {reason(error)}") from None
 
     def _added(self, connection: Connection, key: str, amount: float, expires: int) -> float:
         self._sweep(connection)
         row = {"key": key, "total": amount, "expires": expires}
         return float(connection.execute(self._add, row).scalar_one())
 
-    # ---- what was to be added later
+    # ---- queued amounts
 
     def _owe(self, amounts: Mapping[str, tuple[float, int]]) -> None:
         with self._lock:
@@ -118,9 +122,13 @@ class SqlCounters:
             with self._engine.connect() as connection:
                 self._pay(connection)
         except FAILURES as error:
-            log.warning("the store %s cannot be told yet what calls used: %s", self._name, reason(error))
+            log.warning(
+                "the store %s cannot be written; usage is kept in memory until it can: %s",
+                self._name,
+                reason(error),
+            )
 
-    # ---- what has expired
+    # ---- expired counters
 
     def _sweep(self, connection: Connection) -> None:
         """Remove expired counters every few minutes."""

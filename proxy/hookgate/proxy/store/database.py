@@ -37,7 +37,7 @@ def upgrade_tables(connection: Connection) -> None:
     try:
         command.upgrade(config, "head")
     except CommandError:
-        raise MigrationError("a newer hookgate has made it; run that one") from None
+        raise MigrationError("a newer version of hookgate has upgraded it; run that version") from None
 
 
 FILE = "hookgate.db"
@@ -81,9 +81,9 @@ def open_database(url: str | None, state: Path) -> Database:
 
 
 def open_audit(url: str | None, state: Path, *, writes: bool) -> Database:
-    """The audit's database: at the same URL, else in a file of its own. Raises StoreError.
+    """Open the audit's database: at the same URL, else in its own file. Raises StoreError.
 
-    Who `writes` has its transactions on disk when they end, and takes a file's lock as they begin.
+    If `writes` is true, transactions are on disk when they end, and lock a file when they begin.
     """
     if url:
         return _opened(_server(url), state)
@@ -118,7 +118,7 @@ def _server(url: str) -> Engine:
     try:
         parsed = make_url(url).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError):
-        raise StoreError("store.url: is no URL of a PostgreSQL database; check host and port") from None
+        raise StoreError("store.url: is not the URL of a PostgreSQL database; check host and port") from None
     limits = {"connect_timeout": _BUSY_SECONDS, "tcp_user_timeout": _BUSY_SECONDS * 1000}
     # Connections are checked before use: the server may have been restarted.
     return create_engine(parsed, connect_args=limits, pool_pre_ping=True)
@@ -138,10 +138,10 @@ def _file(path: Path, set_up: Callable[[Any, Any], None], begin: str) -> Engine:
 
 
 def _make(path: Path) -> None:
-    """Make the file when there is none: SQLite's other files take its mode.
+    """Create the file if it is missing. SQLite's other files get its mode.
 
-    One that is there must not be opened: to close it would give up every lock that this process has on it, by
-    the rules of POSIX, those of SQLite too. Another process would take it for unused, and remove its log.
+    An existing file must not be opened: closing it would release all locks of this process on it, including
+    SQLite's, by the rules of POSIX. Another process would then consider it unused, and remove its log.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -160,7 +160,7 @@ def _set_up(connection: Any, _: Any) -> None:
 def _set_up_audit(connection: Any, _: Any) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous = FULL")
-    # What retention has removed can be given back to the disk. Heeded by a file without tables alone.
+    # So the space of removed records can be returned to the disk. Has no effect once there are tables.
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
 
 
@@ -176,7 +176,7 @@ def _alone(engine: Engine, state: Path) -> Iterator[Connection]:
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         with engine.connect() as connection:
-            # Between two transactions, and alone: else SQLite may refuse it at once, however long one waits.
+            # Exclusive and outside of transactions: otherwise SQLite may refuse it, whatever the timeout.
             connection.connection.execute("PRAGMA journal_mode = WAL")
             with connection.begin():
                 yield connection

@@ -57,7 +57,7 @@ class Store:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Write what is left to count, and close the database."""
+        """Write the queued amounts, and close the database."""
         if self._opened is not None:
             database, counters = self._opened
             await asyncio.to_thread(counters.close)

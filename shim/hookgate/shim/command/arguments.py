@@ -20,7 +20,9 @@ def add_shim(parser: argparse.ArgumentParser) -> None:
     )
     _add_agent(install)
     install.add_argument(
-        "--gateway", metavar="URL", help="write this gateway's base URL into the hooks; default: HOOKGATE_URL"
+        "--gateway",
+        metavar="URL",
+        help="write this gateway's base URL into the hooks (default: HOOKGATE_URL)",
     )
     uninstall = commands.add_parser("uninstall", help="remove what `install` wrote")
     _add_agent(uninstall)
@@ -31,7 +33,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `hookgate run`."""
     parser.usage = "hookgate run [-h] [--gateway URL] [--session NAME] -- COMMAND ..."
     parser.add_argument("--gateway", metavar="URL", help=_GATEWAY)
-    parser.add_argument("--session", metavar="NAME", help="the session's id; default: a new one")
+    parser.add_argument("--session", metavar="NAME", help="the session's ID (default: a new one)")
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="the program and its arguments")
 
 

@@ -142,7 +142,7 @@ class _EventCommand:
         return self._event == "SessionEnd" and document.get("reason") != "clear"
 
     def _body(self, document: Json, data: bytes) -> bytes:
-        """Return the input unchanged, unless it has to be translated or completed."""
+        """Return the input unchanged, unless it must be translated or completed."""
         if self._from_claude_code:
             return to_json(_with_cwd(input_of(self._event, document)))
         if "hook_event_name" in document and "cwd" in document:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 _WORDS = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
-_SURROUNDINGS = (  # characters before and behind a border; one side alone has to be longer
+_SURROUNDINGS = (  # characters before and behind a border; one side alone must be longer
     *((size, size) for size in (32, 16, 8, 4, 2)),
     *((0, size) for size in (32, 16, 8)),
     *((size, 0) for size in (32, 16, 8)),

@@ -84,7 +84,7 @@ class Outbox:
         self._count = 0
 
     def begin(self, came: JsonObject, body: JsonObject) -> Leaving:
-        """Add an event, which has to be completed. `body` has everything redacted but its candidates."""
+        """Add an event, which must be completed. `body` has everything redacted but its candidates."""
         event = Leaving(self._count, came, body)
         self._count += 1
         self._events.append(event)

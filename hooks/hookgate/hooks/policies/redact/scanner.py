@@ -171,7 +171,7 @@ class Scanner:
         for extent in self._extents:
             if (begin := extent.first_open(data, start)) is not None:
                 first = min(first, begin)
-        # Do not split escapes: a later search has to see them as a whole.
+        # Do not split escapes: a later search must see them as a whole.
         return start_of_escape(data, start, first)
 
     def suspect(self, data: bytes, start: int) -> Detector:
@@ -305,7 +305,7 @@ def _lead(after: str) -> str:
 def _undecided_start(data: bytes, lead: int, start: int) -> int:
     """Return where undecided text begins that follows a lead.
 
-    If the lead is an escape, it is included, because it has to be read again with more text.
+    If the lead is an escape, it is included, because it must be read again with more text.
     """
     return lead if lead >= start and data[lead] in BEGINS_ESCAPE else _after(data, lead)
 

@@ -80,7 +80,7 @@ class Redactor:
         Raises ValueError if `cap` is less than 1.
         """
         if cap < 1:
-            raise ValueError("cap has to be at least 1")
+            raise ValueError("cap must be at least 1")
         self._scanner = scanner
         self._replace = replace
         self._cap = cap

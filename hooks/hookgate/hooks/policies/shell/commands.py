@@ -268,7 +268,7 @@ class _Reader:
 
     def _read_stdin(self, name: str, command: SimpleCommand, depth: int) -> None:
         if command.stdin is None:
-            self._mark_unreadable(f"{name} reads its commands from somewhere else")
+            self._mark_unreadable(f"{name} reads its commands from elsewhere")
         else:
             self._read_code((command.stdin,), depth)
 
@@ -286,7 +286,7 @@ class _Reader:
         if command.stdin is not None:
             self.found.foreign.append("\0".join(part or "" for part in command.stdin.parts))
         elif all(word.text in _STDIN_FILES for word in arguments):
-            self._mark_unreadable(f"{words[0].program} reads its code from somewhere else")
+            self._mark_unreadable(f"{words[0].program} reads its code from elsewhere")
 
     # ---- unreadable commands
 

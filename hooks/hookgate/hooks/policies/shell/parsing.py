@@ -46,7 +46,7 @@ class ParsedScript:
 
     commands: tuple[SimpleCommand, ...]
     nested: tuple[str, ...]
-    """Scripts that have to be parsed separately: the text between backquotes."""
+    """Scripts that must be parsed separately: the text between backquotes."""
     unreadable: str = ""
 
 
@@ -80,7 +80,7 @@ def _is_too_long(source: bytes) -> bool:
 def _without_heredocs(source: bytes) -> tuple[bytes, dict[bytes, bytes]]:
     """Replace each quoted here-document with a mark. Returns the script, and the bodies by their marks.
 
-    Here-documents are recognised by their lines only, so the parser has to confirm each mark afterwards.
+    Here-documents are recognised by their lines only, so the parser must confirm each mark afterwards.
     """
     bodies: dict[bytes, bytes] = {}
     kept: list[bytes] = []

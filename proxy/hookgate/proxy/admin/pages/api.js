@@ -1,4 +1,4 @@
-// The gateway's JSON.
+// Requests to the gateway's JSON API.
 
 export class Failed extends Error {
   constructor(status, message) {
@@ -7,7 +7,7 @@ export class Failed extends Error {
   }
 }
 
-// The proof of the session, kept where pages of other ports of this machine do not see it, as they see cookies.
+// The proof of the session. Unlike cookies, its storage is not visible to pages on other ports of this machine.
 const KEY = "hookgate-proof";
 let proof = kept();
 
@@ -17,17 +17,17 @@ export async function signIn(token) {
   try {
     localStorage.setItem(KEY, proof);
   } catch {
-    // a browser that keeps nothing: the session ends with the page
+    // a browser without storage: the session ends with the page
   }
 }
 
-/** The address of the events, which takes no headers. */
+/** Return the URL of the live events, for which a browser cannot set headers. */
 export const liveAddress = () => `api/live${querystring({ proof })}`;
 
-/** The answer to a GET below api/. Throws Failed. */
+/** Return the answer to a GET request below api/. Throws Failed. */
 export const get = (path, query = {}) => ask(`${path}${querystring(query)}`, { headers: { "X-Hookgate-Panel": proof || "1" } });
 
-/** The answer to a POST. Throws Failed. */
+/** Return the answer to a POST request below api/. Throws Failed. */
 export const post = (path, body) =>
   ask(path, {
     method: "POST",
@@ -35,7 +35,7 @@ export const post = (path, body) =>
     headers: { "Content-Type": "application/json", "X-Hookgate-Panel": proof || "1" },
   });
 
-/** Parameters that are not empty, with their question mark. */
+/** Return a query string of the parameters that are not empty, with its question mark. */
 export function querystring(query) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined && value !== null);
   return given.length === 0 ? "" : `?${new URLSearchParams(given)}`;

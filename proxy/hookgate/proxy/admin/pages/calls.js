@@ -1,4 +1,4 @@
-// Calls as a table shows them.
+// The columns of tables of calls.
 
 import { el } from "./dom.js";
 import { count, ms, when } from "./format.js";

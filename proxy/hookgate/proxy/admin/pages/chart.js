@@ -1,4 +1,4 @@
-// Charts as drawings, each with a table of the same numbers and a line that tells of the place pointed at.
+// Charts as SVG, each with a table of the same numbers and a line about the step under the pointer.
 
 import { el, fill, svg } from "./dom.js";
 
@@ -6,8 +6,8 @@ const HEIGHT = 150;
 const EDGE = { top: 8, right: 4, bottom: 22, left: 48 };
 
 /**
- * A chart of steps over time. `kinds` are {name, title, of(step), shape: "bars" | "line"}; bars stand on each other.
- * `said(value)` is a value in words, `clock(step)` a step's time; `whole`: there are no halves of it.
+ * Return a chart of steps over time. `kinds` are {name, title, of(step), shape: "bars" | "line"}; bars are stacked.
+ * `said(value)` formats a value, `clock(step)` a step's time. If `whole` is set, values are integers.
  */
 export function chart({ title, summary, steps, kinds, said, clock, whole = false }) {
   const drawing = el("div", { class: "drawing" });
@@ -67,7 +67,7 @@ function stack(step, bars, left, across, y) {
   });
 }
 
-/** A line through the steps that have a value; a step alone is a dot. */
+/** Return a line through the steps that have a value. A single step is a dot. */
 function curve(kind, steps, x, y) {
   const runs = [];
   steps.forEach((step, at) => {
@@ -99,7 +99,7 @@ function hours(steps, x, clock, width) {
     : null));
 }
 
-/** The next number that reads well, and so does its half. */
+/** Return the next number that is easy to read, as is its half. */
 function nice(value) {
   const size = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 4, 6, 10].map((each) => each * size).find((each) => each >= value);

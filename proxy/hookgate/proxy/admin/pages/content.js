@@ -1,4 +1,4 @@
-// What was said in a call, before and after its hooks, and what each of them changed.
+// The content of a call before and after its hooks, and the change that each hook made.
 
 import { difference, plainText } from "./diffview.js";
 import { el, fill } from "./dom.js";
@@ -7,7 +7,7 @@ import { fieldText, written } from "./readable.js";
 
 const NARROW = "(max-width: 48rem)";
 
-/** The parts of a view for `content` of the API; `asked` is how many requests went upstream, undefined for a call under way. */
+/** Return the parts of a view for `content` of the API. `asked` is the number of requests upstream, undefined for a call in progress. */
 export function content(told, asked) {
   const choice = { as: "text", beside: !matchMedia(NARROW).matches };
   const shown = el("div", { class: "content" });
@@ -41,16 +41,16 @@ function bodies({ request, sent, answer, given }, asked, choice) {
   ];
 }
 
-// What is said of two bodies that differ, and of one that stayed as it was.
-const NOT_SENT = { differs: "As the client sent it, and as hooks made it. It did not go upstream.", same: "It did not go upstream." };
-const SENT = { differs: "As the client sent it, and as it went upstream.", same: "It went upstream as it came." };
-const BEGUN = { differs: "As the client sent it, and as hooks made it.", same: "As the client sent it." };
-const ANSWERED = { differs: "As the upstream gave it, and as the client got it.", same: "The client got it as it came." };
-const OWN = { differs: "As the client got it; the upstream gave none.", same: "" };
+// The notes on two bodies that differ, and on one that did not change.
+const NOT_SENT = { differs: "As the client sent it, and as hooks changed it. It did not go upstream.", same: "It did not go upstream." };
+const SENT = { differs: "As the client sent it, and as it went upstream.", same: "It went upstream unchanged." };
+const BEGUN = { differs: "As the client sent it, and as hooks changed it.", same: "As the client sent it." };
+const ANSWERED = { differs: "As the upstream sent it, and as the client received it.", same: "The client received it unchanged." };
+const OWN = { differs: "As the client received it; the upstream sent no answer.", same: "" };
 
 function part(title, before, after, told, choice) {
   const head = el("h3", {}, title);
-  if (before === null && after === null) return [head, note("Nothing of it is kept.")];
+  if (before === null && after === null) return [head, note("Nothing of it is stored.")];
   if (after === null) return [head, note(told.same), plainText(written(before, choice.as))];
   const now = written(after, choice.as);
   if (before === null) return [head, note(told.differs), plainText(now)];
@@ -60,10 +60,10 @@ function part(title, before, after, told, choice) {
 }
 
 function changes(found, choice) {
-  if (!found?.length) return [el("h3", {}, "Changes by hook"), note("No hook changed anything, or it is not kept.")];
+  if (!found?.length) return [el("h3", {}, "Changes by hook"), note("No hook changed anything, or the changes are not stored.")];
   return [el("h3", {}, "Changes by hook"), found.map((change, at) => el("details", { class: "change", open: found.length === 1 },
-    el("summary", {}, `${at + 1}. ${change.hook} on ${change.event}`, change.mode === "observe" && " (observed only: nothing was changed)"),
+    el("summary", {}, `${at + 1}. ${change.hook} on ${change.event}`, change.mode === "observe" && " (observed only: not applied)"),
     change.before === null
-      ? [note("It saw a piece of a stream; what stood there before is not kept. It wrote:"), plainText(fieldText(change.after))]
+      ? [note("The hook saw a piece of a stream; the original text is not stored. It wrote:"), plainText(fieldText(change.after))]
       : difference(fieldText(change.before), fieldText(change.after), choice.beside)))];
 }

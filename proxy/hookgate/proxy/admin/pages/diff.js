@@ -1,8 +1,8 @@
-// What differs between two texts: by lines, and within changed lines by words. Works on text alone.
+// The differences of two texts: by lines, and within changed lines by words. Pure.
 
 const MOST_CELLS = 4_000_000;
 
-/** Rows {left, right} of two texts side by side; each side null or {text, words: [{text, changed}], changed}. */
+/** Return the rows {left, right} of two texts side by side. A side is null or {text, words: [{text, changed}], changed}. */
 export function compare(before, after) {
   const rows = [];
   let removed = [];
@@ -24,7 +24,7 @@ export function compare(before, after) {
   return rows;
 }
 
-/** The way from one list to another: {kind: "same" | "removed" | "added", text}. */
+/** Return the edits from one list to another: {kind: "same" | "removed" | "added", text}. */
 export function steps(before, after) {
   let start = 0;
   while (start < before.length && start < after.length && before[start] === after[start]) start += 1;
@@ -39,7 +39,7 @@ export function steps(before, after) {
 function between(before, after) {
   const removed = (items) => items.map((text) => ({ kind: "removed", text }));
   const added = (items) => items.map((text) => ({ kind: "added", text }));
-  // What is too large to be compared in a moment is told as replaced.
+  // Texts that are too large to be compared quickly are shown as replaced.
   if (before.length * after.length > MOST_CELLS) return [...removed(before), ...added(after)];
   const common = lengths(before, after);
   const found = [];
@@ -62,7 +62,7 @@ function between(before, after) {
   return [...found, ...removed(before.slice(left)), ...added(after.slice(right))];
 }
 
-/** How many items two lists have in common from each pair of places on. */
+/** Return the number of items that two lists have in common from each pair of indexes on. */
 function lengths(before, after) {
   const width = after.length + 1;
   const found = new Uint32Array((before.length + 1) * width);

@@ -1,4 +1,4 @@
-// Two texts beside each other, or one below the other, with what differs marked by signs and colour.
+// Two texts side by side, or one below the other, with differences marked by signs and colour.
 
 import { compare } from "./diff.js";
 import { el } from "./dom.js";
@@ -6,7 +6,7 @@ import { plural } from "./format.js";
 
 const AROUND = 3;
 
-/** The difference of two texts. `beside`: in two columns. */
+/** Return the difference of two texts, in two columns if `beside` is set. */
 export function difference(before, after, beside) {
   const rows = compare(before, after);
   const shown = beside ? inColumns : inLines;
@@ -15,7 +15,7 @@ export function difference(before, after, beside) {
     stretches(rows).map((stretch) => (stretch.folded ? folded(stretch.rows, shown) : stretch.rows.map(shown))));
 }
 
-/** A text without a difference. */
+/** Return a text without differences. */
 export const plainText = (text) =>
   el("div", { class: "diff below", role: "group", "aria-label": "Text", tabindex: "0" },
     text.split("\n").map((line) => el("div", { class: "line" }, sign(" "), el("span", {}, line || " "))));
@@ -44,7 +44,7 @@ function sign(mark, kind = "same") {
     SAID[kind] && el("span", { class: "hidden" }, SAID[kind])];
 }
 
-/** Rows cut into those near a change and those that can be folded away. */
+/** Split rows into those near a change and those that can be folded. */
 function stretches(rows) {
   const near = rows.map(() => false);
   rows.forEach((each, at) => {

@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Formats numbers and times.
 
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 const SHORT = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
@@ -9,13 +9,13 @@ export const count = (value) => COUNT.format(value ?? 0);
 
 export const clock = (at) => SHORT.format(at);
 
-/** A time of today without its date. */
+/** Format a time, without the date if it is today. */
 export function when(at) {
   const time = TIME.format(at);
   return DATE.format(at) === DATE.format(Date.now()) ? time : `${DATE.format(at)}, ${time}`;
 }
 
-/** Milliseconds, with as many digits as are of use. */
+/** Format milliseconds with a useful number of digits. */
 export function ms(value) {
   if (value === null || value === undefined) return "–";
   if (value >= 1000) return `${(value / 1000).toFixed(value >= 10_000 ? 1 : 2)} s`;
@@ -29,5 +29,5 @@ export function bytes(value) {
   return value < 10_000_000 ? `${(value / 1000).toFixed(1)} kB` : `${(value / 1_000_000).toFixed(1)} MB`;
 }
 
-/** `one call`, `2 calls`. */
+/** Format a count with its noun: `one call`, `2 calls`. */
 export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;

@@ -1,4 +1,4 @@
-// What happens at the gateway while the page is open.
+// Live events of the gateway while the page is open.
 
 import { liveAddress } from "./api.js";
 
@@ -35,7 +35,7 @@ export class Live {
   }
 
   #failed() {
-    // A browser gives up for good on an answer that is an error.
+    // Browsers do not reconnect after an error response.
     const refused = this.#source?.readyState === EventSource.CLOSED;
     if (refused) this.#timer = setTimeout(() => this.start(), AGAIN_MS);
     this.state(refused ? "refused" : "waiting", false);

@@ -1,4 +1,4 @@
-// Which view is shown: addresses behind # are routes, so links, bookmarks and the browser's back work.
+// The router. The part of the address after # selects the view, so links, bookmarks and the Back button work.
 
 import { Failed, get, post, signIn } from "./api.js";
 import { el, fill } from "./dom.js";
@@ -28,7 +28,7 @@ const ROUTES = [
   [/^policy$/, "policy", showPolicy],
 ];
 
-/** Shows the view of the address. `quietly`: the reader is where it was, so the focus stays. */
+/** Show the view of the address. If `quietly` is set, the view is only refreshed, so the focus stays. */
 async function show(quietly = false) {
   const mine = (turn += 1);
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
@@ -91,7 +91,7 @@ function connection(told) {
   byId("connection").className = `chip ${told === "live" ? "good" : "warn"}`;
 }
 
-/** Tell screen readers, once they have nothing else to say. */
+/** Announce a message to screen readers, when they are idle. */
 function announce(told) {
   fill(byId("announcer"), told);
 }
@@ -110,10 +110,10 @@ byId("skip").addEventListener("click", (event) => {
   main.focus();
 });
 byId("sign-out").addEventListener("click", async () => {
-  await post("sign-out", {}).catch(() => {}); // the view tells then
+  await post("sign-out", {}).catch(() => {}); // the view shows the error then
   show();
 });
-/** Begin at the address; the token of a link is taken out of it first, and exchanged for a session. */
+/** Start with the view of the address. First remove a link's token from it, and exchange it for a session. */
 async function begin(quietly) {
   const [, token] = /^#token=(.+)$/.exec(location.hash) ?? [];
   if (token) {

@@ -1,4 +1,4 @@
-// What several views show in the same way.
+// Elements that several views share.
 
 import { querystring } from "./api.js";
 import { el, fill } from "./dom.js";
@@ -13,14 +13,14 @@ const TONES = {
   refused: "warn", untrusted: "warn", synthetic: "info", observe: "info",
 };
 
-/** A word with its sign: colour alone tells nothing. */
+/** Return a badge with a word and a sign, because colour alone is not enough. */
 export function badge(word) {
-  const told = word || "under way";
+  const told = word || "in progress";
   return el("span", { class: `badge ${TONES[told] ?? "plain"}` },
     el("span", { "aria-hidden": "true" }, SIGNS[told] ?? "…", " "), told);
 }
 
-/** What the hooks of a call said: those with something to say by name, the others counted. */
+/** Return the decisions of a call's hooks: those other than a plain allow by name, the others as a count. */
 export function decisions(hooks) {
   const told = hooks.filter((hook) => spoken(hook));
   const silent = hooks.length - told.length;
@@ -29,13 +29,13 @@ export function decisions(hooks) {
   return chips.length ? el("ul", { class: "chips" }, chips) : el("span", { class: "muted" }, "no hook");
 }
 
-/** One hook and what it said. */
+/** Return one hook with its decision. */
 export function chip(hook, name) {
   const said = spoken(hook);
   return el(name, { class: `chip ${said ? tone(hook) : ""}` }, `${hook.hook}: ${said || "allow"}`);
 }
 
-/** What one hook said, without an allow; empty when that was all. */
+/** Describe the decision of one hook. The result is empty for a plain allow. */
 function spoken(hook) {
   const words = Object.keys(hook.decisions).filter((word) => word !== "allow");
   if (hook.edits.length) words.push(`edits ${hook.edits.join(", ")}`);
@@ -50,14 +50,14 @@ function tone(hook) {
   return hook.edits.length ? "warn" : "info";
 }
 
-/** Names and values; pairs without a value are left out. */
+/** Return a list of names and values, without the pairs that have no value. */
 export function facts(pairs) {
   return el("dl", { class: "facts" }, pairs
     .filter(([, value]) => value !== null && value !== undefined && value !== "")
     .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
 
-/** A button that loads more with `load`; it tells what goes wrong, and waits meanwhile. */
+/** Return a button that loads more with `load`, is disabled meanwhile, and shows errors. */
 export function more(title, load) {
   const problem = el("span", { class: "error", role: "alert" });
   const button = el("button", { type: "button" }, title);
@@ -70,12 +70,12 @@ export function more(title, load) {
   return [el("p", { class: "more" }, button, problem), button];
 }
 
-/** A part of a view under a heading of its own. */
+/** Return a section of a view with its own heading. */
 export function section(title, ...children) {
   return el("section", { class: "card" }, el("h2", {}, title), children);
 }
 
-/** A title of a view, which takes the focus when the view is shown. */
+/** Return the title of a view, which gets the focus when the view is shown. */
 export function heading(title, ...beside) {
   return el("div", { class: "heading" }, el("h1", { tabindex: "-1" }, title), beside);
 }
@@ -86,7 +86,7 @@ export const link = (address, ...told) => el("a", { href: address }, told);
 
 export const callLink = (id) => link(`#/calls/${id}`, el("code", {}, id.slice(0, 8)));
 
-/** Where a session is shown: sessions of one name are each key's own. */
+/** Return the address of a session. Each key has its own sessions, also with the same name. */
 export const sessionAddress = (id, key) => `#/sessions/${encodeURIComponent(id)}${querystring({ key })}`;
 
 export const sessionLink = (id, key) => (id ? link(sessionAddress(id, key), el("code", {}, short(id))) : "–");

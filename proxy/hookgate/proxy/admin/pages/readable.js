@@ -1,6 +1,6 @@
-// Bodies of requests and answers as people read them: who said what, calls of tools as JSON.
+// Formats bodies of requests and answers for people: the turns as text, tool calls as JSON.
 
-/** A body as text. `as` is "text" or "json". */
+/** Format a body. `as` is "text" or "json". */
 export function written(body, as) {
   if (body === null || body === undefined) return "";
   if (as === "json" || typeof body !== "object") return json(body);
@@ -14,7 +14,7 @@ export function written(body, as) {
   return parts.length ? parts.join("\n\n") : json(body);
 }
 
-/** What a hook has edited: a text as it is, the rest as JSON. */
+/** Format an edited field: a text unchanged, other values as JSON. */
 export function fieldText(fields) {
   if (fields === null || fields === undefined) return "";
   return Object.entries(fields).map(([name, value]) => `${name}:\n${lines(value)}`).join("\n\n");

@@ -1,9 +1,9 @@
-// Tables that become cards where there is little room. Roles are spelt out: as cards they are no tables to browsers.
+// Tables that become cards on narrow screens. They have explicit roles, because browsers do not treat cards as tables.
 
 import { el } from "./dom.js";
 
 /**
- * A table. `columns` are {title, cell(row), numeric?, wide?, brief?}: what is `brief` needs no title on a card; `caption` is for those who do not see it.
+ * Return a table. `columns` are {title, cell(row), numeric?, wide?, brief?}. A `brief` cell has no title on a card. `caption` is for screen readers.
  * Rows can be added at either end with `row`.
  */
 export function table(caption, columns, rows, about = () => ({})) {
@@ -17,7 +17,7 @@ export function table(caption, columns, rows, about = () => ({})) {
       body));
 }
 
-/** One row. */
+/** Return one row. */
 export function row(columns, value, properties = {}) {
   return el("tr", { role: "row", ...properties }, columns.map((column) =>
     el("td", { role: "cell", class: classes(column), data: { label: column.title } },

@@ -1,4 +1,4 @@
-// Light or dark, as the system has it or as was chosen here.
+// The theme, light or dark: the system's, or the one chosen here.
 
 const CHOICES = ["system", "light", "dark"];
 const KEY = "hookgate-theme";
@@ -31,6 +31,6 @@ function keep(choice) {
   try {
     localStorage.setItem(KEY, choice);
   } catch {
-    // then it goes for this page alone
+    // without storage, the choice applies only to this page
   }
 }

@@ -1,4 +1,4 @@
-// One call: what is known of it, what hooks did, and what was said where the audit keeps that.
+// One call: its receipt, what hooks did, and its content if the audit stores it.
 
 import { get } from "./api.js";
 import { content } from "./content.js";
@@ -33,7 +33,7 @@ export async function showCall({ parts: [id] }) {
       el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons)), section("Time", timeline(call.timings))),
       section("Hooks", call.hooks?.length ? table("What each hook did", HOOKS, call.hooks) : note("No hook ran for this call.")),
       told.content ? content(told.content, call.upstream_requests) : section("Content", note(
-        "What was said is not kept. The audit keeps it with audit.content set to redacted or full; it is off by default.")),
+        "The content of this call is not stored. Set audit.content to redacted or full to store it; it is off by default.")),
     ],
   };
 }
@@ -66,19 +66,19 @@ function receipt(call) {
 function reasons(found) {
   const told = Object.entries(found ?? {}).filter(([, text]) => text);
   if (told.length === 0) return null;
-  return [el("h3", {}, "Reasons given"), facts(told)];
+  return [el("h3", {}, "Reasons"), facts(told)];
 }
 
 const WIDTH = 600;
 
-/** The parts of the call's time as a bar and in words. */
+/** Return the parts of the call's time, as a bar and as text. */
 function timeline(timings) {
-  if (!timings) return note("The call is under way.");
+  if (!timings) return note("The call is in progress.");
   const { before_ms: before, upstream_ms: upstream, first_byte_ms: first, total_ms: total } = timings;
   const sent = before ?? total;
   const asked = Math.min(upstream ?? 0, total - sent);
   const spans = [
-    ["main", "before it went upstream", sent],
+    ["main", "before the request went upstream", sent],
     ["second", "until the upstream answered", asked],
     ["good", "hooks on the answer, and sending it", Math.max(0, total - sent - asked)],
   ].filter(([, , length]) => length > 0);
@@ -90,10 +90,10 @@ function timeline(timings) {
     return bar;
   });
   return [
-    svg("svg", { class: "timeline", viewBox: `0 0 ${WIDTH} 22`, preserveAspectRatio: "none", role: "img", "aria-label": `${ms(total)} in all` }, bars),
+    svg("svg", { class: "timeline", viewBox: `0 0 ${WIDTH} 22`, preserveAspectRatio: "none", role: "img", "aria-label": `${ms(total)} in total` }, bars),
     el("ul", { class: "legend tall" }, spans.map(([name, title, length]) => el("li", {},
       svg("svg", { class: "key", width: 18, height: 10, "aria-hidden": "true" }, svg("rect", { x: 1, y: 1, width: 16, height: 8, class: `area ${name}` })),
       `${title}: `, el("strong", {}, ms(length))))),
-    facts([["first byte to the client after", ms(first)], ["all of it", ms(total)]]),
+    facts([["first byte to the client after", ms(first)], ["total", ms(total)]]),
   ];
 }

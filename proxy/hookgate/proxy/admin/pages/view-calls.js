@@ -15,9 +15,9 @@ const SPEAK_EVERY_MS = 10_000;
 export async function showCalls({ query, announce }) {
   const wanted = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
   const page = await get("calls", wanted);
-  const list = table("Calls, the latest first", COLUMNS, page.calls);
+  const list = table("Calls, latest first", COLUMNS, page.calls);
   const body = list.querySelector("tbody");
-  const empty = note(FILTERS.some((name) => wanted[name]) ? "No call fits this filter." : "No calls yet. They appear here as they end.");
+  const empty = note(FILTERS.some((name) => wanted[name]) ? "No call matches this filter." : "No calls yet. They appear here as they end.");
   const news = new News(body, wanted, announce, page.calls.map((call) => call.id), () => { empty.hidden = true; });
   empty.hidden = page.calls.length > 0;
   return {
@@ -57,7 +57,7 @@ function older(body, wanted, page) {
   return node;
 }
 
-/** Calls that end while the list is open. They come in at the top, unless the reader has paused. */
+/** Adds calls that end while the list is open at its top, unless the user has paused it. */
 class News {
   #known;
   #paused = false;
@@ -91,7 +91,7 @@ class News {
     this.#paused = !this.#paused;
     this.button.setAttribute("aria-pressed", String(this.#paused));
     this.button.textContent = this.#paused ? "Resume" : "Pause";
-    if (this.#paused) this.#tell("Paused: new calls are kept until you resume.");
+    if (this.#paused) this.#tell("Paused: new calls appear when you resume.");
     else this.#show();
   }
 
@@ -103,7 +103,7 @@ class News {
     while (this.body.rows.length > MOST_ROWS) this.body.lastElementChild.remove();
     this.#unsaid += this.#waiting.length;
     this.#waiting = [];
-    this.#tell(this.#missed ? `${plural(this.#missed, "more call")} ended too fast to be shown here; reload to see them.` : "");
+    this.#tell(this.#missed ? `${plural(this.#missed, "more call")} ended too quickly to be shown here; reload to see them.` : "");
     if (this.#unsaid && Date.now() - this.#spoke > SPEAK_EVERY_MS) {
       this.announce(plural(this.#unsaid, "new call"));
       this.#spoke = Date.now();

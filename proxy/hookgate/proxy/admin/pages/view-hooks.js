@@ -1,4 +1,4 @@
-// Every hook, how it fares, and the switch for each.
+// All hooks with their state, and a switch for each.
 
 import { get, post } from "./api.js";
 import { el, fill } from "./dom.js";
@@ -11,7 +11,7 @@ const FRESH_MS = 1000;
 export async function showHooks() {
   const list = el("div");
   const result = el("div", { class: "result", role: "status" });
-  const draw = (told) => fill(list, told.hooks.length ? listed(told.hooks, ask) : note("No hooks are configured: calls are copied through."));
+  const draw = (told) => fill(list, told.hooks.length ? listed(told.hooks, ask) : note("No hooks are configured. Calls are copied through."));
   const ask = (hook) => confirmed(hook, async () => {
     try {
       const told = await post("hooks/switch", { name: hook.name, on: hook.state === "off" });
@@ -31,7 +31,7 @@ export async function showHooks() {
       if (event !== "hooks" || due) return;
       due = setTimeout(async () => {
         due = 0;
-        // A switch that is in use is not taken away from under the reader.
+        // A switch that is in use must not be replaced.
         if (!list.contains(document.activeElement)) await get("hooks").then(draw, () => {});
       }, FRESH_MS);
     },
@@ -62,27 +62,27 @@ function state(hook) {
 function lastRun(hook) {
   if (hook.last_status === "never") return el("span", { class: "muted" }, "never ran");
   if (hook.last_status === "failed") return [`failed: ${hook.last_error}`, el("p", { class: "muted" }, `on_error is ${hook.on_error}`)];
-  const said = hook.last_output || "well";
-  return hook.mode === "observe" ? `would have said: ${said}` : said;
+  const said = hook.last_output || "ok";
+  return hook.mode === "observe" ? `would have returned: ${said}` : said;
 }
 
 function toggle(hook, ask) {
   if (!hook.switchable) return el("span", { class: "muted" }, "fixed by policy");
-  if (hook.state === "shadowed") return el("span", { class: "muted" }, "another layer has it");
+  if (hook.state === "shadowed") return el("span", { class: "muted" }, "another layer has this hook");
   return el("button", {
     type: "button", role: "switch", class: "switch", "aria-checked": String(hook.state !== "off"),
     "aria-label": `${hook.name} on ${hook.event}`, data: { hook: hook.name, event: hook.event }, on: { click: () => ask(hook) },
   }, hook.state === "off" ? "off" : "on");
 }
 
-/** Ask before a hook is switched; `go` is called when the answer is yes. */
+/** Ask before a hook is switched. `go` is called if the user agrees. */
 function confirmed(hook, go) {
   const on = hook.state === "off";
   const dialog = el("dialog", { class: "card", "aria-labelledby": "ask-title", "aria-describedby": "ask-text" },
     el("h2", { id: "ask-title" }, `${on ? "Enable" : "Disable"} ${hook.name}?`),
     el("p", { id: "ask-text" }, on
-      ? "Calls from now on run through it again. Every hook of this name is switched, on all events."
-      : "Calls from now on pass without it. Every hook of this name is switched, on all events; calls that run already keep it."),
+      ? "New calls run this hook again. All hooks of this name are switched on, on all events."
+      : "New calls do not run this hook. All hooks of this name are switched off, on all events. Calls in progress still run it."),
     el("form", { method: "dialog", class: "buttons" },
       el("button", { value: "no" }, "Cancel"),
       el("button", { value: "yes", class: on ? "primary" : "danger" }, on ? "Enable" : "Disable")));

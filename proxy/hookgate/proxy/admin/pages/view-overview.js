@@ -1,4 +1,4 @@
-// What goes on: numbers, charts, and the policy in force.
+// The overview: numbers, charts, and the policy in force.
 
 import { get } from "./api.js";
 import { chart } from "./chart.js";
@@ -31,7 +31,7 @@ export async function showOverview({ query }) {
   const refresh = () => {
     due ||= setTimeout(async () => {
       due = 0;
-      // A table that is open, or a place that is pointed at, is not taken away from its reader.
+      // An open table, or a chart under the pointer, must not be replaced.
       if (charts.querySelector("details[open]") || charts.matches(":hover")) return;
       await asked().then(draw, () => {}); // that the gateway is away is told at the top
     }, FRESH_MS);
@@ -60,7 +60,7 @@ function numbers(overview, { total, since, span }) {
     tile("Latency, median", ms(total.p50_ms), `95 % within ${ms(total.p95_ms)}`),
     tile("Tokens", count(total.tokens), "in and out"),
     tile("Hooks running", count(running.length), degraded ? `${degraded} degraded` : "none degraded"),
-    tile("Bypasses", count(total.bypasses), "tools run past a shim"));
+    tile("Bypasses", count(total.bypasses), "tools that a shim did not report"));
 }
 
 function tile(name, value, beside) {
@@ -113,20 +113,20 @@ function inForce({ revision, files, hooks, calls_from, content, version }) {
     facts([
       ["revision", link("#/policy", el("code", {}, revision))],
       ["hooks", link("#/hooks", `${plural(hooks.length, "hook")} on ${plural(events.size, "event")}`)],
-      ["calls are listed from", calls_from === "audit" ? "the audit" : "memory: the audit is off"],
-      ["content kept", content],
+      ["calls are listed from", calls_from === "audit" ? "the audit" : "memory, because the audit is off"],
+      ["content stored", content],
       ["hookgate", version],
     ]),
     el("h3", {}, "Settings files"),
     files.length
       ? el("ul", { class: "list" }, files.map((file) => el("li", {}, el("code", {}, file.path), " ", el("span", { class: "muted" }, file.layer))))
-      : el("p", { class: "muted" }, "None: calls are copied through."));
+      : el("p", { class: "muted" }, "None. Calls are copied through."));
 }
 
 function troubles({ hooks }) {
   const found = hooks.filter((hook) => ["degraded", "untrusted"].includes(hook.state));
-  return section("Needs a look", found.length === 0
-    ? el("p", {}, badge("on"), " Every hook ran well the last time.")
+  return section("Needs attention", found.length === 0
+    ? el("p", {}, badge("on"), "The last run of every hook succeeded.")
     : el("ul", { class: "list" }, found.map((hook) => el("li", {}, badge(hook.state), " ",
       link("#/hooks", hook.name), ` on ${hook.event}: `, hook.last_error || hook.refusal))));
 }

@@ -1,4 +1,4 @@
-// The policy in force, and the gateway's settings with where each was given.
+// The policy in force, and the gateway's settings with their sources.
 
 import { get } from "./api.js";
 import { el } from "./dom.js";
@@ -19,7 +19,7 @@ export async function showPolicy() {
       ]), files(policy.files)),
       section("Hooks' settings", policy.events.length
         ? policy.events.map(event)
-        : note("No hooks are configured: calls are copied through.")),
+        : note("No hooks are configured. Calls are copied through.")),
       section("The gateway's settings", settings(gateway)),
     ],
   };
@@ -28,14 +28,14 @@ export async function showPolicy() {
 const SETTINGS = [
   { title: "Setting", brief: true, cell: (each) => el("code", {}, each.name) },
   { title: "Value", wide: true, cell: (each) => el("code", {}, shown(each.value)) },
-  { title: "Given by", wide: true, cell: (each) => (each.source === "default" ? el("span", { class: "muted" }, "default") : each.source) },
+  { title: "Set by", wide: true, cell: (each) => (each.source === "default" ? el("span", { class: "muted" }, "default") : each.source) },
 ];
 
 function settings(all) {
   const given = all.filter((each) => each.source !== "default");
   const rest = all.filter((each) => each.source === "default");
   return [
-    given.length ? table("Settings that were given, and where", SETTINGS, given) : note("None was given: all are at their defaults."),
+    given.length ? table("Settings that were set, and where", SETTINGS, given) : note("All settings have their defaults."),
     el("details", { class: "more-settings" }, el("summary", {}, `${plural(rest.length, "setting")} at the default`),
       table("Settings at their defaults", SETTINGS, rest)),
   ];
@@ -54,7 +54,7 @@ function files(found) {
 
 function event({ event: name, groups }) {
   return [el("h3", {}, name), groups.map((group) => el("div", { class: "group" },
-    el("p", { class: "muted" }, [group.matcher && `for ${group.matcher}`, group.sequential ? "in turn" : "side by side"].filter(Boolean).join(", ")),
+    el("p", { class: "muted" }, [group.matcher && `for ${group.matcher}`, group.sequential ? "one after another" : "in parallel"].filter(Boolean).join(", ")),
     group.hooks.map((hook) => el("details", {},
       el("summary", {}, el("strong", {}, hook.name), " ", el("span", { class: "muted" }, `${hook.layer}: ${hook.source}`)),
       el("pre", { tabindex: "0" }, JSON.stringify(hook.settings, null, 2))))))];

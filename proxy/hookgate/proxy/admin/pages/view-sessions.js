@@ -24,9 +24,9 @@ const identity = (each) => JSON.stringify([each.key, each.session]);
 
 export async function showSessions() {
   let page = await get("sessions");
-  const list = table("Sessions, the one with the latest call first", COLUMNS, page.sessions);
+  const list = table("Sessions, by their latest call", COLUMNS, page.sessions);
   const seen = new Set(page.sessions.map(identity));
-  const [further, button] = more("Look further back", async () => {
+  const [further, button] = more("Load older sessions", async () => {
     page = await get("sessions", { before: page.older });
     const fresh = page.sessions.filter((each) => !seen.has(identity(each)));
     fresh.forEach((each) => seen.add(identity(each)));
@@ -36,7 +36,7 @@ export async function showSessions() {
   button.hidden = !page.older;
   return {
     title: "Sessions",
-    node: [heading("Sessions"), note("Those of the latest calls; the counts are of these calls."), list,
+    node: [heading("Sessions"), note("Sessions of the latest calls. The counts include only these calls."), list,
       page.sessions.length === 0 && note("No calls in a session yet."), further],
   };
 }
@@ -46,7 +46,7 @@ export async function showSession({ parts: [id], query }) {
   let page = await get("calls", wanted);
   const calls = page.calls.reverse();
   const list = el("ol", { class: "events" }, calls.map(item));
-  const [earlier, button] = more("Load earlier ones", async () => {
+  const [earlier, button] = more("Load older calls", async () => {
     page = await get("calls", { ...wanted, before: page.older });
     list.prepend(...page.calls.reverse().map(item));
     button.hidden = !page.older;
@@ -58,7 +58,7 @@ export async function showSession({ parts: [id], query }) {
   tell();
   return {
     title: `Session ${id}`,
-    node: [heading(`Session ${id}`), summary, earlier, list, calls.length === 0 && note("No call of this session is kept.")],
+    node: [heading(`Session ${id}`), summary, earlier, list, calls.length === 0 && note("No call of this session is stored.")],
     live: (event, data) => {
       if (event !== "calls") return;
       for (const call of data.rows.filter((each) => each.session === id && (!wanted.key || each.key === wanted.key) && !known.has(each.id))) {
@@ -86,7 +86,7 @@ function about(id, calls) {
   ]);
 }
 
-/** One call, with the events that its hooks ran for. */
+/** Return one call with the events for which its hooks ran. */
 function item(call) {
   const events = new Map();
   for (const hook of call.hooks) events.set(hook.event, [...(events.get(hook.event) ?? []), hook]);

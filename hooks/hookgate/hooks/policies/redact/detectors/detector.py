@@ -96,7 +96,7 @@ class Detector:
     """Whether the detector is used by default."""
 
     after: str = ""
-    """A class of characters, one of which has to precede a match, unless it is at the start of the text.
+    """A class of characters, one of which must precede a match, unless it is at the start of the text.
 
     An escape such as `\\n` or `%20` may precede it as well, whatever its last character is.
     """
