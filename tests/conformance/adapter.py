@@ -11,15 +11,25 @@ from typing import Any
 
 import hookgate.translator as t
 from hookgate import hooks
-from hookgate.hooks import BeforeModel, Event, HookError, SessionContext
+from hookgate.hooks import BeforeModel, Configuration, Engine, Event, HookError, SessionContext
+from hookgate.hooks.engine import combined_output
 from hookgate.hooks.events.base import Document, Encoded
-from hookgate.hooks.merge import aggregate as merged_output
 from hookgate.hooks.merge import merge
 from hookgate.hooks.output import read_output, read_process
 from hookgate.hooks.runners.command import command_program, in_session
+from hookgate.hooks.runners.inprocess import RuntimeRunner
 from hookgate.hooks.runners.process import finish_process, spawn
 from hookgate.hooks.running import base_fields
-from hookgate.hooks.settings import EVENTS, CommandConfig, Hook, SettingsSource, Subject, read_places
+from hookgate.hooks.settings import (
+    EVENTS,
+    CommandConfig,
+    Group,
+    Hook,
+    RuntimeConfig,
+    SettingsSource,
+    Subject,
+    read_places,
+)
 
 Json = dict[str, Any]
 
@@ -82,9 +92,36 @@ def run_command(event: str, hook_config: Json, input: Json) -> Json:  # noqa: A0
         return answer
 
 
+BARE_EVENTS: dict[str, Event] = {
+    "SessionStart": hooks.SessionStart(),
+    "SessionEnd": hooks.SessionEnd(),
+    "BeforeAgent": hooks.BeforeAgent(""),
+    "AfterAgent": hooks.AfterAgent("", ""),
+    "BeforeModel": BeforeModel("m", {}),
+    "AfterModel": hooks.AfterModel(Encoded({}), {}),
+    "BeforeToolSelection": hooks.BeforeToolSelection("m", {}),
+    "BeforeTool": hooks.BeforeTool("t", {}),
+    "AfterTool": hooks.AfterTool("t", {}, {}),
+    "PreCompress": hooks.PreCompress(),
+    "Notification": hooks.Notification("t", ""),
+}
+
+
 def aggregate(event: str, outputs: list[Json]) -> Json | None:
-    said = map(partial(_read, event), outputs)
-    return merged_output(event, [output for output in said if output is not None])
+    """What an engine and the answer to a shim make of hooks that give these outputs."""
+    configs = [RuntimeConfig(type="runtime", action=f"hook:h{number}") for number in range(len(outputs))]
+    group = tuple(Hook(config.action, config, Path(), Path("settings.json"), event) for config in configs)
+    runners = {
+        hook: RuntimeRunner(hook, partial(_give, output)) for hook, output in zip(group, outputs, strict=True)
+    }
+    bare = BARE_EVENTS[event]
+    engine = Engine(Configuration({event: (Group(group),)}), runners)
+    output = combined_output(bare, asyncio.run(engine.fire(bare, SessionContext("s"))))
+    return output if outputs else None
+
+
+async def _give(output: Json, _: Json) -> Json:
+    return copy.deepcopy(output)
 
 
 def plan(event: str, settings_layers: list[Json], context: Json | None) -> list[Json]:

@@ -175,41 +175,5 @@ def _common_tools(filters: Sequence[Any]) -> list[str] | None:
     return kept
 
 
-def aggregate(event: str, outputs: Sequence[Output]) -> Output | None:
-    """Return one output that combines all outputs, or None if there are none.
-
-    Edits are merged key by key; later ones win.
-    """
-    if not outputs:
-        return None
-    verdict = merge(event, outputs)
-    specific = {key: value for output in outputs for key, value in _specific(output).items()}
-    for key in ("llm_request", "llm_response", "tool_input", "tool_result"):
-        edits = [edit for output in outputs if isinstance(edit := _specific(output).get(key), dict)]
-        if edits:
-            specific[key] = _merge_edits(edits)
-    specific.pop("additionalContext", None)
-    if verdict.additional_context is not None:
-        specific["additionalContext"] = verdict.additional_context
-    if verdict.tool_config is not None:
-        specific["toolConfig"] = verdict.tool_config
-    combined: Output = {"decision": verdict.decision, "continue": not verdict.stop}
-    combined |= {"stopReason": verdict.reason} if verdict.stop else {"reason": verdict.reason or None}
-    combined |= {"systemMessage": "\n".join(verdict.system_messages) or None}
-    combined |= {"suppressOutput": verdict.suppress_output, "hookSpecificOutput": specific or None}
-    return {key: value for key, value in combined.items() if value is not None}
-
-
 def _specific(output: Output) -> JsonObject:
     return output.get("hookSpecificOutput") or {}
-
-
-def _merge_edits(edits: Sequence[JsonObject]) -> JsonObject:
-    """Merge objects key by key, and their `config` objects as well; later values win."""
-    merged: JsonObject = {}
-    for edit in edits:
-        if isinstance(edit.get("config"), dict):
-            merged |= {**edit, "config": {**merged.get("config", {}), **edit["config"]}}
-        else:
-            merged |= edit
-    return merged
