@@ -28,7 +28,7 @@ from hookgate.hooks.settings import (
     RuntimeConfig,
     SettingsSource,
     Subject,
-    read_places,
+    read_sources,
 )
 
 Json = dict[str, Any]
@@ -131,7 +131,7 @@ def plan(event: str, settings_layers: list[Json], context: Json | None) -> list[
             path = Path(folder, f"{number}.json")
             path.write_text(json.dumps(layer["settings"]))
             places.append(SettingsSource(path, layer["source"]))
-        configuration = read_places(places).configuration
+        configuration = read_sources(places).configuration
     about = context or {}
     tools = (about["tool_name"],) if "tool_name" in about else ()
     return [

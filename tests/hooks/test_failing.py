@@ -33,7 +33,7 @@ from hookgate.hooks import (
 from hookgate.hooks.clock import OwnLimit, StallClock
 from hookgate.hooks.errors import HookUnavailableError
 from hookgate.hooks.factory import make_runners
-from hookgate.hooks.settings import EngineLimits, Layer, SettingsSource, load_places
+from hookgate.hooks.settings import EngineLimits, Layer, SettingsSource, load_sources
 
 Json = dict[str, Any]
 
@@ -73,7 +73,7 @@ def configured(  # noqa: PLR0917  # the dimensions of the table
     guards = write_file(folder, {"hooks": {event: [{"hooks": hooks, **group}]}})
     # The deadline of an event is in a file of its own: in those of extensions, for one, it would not count.
     limits = write_file(folder, {"hooksConfig": failure.limits}, "limits.json")
-    return load_places([SettingsSource(limits, "user"), SettingsSource(guards, layer, trusted=True)])
+    return load_sources([SettingsSource(limits, "user"), SettingsSource(guards, layer, trusted=True)])
 
 
 def unguarded(folder: Path, hook: Any) -> Configuration:
@@ -273,7 +273,7 @@ async def test_a_verdict_that_came_while_the_loop_stalled_beats_the_clock(
     line = "touch begun; sleep 0.2; echo not here >&2; exit 2"
     guard = {"type": "command", "command": line, "timeout": 1000, "on_error": "allow"}
     hooks = {"hooks": {"BeforeModel": [{"hooks": [guard]}]}}
-    found = load_places([SettingsSource(write_file(tmp_path, hooks), "user")])
+    found = load_sources([SettingsSource(write_file(tmp_path, hooks), "user")])
     judge = Engine(Configuration(found.groups, limits))
     call = asyncio.create_task(judge.fire(asking("hi"), SESSION))
     while not (tmp_path / "begun").exists():  # noqa: ASYNC110  # a file, it signals nothing
@@ -344,7 +344,7 @@ for line in sys.stdin:
     (tmp_path / "mask.py").write_text(source)
     mask = {"type": "command", "command": "python3 mask.py", "persistent": persistent, "on_error": "allow"}
     hooks = {"hooks": {"BeforeModel": [{"hooks": [mask]}]}}
-    judge = Engine(load_places([SettingsSource(write_file(tmp_path, hooks), "user")]))
+    judge = Engine(load_sources([SettingsSource(write_file(tmp_path, hooks), "user")]))
     [outcome] = await fired(judge, asking("my secret " + letter * 200_000), 1)
     assert not outcome.runs[0].error
     assert outcome.event.body["contents"][0]["parts"][0]["text"] == "my ****** " + letter * 200_000

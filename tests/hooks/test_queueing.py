@@ -22,7 +22,7 @@ async def served(
 
     async def call(number: int, session: str, key: str = "") -> None:
         nonlocal at_once
-        async with queue.turn(session, key):
+        async with queue.slot(session, key):
             at_once += 1
             assert at_once <= limit
             order.append(number)
@@ -88,11 +88,11 @@ async def test_a_turn_that_comes_as_its_caller_gives_up_is_passed_on() -> None:
     queue, leave = FairQueue(1), asyncio.Event()
 
     async def hold() -> None:
-        async with queue.turn("first"):
+        async with queue.slot("first"):
             await leave.wait()
 
     async def want(session: str) -> str:
-        async with queue.turn(session):
+        async with queue.slot(session):
             return session
 
     holder = asyncio.create_task(hold())

@@ -13,7 +13,7 @@ from support.hooks import SESSION, asking, command, one_group, write_file
 from hookgate.hooks import AfterModel, Engine, SettingsError
 from hookgate.hooks.factory import make_runners
 from hookgate.hooks.session import Withheld
-from hookgate.hooks.settings import Hook, Layer, SettingsSource, load_places
+from hookgate.hooks.settings import Hook, Layer, SettingsSource, load_sources
 from hookgate.hooks.trust import TrustStore, hook_fingerprint, scripts_of
 
 DENY = "#!/bin/sh\necho no >&2; exit 2\n"
@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> TrustStore:
 
 def hooks_of(project: Path, *configs: Any, layer: Layer = "project") -> list[Hook]:
     path = write_file(project, one_group(*configs), ".gemini/settings.json")
-    return load_places([SettingsSource(path, layer)]).hooks()
+    return load_sources([SettingsSource(path, layer)]).hooks()
 
 
 @pytest.mark.parametrize("layer", ["policy", "explicit", "user", "system", "extensions"])
@@ -204,7 +204,7 @@ async def test_a_hook_that_could_never_run_is_in_nobody_s_way_before_it_is_trust
 ) -> None:
     path = write_file(project, one_group(config), ".gemini/settings.json")
     own = write_file(project, one_group(command("exit 2")), "own.json")
-    configuration = load_places([SettingsSource(path, "project"), SettingsSource(own)])
+    configuration = load_sources([SettingsSource(path, "project"), SettingsSource(own)])
     runners = make_runners(configuration.hooks(), refusal=store.refusal)
     outcome = await Engine(configuration, runners, refusal=store.refusal).fire(asking("hi"), SESSION)
     assert outcome.verdict.denied
@@ -218,7 +218,7 @@ def test_a_policy_that_waits_for_trust_screens_no_answer(
 ) -> None:
     config = {"type": "builtin", "builtin": "redact", "on_error": on_error}
     path = write_file(project, one_group(config, event="AfterModel"), ".gemini/settings.json")
-    configuration = load_places([SettingsSource(path, "project")])
+    configuration = load_sources([SettingsSource(path, "project")])
     runners = make_runners(configuration.hooks(), refusal=store.refusal)
     screens = Engine(configuration, runners, refusal=store.refusal).screens(AfterModel({}, {}, "m"), SESSION)
     if on_error == "allow":
@@ -234,7 +234,7 @@ async def test_an_untrusted_hook_does_not_run_and_its_on_error_decides(
     project: Path, store: TrustStore, on_error: str, denied: bool
 ) -> None:
     path = write_file(project, one_group(command("touch ran", on_error=on_error)), ".gemini/settings.json")
-    engine = Engine(load_places([SettingsSource(path, "project")]), refusal=store.refusal)
+    engine = Engine(load_sources([SettingsSource(path, "project")]), refusal=store.refusal)
     outcome = await engine.fire(asking("hi"), SESSION)
     assert "is not trusted" in outcome.runs[0].error
     assert outcome.verdict.denied == denied
@@ -246,7 +246,7 @@ async def test_a_trusted_hook_whose_script_cannot_be_read_for_want_of_a_descript
 ) -> None:
     store.trust(hooks_of(project, command("hooks/guard.sh")))
     path = project / ".gemini/settings.json"
-    engine = Engine(load_places([SettingsSource(path, "project")]), refusal=store.refusal)
+    engine = Engine(load_sources([SettingsSource(path, "project")]), refusal=store.refusal)
     error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     with mock.patch("hookgate.hooks.trust.open", side_effect=error, create=True):
         outcome = await engine.fire(asking("hi"), SESSION)
@@ -259,7 +259,7 @@ async def test_a_script_that_changes_while_hooks_run_is_not_run(project: Path, s
     hooks = hooks_of(project, command("hooks/guard.sh"))
     store.trust(hooks)
     path = project / ".gemini/settings.json"
-    engine = Engine(load_places([SettingsSource(path, "project")]), refusal=store.refusal)
+    engine = Engine(load_sources([SettingsSource(path, "project")]), refusal=store.refusal)
     assert (await engine.fire(asking("hi"), SESSION)).verdict.denied
     (project / "hooks/guard.sh").write_text("#!/bin/sh\ntouch ran\n")
     outcome = await engine.fire(asking("hi"), SESSION)

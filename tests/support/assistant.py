@@ -25,7 +25,7 @@ from hookgate.hooks import (
     SessionStart,
 )
 from hookgate.hooks.events.base import Encoded
-from hookgate.hooks.settings import Configuration, load_places, project_places
+from hookgate.hooks.settings import Configuration, load_sources, project_sources
 
 Json = dict[str, Any]
 Outcomes = dict[str, Outcome[Any]]
@@ -127,7 +127,7 @@ class Assistant:
     """The record of the first session's answers, as it was before they were consolidated."""
 
     def configuration(self) -> Configuration:
-        return load_places(project_places(self.project, self.home, self.home / "etc"))
+        return load_sources(project_sources(self.project, self.home, self.home / "etc"))
 
     def state(self) -> dict[str, str]:
         """The files of the state folder, by their names in it."""

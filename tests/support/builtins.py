@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import SessionContext
-from hookgate.hooks.runners.inprocess import Policy, Surroundings
+from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 
 Json = dict[str, Any]
 
@@ -14,13 +14,13 @@ ANNA = SessionContext("s-1", client="GeminiCLI", key="anna", team="search")
 
 
 def made(
-    factory: Callable[[Mapping[str, Any], Surroundings], Policy],
+    factory: Callable[[Mapping[str, Any], PolicyEnvironment], Policy],
     options: Json,
     state: Path | None = None,
     session: SessionContext = ANNA,
 ) -> Callable[[Json], Any]:
     """A policy with these options, asked by Anna unless someone else is named."""
-    return partial(_ask, factory(options, Surroundings(Path("/"), state)), session)
+    return partial(_ask, factory(options, PolicyEnvironment(Path("/"), state)), session)
 
 
 def _ask(policy: Policy, session: SessionContext, event: Json) -> Any:

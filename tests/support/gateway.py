@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import Engine
-from hookgate.hooks.settings import Layer, SettingsSource, load_places
+from hookgate.hooks.settings import Layer, SettingsSource, load_sources
 from hookgate.proxy import embedded
 from hookgate.proxy.app import Gateway, serve_on
 from hookgate.proxy.config import Config, UpstreamSettings
@@ -70,7 +70,7 @@ async def gateway_before(
     config = config or Config()
     with tempfile.TemporaryDirectory() as folder:
         file = write_settings(Path(folder), settings) if isinstance(settings, dict) else settings
-        engine = Engine(load_places([SettingsSource(file, layer)] if file else []))
+        engine = Engine(load_sources([SettingsSource(file, layer)] if file else []))
         async with (
             upstreams_at(upstream_url, config.upstream) as upstream,
             serve_on(Gateway(engine, upstream, config).handle, "127.0.0.1", 0, config.limits) as url,

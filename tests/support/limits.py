@@ -8,7 +8,7 @@ from typing import Any
 from hookgate.hooks import CallEnd, SessionContext
 from hookgate.hooks.policies.counters import MemoryCounters
 from hookgate.hooks.policies.limits import limits_policy
-from hookgate.hooks.runners.inprocess import Counters, Policy, Surroundings
+from hookgate.hooks.runners.inprocess import Counters, Policy, PolicyEnvironment
 
 FLASH, PRO = "gemini-2.5-flash", "gemini-2.5-pro"
 
@@ -51,7 +51,7 @@ class Limited:
 
     def another(self, *rules: dict[str, Any]) -> Policy:
         """A further policy with the same counters."""
-        surroundings = Surroundings(Path("/"), counters=self.counters, prices=Prices())
+        surroundings = PolicyEnvironment(Path("/"), counters=self.counters, prices=Prices())
         return limits_policy({"rules": list(rules)}, surroundings, self.clock)
 
     async def begin(self, session: SessionContext | None = None, model: str = FLASH) -> str | None:

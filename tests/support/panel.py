@@ -16,7 +16,7 @@ from hookgate.proxy.admin.listener import AdminListener
 from hookgate.proxy.admin.panel import Panel, open_panel
 from hookgate.proxy.app import Gateway, serve_on
 from hookgate.proxy.audit.trail import open_audit_trail
-from hookgate.proxy.config import Config, Effective
+from hookgate.proxy.config import Config, EffectiveConfig
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.metrics import Metrics
 
@@ -77,7 +77,7 @@ async def panel_gateway(
     ):
         gateway = Gateway(live, upstreams, config, metrics, audit=audit_trail)
         operated.receipts = gateway.receipts
-        effective = Effective(config, {f"keys.{name}": "hookgate.toml" for name in config.keys}, None)
+        effective = EffectiveConfig(config, {f"keys.{name}": "hookgate.toml" for name in config.keys}, None)
         async with (
             open_panel(effective, sources, live, gateway.receipts, None, admin_url) as operated.panel,
             serve_on(gateway.handle, "127.0.0.1", 0) as url,

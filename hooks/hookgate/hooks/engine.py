@@ -75,7 +75,7 @@ class Engine:
         self._runners = make_runners(configuration.hooks()) if runners is None else runners
         self._refusal = refusal
         self._groups = configuration.groups
-        self._targeted = {event for event in configuration.groups if configuration.targeted(event)}
+        self._conditional = {event for event in configuration.groups if configuration.has_conditions(event)}
         self._clock = StallClock()
         queue = FairQueue(configuration.limits.concurrency)
         self._running = Running(self._runners, queue, refusal)
@@ -180,7 +180,7 @@ class Engine:
         return runner.screen(session) if isinstance(runner, BuiltinRunner) else None
 
     def _groups_for(self, event: Event, session: SessionContext) -> tuple[Group, ...]:
-        if event.name not in self._targeted and event.stream is None:
+        if event.name not in self._conditional and event.stream is None:
             return self._groups.get(event.name, ())
         subject = replace(
             event.subject(),
@@ -264,7 +264,7 @@ class _Chain:
         if not run.edit:
             return run, event
         try:
-            edited: E = await self._session.call.take(event.edited, run.edit, run.hook.config.view)
+            edited: E = await self._session.call.run_step(event.edited, run.edit, run.hook.config.view)
         except TranslatorError as error:
             failure = HookError(f"hookSpecificOutput.{error}")
             return replace(run, output=None, edit={}, failure=failure), event

@@ -14,9 +14,9 @@ from hookgate.hooks.runners.inprocess import (
     BuiltinRunner,
     Builtins,
     Counters,
+    PolicyEnvironment,
     PriceTable,
     RuntimeRunner,
-    Surroundings,
     load_action,
 )
 from hookgate.hooks.runners.persistent import PersistentRunner
@@ -53,7 +53,9 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
             case HttpConfig() as config:
                 return _http_runner(hook, config, targets)
             case BuiltinConfig() as config:
-                return BuiltinRunner(hook, config, builtins, Surroundings(hook.root, state, counters, prices))
+                return BuiltinRunner(
+                    hook, config, builtins, PolicyEnvironment(hook.root, state, counters, prices)
+                )
             case CommandConfig(persistent=True) as config:
                 return PersistentRunner(hook, config)
             case CommandConfig() as config:

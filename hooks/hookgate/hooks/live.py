@@ -14,7 +14,7 @@ from typing import Any
 from hookgate.hooks.engine import Engine
 from hookgate.hooks.errors import SettingsError, is_exhaustion
 from hookgate.hooks.running import Health
-from hookgate.hooks.settings import Configuration, SettingsSource, load_places
+from hookgate.hooks.settings import Configuration, SettingsSource, load_sources
 from hookgate.hooks.trust import digest_of, hook_fingerprint, scripts_of
 
 Label = tuple[str, str]
@@ -215,7 +215,7 @@ class LiveEngine:
         await asyncio.gather(self.current.close(), *self._closing)
 
     def _load(self) -> tuple[Engine, Outline]:
-        configuration = load_places(self._find_places())
+        configuration = load_sources(self._find_places())
         configuration = replace(configuration, revision=_revision(configuration))
         return self._make_engine(configuration, self.health), outline(configuration)
 

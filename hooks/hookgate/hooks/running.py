@@ -52,7 +52,7 @@ class FairQueue:
         return False
 
     @asynccontextmanager
-    async def turn(self, session_id: str, key: str = "") -> AsyncIterator[None]:
+    async def slot(self, session_id: str, key: str = "") -> AsyncIterator[None]:
         """Wait for a free slot, and hold it for the length of the context."""
         if not self.try_acquire():
             await self._wait(session_id, key)
@@ -214,7 +214,7 @@ class Running:
         try:
             output = await self._run_queued(hook, event, session, deadline)
             specific = output.get("hookSpecificOutput") if output else None
-            edit = await session.call.take(event.changed, specific, hook.config.view) if specific else {}
+            edit = await session.call.run_step(event.changed, specific, hook.config.view) if specific else {}
         except HookError as error:
             failure = error
         except TranslatorError as error:
@@ -232,7 +232,7 @@ class Running:
         if hook.needs_trust and (reason := self._refusal(hook)) is not None:
             raise HookError(reason)
         if deadline is None:
-            async with self._queue.turn(session.session_id, session.key):
+            async with self._queue.slot(session.session_id, session.key):
                 return await self._execute(hook, event, session)
         remaining = deadline.remaining()
         if remaining <= 0:
@@ -245,7 +245,7 @@ class Running:
         started = False
         limit = TimeLimit(deadline)
         try:
-            async with limit, self._queue.turn(session.session_id, session.key):
+            async with limit, self._queue.slot(session.session_id, session.key):
                 if deadline.remaining() <= 0:  # the slot became free too late
                     raise HookUnavailableError("overload", _OVERLOADED)
                 started = True
@@ -258,7 +258,7 @@ class Running:
             raise HookUnavailableError("overload", _OVERLOADED) from None
 
     async def _execute(self, hook: Hook, event: Event, session: SessionContext) -> Output | None:
-        document = await session.call.take(_document, hook, event, session)
+        document = await session.call.run_step(_document, hook, event, session)
         return await self._runners[hook].run(event.name, session, document)
 
 
@@ -273,7 +273,7 @@ def internal_failure(error: Exception) -> HookUnavailableError:
 def _document(hook: Hook, event: Event, session: SessionContext) -> Document:
     """Return the hook's input. For large bodies, serialize it here, off the event loop."""
     document = Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)})
-    if session.call.aside is not None:
+    if session.call.offload is not None:
         document.make(value=isinstance(hook.config, BuiltinConfig | RuntimeConfig))
     return document
 

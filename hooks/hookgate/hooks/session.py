@@ -59,7 +59,7 @@ class CallEnd:
     """The cost in the currency of the price table, or None if it has no price for the model."""
 
 
-class Aside(Protocol):
+class Offload(Protocol):
     """Runs the expensive steps of a call off the event loop."""
 
     async def __call__(self, step: Callable[..., Any], /, *args: Any) -> Any:
@@ -70,18 +70,18 @@ class Aside(Protocol):
 class CallState:
     """The state of one call, from its first event to its end. Policies may store values in it."""
 
-    kept: dict[Any, Any] = field(default_factory=dict)
+    values: dict[Any, Any] = field(default_factory=dict)
     """Values of policies, by a key of the policy's choice."""
-    exits: dict[Any, Callable[[], Screen]] = field(default_factory=dict)
+    client_filters: dict[Any, Callable[[], Screen]] = field(default_factory=dict)
     """Filters for the answer to the client, applied after all hooks, such as one that restores names."""
     at_end: list[Callable[[CallEnd], None]] = field(default_factory=list)
     """Callbacks for the end of the call. They must be quick, and must not raise."""
-    aside: Aside | None = None
+    offload: Offload | None = None
     """Runs steps whose cost is proportional to the bodies; None if the bodies are small."""
 
-    async def take(self, step: Callable[..., Any], *args: Any) -> Any:
+    async def run_step(self, step: Callable[..., Any], *args: Any) -> Any:
         """Call a pure function whose cost is proportional to the call's bodies, and return its result."""
-        return step(*args) if self.aside is None else await self.aside(step, *args)
+        return step(*args) if self.offload is None else await self.offload(step, *args)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from hookgate.proxy.call.events import EventService
 from hookgate.proxy.call.exchange import Exchange
 from hookgate.proxy.call.input_only import InputOnlyCalls
 from hookgate.proxy.call.passthrough import forward_unread, tunnel
-from hookgate.proxy.config import Config, Effective, LimitSettings, ListenSettings
+from hookgate.proxy.config import Config, EffectiveConfig, LimitSettings, ListenSettings
 from hookgate.proxy.config.reading import Sources, find_sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
@@ -52,7 +52,7 @@ if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
 _startup_log = logging.getLogger("hookgate")
 
 
-async def serve(effective: Effective) -> None:
+async def serve(effective: EffectiveConfig) -> None:
     """Run the gateway until it is interrupted. Raises SettingsError, ValueError or OSError at the start."""
     interrupted, config = catch_interrupts(), effective.config
     logs.configure(config.logs)
@@ -75,7 +75,7 @@ async def serve(effective: Effective) -> None:
 
 
 async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
-    effective: Effective,
+    effective: EffectiveConfig,
     sources: Sources,
     live: LiveEngine,
     metrics: Metrics,
@@ -156,20 +156,22 @@ def describe_hooks(configuration: Configuration) -> str:
         event: sum(len(group.hooks) for group in groups) for event, groups in configuration.groups.items()
     }
     listed = ", ".join(f"{event} {counts[event]}" for event in EVENTS if event in counts)
-    told = f"hooks: {listed}" if listed else "no hooks: calls are copied through"
-    return f"{told}; revision {configuration.revision}"
+    hooks = f"hooks: {listed}" if listed else "no hooks: calls are copied through"
+    return f"{hooks}; revision {configuration.revision}"
 
 
 def fail_open_warnings(configuration: Configuration) -> list[str]:
     """Return a line on the hooks whose failures let calls pass, and one on those whose exit codes do."""
     remedy = 'to refuse such calls, write "on_error": "deny"'
-    told = {
+    hooks_by_warning = {
         "these hooks fail open, a call passes when they fail": configuration.failing_open("always"),
         "these hooks fail open when they exit with a code other than 0 and 2": configuration.failing_open(
             "on exit codes"
         ),
     }
-    return [f"{what}: {', '.join(names)}; {remedy}" for what, names in told.items() if names]
+    return [
+        f"{warning}: {', '.join(names)}; {remedy}" for warning, names in hooks_by_warning.items() if names
+    ]
 
 
 def _certificate(listen: ListenSettings) -> Certificate | None:
@@ -223,7 +225,7 @@ class Gateway:
             call.status = response.status
             return response
         finally:
-            request.room.release()
+            request.memory.release()
             record.end(call.status, request.writer.output_size, dropped=request.dropped)
             self._services.settle(record)
             self._metrics.settled(record)

@@ -16,7 +16,7 @@ from hookgate.hooks.live import LiveEngine
 from hookgate.hooks.policies import COUNTING
 from hookgate.hooks.runners.inprocess import Counters, PriceTable
 from hookgate.hooks.running import Health, Refusal
-from hookgate.hooks.settings import BuiltinConfig, Hook, Loaded, read_places
+from hookgate.hooks.settings import BuiltinConfig, Hook, Loaded, read_sources
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
 from hookgate.hooks.trust import TrustStore
 from hookgate.proxy.config.reading import Sources
@@ -52,7 +52,7 @@ class ConfiguredHooks:
 
 def read_configured_hooks(sources: Sources, *, partly: bool = False) -> ConfiguredHooks:
     """Read all settings. Raises SettingsError if they have problems, unless `partly` is true."""
-    loaded = read_places(sources.places())
+    loaded = read_sources(sources.places())
     if loaded.problems and not partly:
         raise SettingsError(loaded.problems)
     return ConfiguredHooks(loaded, TrustStore(sources.state))
@@ -167,14 +167,14 @@ def switch_text(sources: Sources, names: Sequence[str], on: bool) -> list[str]:
     above = _above(read_configured_hooks(sources), names, on)
     path = _switches(sources)
     rewrite(path, lambda text: with_disabled(text, names, disabled=not on))
-    still = {hook.name for hook in read_places(sources.places()).off} & set(names)
-    told = []
+    still = {hook.name for hook in read_sources(sources.places()).off} & set(names)
+    lines = []
     for name in names:
         also = f"; but {_stays_on(name, above[name])}" if name in above else ""
-        told.append(f"{name!r} is {'on' if on else 'off'}: {path}{also}")
+        lines.append(f"{name!r} is {'on' if on else 'off'}: {path}{also}")
         if on and name in still:
-            told.append(f"{name!r} stays off: another settings file also disables it.")
-    return told
+            lines.append(f"{name!r} stays off: another settings file also disables it.")
+    return lines
 
 
 def _above(hooks: ConfiguredHooks, names: Sequence[str], on: bool) -> dict[str, Path]:

@@ -9,7 +9,7 @@ import pytest
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.cassette import cassette_policy
-from hookgate.hooks.runners.inprocess import Policy, Surroundings
+from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.translator import show_request, show_request_raw, show_response
 
 Json = dict[str, Any]
@@ -33,7 +33,7 @@ ANSWER: Json = {
 
 
 def policy(folder: Path, **options: Any) -> Policy:
-    return cassette_policy(options, Surroundings(folder))
+    return cassette_policy(options, PolicyEnvironment(folder))
 
 
 async def ask(cassette: Policy, body: Json, session: SessionContext | None = None, model: str = "m") -> Any:
@@ -325,4 +325,4 @@ async def test_masking_can_be_switched_off(tmp_path: Path) -> None:
 )
 def test_wrong_options_are_told_with_their_place(tmp_path: Path, options: Json, place: str) -> None:
     with pytest.raises(ValueError, match=place):
-        cassette_policy(options, Surroundings(tmp_path))
+        cassette_policy(options, PolicyEnvironment(tmp_path))

@@ -10,7 +10,7 @@ from support.limits import FLASH, PRO, Limited, asked, caller, end
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies import BUILTINS
 from hookgate.hooks.policies.limits import limits_policy
-from hookgate.hooks.runners.inprocess import Surroundings
+from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
 Json = dict[str, Any]
 
@@ -223,7 +223,7 @@ def test_wrong_options_are_told_with_their_place(rules: list[Json], told: str) -
 
 async def test_without_counters_a_policy_counts_in_its_own_memory() -> None:
     options = {"rules": [{"per": "everyone", "window": "month", "requests": 1}]}
-    policy, other = (limits_policy(options, Surroundings(Path("/"))) for _ in range(2))
+    policy, other = (limits_policy(options, PolicyEnvironment(Path("/"))) for _ in range(2))
     assert await asked(policy, caller()) is None
     assert await asked(policy, caller()) is not None
     assert await asked(other, caller()) is None

@@ -9,7 +9,7 @@ from support.hooks import write_file
 from hookgate.hooks import SettingsError, load_settings
 from hookgate.hooks.factory import make_runners
 from hookgate.hooks.policies import BUILTINS
-from hookgate.hooks.runners.inprocess import Surroundings
+from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
 Json = dict[str, Any]
 RULE = {"per": "key", "window": "day"}
@@ -82,7 +82,7 @@ RULE = {"per": "key", "window": "day"}
 )
 def test_a_mistake_is_told_with_its_place_and_what_was_meant(policy: str, options: Json, told: str) -> None:
     with pytest.raises(ValueError, match=r".*") as error:
-        BUILTINS[policy](options, Surroundings(Path("/")))
+        BUILTINS[policy](options, PolicyEnvironment(Path("/")))
     assert str(error.value) == told
 
 

@@ -12,7 +12,7 @@ from support.builtins import made
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.pins import MAX_TOOLS, Declared, Pins
 from hookgate.hooks.policies.tools import tools_policy
-from hookgate.hooks.runners.inprocess import Surroundings
+from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
 Json = dict[str, Any]
 
@@ -48,7 +48,7 @@ class Agent:
 
     async def _says(self, event: str, session: SessionContext, **fields: Any) -> Any:
         if event not in self._hooks:
-            self._hooks[event] = tools_policy(self._options, Surroundings(Path("/"), self._state))
+            self._hooks[event] = tools_policy(self._options, PolicyEnvironment(Path("/"), self._state))
         return await self._hooks[event]({"hook_event_name": event, **fields}, session)
 
 

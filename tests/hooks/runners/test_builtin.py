@@ -10,14 +10,14 @@ from support.kinds import ask, hook_of, running
 
 from hookgate.hooks import HookError, SessionContext, SettingsError
 from hookgate.hooks.factory import make_runners
-from hookgate.hooks.runners.inprocess import Builtins, Surroundings
+from hookgate.hooks.runners.inprocess import Builtins, PolicyEnvironment
 from hookgate.hooks.settings import BuiltinConfig, Hook
 
 Json = dict[str, Any]
 
 
 def limit(
-    options: Mapping[str, Any], surroundings: Surroundings
+    options: Mapping[str, Any], surroundings: PolicyEnvironment
 ) -> Callable[[Json, SessionContext], Json | None]:
     """Denies what exceeds `most`."""
     most = options.get("most")

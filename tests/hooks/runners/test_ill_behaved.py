@@ -23,7 +23,7 @@ from support.programs import MARK, children, descriptors, eventually, marked
 from hookgate.hooks import BeforeModel, BeforeToolSelection, Engine, Outcome
 from hookgate.hooks.runners import cleanup
 from hookgate.hooks.runners.cleanup import adopting_orphans
-from hookgate.hooks.settings import SettingsSource, load_places
+from hookgate.hooks.settings import SettingsSource, load_sources
 
 DONE = """echo '{"systemMessage": "done"}'"""
 DENY = """echo '{"decision": "deny", "reason": "no"}'"""
@@ -180,7 +180,7 @@ def load(folder: Path, line: str | list[str], timeout: int = BOUND) -> Engine:
     hook = {"type": "command", "name": "ill", "command": line, "timeout": timeout, "env": {MARK: f"${MARK}"}}
     events = {"BeforeModel": [{"hooks": [hook]}], "BeforeToolSelection": [{"hooks": [command(DENY)]}]}
     file = write_file(folder, {"hooks": events}, ".gemini/settings.json")
-    return Engine(load_places([SettingsSource(file, "user")]))  # where a failed hook is a warning
+    return Engine(load_sources([SettingsSource(file, "user")]))  # where a failed hook is a warning
 
 
 async def fire(engine: Engine, asked: str = "hi") -> Outcome[BeforeModel]:

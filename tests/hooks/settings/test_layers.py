@@ -16,9 +16,9 @@ from hookgate.hooks.settings import (
     Layer,
     SettingsSource,
     Subject,
-    load_places,
-    project_places,
-    read_places,
+    load_sources,
+    project_sources,
+    read_sources,
 )
 
 
@@ -38,7 +38,7 @@ def layers_of(configuration: Configuration, tool: str, event: str = "BeforeTool"
 
 def test_layers_run_from_the_policy_down_whatever_order_they_are_named_in(tmp_path: Path) -> None:
     places = [place(tmp_path, layer, one_group(command(layer))) for layer in reversed(LAYERS)]
-    assert names(load_places(places)) == list(LAYERS)
+    assert names(load_sources(places)) == list(LAYERS)
 
 
 OFF: list[Any] = [
@@ -55,7 +55,7 @@ def test_nobody_below_switches_a_policy_off(off: Any, tmp_path: Path) -> None:
     policy = place(tmp_path, "policy", one_group(command("x", name="guard")))
     below = place(tmp_path, "user", {**one_group(command("y", name="guard")), **off})
     also_below = place(tmp_path, "project", one_group(command("z", name="guard")))
-    loaded = read_places([also_below, below, policy])
+    loaded = read_sources([also_below, below, policy])
     assert [(hook.layer, hook.name) for hook in loaded.configuration.hooks()] == [("policy", "guard")]
     assert {hook.layer for hook in loaded.off} <= {"project", "user"}
 
@@ -63,7 +63,7 @@ def test_nobody_below_switches_a_policy_off(off: Any, tmp_path: Path) -> None:
 def test_a_lower_copy_of_a_policy_s_hook_does_not_run_beside_it(tmp_path: Path) -> None:
     policy = place(tmp_path, "policy", one_group(command("x", name="n", on_error="deny")))
     copy = place(tmp_path, "project", one_group(command("x", name="n")))
-    [hook] = load_places([copy, policy]).hooks()
+    [hook] = load_sources([copy, policy]).hooks()
     assert (hook.layer, hook.on_error) == ("policy", "deny")
 
 
@@ -74,7 +74,7 @@ def test_of_equal_hooks_that_overlap_the_highest_runs_unless_it_waits_for_trust(
     hooks = one_group(command("x", name="n"), event="BeforeTool", matcher="glob")
     high = place(tmp_path, "project", hooks, trusted=trusted)
     low = place(tmp_path, "user", one_group(command("x", name="n"), event="BeforeTool"))
-    configuration = load_places([high, low])
+    configuration = load_sources([high, low])
     assert layers_of(configuration, "glob") == ["project" if trusted else "user"]
     assert layers_of(configuration, "read_file") == ["user"]
 
@@ -88,7 +88,7 @@ OTHER = command("other", name="other")
 def user_and(folder: Path, layer: Layer, settings: Any, *, trusted: bool = False) -> list[Hook]:
     """The hooks that run when the user has a guard, and another layer these settings."""
     own = place(folder, "user", one_group(GUARD))
-    return load_places([own, place(folder, layer, settings, trusted=trusted)]).hooks()
+    return load_sources([own, place(folder, layer, settings, trusted=trusted)]).hooks()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,9 @@ def test_neither_a_checkout_nor_an_extension_sets_what_all_hooks_share(
     layer: Layer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = {"hooksConfig": {"deadline": 1, "concurrency": 1, "on_error": "deny"}, **one_group(OTHER)}
-    configuration = load_places([place(tmp_path, "user", one_group(GUARD)), place(tmp_path, layer, settings)])
+    configuration = load_sources(
+        [place(tmp_path, "user", one_group(GUARD)), place(tmp_path, layer, settings)]
+    )
     assert configuration.limits == EngineLimits()
     assert f"{layer}.json: hooksConfig: deadline and concurrency are ignored" in caplog.text
     assert {hook.name: hook.on_error for hook in configuration.hooks()}["guard"] == "allow"
@@ -139,12 +141,12 @@ def test_a_broken_checkout_does_not_keep_the_user_s_settings_out_of_force(
 ) -> None:
     own = place(tmp_path, "user", one_group(GUARD))
     project = SettingsSource(write_file(tmp_path, broken, "project.json"), "project")
-    assert [hook.name for hook in load_places([project, own]).hooks()] == ["guard"]
+    assert [hook.name for hook in load_sources([project, own]).hooks()] == ["guard"]
     assert "project.json" in caplog.text
     assert "the project is not trusted" in caplog.text
     trusted = SettingsSource(project.path, "project", trusted=True)
     with pytest.raises(SettingsError, match=r"project\.json"):
-        load_places([trusted, own])
+        load_sources([trusted, own])
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "huge", "loop", "folder"])
@@ -164,12 +166,12 @@ def test_what_a_checkout_has_in_the_place_of_its_settings_holds_nobody_up(kind: 
             path.mkdir()
     found = SettingsSource(path, "project", required=False)
     own = place(tmp_path, "user", one_group(GUARD))
-    assert [hook.name for hook in load_places([found, own]).hooks()] == ["guard"]
+    assert [hook.name for hook in load_sources([found, own]).hooks()] == ["guard"]
 
 
 def test_a_project_at_home_is_its_user_s(tmp_path: Path) -> None:
     settings_at(tmp_path / ".gemini/settings.json", "mine")
-    [hook] = load_places(project_places(tmp_path, tmp_path, tmp_path / "etc")).hooks()
+    [hook] = load_sources(project_sources(tmp_path, tmp_path, tmp_path / "etc")).hooks()
     assert (hook.layer, hook.needs_trust) == ("user", False)
 
 
@@ -177,7 +179,7 @@ def test_comments_are_allowed_as_in_gemini_cli(tmp_path: Path) -> None:
     text = """// our hooks
     {"hooks": { /* for models */ "BeforeModel": [ // one group
       {"hooks": [{"type": "command", "command": "echo // no comment /* none */"}]}]}}"""
-    [hook] = load_places([SettingsSource(write_file(tmp_path, text))]).hooks()
+    [hook] = load_sources([SettingsSource(write_file(tmp_path, text))]).hooks()
     assert hook.target == "echo // no comment /* none */"
 
 
@@ -194,7 +196,7 @@ def test_every_problem_of_every_file_is_told_with_its_line(tmp_path: Path) -> No
     }"""
     first, second = write_file(tmp_path, broken, "a.json"), write_file(tmp_path, "{", "b.json")
     with pytest.raises(SettingsError) as caught:
-        load_places([SettingsSource(first), SettingsSource(second), SettingsSource(tmp_path / "none.json")])
+        load_sources([SettingsSource(first), SettingsSource(second), SettingsSource(tmp_path / "none.json")])
     told = str(caught.value).splitlines()
     assert [line.removeprefix(f"{tmp_path}/").split(" ")[0] for line in told] == [
         "b.json:1:2:",
@@ -207,7 +209,7 @@ def test_every_problem_of_every_file_is_told_with_its_line(tmp_path: Path) -> No
 
 
 def test_a_file_that_may_be_missing_may_be_missing(tmp_path: Path) -> None:
-    assert load_places([SettingsSource(tmp_path / "none.json", required=False)]) == Configuration()
+    assert load_sources([SettingsSource(tmp_path / "none.json", required=False)]) == Configuration()
 
 
 def test_a_file_s_default_for_failures_holds_for_its_hooks_alone(tmp_path: Path) -> None:
@@ -216,24 +218,24 @@ def test_a_file_s_default_for_failures_holds_for_its_hooks_alone(tmp_path: Path)
         "hooksConfig": {"on_error": "deny"},
     }
     places = [place(tmp_path, "project", strict), place(tmp_path, "user", one_group(command("c")))]
-    assert [hook.on_error for hook in load_places(places).hooks()] == ["deny", "allow", "allow"]
+    assert [hook.on_error for hook in load_sources(places).hooks()] == ["deny", "allow", "allow"]
 
 
 def test_limits_come_from_the_highest_layer_that_sets_them(tmp_path: Path) -> None:
     high, low = {"hooksConfig": {"deadline": 500}}, {"hooksConfig": {"deadline": 9, "concurrency": 3}}
-    limits = load_places([place(tmp_path, "user", low), place(tmp_path, "policy", high)]).limits
+    limits = load_sources([place(tmp_path, "user", low), place(tmp_path, "policy", high)]).limits
     assert (limits.deadline, limits.concurrency) == (0.5, 3)
 
 
 def test_a_project_does_not_say_where_hooks_may_post_to(tmp_path: Path) -> None:
     targets = {"hooksConfig": {"http_targets": ["https://example.com/"]}}
-    assert load_places([place(tmp_path, "user", targets)]).http_targets == ("https://example.com/",)
-    assert load_places([place(tmp_path, "project", targets)]).http_targets == ()
+    assert load_sources([place(tmp_path, "user", targets)]).http_targets == ("https://example.com/",)
+    assert load_sources([place(tmp_path, "project", targets)]).http_targets == ()
 
 
 def test_any_change_of_any_file_is_another_revision(tmp_path: Path) -> None:
     def revision(*settings: Any) -> str:
-        return load_places([place(tmp_path, "user", each) for each in settings]).revision
+        return load_sources([place(tmp_path, "user", each) for each in settings]).revision
 
     seen = [revision(), revision({}), revision({"a": 1}), revision({}, {}), revision(one_group(command("x")))]
     assert len(set(seen)) == len(seen)
@@ -259,7 +261,7 @@ def test_a_project_brings_its_layers_in_the_documents_order(
     settings_at(system / "gemini-cli/settings.json", "system")
     settings_at(system / "terminai/settings.json", "terminai system")
     settings_at(home / ".gemini/extensions/audit/hooks/hooks.json", "extension")
-    configuration = load_places(project_places(project, home, system))
+    configuration = load_sources(project_sources(project, home, system))
     assert names(configuration) == [
         "project", "user", "terminai user", "system", "terminai system", "extension",
     ]  # fmt: skip
@@ -271,7 +273,7 @@ def test_the_system_s_file_may_be_named_by_gemini_cli_s_variable(
 ) -> None:
     settings_at(tmp_path / "elsewhere.json", "named")
     monkeypatch.setenv("GEMINI_CLI_SYSTEM_SETTINGS_PATH", str(tmp_path / "elsewhere.json"))
-    configuration = load_places(project_places(tmp_path / "project", tmp_path / "home", tmp_path / "etc"))
+    configuration = load_sources(project_sources(tmp_path / "project", tmp_path / "home", tmp_path / "etc"))
     assert [(hook.name, hook.layer) for hook in configuration.hooks()] == [("named", "system")]
 
 
@@ -279,5 +281,5 @@ def test_an_extension_s_hooks_know_where_it_is(tmp_path: Path) -> None:
     extension = tmp_path / "home/.gemini/extensions/audit"
     line = "node ${extensionPath}${/}log.js ${workspacePath}"
     write_file(extension, one_group(command(line)), "hooks/hooks.json")
-    [hook] = load_places(project_places(tmp_path / "my project", tmp_path / "home", tmp_path)).hooks()
+    [hook] = load_sources(project_sources(tmp_path / "my project", tmp_path / "home", tmp_path)).hooks()
     assert hook.target == f"node {extension}/log.js {tmp_path / 'my project'}"

@@ -7,7 +7,7 @@ import pytest
 from support.hooks import command, one_group, write_file
 
 from hookgate.hooks import SettingsError
-from hookgate.hooks.settings import Layer, SettingsSource, load_places, read_places
+from hookgate.hooks.settings import Layer, SettingsSource, load_sources, read_sources
 
 OTHERS: list[Layer] = ["explicit", "project", "user", "system", "extensions"]
 
@@ -63,7 +63,7 @@ SLIPS = [
 def test_a_key_that_is_not_known_ends_the_start_with_a_policy(text: str, told: str, tmp_path: Path) -> None:
     path = write_file(tmp_path, text)
     with pytest.raises(SettingsError) as caught:
-        load_places([SettingsSource(path, "policy")])
+        load_sources([SettingsSource(path, "policy")])
     assert str(caught.value) == f"{path}:{told}"
 
 
@@ -73,14 +73,14 @@ def test_a_key_that_is_not_known_elsewhere_is_told(
     text: str, told: str, layer: Layer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = write_file(tmp_path, text)
-    load_places([SettingsSource(path, layer)])
+    load_sources([SettingsSource(path, layer)])
     assert caplog.messages == [f"{path}:{told}"]
 
 
 def test_keys_of_gemini_cli_that_are_not_about_hooks_are_told_of_nowhere(tmp_path: Path) -> None:
     text = {"general": {}, "ui": {"theme": "x"}, "tools": {}, "mcpServers": {}, "security": {}, "hooks": {}}
     for layer in ("policy", *OTHERS):
-        loaded = read_places([SettingsSource(write_file(tmp_path, text), layer)])  # type: ignore[arg-type]  # a layer by its name
+        loaded = read_sources([SettingsSource(write_file(tmp_path, text), layer)])  # type: ignore[arg-type]  # a layer by its name
         assert (loaded.problems, loaded.warnings) == ((), ())
 
 
@@ -112,11 +112,11 @@ def scripts(tmp_path: Path) -> Path:
 )
 def test_a_program_that_cannot_be_started_is_told_at_load(program: Any, told: str, scripts: Path) -> None:
     path = write_file(scripts, one_group(command(program, name="guard")))
-    [warning] = read_places([SettingsSource(path, "user")]).warnings
+    [warning] = read_sources([SettingsSource(path, "user")]).warnings
     assert str(warning).startswith(f"{path}:1: hooks.BeforeModel: the hook 'guard': ")
     assert told in str(warning)
     with pytest.raises(SettingsError) as caught:
-        load_places([SettingsSource(path, "policy")])
+        load_sources([SettingsSource(path, "policy")])
     assert str(caught.value) == str(warning)
 
 
@@ -137,5 +137,5 @@ def test_a_program_that_cannot_be_started_is_told_at_load(program: Any, told: st
     ],
 )
 def test_a_program_that_starts_or_is_the_shell_s_to_find_is_not_told_of(program: Any, scripts: Path) -> None:
-    loaded = read_places([SettingsSource(write_file(scripts, one_group(command(program))), "policy")])
+    loaded = read_sources([SettingsSource(write_file(scripts, one_group(command(program))), "policy")])
     assert loaded.problems == ()

@@ -15,7 +15,7 @@ from support.gateway import running_gateway, runs
 from support.hooks import write_file
 from support.wire import SSE, STREAM, UNARY, ask, post, prompt
 
-from hookgate.hooks.settings import SettingsSource, load_places
+from hookgate.hooks.settings import SettingsSource, load_sources
 
 Json = dict[str, Any]
 
@@ -204,7 +204,7 @@ def test_files_of_an_operator_fail_closed_and_gemini_cli_s_own_as_its_documents_
     hooks = [{"type": "command", "command": "true"}, {"type": "runtime", "action": "json:loads"}]
     file = write_file(tmp_path, {"hooks": {"BeforeModel": [{"hooks": hooks}]}})
     told = {
-        layer: [hook.fails_open for hook in load_places([SettingsSource(file, layer)]).hooks()]
+        layer: [hook.fails_open for hook in load_sources([SettingsSource(file, layer)]).hooks()]
         for layer in ("policy", "explicit", "project", "user", "system", "extensions")
     }
     gemini = ["always", "always"]

@@ -24,6 +24,6 @@ BUILTINS: Builtins = MappingProxyType(
 """The policies, by name."""
 
 COUNTING = frozenset({"limits"})
-"""The policies that use `Surroundings.counters`."""
+"""The policies that use `PolicyEnvironment.counters`."""
 
 __all__ = ["BUILTINS", "COUNTING"]

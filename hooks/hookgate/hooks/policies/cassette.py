@@ -11,7 +11,7 @@ from pydantic import Field
 from hookgate.hooks.policies.canonical import canonical_form, digest
 from hookgate.hooks.policies.options import Options, Pattern, Pointer, compile_pattern, read_options
 from hookgate.hooks.policies.redact import DETECTORS, Redactor, Scanner
-from hookgate.hooks.runners.inprocess import Policy, Surroundings
+from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext, utc_text
 from hookgate.hooks.settings.editing import write_atomically
 from hookgate.translator import declared_names
@@ -242,7 +242,7 @@ class CassetteOptions(Options):
     """Whether to mask secrets and personal data in recordings, and ignore them in requests."""
 
 
-def cassette_policy(options: Mapping[str, Any], surroundings: Surroundings) -> Policy:
+def cassette_policy(options: Mapping[str, Any], surroundings: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     settings = read_options(CassetteOptions, options)
     return _Cassette(settings, surroundings.root, masking() if settings.redact else str).judge
@@ -274,18 +274,18 @@ class _Cassette:
         if self._options.mode == "replay":
             reason = _NOT_RECORDED.format(key=key, folder=self._tape.folder)
             return {"decision": "deny", "reason": reason}
-        session.call.kept[self._call_key] = key, summary(with_masked_texts(request, self._redact))
+        session.call.values[self._call_key] = key, summary(with_masked_texts(request, self._redact))
         return None
 
     async def _after_model(self, response: JsonObject, session: SessionContext) -> dict[str, Any] | None:
-        if self._call_key not in session.call.kept:
+        if self._call_key not in session.call.values:
             return {"systemMessage": _NO_REQUEST}
         answer = response.get("raw")
         if answer is None:
             raise ValueError(_WRONG_VIEW)
         if any(read(candidate, "finishReason") is None for candidate in read_list(answer, "candidates")):
             return {"systemMessage": _UNFINISHED}
-        key, request_summary = session.call.kept[self._call_key]
+        key, request_summary = session.call.values[self._call_key]
         await asyncio.to_thread(
             self._tape.write, key, request_summary, with_masked_texts(answer, self._redact)
         )

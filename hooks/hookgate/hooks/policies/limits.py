@@ -18,7 +18,7 @@ from hookgate.hooks.policies.counters import (
     counts_of,
 )
 from hookgate.hooks.policies.options import read_options
-from hookgate.hooks.runners.inprocess import Counters, Policy, PriceTable, Surroundings
+from hookgate.hooks.runners.inprocess import Counters, Policy, PolicyEnvironment, PriceTable
 from hookgate.hooks.session import CallEnd, SessionContext
 
 log = logging.getLogger("hookgate.hooks")
@@ -124,7 +124,7 @@ _PER = {"key": "per key", "session": "per session", "team": "per team", "everyon
 
 
 def limits_policy(
-    options: Mapping[str, Any], surroundings: Surroundings, clock: Clock = lambda: datetime.now(UTC)
+    options: Mapping[str, Any], surroundings: PolicyEnvironment, clock: Clock = lambda: datetime.now(UTC)
 ) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     rules = read_options(LimitsOptions, options).rules
@@ -160,7 +160,7 @@ class _Limits:
         return next((rule for rule in self._rules if rule.cost is not None and rule.is_about(model)), None)
 
     def _account(self, session: SessionContext) -> Account:
-        kept, key = session.call.kept, (Account, self._counters)
+        kept, key = session.call.values, (Account, self._counters)
         if key not in kept:
             kept[key] = Account(self._counters, session, self._clock)
         account: Account = kept[key]

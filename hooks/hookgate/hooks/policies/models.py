@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from hookgate.hooks.policies.options import Globs, Options, matches_name, read_options
-from hookgate.hooks.runners.inprocess import Policy, Surroundings
+from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
 from hookgate.translator.fields import camel
 
@@ -105,7 +105,7 @@ class ModelsOptions(Options):
     """Text that is added to the system instruction of every call."""
 
 
-def models_policy(options: Mapping[str, Any], surroundings: Surroundings) -> Policy:
+def models_policy(options: Mapping[str, Any], surroundings: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     settings = read_options(ModelsOptions, options)
 

@@ -23,7 +23,7 @@ from hookgate.hooks.policies.options import (
     read_options,
 )
 from hookgate.hooks.policies.pins import check_pins
-from hookgate.hooks.runners.inprocess import Policy, Surroundings
+from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
 from hookgate.translator import declared_names
 
@@ -67,7 +67,7 @@ class ToolsOptions(Options):
     """Whether to flag or refuse tools whose declaration differs from the accepted one."""
 
 
-def tools_policy(options: Mapping[str, Any], surroundings: Surroundings) -> Policy:
+def tools_policy(options: Mapping[str, Any], surroundings: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     settings = read_options(ToolsOptions, options)
 

@@ -223,7 +223,7 @@ class PriceTable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PolicyEnvironment:
     """The environment of a policy: what it may use besides its options."""
 
     root: Path
@@ -236,7 +236,7 @@ class Surroundings:
     """The prices of models, or None if none are configured."""
 
 
-Builtins = Mapping[str, Callable[[Mapping[str, Any], Surroundings], Policy]]
+Builtins = Mapping[str, Callable[[Mapping[str, Any], PolicyEnvironment], Policy]]
 """Factories of policies by name. A factory takes the hook's `options`; it raises ValueError for bad ones."""
 
 
@@ -252,7 +252,7 @@ class BuiltinRunner:
     """Runs a built-in policy. Policies run in the event loop, since they are quick."""
 
     def __init__(
-        self, hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: Surroundings
+        self, hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: PolicyEnvironment
     ) -> None:
         """Create the policy. Raises SettingsError if its name is unknown or its options are bad."""
         self._hook, self._clock = hook, StallClock()
@@ -279,7 +279,7 @@ class BuiltinRunner:
 
 
 def _create_policy(
-    hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: Surroundings
+    hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: PolicyEnvironment
 ) -> Policy:
     factory = builtins.get(config.builtin)
     if factory is None:

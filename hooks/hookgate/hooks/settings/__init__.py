@@ -12,7 +12,7 @@ from hookgate.hooks.settings.configs import (
     StreamMode,
     When,
 )
-from hookgate.hooks.settings.layers import Loaded, load_places, load_settings, read_places
+from hookgate.hooks.settings.layers import Loaded, load_settings, load_sources, read_sources
 from hookgate.hooks.settings.plan import (
     ADVISORY,
     EVENTS,
@@ -28,7 +28,7 @@ from hookgate.hooks.settings.plan import (
     Matcher,
     SettingsSource,
     Subject,
-    project_places,
+    project_sources,
 )
 
 __all__ = [
@@ -57,8 +57,8 @@ __all__ = [
     "StreamMode",
     "Subject",
     "When",
-    "load_places",
     "load_settings",
-    "project_places",
-    "read_places",
+    "load_sources",
+    "project_sources",
+    "read_sources",
 ]

@@ -70,10 +70,10 @@ class Loaded:
 
 def load_settings(files: Iterable[Path]) -> Configuration:
     """Read the given settings files, highest precedence first. Raises SettingsError."""
-    return load_places([SettingsSource(path) for path in files])
+    return load_sources([SettingsSource(path) for path in files])
 
 
-def load_places(places: Iterable[SettingsSource]) -> Configuration:
+def load_sources(places: Iterable[SettingsSource]) -> Configuration:
     """Read the settings of several layers. Raises SettingsError, which lists all problems.
 
     Of several hooks with the same name and command, the first is kept. A hook that any file disables is off.
@@ -81,7 +81,7 @@ def load_places(places: Iterable[SettingsSource]) -> Configuration:
     The policy layer is exempt from all of this. Extensions and untrusted projects affect their own hooks
     only, and problems of untrusted projects are only logged.
     """
-    loaded = read_places(places)
+    loaded = read_sources(places)
     for warning in loaded.warnings:
         log.warning("%s", warning)
     if loaded.problems:
@@ -91,7 +91,7 @@ def load_places(places: Iterable[SettingsSource]) -> Configuration:
     return loaded.configuration
 
 
-def read_places(places: Iterable[SettingsSource]) -> Loaded:
+def read_sources(places: Iterable[SettingsSource]) -> Loaded:
     """Read the settings of several layers, and skip malformed hooks and groups, which become problems."""
     files: list[tuple[SettingsSource, SettingsFile]] = []
     problems: dict[bool, list[Problem]] = {True: [], False: []}

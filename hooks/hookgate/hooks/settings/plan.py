@@ -264,7 +264,7 @@ class Configuration:
         """Return all groups that are configured for the event."""
         return self.groups.get(event, ())
 
-    def targeted(self, event: str) -> bool:
+    def has_conditions(self, event: str) -> bool:
         """Return whether any hook of the event has a matcher or a condition."""
         return any(
             group.matcher.selects or any(hook.config.when != When() for hook in group.hooks)
@@ -334,7 +334,7 @@ class SettingsSource:
         return self.layer != "extensions" and not self.needs_trust
 
 
-def project_places(
+def project_sources(
     project: Path, home: Path, system: Path = Path("/etc"), *, trusted: bool = False
 ) -> list[SettingsSource]:
     """Return the files that Gemini CLI and TerminaI read for a project, highest precedence first.

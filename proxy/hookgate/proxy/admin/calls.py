@@ -34,9 +34,9 @@ def receipt_facts(
     return {"receipt": call, "began": began, "bytes": sizes, **both}
 
 
-def parse_timestamp(told: str) -> int:
+def parse_timestamp(text: str) -> int:
     """Convert a time in ISO 8601 format to milliseconds since 1970."""
-    return int(datetime.fromisoformat(told).timestamp() * 1000)
+    return int(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def _call_row(call: str, at: int, start: JsonObject, end: JsonObject) -> JsonObject:
@@ -201,5 +201,5 @@ def _content(detail: CallDetail) -> JsonObject | None:
     streamed = ":stream" in str((body.get("route") or {}).get("path", ""))
     changes = hook_changes(content, str(body.get("model") or ""), streamed=streamed)
     content.pop("edits", None)
-    told: JsonObject = shorten({**content, "changes": changes})
-    return told
+    shortened: JsonObject = shorten({**content, "changes": changes})
+    return shortened

@@ -95,13 +95,13 @@ class AdminListener:
         if self.audit is not None and (trouble := self.audit.trouble):
             return _json(503, {"status": "unready", "reason": f"audit records cannot be written: {trouble}"})
         engine = self.live.current
-        told = {
+        state = {
             "revision": engine.revision,
             "degraded": sorted(set(self.live.health.degraded)),
             "fail_open": engine.configuration.failing_open("always"),
             "fail_open_on_exit_codes": engine.configuration.failing_open("on exit codes"),
         }
-        return _json(200, {"status": "ready", **told})
+        return _json(200, {"status": "ready", **state})
 
 
 def _json(status: int, body: dict[str, Any]) -> web.Response:

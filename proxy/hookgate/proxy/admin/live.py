@@ -44,12 +44,12 @@ class Reader:
         """Return the next event, or None if the reader is disconnected."""
         if self._away.is_set():
             return None
-        told, away = asyncio.ensure_future(self._queue.get()), asyncio.ensure_future(self._away.wait())
+        queued, away = asyncio.ensure_future(self._queue.get()), asyncio.ensure_future(self._away.wait())
         try:
-            await asyncio.wait((told, away), return_when=asyncio.FIRST_COMPLETED)
-            return told.result() if told.done() and not self._away.is_set() else None
+            await asyncio.wait((queued, away), return_when=asyncio.FIRST_COMPLETED)
+            return queued.result() if queued.done() and not self._away.is_set() else None
         finally:
-            told.cancel()
+            queued.cancel()
             away.cancel()
 
 
@@ -117,6 +117,6 @@ class Live:
                     reader.put(b": still here\n\n")
 
     def _put(self, event: str, data: bytes) -> None:
-        told = b"event: " + event.encode() + b"\ndata: " + data + b"\n\n"
+        message = b"event: " + event.encode() + b"\ndata: " + data + b"\n\n"
         for reader in self._readers:
-            reader.put(told)
+            reader.put(message)

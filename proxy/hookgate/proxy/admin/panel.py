@@ -22,7 +22,7 @@ from hookgate.proxy.admin.live import Live
 from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import Config
-from hookgate.proxy.config.reading import Effective, Sources
+from hookgate.proxy.config.reading import EffectiveConfig, Sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_request
@@ -92,7 +92,7 @@ class Api:
     hooks: HookPanel
     calls: Calls
     traffic: Traffic
-    effective: Effective
+    effective: EffectiveConfig
 
     async def get(self, path: str, query: Query) -> JsonObject | None:
         """Return the answer for a path below `/api/`, or None if there is no such path. Raises ApiError."""
@@ -270,7 +270,7 @@ def _json(body: Mapping[str, Any]) -> web.Response:
 
 @asynccontextmanager
 async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
-    effective: Effective,
+    effective: EffectiveConfig,
     sources: Sources,
     live: LiveEngine,
     receipts: Receipts,

@@ -8,7 +8,7 @@ from hookgate.hooks import SettingsError
 from hookgate.hooks.live import LiveEngine
 from hookgate.hooks.settings import EVENTS, Configuration, Hook
 from hookgate.hooks.settings.configs import HttpConfig, shown_url
-from hookgate.proxy.config.reading import Effective, Sources, shown_settings
+from hookgate.proxy.config.reading import EffectiveConfig, Sources, shown_settings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.policy import switch_text
 from hookgate.translator.fields import JsonObject
@@ -30,11 +30,11 @@ class HookPanel:
 
     def health(self) -> Any:
         """Return the state of hooks that changes while the gateway runs, as JSON."""
-        told = [
+        records = [
             [*key, status.runs, status.failures, status.denials, status.error]
             for key, status in self.live.health.hooks.items()
         ]
-        return {"revision": self.live.current.revision, "health": told}
+        return {"revision": self.live.current.revision, "health": records}
 
     async def switch(self, name: str, on: bool) -> JsonObject:
         """Switch all hooks with a name on or off, and return when that is in force. Raises ApiError (400)."""
@@ -50,11 +50,11 @@ class HookPanel:
         except (SettingsError, ValueError) as error:
             raise ApiError(400, str(error)) from None
         await self.live.reload()
-        told = await self.rows()
-        states = {row["state"] for row in told["hooks"] if row["name"] == name and row["switchable"]}
+        state = await self.rows()
+        states = {row["state"] for row in state["hooks"] if row["name"] == name and row["switchable"]}
         if not on and states - {"off", "shadowed"}:
             messages.append(f"{name!r} still runs: see the gateway's log for the reason.")
-        return {**told, "messages": messages}
+        return {**state, "messages": messages}
 
     def _rows(self) -> JsonObject:
         engine = self.live.current
@@ -136,7 +136,7 @@ def shown_policy(configuration: Configuration, sources: Sources) -> JsonObject:
     }
 
 
-def shown_gateway(effective: Effective) -> list[JsonObject]:
+def shown_gateway(effective: EffectiveConfig) -> list[JsonObject]:
     """Return every setting of the gateway with its source."""
     return [
         {"name": name, "value": _shortly(name, value), "source": source}

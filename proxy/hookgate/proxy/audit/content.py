@@ -99,7 +99,7 @@ class Concealed:
         if not tallies:
             return None
         return cls(
-            restored=any(call.exits for call in record.calls),
+            restored=any(call.client_filters for call in record.calls),
             found=any(tally.event == AfterModel.name and tally.findings for tally in tallies),
         )
 

@@ -97,10 +97,10 @@ class Audit:
         except (AuditError, ApiError):
             record.audited = "late"
 
-    def record_policy(self, told: Changes) -> None:
+    def record_policy(self, changes: Changes) -> None:
         """Record that other settings of hooks are in force. Does not wait."""
         self.writer.append_soon(
-            audit_entry("policy", before=told.before, revision=told.revision, **told.hooks())
+            audit_entry("policy", before=changes.before, revision=changes.revision, **changes.hooks())
         )
 
     def settle(self, record: CallRecord) -> None:

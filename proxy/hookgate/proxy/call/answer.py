@@ -63,7 +63,7 @@ def spoken_text(pieces: Sequence[Piece]) -> str:
 
 def restore_pseudonyms(response: JsonObject, call: CallState) -> JsonObject:
     """A whole response as its client shall have it, behind all hooks."""
-    for make in call.exits.values():
+    for make in call.client_filters.values():
         [(_, response)] = make().judge([response], last=True)
     return response
 
@@ -206,7 +206,7 @@ class AnswerPipeline:
     def has_work(self) -> bool:
         """Whether anybody looks at the answer."""
         lookers = (self._llm_request, self._gate, self._end, self._kept)
-        return bool(self.call.session.call.exits) or any(each is not None for each in lookers)
+        return bool(self.call.session.call.client_filters) or any(each is not None for each in lookers)
 
     @property
     def answer(self) -> JsonObject | None:
@@ -276,7 +276,7 @@ class AnswerPipeline:
 
     def _exits(self) -> list[ScreenStage]:
         """Return the filters that are applied after all hooks: only the client sees their output."""
-        return [ScreenStage(make()) for make in self.call.session.call.exits.values()]
+        return [ScreenStage(make()) for make in self.call.session.call.client_filters.values()]
 
     # ---- the stages
 
@@ -383,7 +383,7 @@ class AnswerPipeline:
         self._read_bytes += size
         if size <= SMALL_BODY:
             return self._parse_piece(frame)
-        self.call.session.call.aside = self._workshop.run_in_thread
+        self.call.session.call.offload = self._workshop.run_in_thread
         return await self._workshop.run(size, self._parse_piece, frame)
 
     def _parse_piece(self, frame: Frame) -> Piece:

@@ -28,7 +28,7 @@ from hookgate.translator import (
     show_request,
     text_response,
 )
-from hookgate.translator.fields import JsonObject, read, read_object, write
+from hookgate.translator.fields import JsonObject, read, read_object, same_items, write
 from hookgate.translator.strictjson import dumps
 
 _SPOKEN = "A hook answers in the model's place; a batch cannot take such an answer: {}"
@@ -155,7 +155,7 @@ async def _with_responses(value: Any, change: Change) -> Any:
     """The document with each inlined response changed; the same object if nothing was changed."""
     if isinstance(value, list):
         items = [await _with_responses(item, change) for item in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+        return value if same_items(items, value) else items
     if not isinstance(value, dict):
         return value
     if read(value, "responsesFile") is not None:

@@ -219,7 +219,7 @@ class CallContext:
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
         if self.record.request_bytes > SMALL_BODY:
-            session.call.aside = self.request.workshop.run_in_thread
+            session.call.offload = self.request.workshop.run_in_thread
         if not self.record.calls:
             note_session(session.session_id)
         self.record.note_call(session)

@@ -58,7 +58,7 @@ class EventService:
             session = services.transcripts.located(session)
         note_session(session.session_id)
         if record.request_bytes > SMALL_BODY:
-            session.call.aside = request.workshop.run_in_thread
+            session.call.offload = request.workshop.run_in_thread
         record.note_call(session)
         record.event = event.name
         outcome: Outcome[Event] = await engine.fire(event, session)

@@ -92,7 +92,7 @@ class Exchange:
         prompt = prompt_of(contents) if engine.listens_to(AfterAgent.name) else ""
         self._record.model = model
         if self._record.content is None:  # else the parsed request is kept
-            context.request.room.resize(len(payload) + (len(shown.json) if shown else 0))
+            context.request.memory.resize(len(payload) + (len(shown.json) if shown else 0))
         return OutgoingCall(call, route.for_model(model), model, payload, shown, allowed, reported, prompt)
 
     def _reported(self, call: JudgedCall) -> Collection[str]:

@@ -28,8 +28,8 @@ from hookgate.proxy.identity.memory import (
     tool_results,
     turn_of,
 )
-from hookgate.proxy.identity.sessions import Telling
-from hookgate.translator.fields import JsonObject, read, read_list, read_object, without, write
+from hookgate.proxy.identity.sessions import ReportedKind
+from hookgate.translator.fields import JsonObject, read, read_list, read_object, same_items, without, write
 
 
 def mark_context(context: str) -> str:
@@ -55,7 +55,7 @@ _RESULTS = ("output", "result")
 _WITHHELD = "A hook withheld this result."
 
 
-def deriving_engine(engine: RecordedEngine, kind: Telling, reported: Collection[str]) -> RecordedEngine:
+def deriving_engine(engine: RecordedEngine, kind: ReportedKind, reported: Collection[str]) -> RecordedEngine:
     """Return the engine that runs on derived events of a kind.
 
     If a shim reports such events, only the hooks of policy files run on derived ones as well: any client can
@@ -79,16 +79,16 @@ class RequestEvents:
     async def judged(self, body: JsonObject) -> JsonObject:
         """Return the request as hooks leave it. Raises SyntheticAnswer and ApiError."""
         contents = read_list(body, "contents")
-        take = self.call.session.call.take
-        results = await take(tool_results, contents)
-        turn, texts = await take(asked_turn, body, contents)
+        run_step = self.call.session.call.run_step
+        results = await run_step(tool_results, contents)
+        turn, texts = await run_step(asked_turn, body, contents)
         if not contents and not texts:
             return body
         await self._session(turn)
         await self._turn(turn, texts, contents)
         treatments = await self._treatments(results)
-        new = await take(self._applied, contents, treatments, turn)
-        unchanged = all(a is b for a, b in zip(new, contents, strict=True))
+        new = await run_step(self._applied, contents, treatments, turn)
+        unchanged = same_items(new, contents)
         return body if unchanged else write(body, "contents", new)
 
     async def _treatments(self, results: list[Result]) -> dict[int, Treatment]:
@@ -107,11 +107,11 @@ class RequestEvents:
                 treatments[id(result.part)] = treatment
         return treatments
 
-    def _engine(self, kind: Telling) -> RecordedEngine:
+    def _engine(self, kind: ReportedKind) -> RecordedEngine:
         return deriving_engine(self.engine, kind, self.reported)
 
     def _added(
-        self, kind: Telling, outcome: Outcome[SessionStart] | Outcome[BeforeAgent] | Outcome[AfterTool]
+        self, kind: ReportedKind, outcome: Outcome[SessionStart] | Outcome[BeforeAgent] | Outcome[AfterTool]
     ) -> Treatment:
         """Return what hooks add to the conversation; nothing if the shim adds it."""
         context = outcome.verdict.context
@@ -137,7 +137,7 @@ class RequestEvents:
         if not texts or turn in (self.memory.turn, self.memory.question):
             return
         if engine.listens_to(BeforeAgent.name):
-            history = await self.call.session.call.take(history_of, contents)
+            history = await self.call.session.call.run_step(history_of, contents)
             event = BeforeAgent("\n".join(texts), history)
             outcome = await engine.fire(event, self.call.session)
             enforce(outcome.verdict, BeforeAgent.name, self.call)
@@ -200,7 +200,7 @@ def _with_results(content: JsonObject, treatments: dict[int, Treatment]) -> Json
         response = treatment.response
         new.append(part if response is None else write(part, "functionResponse", response))
         new += ({"text": mark_context(text)} for text in treatment.contexts)
-    unchanged = len(new) == len(parts) and all(a is b for a, b in zip(new, parts, strict=True))
+    unchanged = same_items(new, parts)
     return content if unchanged else write(content, "parts", new)
 
 
@@ -295,13 +295,13 @@ async def before_session_events(
     SyntheticAnswer and ApiError.
     """
     state = context.services.sessions.state_for(call.session)
-    take = call.session.call.take
+    run_step = call.session.call.run_step
     if not ("turns" in reported or call.tool_turn or call.wants_json):
-        state.take_turn((await take(turn_of, read_list(body, "contents")))[0])
+        state.take_turn((await run_step(turn_of, read_list(body, "contents")))[0])
     if state.stopped is not None:
         _end(engine, call, Verdict(stop=True, reason=state.stopped))
     if "tools" in reported:
-        _check_bypass(context, engine, call, await take(tool_results, read_list(body, "contents")))
+        _check_bypass(context, engine, call, await run_step(tool_results, read_list(body, "contents")))
     if any(map(engine.listens_to, RequestEvents.EVENTS)):
         body = await RequestEvents(engine, call, state.memory, reported).judged(body)
     waiting = "" if call.wants_json else state.take_context()  # JSON is for an agent's own questions

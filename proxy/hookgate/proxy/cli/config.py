@@ -11,7 +11,7 @@ from hookgate.proxy.admin.access import admin_token_source
 from hookgate.proxy.app import describe_hooks, fail_open_warnings
 from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.config.models import Config
-from hookgate.proxy.config.reading import Effective, find_sources, read_config, shown_settings
+from hookgate.proxy.config.reading import EffectiveConfig, find_sources, read_config, shown_settings
 from hookgate.proxy.config.sources import ConfigError
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.tls import Certificate
@@ -20,14 +20,14 @@ from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.store import Store, StoreError
 
 
-async def check_configuration(effective: Effective) -> str:
+async def check_configuration(effective: EffectiveConfig) -> str:
     """Load all files that the configuration names. Returns a description of the hooks.
 
     Raises ConfigError with every problem.
     """
     problems = [f"{effective.places[name]}: {wrong}" for name, wrong in _unusable(effective.config)]
     try:
-        told = await _hooks(effective.config)
+        summary = await _hooks(effective.config)
     except (SettingsError, StoreError, ConfigError) as error:
         problems += str(error).splitlines()
     except NotADirectoryError as error:
@@ -36,7 +36,7 @@ async def check_configuration(effective: Effective) -> str:
         problems.append(f"{place}: {error}" if place else str(error))
     if problems:
         raise ConfigError(problems)
-    return told
+    return summary
 
 
 async def _hooks(config: Config) -> str:
@@ -83,16 +83,16 @@ async def run_config(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _table(effective: Effective) -> str:
+def _table(effective: EffectiveConfig) -> str:
     rows = [(name, _text(value), place) for name, (value, place) in shown_settings(effective).items()]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     return "\n".join(f"{name:{widths[0]}}  {value:{widths[1]}}  {place}" for name, value, place in rows)
 
 
-def _json(effective: Effective) -> str:
+def _json(effective: EffectiveConfig) -> str:
     shown = shown_settings(effective).items()
-    told = {name: {"value": value, "source": place} for name, (value, place) in shown}
-    return json.dumps(told, indent=2, ensure_ascii=False)
+    document = {name: {"value": value, "source": place} for name, (value, place) in shown}
+    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 def _text(value: Any) -> str:
@@ -103,7 +103,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _read(effective: Effective) -> str:
+def _read(effective: EffectiveConfig) -> str:
     file = str(effective.file) if effective.file else "no file"
     others = [place for place in effective.places.values() if not place.startswith(f"{file}:")]
     return ", ".join([file, *dict.fromkeys(others)])

@@ -72,5 +72,5 @@ def add_gateway_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _files(parser: argparse.ArgumentParser, flag: str, name: str, told: str) -> None:
-    parser.add_argument(flag, dest=name, nargs="+", action="extend", metavar="FILE", help=told)
+def _files(parser: argparse.ArgumentParser, flag: str, name: str, help_text: str) -> None:
+    parser.add_argument(flag, dest=name, nargs="+", action="extend", metavar="FILE", help=help_text)

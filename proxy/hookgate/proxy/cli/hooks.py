@@ -26,8 +26,10 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add every command to `hookgate hooks`."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="hooks_command")
 
-    def command(name: str, told: str) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
+    def command(name: str, description: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(
+            name, help=description, description=description[0].upper() + description[1:] + "."
+        )
         add_hook_flags(added)
         added.set_defaults(log_level=logging.WARNING)
         return added
@@ -35,8 +37,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     listed = command("list", "list every hook: event, source, kind, state, last run")
     listed.add_argument("--json", action="store_true", help="print JSON, for programs")
     command("show", "show everything known about one hook").add_argument("name")
-    for name, told in (("enable", "switch a hook on again"), ("disable", "switch a hook off")):
-        command(name, f"{told}, in your own settings").add_argument("name", nargs="+")
+    for name, description in (("enable", "switch a hook on again"), ("disable", "switch a hook off")):
+        command(name, f"{description}, in your own settings").add_argument("name", nargs="+")
     command("enable-all", "switch hooks on again, in your own settings")
     command("disable-all", "switch all hooks off, in your own settings, except those of policy files")
     trust = command("trust", "show a project's new and changed hooks, ask, and trust them")

@@ -60,12 +60,12 @@ def _get(address: tuple[str, int], path: str, token: str | None) -> tuple[int, d
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
     except (OSError, ValueError) as error:
-        told, where = (
+        problem, where = (
             describe_os_error(error) if isinstance(error, OSError) else str(error),
             ":".join(map(str, address)),
         )
         raise ValueError(
-            f"no gateway answers at {where}: {told}; start it, or set its admin listener with --admin"
+            f"no gateway answers at {where}: {problem}; start it, or set its admin listener with --admin"
         ) from None
     finally:
         connection.close()

@@ -81,16 +81,16 @@ def _record(line: bytes, place: str) -> JsonObject:
 
 def _call(name: str, start: JsonObject, end: JsonObject) -> RecordedCall:
     begun, body = read_object(start, "body"), read_object(end, "body")
-    told = {**begun, **body}
+    record = {**begun, **body}
     answer = read_object(end, "content").get("answer")
     return RecordedCall(
         id=name,
-        session=_session(told),
-        model=str(told.get("model") or ""),
+        session=_session(record),
+        model=str(record.get("model") or ""),
         event="",
         request=_request(start),
         answer=answer if isinstance(answer, dict) else None,
-        outcome=str(told.get("outcome") or ""),
+        outcome=str(record.get("outcome") or ""),
         hooks=_hooks(body),
     )
 
@@ -118,8 +118,8 @@ def _event(name: str, record: JsonObject) -> RecordedCall:
     )
 
 
-def _session(told: Mapping[str, Any]) -> SessionContext:
-    who = read_object(told, "session")
+def _session(record: Mapping[str, Any]) -> SessionContext:
+    who = read_object(record, "session")
     return SessionContext(
         session_id=str(who.get("id") or ""),
         client=str(who.get("client") or ""),

@@ -71,18 +71,20 @@ def print_calls(calls: Sequence[EndedCall], *, as_json: bool, head: bool = True)
 
 def print_call(detail: CallDetail, *, as_json: bool) -> None:
     """Print everything that is recorded about a call."""
-    told = {name: _told(each) for name, each in (("start", detail.start), ("end", detail.end)) if each}
+    documents = {
+        name: _document(each) for name, each in (("start", detail.start), ("end", detail.end)) if each
+    }
     if as_json:
-        print(json.dumps(told, ensure_ascii=False))
+        print(json.dumps(documents, ensure_ascii=False))
         return
-    for name, document in told.items():
+    for name, document in documents.items():
         print(f"{name}:")
         print(json.dumps(document, indent=2, ensure_ascii=True))  # no control characters for the terminal
 
 
-def _told(stored: StoredRecord) -> JsonObject:
-    told = {**stored.record.document(), "hash": stored.hash}
-    return told if stored.content is None else {**told, "content": stored.content}
+def _document(stored: StoredRecord) -> JsonObject:
+    document = {**stored.record.document(), "hash": stored.hash}
+    return document if stored.content is None else {**document, "content": stored.content}
 
 
 def _row(call: EndedCall) -> tuple[str, ...]:

@@ -55,8 +55,8 @@ async def try_hooks(
     verdict = outcome.verdict
     _print_outcome(verdict.decision, verdict.stop, verdict.reason)
     ends = verdict.stop or verdict.denied or verdict.synthetic
-    if told := _difference(event, outcome.event) or ("" if ends else "The event is unchanged."):
-        print(told)
+    if difference := _difference(event, outcome.event) or ("" if ends else "The event is unchanged."):
+        print(difference)
     return 1 if any(run.error for run in outcome.runs) else 0
 
 

@@ -14,7 +14,7 @@ from hookgate.proxy.config.models import (
     ToolCallSettings,
     UpstreamSettings,
 )
-from hookgate.proxy.config.reading import Effective, read_config
+from hookgate.proxy.config.reading import EffectiveConfig, read_config
 from hookgate.proxy.config.recording import (
     LogSettings,
     MetricSettings,
@@ -30,7 +30,7 @@ __all__ = [
     "ClientSettings",
     "Config",
     "ConfigError",
-    "Effective",
+    "EffectiveConfig",
     "HookSettings",
     "LimitSettings",
     "ListenSettings",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import TypeAdapter, ValidationError
 
 from hookgate.hooks.errors import describe_mistake
-from hookgate.hooks.settings import SettingsSource, project_places
+from hookgate.hooks.settings import SettingsSource, project_sources
 from hookgate.proxy.config.catalogue import NAMED, SETTINGS, Setting, named_table
 from hookgate.proxy.config.models import Config, HookSettings
 from hookgate.proxy.config.sources import (
@@ -25,7 +25,7 @@ from hookgate.proxy.config.values import masked
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
+class EffectiveConfig:
     """The effective configuration, and the source of each setting that is not a default."""
 
     config: Config
@@ -33,7 +33,7 @@ class Effective:
     file: Path | None
 
 
-def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Effective:
+def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> EffectiveConfig:
     """Read all sources. `flags` are the parsed flags of a command. Raises ConfigError with all problems."""
     problems: list[str] = []
     file = find_file(flags.get("config"), environ)
@@ -53,7 +53,7 @@ def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
         config = Config.model_validate(values)
     except ValidationError as error:  # settings that are valid alone but not together
         raise ConfigError([message.partition(": ")[2] for message in describe_errors(error)]) from None
-    return Effective(config, {name: source.place for name, source in sources.items()}, file)
+    return EffectiveConfig(config, {name: source.place for name, source in sources.items()}, file)
 
 
 def _validated(setting: Setting, source: GivenValue) -> Any:
@@ -102,7 +102,7 @@ class Sources:
         ]
         if self.project is None:
             return named
-        return named + project_places(self.project, Path.home(), trusted=self.trust_project)
+        return named + project_sources(self.project, Path.home(), trusted=self.trust_project)
 
 
 def find_sources(configured: HookSettings, default_project: Path | None = None) -> Sources:
@@ -129,7 +129,7 @@ def _default_state_folder() -> Path:
     return Path(base) / "hookgate"
 
 
-def shown_settings(effective: Effective) -> dict[str, tuple[Any, str]]:
+def shown_settings(effective: EffectiveConfig) -> dict[str, tuple[Any, str]]:
     """Return the value and the source of every setting, by its dotted name."""
     document = effective.config.model_dump(mode="json")  # pydantic masks secrets
     document["hooks"]["state"] = str(state_folder(effective.config.hooks))

@@ -92,26 +92,26 @@ _LINE = re.compile(rb"data:|(?:event|id|retry)?:(?!.*(?:" + _ODD_LINE_END + rb")
 async def read_request(request: web.BaseRequest) -> JsonObject:
     """Return a request's body, which must be a JSON object.
 
-    The memory that the body takes is reserved in the request's `room`. Raises ApiError: 400 if the body is
+    The memory that the body takes is reserved in the request's `memory`. Raises ApiError: 400 if the body is
     invalid, 403 if there was not enough memory in time, 413 if it is too large, 415 for an unknown coding.
     """
     assert isinstance(request, Request)  # noqa: S101  # for mypy: all requests of the server are
-    workshop, room = request.workshop, request.room
+    workshop, memory = request.workshop, request.memory
     coding = content_coding(request)
     data = await _read(request, coding)
     if coding != "identity":
         limit = workshop.limits.body
-        await room.acquire(limit)
+        await memory.acquire(limit)
         data = await workshop.run(limit, inflate, data, coding, limit)
     request.record.request_bytes = len(data)
-    room.resize(len(data))
+    memory.resize(len(data))
     try:
         parsed = await workshop.run(len(data), parse, data, workshop.bounds)
     except BodyError as error:
         raise ApiError(error.status, f"hookgate refuses the request body: {error}", "BODY_REFUSED") from None
     if not isinstance(parsed.value, dict):
         raise ApiError(400, "hookgate refuses the request body: it must be a JSON object", "BODY_REFUSED")
-    room.resize(len(data) + VALUE_BYTES * parsed.count)
+    memory.resize(len(data) + VALUE_BYTES * parsed.count)
     return parsed.value
 
 
@@ -125,11 +125,11 @@ def content_coding(request: web.BaseRequest) -> str:
 
 async def _read(request: Request, coding: str) -> bytes:
     """Return the body's bytes, still encoded. A body of unknown length is assumed to be small at first."""
-    workshop, room = request.workshop, request.room
+    workshop, memory = request.workshop, request.memory
     limit, length = workshop.limits.body, request.content_length
     if (length or 0) > limit:
         raise body_too_large(limit)
-    await room.acquire(SMALL_BODY if length is None else length)
+    await memory.acquire(SMALL_BODY if length is None else length)
     started = asyncio.get_running_loop().time()
     body = bytearray()
     try:
@@ -137,8 +137,8 @@ async def _read(request: Request, coding: str) -> bytes:
             body += chunk
             if len(body) > limit:
                 raise body_too_large(limit)
-            if len(body) > room.size:
-                await room.acquire(limit)
+            if len(body) > memory.size:
+                await memory.acquire(limit)
             if workshop.contended and asyncio.get_running_loop().time() - started > workshop.fair_seconds:
                 message = "The request body arrived too slowly while other requests waited for memory."
                 raise ApiError(400, message, "BODY_REFUSED")

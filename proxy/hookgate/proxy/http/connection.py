@@ -67,7 +67,7 @@ class TooSlow(BadHttpMessage):
         return self.message
 
 
-class Timed(web.RequestHandler):
+class TimedConnection(web.RequestHandler):
     """A connection with timeouts for its client."""
 
     __slots__ = (
@@ -257,7 +257,7 @@ class Request(web.BaseRequest):
     """A request with an id, which is the client's if that is valid. It is sent upstream and in the answer."""
 
     ATTRS = web.BaseRequest.ATTRS | frozenset(
-        {"answering", "id", "is_call", "is_http1", "record", "room", "workshop"}
+        {"answering", "id", "is_call", "is_http1", "memory", "record", "workshop"}
     )
 
     def __init__(
@@ -266,7 +266,7 @@ class Request(web.BaseRequest):
         headers = CIMultiDict(message.headers)
         self.id = headers[REQUEST_ID] = request_id(headers.getall(REQUEST_ID, ()))
         self.record = CallRecord(request_id=self.id)
-        self.workshop, self.room = workshop, MemoryLease(workshop)
+        self.workshop, self.memory = workshop, MemoryLease(workshop)
         self.is_call = True
         """Whether the request is a client's call, which gets a receipt. Operators' requests get none."""
         self.answering: Callable[[int], Awaitable[None]] | None = None
@@ -316,10 +316,10 @@ class Server(web.Server):
         """Note that a connection has reached another stage."""
 
 
-class Connection(Timed):
+class Connection(TimedConnection):
     """A client's connection. Invalid and late requests are answered with errors in Google's format."""
 
-    __slots__ = ("_handled", "_server", "dropped", "guest")
+    __slots__ = ("_handled", "_server", "dropped", "tracked")
 
     def __init__(
         self,
@@ -330,13 +330,13 @@ class Connection(Timed):
     ) -> None:
         super().__init__(server, limits, loop, server.kept_alive)
         self._server = server
-        self.guest = tracked
+        self.tracked = tracked
         self._handled = 0  # requests that have been answered
         self.dropped = False  # whether the gateway ended it while the client was still connected
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.guest.close = self.make_way
+        self.tracked.close = self.make_way
         if self._server.stopping:  # the server was stopped during the TLS handshake
             self._loop.call_soon(self.stop)
 
@@ -397,7 +397,7 @@ class Connection(Timed):
         """
         if self._wire is None:
             return True  # it is closed already
-        stage = self.guest.stage
+        stage = self.tracked.stage
         if stage is Stage.BODY and self._server.has_calls:
             in_use = unread_bytes(self._wire) or not self.has_slow_body()
         else:
@@ -418,8 +418,8 @@ class Connection(Timed):
         return Stage.IDLE if self._head_since is None else Stage.HEAD
 
     def _update_stage(self) -> None:
-        if (stage := self.stage) is not self.guest.stage:
-            self._server.moved(self.guest, stage)
+        if (stage := self.stage) is not self.tracked.stage:
+            self._server.moved(self.tracked, stage)
 
     def _close_if_done(self) -> None:
         if not self._body.is_eof() or self._head_since is not None:

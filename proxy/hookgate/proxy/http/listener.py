@@ -143,7 +143,7 @@ class Connections(Server):
         self._next_warning = 0.0
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
-        task, tracked = handler._task_handler, handler.guest  # type: ignore[attr-defined]  # it is a Connection
+        task, tracked = handler._task_handler, handler.tracked  # type: ignore[attr-defined]  # it is a Connection
         super().connection_lost(handler, exc)
         if task is None:
             self._release(tracked)

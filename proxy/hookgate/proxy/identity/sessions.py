@@ -130,10 +130,10 @@ _Place = tuple[str, str]
 SHIM_HEADER = "x-hookgate-shim"
 """The header in which a client claims what its shim reports."""
 
-Telling = Literal["session", "turns", "tools"]
+ReportedKind = Literal["session", "turns", "tools"]
 
-_INSIDE: frozenset[Telling] = frozenset({"session", "turns", "tools"})
-_TELLS: Mapping[str, frozenset[Telling]] = {
+_INSIDE: frozenset[ReportedKind] = frozenset({"session", "turns", "tools"})
+_KINDS_BY_EVENT: Mapping[str, frozenset[ReportedKind]] = {
     "SessionStart": frozenset({"session"}),  # launchers send it, and no other events
     "BeforeAgent": _INSIDE,
     "AfterAgent": _INSIDE,
@@ -156,7 +156,7 @@ MAX_CONTEXT = 64 * 1024
 class SessionState:
     """The state of one session, shared by the events of its shim and by its model calls."""
 
-    reported: set[Telling] = field(default_factory=set)
+    reported: set[ReportedKind] = field(default_factory=set)
     """What a shim reports. The gateway does not derive these events from the session's calls."""
     stopped: str | None = None
     """The reason why hooks stopped the session, until a new turn or session begins."""
@@ -175,9 +175,9 @@ class SessionState:
 
     def note_event(self, event: str) -> None:
         """Note that a shim has sent an event, and so reports all events of its kind."""
-        self.reported |= _TELLS.get(event, frozenset())
+        self.reported |= _KINDS_BY_EVENT.get(event, frozenset())
 
-    def reported_kinds(self, claimed: str) -> set[Telling]:
+    def reported_kinds(self, claimed: str) -> set[ReportedKind]:
         """Return what a shim reports: by its events so far, and as it claims in a call's header."""
         return self.reported | _INSIDE.intersection(kind.strip() for kind in claimed.split(","))
 

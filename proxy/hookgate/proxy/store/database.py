@@ -97,8 +97,8 @@ def _opened(engine: Engine, state: Path) -> Database:
             upgrade_tables(connection)
     except (*FAILURES, MigrationError, OSError) as error:
         database.close()
-        told = f"the store {database.name} cannot be opened: {reason(error)}"
-        raise StoreError(f"{told}; {_NO_DATABASE}" if _is_unusable(error) else told) from None
+        problem = f"the store {database.name} cannot be opened: {reason(error)}"
+        raise StoreError(f"{problem}; {_NO_DATABASE}" if _is_unusable(error) else problem) from None
     return database
 
 

@@ -9,13 +9,13 @@ from support.captured import RESPONSES, STREAMS, responses_in
 
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact.policy import redact_policy
-from hookgate.hooks.runners.inprocess import Surroundings
+from hookgate.hooks.runners.inprocess import PolicyEnvironment
 from hookgate.translator.streaming.events import TextStrand, join_texts
 
 pytestmark = pytest.mark.usefixtures("shared")
 
 Json = dict[str, Any]
-POLICY: Any = redact_policy({}, Surroundings(Path("/")))
+POLICY: Any = redact_policy({}, PolicyEnvironment(Path("/")))
 PLANTED = " Reach anna.berg@example.org with AKIA" + "Q3EGRYH7XJ4WPL2D today. "
 
 

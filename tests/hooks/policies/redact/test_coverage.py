@@ -23,7 +23,7 @@ from support.secrets import PLANTED, planted
 from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact import DETECTORS, Scanner
 from hookgate.hooks.policies.redact.policy import redact_policy
-from hookgate.hooks.runners.inprocess import Surroundings
+from hookgate.hooks.runners.inprocess import PolicyEnvironment
 from hookgate.translator.fields import camel
 
 Json = dict[str, Any]
@@ -121,7 +121,7 @@ def redacted_response(body: Json) -> Json:
 
 
 def redacted_events(*events: Json) -> list[Json]:
-    policy: Any = redact_policy({}, Surroundings(Path("/")))
+    policy: Any = redact_policy({}, PolicyEnvironment(Path("/")))
     screen = policy.screen(SessionContext("s-1"))
     steps = [screen.judge([event], last=False) for event in events]
     return [body for step in (*steps, screen.judge([], last=True)) for _, body in step]
@@ -188,12 +188,12 @@ def test_the_same_value_gets_the_same_replacement_wherever_it_stands(snake: bool
 
 @SNAKE
 def test_pseudonyms_come_back_from_every_string_of_an_answer(snake: bool) -> None:
-    policy: Any = redact_policy({"action": "pseudonymise"}, Surroundings(Path("/")))
+    policy: Any = redact_policy({"action": "pseudonymise"}, PolicyEnvironment(Path("/")))
     session = SessionContext("s-1")
     asked = {"contents": [{"role": "user", "parts": [{"text": SECRET}]}]}
     said = policy({"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": asked}}, session)
     token = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
-    [make] = session.call.exits.values()
+    [make] = session.call.client_filters.values()
     original = response(snake=snake)
     [(_, back)] = make().judge([_replaced(original, SECRET, token)], last=True)
     lost = [path for path in left(_replaced(back, token, SECRET)) if path not in set(left(back))]

@@ -13,7 +13,7 @@ from support.hooks import write_file
 from hookgate.hooks import SessionContext, SettingsError, load_settings
 from hookgate.hooks.factory import make_runners
 from hookgate.hooks.policies.redact.policy import redact_policy
-from hookgate.hooks.runners.inprocess import Surroundings
+from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
 Json = dict[str, Any]
 MAIL = "anna.berg@example.org"
@@ -220,7 +220,7 @@ def test_bad_options_are_told(options: Json, told: str) -> None:
 
 
 def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tmp_path: Path) -> None:
-    policy: Any = redact_policy({"action": "pseudonymise"}, Surroundings(Path("/"), tmp_path))
+    policy: Any = redact_policy({"action": "pseudonymise"}, PolicyEnvironment(Path("/"), tmp_path))
     session = SessionContext("s-1")
     request = {"contents": [user({"text": f"{MAIL} and {MAIL}, {KEY}"})]}
     said = policy(before_model(request), session)
@@ -229,7 +229,7 @@ def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tm
     assert first == second
     assert MAIL not in text
     assert KEY not in text
-    [make] = session.call.exits.values()
+    [make] = session.call.client_filters.values()
     answer = {
         "candidates": [
             {
@@ -258,14 +258,14 @@ def test_pseudonyms_outlive_a_restart_and_are_another_gateways_own(tmp_path: Pat
 
 
 def test_another_call_s_pseudonyms_do_not_come_back(tmp_path: Path) -> None:
-    policy: Any = redact_policy({"action": "pseudonymise"}, Surroundings(Path("/"), tmp_path))
+    policy: Any = redact_policy({"action": "pseudonymise"}, PolicyEnvironment(Path("/"), tmp_path))
     anna, bob = SessionContext("s-1"), SessionContext("s-1")
     request = {"contents": [user({"text": MAIL})]}
     said = policy(before_model(request), anna)
     token = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
     policy(before_model({"contents": [user({"text": token})]}), bob)
     answer = {"candidates": [{"content": model({"text": token})}]}
-    for make in bob.call.exits.values():
+    for make in bob.call.client_filters.values():
         [(_, answer)] = make().judge([answer], last=True)
     assert answer["candidates"][0]["content"]["parts"][0]["text"] == token
 
@@ -508,7 +508,7 @@ def test_a_word_that_names_a_speaker_leaves_the_roles_alone() -> None:
 
 @pytest.mark.parametrize("unit", ["12345678A ", "4111111111111112 ", "password=abcdefg1 "])
 async def test_text_made_of_suspects_is_looked_through_in_a_thread(unit: str) -> None:
-    policy: Any = redact_policy({}, Surroundings(Path("/")))
+    policy: Any = redact_policy({}, PolicyEnvironment(Path("/")))
     said = policy(before_model({"contents": [user({"text": unit * 2000 + MAIL})]}), SessionContext("s-1"))
     assert inspect.isawaitable(said)
     text = (await said)["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
@@ -516,7 +516,7 @@ async def test_text_made_of_suspects_is_looked_through_in_a_thread(unit: str) ->
 
 
 async def test_an_ordinary_text_is_looked_through_at_once() -> None:
-    policy: Any = redact_policy({}, Surroundings(Path("/")))
+    policy: Any = redact_policy({}, PolicyEnvironment(Path("/")))
     assert isinstance(
         policy(before_model({"contents": [user({"text": f"write to {MAIL}"})]}), SessionContext("s-1")), dict
     )

@@ -41,7 +41,7 @@ Thread = tuple[int, str]
 
 
 @dataclass(slots=True)
-class Leaving:
+class OutgoingEvent:
     """One outgoing event."""
 
     number: int
@@ -80,17 +80,17 @@ class Outbox:
         self._undecided = waits
         self._threads: dict[PartPlace, Thread] = {}
         self._texts: dict[PartPlace, str] = {}  # decided and not released
-        self._events: deque[Leaving] = deque()
+        self._events: deque[OutgoingEvent] = deque()
         self._count = 0
 
-    def begin(self, came: JsonObject, body: JsonObject) -> Leaving:
+    def begin(self, came: JsonObject, body: JsonObject) -> OutgoingEvent:
         """Add an event, which must be completed. `body` has everything redacted but its candidates."""
-        event = Leaving(self._count, came, body)
+        event = OutgoingEvent(self._count, came, body)
         self._count += 1
         self._events.append(event)
         return event
 
-    def note(self, event: Leaving, place: PartPlace, thread: Thread) -> None:
+    def note(self, event: OutgoingEvent, place: PartPlace, thread: Thread) -> None:
         """Register that an event has a text at this place."""
         event.threads[place] = self._threads[place] = thread
 
@@ -122,7 +122,7 @@ class Outbox:
     def _waits(self, place: PartPlace) -> bool:
         return self._undecided(place, self._threads[place])
 
-    def _move_to_next(self, event: Leaving) -> bool:
+    def _move_to_next(self, event: OutgoingEvent) -> bool:
         """Move the rest of an event to the beginning of the next one, if it continues the same texts."""
         first_texts = _first_texts(self._events[0]) if self._events else {}
         rests = [left for left in event.left if left]
@@ -135,7 +135,7 @@ class Outbox:
             self._texts[target] = self._texts.pop(place, "") + self._texts.get(target, "")
         return True
 
-    def _body(self, event: Leaving) -> JsonObject:
+    def _body(self, event: OutgoingEvent) -> JsonObject:
         """Return the event with the parts that can be released: all up to the first undecided text."""
         candidates = read_list(event.body, "candidates")
         new = []
@@ -183,7 +183,7 @@ class Outbox:
         return write(part, "functionCall", write(call, "partialArgs", new))
 
 
-def _first_texts(event: Leaving) -> dict[Thread, PartPlace]:
+def _first_texts(event: OutgoingEvent) -> dict[Thread, PartPlace]:
     """Return the places of the texts that the candidates of an event begin with."""
     places = (left[0][0] for left in event.left if left)
     return {event.threads[place]: place for place in places if place in event.threads}
@@ -262,7 +262,9 @@ class AnswerScreen:
         numbered = enumerate(zip(indexes(candidates), candidates, strict=True))
         event.complete([self._candidate(event, at, index, item) for at, (index, item) in numbered])
 
-    def _candidate(self, event: Leaving, position: int, index: int, candidate: JsonObject) -> JsonObject:
+    def _candidate(
+        self, event: OutgoingEvent, position: int, index: int, candidate: JsonObject
+    ) -> JsonObject:
         content = read_object(candidate, "content")
         parts = read_list(content, "parts")
         new = [
@@ -278,7 +280,7 @@ class AnswerScreen:
             event.plain = False  # its texts are not finished: some upstreams send a reason in every event
         return self._redact_rest(candidate)
 
-    def _part(self, event: Leaving, place: PartPlace, index: int, part: JsonObject) -> JsonObject:
+    def _part(self, event: OutgoingEvent, place: PartPlace, index: int, part: JsonObject) -> JsonObject:
         if is_text(part):
             is_thought = bool(part.get("thought"))
             if ("thoughts" if is_thought else "answers") in self._redaction.scopes:
@@ -296,7 +298,7 @@ class AnswerScreen:
         return redacted
 
     def _arguments(
-        self, event: Leaving, place: PartPlace, index: int, original: JsonObject, call: JsonObject
+        self, event: OutgoingEvent, place: PartPlace, index: int, original: JsonObject, call: JsonObject
     ) -> None:
         """Feed the strings of a call's partial arguments. `call` has everything else redacted."""
         if "tool_arguments" not in self._redaction.scopes:
@@ -318,7 +320,7 @@ class AnswerScreen:
         redacted: JsonObject = redacted_fields(self._redaction, candidate, "answers", _CANDIDATE)
         return redacted
 
-    def _feed(self, event: Leaving, place: PartPlace, thread: Thread, text: str) -> None:
+    def _feed(self, event: OutgoingEvent, place: PartPlace, thread: Thread, text: str) -> None:
         if thread not in self._texts:
             self._texts[thread] = self._redaction.strand(self._outbox.put)
         self._outbox.note(event, place, thread)

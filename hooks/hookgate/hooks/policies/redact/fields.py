@@ -12,7 +12,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Survey
+from hookgate.hooks.policies.redact.redaction import CleanCheck, Redaction, Scope
 from hookgate.translator.fields import (
     JsonObject,
     camel,
@@ -269,7 +269,7 @@ Texts = dict[Place, str]
 
 def redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
     """Return the request with findings replaced, or the same object if there are none. Raises Withheld."""
-    if Survey(redaction).is_clean_throughout(lambda survey: _redacted_request(survey, request)):
+    if CleanCheck(redaction).is_clean_throughout(lambda survey: _redacted_request(survey, request)):
         return request
     return _redacted_request(redaction, request)
 

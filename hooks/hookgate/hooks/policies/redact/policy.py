@@ -28,7 +28,7 @@ from hookgate.hooks.policies.redact.options import Act, RedactOptions
 from hookgate.hooks.policies.redact.presidio import finder
 from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search, is_long
 from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
-from hookgate.hooks.runners.inprocess import Policy, Surroundings
+from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import Screen, SessionContext, Withheld
 from hookgate.translator.fields import JsonObject
 
@@ -55,7 +55,7 @@ _BLOCKED = "The text contains something that is blocked ({kind})."
 _KEY_FILE = "redact.key"
 
 
-class Replacing:
+class Replacer:
     """Replaces findings as the options say. Equal findings have equal replacements."""
 
     def __init__(self, options: RedactOptions, key: bytes) -> None:
@@ -145,16 +145,16 @@ Output = dict[str, Any]
 _CreateRedaction = Callable[[Callable[[str, str], str]], Redaction]
 
 
-def redact_policy(options: Mapping[str, Any], surroundings: Surroundings) -> Policy:
+def redact_policy(options: Mapping[str, Any], surroundings: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     settings = read_options(RedactOptions, options)
-    return _Redact(settings, Replacing(settings, key_in(surroundings.state)))
+    return _Redact(settings, Replacer(settings, key_in(surroundings.state)))
 
 
 class _Redact:
     """The policy `redact` with its options. It also screens streamed answers."""
 
-    def __init__(self, options: RedactOptions, replacing: Replacing) -> None:
+    def __init__(self, options: RedactOptions, replacing: Replacer) -> None:
         self._options, self._replacing = options, replacing
         self._search = Search(
             Scanner(options.detectors()),
@@ -234,9 +234,9 @@ class _Redact:
 
     def _pseudonyms(self, session: SessionContext) -> MutableMapping[str, str]:
         """Return the call's pseudonyms with their originals, which are restored for the client."""
-        pseudonyms: MutableMapping[str, str] = session.call.kept.setdefault(self, {})
+        pseudonyms: MutableMapping[str, str] = session.call.values.setdefault(self, {})
         if self._replacing.names:
-            session.call.exits[self] = partial(self._restoring_screen, pseudonyms)
+            session.call.client_filters[self] = partial(self._restoring_screen, pseudonyms)
         return pseudonyms
 
     def _restoring_screen(self, pseudonyms: Mapping[str, str]) -> Screen:

@@ -272,7 +272,7 @@ class _Found(Exception):  # noqa: N818  # a finding, not an error
     """There is something to replace."""
 
 
-class Survey(Redaction):
+class CleanCheck(Redaction):
     """Collects all texts of a body, to check with one search at the end whether they are clean.
 
     Most requests are. Any other one is left to a Redaction.
