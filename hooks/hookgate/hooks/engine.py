@@ -19,7 +19,16 @@ from hookgate.hooks.runners.inprocess import BuiltinRunner
 from hookgate.hooks.running import FairQueue, Health, Refusal, Run, Running, internal_failure
 from hookgate.hooks.screening import HookScreen, ScreenRefusal
 from hookgate.hooks.session import Screen, SessionContext
-from hookgate.hooks.settings import STREAM_MODES, Configuration, Group, Hook, Layer, StreamMode
+from hookgate.hooks.settings import (
+    STREAM_MODES,
+    BuiltinConfig,
+    Configuration,
+    Group,
+    Hook,
+    Layer,
+    RuntimeConfig,
+    StreamMode,
+)
 from hookgate.translator import TranslatorError, show_request, show_response
 from hookgate.translator.fields import JsonObject
 
@@ -105,7 +114,7 @@ class Engine:
             return Outcome(event, verdict, revision=self.revision)
 
     async def _run_groups(self, event: E, groups: Sequence[Group], session: SessionContext) -> Outcome[E]:
-        deadline = self._deadline_for(groups)
+        deadline = self._deadline_for(groups, session)
         try:
             event, runs = await _Chain(self._running, session, deadline).run(event, groups)
         finally:
@@ -114,11 +123,21 @@ class Engine:
         self.record(event.name, runs, session)
         return Outcome(event, _verdict(event.name, runs), tuple(runs), self.revision)
 
-    def _deadline_for(self, groups: Sequence[Group]) -> Deadline | None:
-        """Return the event's deadline, or None for an only hook whose own timeout is the tighter limit."""
+    def _deadline_for(self, groups: Sequence[Group], session: SessionContext) -> Deadline | None:
+        """Return the event's deadline, or None for a single hook whose own timeout bounds all of its run.
+
+        That takes a hook in this process, and a small body: nothing is started, and nothing waits for the
+        worker.
+        """
         seconds = self.configuration.limits.deadline
         hook = _only_hook(groups)
-        if hook is not None and hook.timeout <= seconds and self._running.can_start():
+        if (
+            hook is not None
+            and isinstance(hook.config, RuntimeConfig | BuiltinConfig)
+            and hook.timeout < seconds
+            and session.call.offload is None
+            and self._running.can_start()
+        ):
             return None
         return Deadline(self._clock, seconds)
 

@@ -94,7 +94,7 @@ MakeEngine = Callable[[Configuration, Health], Engine]
 # Some file systems report no changes, so the files are also checked at intervals.
 _WATCH_OPTIONS: Any = {
     "recursive": False,
-    "rust_timeout": 5_000,
+    "rust_timeout": 1_000,  # a change between a check and the start of watching is found after this time
     "yield_on_timeout": True,
     "ignore_permission_denied": True,
 }

@@ -237,11 +237,6 @@ class Running:
         remaining = deadline.remaining()
         if remaining <= 0:
             raise HookUnavailableError("deadline", _DEADLINE_PASSED)
-        if hook.timeout <= remaining and self._queue.try_acquire():  # the hook's timeout is the tighter limit
-            try:
-                return await self._execute(hook, event, session)
-            finally:
-                self._queue.release()
         started = False
         limit = TimeLimit(deadline)
         try:

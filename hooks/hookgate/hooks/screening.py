@@ -1,11 +1,11 @@
-"""Screens: policies that filter streamed answers piece by piece, under their hooks' settings. Pure."""
+"""Screens: policies that filter streamed answers piece by piece, under their hooks' settings."""
 
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from hookgate.hooks.errors import HookError
+from hookgate.hooks.errors import HookError, HookUnavailableError
 from hookgate.hooks.output import Output
 from hookgate.hooks.running import Run, failed
 from hookgate.hooks.session import Screen, Withheld
@@ -71,10 +71,10 @@ class HookScreen:
             self._withheld = verdict.output()
             return verdict
         except HookError as error:
-            self._failure = error
+            self._failure = HookUnavailableError("internal error", str(error))
             return Withheld(failed(self._hook))
         except Exception as error:  # nothing may pass unchecked
-            self._failure = HookError(f"raised {error!r}")
+            self._failure = HookUnavailableError("internal error", f"raised {error!r}")
             return Withheld(failed(self._hook))
         finally:
             self._seconds += time.monotonic() - began

@@ -268,7 +268,10 @@ class Gateway:
         if route.kind == "forwarded":
             return await forward_unread(context)
         with self._engines.lease() as engine:
-            return await self._judge(context, engine)
+            try:
+                return await self._judge(context, engine)
+            finally:
+                context.record.degraded = tuple(engine.health.degraded)
 
     def _note(self, context: CallContext) -> None:
         """Put the route and the caller on record, and attach the observers."""

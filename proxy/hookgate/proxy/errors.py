@@ -36,6 +36,17 @@ DOMAIN = "hookgate"
 """The `domain` of the gateway's ErrorInfo: it distinguishes the gateway's errors from the upstream's."""
 
 
+UPSTREAM_FAILED = frozenset(
+    {
+        "UPSTREAM_BROKE",
+        "UPSTREAM_ELSEWHERE",
+        "UPSTREAM_TIMEOUT",
+        "UPSTREAM_UNREACHABLE",
+        "UPSTREAM_UNREADABLE",
+    }
+)
+"""The reasons of errors for which the upstream is responsible."""
+
 POLICY_DENIED = "POLICY_DENIED"
 """The `reason` of a hook's denial."""
 

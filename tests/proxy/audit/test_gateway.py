@@ -131,7 +131,7 @@ async def test_an_upstream_that_breaks_off_is_on_record(tmp_path: Path) -> None:
     async with peer() as upstream, audited_gateway(upstream.url, tmp_path) as gateway:
         assert (await post(gateway.url, UNARY, HI)).status == 502
     [call] = calls_in(tmp_path)
-    assert (call.outcome, call.body["status"]) == ("refused", 502)
+    assert (call.outcome, call.body["status"]) == ("failed", 502)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from support.wire import HI, KEY, SSE, UNARY, Wire, connected, ok, post, request
 
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.config import LimitSettings
+from hookgate.proxy.http import connection as kept
 from hookgate.proxy.http import listener
-from hookgate.proxy.http import timeouts as kept
 from hookgate.proxy.http.listener import address_of
 from hookgate.proxy.observe.metrics import Metrics
 

@@ -14,7 +14,7 @@ from support.life import gateway_with
 from support.wire import UNARY, Wire, connected, post, prompt
 
 from hookgate.proxy.config import LimitSettings
-from hookgate.proxy.http import timeouts as kept
+from hookgate.proxy.http import connection as kept
 
 MARK = "forbidden-word"
 BODY = json.dumps(prompt(MARK)).encode()

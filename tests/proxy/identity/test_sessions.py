@@ -4,7 +4,7 @@ import pytest
 
 from hookgate.hooks import CallState, SessionContext
 from hookgate.proxy.identity.sessions import KEPT_SESSIONS, AcceptedKeys, Sessions, text_fingerprint
-from hookgate.proxy.observe import receipts as kept
+from hookgate.proxy.observe import record as kept
 from hookgate.proxy.observe.record import CallRecord, Receipts
 
 

@@ -12,7 +12,6 @@ import types
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from types import CodeType
 from typing import Any, Protocol, runtime_checkable
@@ -172,17 +171,16 @@ async def run_action(
 @types.coroutine
 def _resume(coroutine: Generator[Any, Any, Any], waits_for: Any) -> Generator[Any, Any, Any]:
     """Continue a coroutine that has yielded `waits_for` already, and return its result."""
-    while True:
-        try:
-            result = yield waits_for
-        except BaseException as error:
-            step = partial(coroutine.throw, error)
-        else:
-            step = partial(coroutine.send, result)
-        try:
-            waits_for = step()
-        except StopIteration as done:
-            return done.value
+    try:
+        while True:
+            try:
+                result = yield waits_for
+            except BaseException as error:  # such as a cancellation
+                waits_for = coroutine.throw(error)
+            else:
+                waits_for = coroutine.send(result)
+    except StopIteration as done:
+        return done.value
 
 
 def _hook_error(error: BaseException) -> HookError:

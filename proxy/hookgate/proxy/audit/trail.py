@@ -89,13 +89,11 @@ class Audit:
         If that fails, the answer is sent anyway: it is not the upstream's. Nothing has been sent upstream
         yet, and nothing will be (see `begin`).
         """
-        try:
+        with contextlib.suppress(AuditError, ApiError):  # both have noted the state of the record
             if record.audited == "due" and record.kind == "event":
                 await self.record_event(record, status)
             elif record.audited == "due":
                 await self._start(record)
-        except (AuditError, ApiError):
-            record.audited = "late"
 
     def record_policy(self, changes: Changes) -> None:
         """Record that other settings of hooks are in force. Does not wait."""

@@ -316,6 +316,7 @@ class AnswerPipeline:
                 held = held[ready:]
             self._holds["window"] = held
             _check_weight(held)
+        self._holds.clear()
         yield held
 
     async def _complete(self, batches: Batches, mode: StreamMode | None) -> Batches:
@@ -326,7 +327,9 @@ class AnswerPipeline:
             size += sum(map(weight_of, batch))
             if size > MAX_ANSWER:
                 raise too_large()
-        yield await self._fire(held, mode)
+        judged = await self._fire(held, mode)
+        self._holds["complete"] = []
+        yield judged
 
     async def _by_call(self, batches: Batches) -> Batches:
         async for batch in batches:
@@ -334,10 +337,14 @@ class AnswerPipeline:
 
     async def _to_the_end(self, batches: Batches, end: TurnEnd) -> Batches:
         """Hold the piece that ends the answer until hooks have heard all of it."""
-        said = ""
+        said: list[str] = []
+        size = 0
         held: list[Piece] = []
         async for batch in batches:
-            said += spoken_text(batch)
+            said.append(spoken_text(batch))
+            size += len(said[-1])
+            if size > MAX_ANSWER:
+                raise too_large()
             held += batch
             ready = _before_the_end(held)
             if ready:
@@ -347,7 +354,7 @@ class AnswerPipeline:
             _check_weight(held)
         if not self._has_calls:
             try:
-                await end.ended(said)
+                await end.ended("".join(said))
             except RetryModel:
                 yield [_unfinished(piece) for piece in held if piece.body is not None]
                 raise
@@ -404,12 +411,20 @@ class AnswerPipeline:
         answers = pieces if len(pieces) == 1 and pieces[0].body is not None else _answers(pieces)
         if not answers or self._llm_request is None:
             return pieces
-        joined = answers[0].response if len(answers) == 1 else join_events(_responses(answers))
-        outcome = await self._engine.fire(self._event(joined, mode), self.call.session, held_bytes(answers))
+        size = held_bytes(answers)
+        if size > SMALL_BODY:
+            self.call.session.call.offload = self._workshop.run_in_thread
+        joined = (
+            answers[0].response
+            if len(answers) == 1
+            else await self._workshop.run(size, join_events, _responses(answers))
+        )
+        outcome = await self._engine.fire(self._event(joined, mode), self.call.session, size)
         enforce(outcome.verdict, AfterModel.name, self.call)
         edited = outcome.event.body
         if edited is not joined:
-            for piece, response in zip(answers, cut_events(_responses(answers), joined, edited), strict=True):
+            cut = await self._workshop.run(size, cut_events, _responses(answers), joined, edited)
+            for piece, response in zip(answers, cut, strict=True):
                 piece.response = response
         return pieces
 

@@ -111,9 +111,11 @@ class GatewayServices:
                 record.model, used.input_tokens, used.output_tokens, used.cached_tokens
             )
         end = CallEnd(record.model, used.input_tokens, used.output_tokens, record.cost)
-        for call in record.calls:
-            for callback in call.at_end:
+        for callback in (callback for call in record.calls for callback in call.at_end):
+            try:
                 callback(end)
+            except Exception:  # the call is still put on record
+                log.exception("a policy failed at the end of a call; please report this")
         key = record.session.key if record.session else ""
         if key and record.was_answered_by_model:
             self.accepted.accept(key)

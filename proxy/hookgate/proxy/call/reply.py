@@ -1,11 +1,11 @@
 """The client's side of one call: an error, a whole answer, or a stream whose headers may have to go early."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from hookgate.proxy.config import StreamSettings
 from hookgate.proxy.errors import ApiError
@@ -103,9 +103,11 @@ class Reply:
             if self._response is None:
                 content_type = self.framing.content_type if self.framing else "application/json"
                 # Proxies in front must not collect the events of a stream.
-                own = {"Content-Type": content_type, "X-Accel-Buffering": "no"}
-                self._response = web.StreamResponse(headers={**own, **self._headers})
-                await self._response.prepare(self._request)
+                headers = CIMultiDict({"Content-Type": content_type, "X-Accel-Buffering": "no"})
+                headers.update(self._headers)
+                response = web.StreamResponse(headers=headers)
+                await response.prepare(self._request)
+                self._response = response  # only now: others may write to it at once
         return self._response
 
     async def finish(self) -> web.StreamResponse:
@@ -129,9 +131,11 @@ class Reply:
         try:
             yield
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, ConnectionError):
-                await task
+            async with self._starting:  # headers that are being sent are sent to their end
+                task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # the client may have gone; whoever writes next notices
 
     async def _keep_alive(self, patience: StreamSettings) -> None:
         loop = asyncio.get_running_loop()

@@ -16,6 +16,10 @@ BLOCKED = "Tool execution blocked: {}"
 _NOT_RUN = "another tool of this turn was blocked; call this one again without it"
 
 
+_MAX_PARTS = 10_000
+"""Parts of an answer after which the model is not asked again: they would have to be sent once more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a call is refused: in a sentence for the person, and as a reason for the model."""
@@ -88,9 +92,12 @@ class ToolGate:
     def _note(self, body: JsonObject, found: list[tuple[JsonObject, Refusal | JsonObject]]) -> None:
         """Collect the model's parts for a retry. Answers with several candidates are not retried."""
         for candidate in read_list(body, "candidates") if self._asks else ():
-            self._asks = self._asks and not read(candidate, "index")
             self._said += read_list(read_object(candidate, "content"), "parts")
+            self._asks = self._asks and not read(candidate, "index") and len(self._said) <= _MAX_PARTS
         self._found += found
+        if not self._asks:
+            self._said.clear()
+            self._found.clear()
 
     async def _decide(self, call: JsonObject) -> Refusal | JsonObject:
         arguments = read_object(call, "args")

@@ -44,8 +44,9 @@ class NoAnswerError(ApiError):
         if isinstance(error, TimeoutError):
             super().__init__(504, "The upstream did not answer in time.", "UPSTREAM_TIMEOUT")
         else:
-            message = f"The upstream cannot be reached ({self.why})."
-            super().__init__(502, message, "UPSTREAM_UNREACHABLE")
+            named = isinstance(error, aiohttp.ClientConnectorDNSError)
+            why = "its host name cannot be resolved" if named else self.why
+            super().__init__(502, f"The upstream cannot be reached ({why}).", "UPSTREAM_UNREACHABLE")
 
 
 class Upstreams:

@@ -191,7 +191,8 @@ class TimedConnection(web.RequestHandler):
             return now + self._limits.reader_timeout / _CHECKS
         log_gateway.info("a client does not read its answer; its connection is aborted")
         # With a reset, or the kernel would keep the unsent data.
-        self._wire.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        if (wire := self._wire.get_extra_info("socket")) is not None:
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._wire.abort()
         return None
 
@@ -246,8 +247,10 @@ def unread_bytes(transport: asyncio.Transport) -> int:
 
 def _queued(transport: asyncio.Transport, which: int) -> int:
     """Return the number of bytes in one of the kernel's two queues for the transport's socket."""
-    queued = fcntl.ioctl(transport.get_extra_info("socket").fileno(), which, b"\0" * 4)
-    return int(struct.unpack("i", queued)[0])
+    wire = transport.get_extra_info("socket")
+    if wire is None:  # a TLS connection whose peer has gone
+        return 0
+    return int(struct.unpack("i", fcntl.ioctl(wire.fileno(), which, b"\0" * 4))[0])
 
 
 REQUEST_ID = "X-Request-Id"

@@ -171,6 +171,9 @@ class Connections(Server):
             except asyncio.CancelledError:
                 connection.close()
                 raise
+            except Exception:  # one connection must not end the listener
+                log.exception("a connection could not be served; please report this")
+                connection.close()
             accepted += 1
             if accepted % _ACCEPT_BATCH == 0:
                 await asyncio.sleep(0)  # sock_accept does not yield while more connections are pending

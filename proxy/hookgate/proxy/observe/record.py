@@ -13,7 +13,7 @@ from hookgate.hooks import CallState, Run, SessionContext, Verdict
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.session import utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
-from hookgate.proxy.errors import POLICY_DENIED, ApiError
+from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.identity.sessions import Shares
 from hookgate.proxy.observe.content import CallContent
 from hookgate.proxy.observe.trace_context import Trace, new_span
@@ -102,9 +102,10 @@ class HookTally:
         decision = _decision(run)
         self.decisions[decision] += 1
         self.denials += decision in ("deny", "stop") and run.failure is None
-        self.findings.update(
-            {str(kind): int(count) for kind, count in (specific.get("findings") or {}).items()}
-        )
+        findings = specific.get("findings")
+        for kind, count in findings.items() if isinstance(findings, dict) else ():
+            if type(count) is int and count > 0:  # hooks may return anything under this key
+                self.findings[kind] += count
 
 
 def _cause(failure: HookError) -> str:
@@ -286,6 +287,8 @@ class CallRecord:
         """Note an error that is sent to the client. The reasons of denials are already noted by event."""
         if error.reason != POLICY_DENIED:
             self.reasons["gateway"] = error.on_record
+        if error.reason in UPSTREAM_FAILED:
+            self.outcome = "failed"
 
     def end(self, status: int, sent: int, *, dropped: bool = False) -> None:
         """Note the end of the call: its status, or 0 without a complete answer, and the bytes sent.
