@@ -75,8 +75,9 @@ class Wire:
     async def head(self) -> tuple[int, dict[str, str]]:
         """Status and headers of the next response."""
         first, *lines = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")[:-2]
-        pairs = [line.split(": ", 1) for line in lines]
-        return int(first.split()[1]), {name.lower(): value for name, value in pairs}
+        headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+        assert len(headers) == len(lines), f"a header is sent twice: {lines}"
+        return int(first.split()[1]), headers
 
     async def chunk(self) -> bytes:
         """The next chunk of a chunked body; empty at its end."""

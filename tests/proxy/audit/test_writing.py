@@ -17,10 +17,11 @@ from support.gateway import running_upstream, runs, says
 from support.life import until
 from support.wire import HI, SSE, UNARY, connected, post
 
-from hookgate.proxy.audit import AuditError
+from hookgate.proxy.audit import Audit, AuditError
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
 from hookgate.proxy.config import Config, StreamSettings
+from hookgate.proxy.observe.record import CallRecord
 
 
 @pytest.fixture(params=["file", "postgres"])
@@ -228,3 +229,26 @@ async def test_a_client_that_leaves_while_its_start_is_written_is_on_record_once
     with reading(tmp_path) as audit:
         [call] = audit.calls(RecordFilter())
     assert call.body["client_gone"] is True
+
+
+class _SlowDisk:
+    """A writer whose records are under way for longer than it waits."""
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+
+    async def append(self, *entries: Any) -> None:
+        self.entries += entries
+        raise AuditError("the disk is slow", under_way=True)
+
+    def append_soon(self, *entries: Any, bounded: bool = False) -> None:
+        self.entries += entries
+
+
+async def test_a_start_that_is_under_way_is_not_written_again() -> None:
+    disk = _SlowDisk()
+    audit, record = Audit(disk, None), CallRecord(kind="judged", audited="due")  # type: ignore[arg-type]
+    await audit.answering(record, 403)
+    record.end(403, 0)
+    audit.settle(record)
+    assert [entry.type for entry in disk.entries] == ["start", "end"]

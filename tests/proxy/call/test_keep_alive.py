@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from support.gateway import gateway_before, running_gateway, runs, says
-from support.wire import SSE, STREAM, UNARY, Wire, connected, prompt
+from support.wire import SSE, STREAM, UNARY, Wire, connected, peer, post, prompt
 
 from hookgate.proxy.config import Config, StreamSettings
+from hookgate.proxy.http.connection import Request
 
 HI = prompt("hi there my friend")
 STREAMS = pytest.mark.parametrize("target", [SSE, STREAM], ids=["sse", "array"])
@@ -207,3 +208,36 @@ async def test_a_denial_before_the_headers_had_to_go_is_an_error(target: str) ->
     ):
         await wire.post(target, HI)
         assert (await wire.answer()).status == 403
+
+
+@STREAMS
+async def test_headers_that_are_slow_to_go_come_before_a_denial(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beginning = asyncio.Event()
+    prepare = Request._prepare_hook
+
+    async def slowly(request: Request, response: Any) -> None:  # as when the start is put on record first
+        beginning.set()
+        await asyncio.sleep(0.2)
+        await prepare(request, response)
+
+    monkeypatch.setattr(Request, "_prepare_hook", slowly)
+    hooks = {"BeforeModel": [waits(beginning, DENY)]}
+    async with running_gateway(hooks, config=IMPATIENT) as gateway, connected(gateway.url) as wire:
+        await wire.post(target, HI)
+        status, _ = await wire.head()
+        assert status == 200
+        assert texts(await rest(wire), target) == ["Not in this house."]
+
+
+async def test_a_stream_has_one_content_type_whatever_the_upstreams_spelling() -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+    event = (
+        b'data: {"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}]}\r\n\r\n'
+    )
+    hooks = {"AfterModel": [says()]}
+    async with peer(head + event) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, SSE, HI)
+    assert answer.headers["content-type"] == "text/event-stream"
+    assert answer.body == event

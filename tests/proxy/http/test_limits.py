@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
-from support.gateway import running_upstream, runs, says
+from support.gateway import running_gateway, running_upstream, runs, says
 from support.life import gateway_with, nothing_left, until
 from support.wire import HI, KEY, SSE, UNARY, Wire, connected, ok, post, request_bytes
 
@@ -466,3 +466,29 @@ async def test_a_clients_fault_leaves_nothing_behind(fault: Callable[[Wire], Awa
             await until(lambda: b"hookgate_calls_in_flight 0.0" in metrics.page())
             await until(lambda: all(each.finished or each.aborted for each in recorded))
             assert (await post(url, UNARY, HI)).status == 200
+
+
+async def test_a_connection_that_cannot_be_served_does_not_end_the_listener(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failures = iter([RuntimeError("no socket")])
+    enter = listener.ConnectionSlots.enter
+
+    def enter_later(slots: Any, tracked: Any) -> None:
+        for failure in failures:
+            raise failure
+        enter(slots, tracked)
+
+    monkeypatch.setattr(listener.ConnectionSlots, "enter", enter_later)
+    async with running_gateway({}) as gateway:
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await post(gateway.url, UNARY, HI)
+        assert (await post(gateway.url, UNARY, HI)).status == 200
+
+
+def test_a_tls_connection_whose_peer_has_gone_has_nothing_queued() -> None:
+    class Gone(asyncio.Transport):
+        def get_write_buffer_size(self) -> int:
+            return 0
+
+    assert kept.unsent_bytes(Gone()) == kept.unread_bytes(Gone()) == 0

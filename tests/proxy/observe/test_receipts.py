@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, running_gateway, runs
+from support.gateway import gateway_before, running_gateway, runs, says
 from support.panel import BEARER, panel_gateway
 from support.policies import answer_itself, no_rockets, redact, stop_at_rockets
-from support.wire import KEY, SSE, UNARY, ask, peer, post, prompt, sse
+from support.wire import HI, KEY, SSE, UNARY, ask, peer, post, prompt, sse
 
 from hookgate.proxy.admin.listener import AdminListener
 from hookgate.proxy.admin.listener import serve_admin as admin_listening
@@ -183,3 +183,22 @@ def test_nothing_goes_upstream_before_the_start_of_its_call_is_on_record() -> No
     with pytest.raises(RuntimeError, match="on record"), record.attempt():
         pytest.fail("it went upstream")
     assert record.upstream_requests == 0
+
+
+@pytest.mark.parametrize("findings", [["EMAIL"], {"EMAIL": "many"}, "EMAIL", {"EMAIL": -1}])
+async def test_what_a_hook_says_under_findings_does_not_break_its_call(findings: Any) -> None:
+    async with running_gateway({"BeforeModel": [says({"decision": "deny"}, findings=findings)]}) as gateway:
+        answer = await post(gateway.url, UNARY, HI, KEY)
+        [hook] = (await receipt(gateway.url, answer)).json["hooks"]
+    assert answer.status == 403
+    assert (hook["decisions"], hook["findings"]) == ({"deny": 1}, {})
+
+
+async def test_a_receipt_names_the_hooks_whose_last_run_failed() -> None:
+    def fails(_: Json) -> None:
+        raise ValueError("no")
+
+    hooks = {"BeforeModel": [runs(fails, name="broken", on_error="allow")]}
+    async with running_gateway(hooks) as gateway:
+        answer = await post(gateway.url, UNARY, HI, KEY)
+        assert (await receipt(gateway.url, answer)).json["degraded"] == ["broken"]

@@ -224,11 +224,10 @@ class Exchange:
         """The upstream's error, redacted like an answer; as text where the stream had to start already."""
         self._record.outcome = "failed"
         body = await pipeline.error(await read_whole(answer.content.iter_any()))
-        if reply.started:
+        if not await reply.send(answer.status, to_client(answer.headers), body):
             raise ApiError(
                 502, f"The upstream answered {answer.status}: {body.decode(errors='replace')[:500]}"
             )
-        await reply.send(answer.status, to_client(answer.headers), body)
 
     def _with_originals(self, answer: JsonObject) -> JsonObject:
         """An answer that hooks gave, with the client's own words where hooks were shown pseudonyms."""

@@ -66,17 +66,20 @@ class Reply:
 
     async def refuse(self, error: ApiError) -> None:
         """An error; its message as text where the stream has started already."""
-        if self.started:
+        if not await self.send(error.code, _JSON, error.body()):
             await self.answer(text_response(error.message))
-        else:
-            await self.send(error.code, _JSON, error.body())
 
-    async def send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """One body, as it is."""
-        for observer in self._observers:
-            observer.see_given(body)
-        self._response = web.Response(status=status, headers=dict(headers), body=body)
-        await self._response.prepare(self._request)
+    async def send(self, status: int, headers: Mapping[str, str], body: bytes) -> bool:
+        """Send a body. Returns False, and sends nothing, if a stream has started."""
+        async with self._starting:
+            if self._response is not None:
+                return False
+            for observer in self._observers:
+                observer.see_given(body)
+            response = web.Response(status=status, headers=headers, body=body)
+            await response.prepare(self._request)
+            self._response = response
+            return True
 
     # ---- streams
 
