@@ -44,7 +44,7 @@ _TOKEN = "a-token-for-operators-0123456789"  # noqa: S105  # this test's own
 _GUARD = f"""#!/bin/sh
 if grep -q {WORD}; then echo 'this word is forbidden' >&2; exit 2; fi
 """
-_ADMIN = re.compile(r"look at (http://127\.0\.0\.1:\d+)")
+_ADMIN = re.compile(r"admin listener on (http://\S+)")
 
 
 @dataclass
