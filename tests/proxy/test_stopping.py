@@ -76,7 +76,7 @@ async def until_refused(url: str) -> None:
 async def test_a_call_in_flight_is_finished_and_nothing_new_is_taken(number: int) -> None:
     async with call_in_flight() as call:
         call.server.signal(number)
-        assert "finishing the calls in flight" in await call.server.next_line()
+        assert "waiting for calls in progress" in await call.server.next_line()
         await until_refused(call.server.url)
         call.finish.set()
         assert await call.wire.received(len(b"data: {}\r\n\r\n"), call.headers) == b"data: {}\r\n\r\n"

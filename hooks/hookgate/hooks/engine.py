@@ -212,12 +212,12 @@ class Engine:
 
 
 def _only_hook(groups: Sequence[Group]) -> Hook | None:
-    """Return the hook if there is only one, the common case, or else None."""
+    """Return the hook if there is exactly one, which is the common case, or None otherwise."""
     return groups[0].hooks[0] if len(groups) == 1 and len(groups[0].hooks) == 1 else None
 
 
 def _verdict(event: str, runs: Sequence[Run]) -> Verdict:
-    """Return what the hooks of an event decided together; those that only observe do not count."""
+    """Return the combined verdict of an event's hooks, without those that only observe."""
     enforced: list[tuple[Run, Output]] = []
     for run in runs:
         if (output := run.enforced_output()) is not None:

@@ -65,7 +65,7 @@ _MISTAKES: Mapping[str, str] = {
 
 
 def describe_mistake(mistake: ErrorDetails, own: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return what is wrong with a value, by pydantic's type of error; `own` are other texts than the usual.
+    """Describe an invalid value by pydantic's type of error; the texts in `own` replace the usual ones.
 
     pydantic's own messages are written for programmers. Those of types without a text are hookgate's.
     """

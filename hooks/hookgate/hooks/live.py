@@ -162,7 +162,7 @@ class LiveEngine:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _until_changed(self) -> None:
-        from watchfiles import awatch  # noqa: PLC0415  # a dependency of `watch` alone
+        from watchfiles import awatch  # noqa: PLC0415  # only `watch` needs it
 
         if await asyncio.to_thread(self._changed):
             return

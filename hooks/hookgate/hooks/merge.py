@@ -17,7 +17,7 @@ _MODES = ("NONE", "ANY", "VALIDATED", "AUTO")  # the earlier one wins
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the hooks of one event decided together."""
+    """The combined decision of one event's hooks."""
 
     decision: Literal["allow", "ask", "deny"] = "allow"
     stop: bool = False
@@ -48,7 +48,7 @@ class Verdict:
 
 
 NO_VERDICT = Verdict()
-"""The verdict of hooks that say nothing."""
+"""The verdict of hooks without output."""
 
 
 def merge(event: str, outputs: Sequence[Output], narrowing: Collection[int] = ()) -> Verdict:

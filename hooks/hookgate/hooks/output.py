@@ -37,9 +37,10 @@ _TOOL_NAMES = re.compile(r"[\w.:-]+(?:\s*,\s*[\w.:-]+)*")
 
 
 def read_output(value: Any, event: str = "") -> Output | None:
-    """Validate the output value of a hook and return it in canonical spelling. Raises HookError.
+    """Validate the output value of a hook and return it in canonical spelling.
 
-    The fields of `event` are checked, or only the fields that all events share if it is empty.
+    The fields of `event` are checked, or only the fields that all events share if it is empty. Raises
+    HookError if the value is invalid.
     """
     if value is None:
         return None
@@ -100,9 +101,10 @@ def _denial(event: str, name: str, stdout: str, stderr: str) -> Output:
 
 
 def _ensure_json(output: Output) -> Output:
-    """Return the output if it can be encoded as JSON: edits become part of a body. Raises HookError.
+    """Return the output if it can be encoded as JSON: edits become part of a body.
 
     A lone surrogate, such as a JavaScript hook leaves if it cuts a string within an emoji, becomes U+FFFD.
+    Raises HookError if the output cannot be encoded.
     """
     try:
         dumps(output)

@@ -172,8 +172,8 @@ class Run:
 
 
 def failed(hook: Hook) -> str:
-    """Return the message for clients about a failed hook. It omits the error, which only the log has."""
-    return f"The hook {hook.name!r} failed; its log tells why."
+    """Return the message for clients about a failed hook. It omits the error, which is only logged."""
+    return f"The hook {hook.name!r} failed; see hookgate's log."
 
 
 _DEADLINE_PASSED = "the deadline for the event's hooks has passed"
@@ -205,10 +205,7 @@ class Running:
         session: SessionContext,
         deadline: Deadline | None,
     ) -> Run:
-        """Run the hook once, and before the deadline if there is one.
-
-        Never raises: an error becomes the `failure` of the run.
-        """
+        """Run the hook once, before the deadline if any. Never raises: errors become the run's `failure`."""
         began = time.monotonic()
         failure: HookError | None = None
         try:
@@ -261,7 +258,7 @@ def internal_failure(error: Exception) -> HookUnavailableError:
     """Return the failure for an exception that was not the hook's fault."""
     if is_exhaustion(error):
         return HookUnavailableError("no resources", f"could not run: {error!r}")
-    log.error("a hook could not run because hookgate failed", exc_info=error)
+    log.error("internal error while running a hook", exc_info=error)
     return HookUnavailableError("internal error", f"could not run because hookgate failed: {error!r}")
 
 

@@ -32,9 +32,10 @@ class HookScreen:
     def judge(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, JsonObject]]:
-        """Return what the policy lets pass; with `"mode": "observe"`, return all events unchanged.
+        """Return the events that the policy releases; with `"mode": "observe"`, all events unchanged.
 
         If the policy fails, the answer is withheld regardless of `on_error`: text held back would be lost.
+        Raises Withheld if the answer is withheld.
         """
         first, self._events = self._events, self._events + len(events)
         unchanged = list(enumerate(events, first))
@@ -48,7 +49,7 @@ class HookScreen:
         return judged
 
     def redact(self, value: Any) -> Any:
-        """Return the value as the policy redacts it; with `"mode": "observe"`, return it unchanged."""
+        """Return the redacted value, or in observe mode the same value. Raises Withheld to withhold it."""
         redacted = self._call(lambda: self._screen.redact(value))
         if not self.enforces:
             return value
@@ -73,7 +74,7 @@ class HookScreen:
         except HookError as error:
             self._failure = HookUnavailableError("internal error", str(error))
             return Withheld(failed(self._hook))
-        except Exception as error:  # nothing may pass unchecked
+        except Exception as error:  # unchecked text must not be sent
             self._failure = HookUnavailableError("internal error", f"raised {error!r}")
             return Withheld(failed(self._hook))
         finally:

@@ -18,19 +18,19 @@ class Screen(Protocol):
     def judge(
         self, events: Sequence[JsonObject], *, last: bool, cut_off: bool = False
     ) -> list[tuple[int, JsonObject]]:
-        """Return the events that may be sent now, as pairs of an event's number and its new content.
+        """Return the events to send now, as pairs of an event's number and its new content.
 
         `events` are the next events of the answer; they are numbered from 0 over the whole answer. If `last`
         is true, nothing is held back. `cut_off` means that the answer ended prematurely, so that the text
         held back may be incomplete. Numbers never decrease. An event may be sent in several pieces; an
-        unchanged event is the same object. Raises Withheld.
+        unchanged event is the same object. Raises Withheld if the rest must not be sent.
         """
 
     def redact(self, value: Any) -> Any:
-        """Return a redacted copy of a JSON value that is not an answer, such as an error. Raises Withheld."""
+        """Return a redacted copy of another JSON value, such as an error. Raises Withheld to withhold it."""
 
     def findings_output(self) -> JsonObject:
-        """Return what was done so far as a hook output, for the record."""
+        """Return the effects so far as a hook output, for the record."""
 
 
 class Withheld(Exception):  # noqa: N818  # a verdict, not an error
@@ -52,9 +52,9 @@ class CallEnd:
 
     model: str
     input_tokens: int = 0
-    """The tokens of the prompt, including cached ones."""
+    """The number of prompt tokens, including cached ones."""
     output_tokens: int = 0
-    """The tokens of the answer, including thoughts."""
+    """The number of answer tokens, including thoughts."""
     cost: float | None = None
     """The cost in the currency of the price table, or None if it has no price for the model."""
 

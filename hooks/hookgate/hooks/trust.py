@@ -147,7 +147,7 @@ class TrustStore:
         )
 
     def trust(self, hooks: Iterable[Hook]) -> list[Hook]:
-        """Trust project hooks as they are now. Returns those that were not trusted before. Raises OSError."""
+        """Trust hooks as they are now, and return the newly trusted ones. Raises OSError if that fails."""
         new = [hook for hook in hooks if not self.trusts(hook)]
         for hook in new:
             entry = {"name": hook.name, "runs": hook.runs, "trusted": utc_text(precision="seconds")}

@@ -1,4 +1,4 @@
-"""The gateway: built from its configuration, answering every request, and stopped in good order."""
+"""The gateway: creates it from its configuration, routes its requests, and stops it gracefully."""
 
 import asyncio
 import gc
@@ -53,7 +53,7 @@ _startup_log = logging.getLogger("hookgate")
 
 
 async def serve(effective: EffectiveConfig) -> None:
-    """Run the gateway until it is interrupted. Raises SettingsError, ValueError or OSError at the start."""
+    """Run the gateway until interrupted. Raises SettingsError, ValueError or OSError if it cannot start."""
     interrupted, config = catch_interrupts(), effective.config
     logs.configure(config.logs)
     sources = find_sources(config.hooks)
@@ -63,7 +63,7 @@ async def serve(effective: EffectiveConfig) -> None:
         live = policy.load_policy(sources, store=store, prices=prices)
         for_hooks = descriptors_of_hooks(live.current.configuration)
         most = max(ENOUGH, descriptors_for(config.limits, for_hooks))
-        # Adopt what hooks leave behind; hooks do not inherit the raised limit.
+        # Adopt the processes that hooks leave behind; hooks do not inherit the raised limit.
         with (
             logs.written_in_background(),
             adopting_orphans(),
@@ -115,19 +115,21 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
                 _startup_log.info("%s", admin.panel.invitation)
             await interrupted.wait()
             admin.draining = True
-            _startup_log.info("stopping: finishing the calls in flight (interrupt again to drop them)")
+            _startup_log.info("stopping: waiting for calls in progress; interrupt again to abort them")
 
 
 _SWITCH_INTERVAL = 0.0002
-"""Seconds after which a thread hands the interpreter to the event loop; Python's own default is 5 ms.
+"""Seconds after which a thread must release the GIL to the event loop; Python's default is 5 ms.
 
-The event loop lets go of it with each system call, and waits that long to have it back."""
+The event loop releases the GIL at each system call, and waits up to this long to reacquire it.
+"""
 
 
 def _tune_interpreter() -> None:
-    """Keep the event loop from waiting for threads and for the garbage collector.
+    """Keep threads and garbage collection from delaying the event loop.
 
-    A full collection would walk everything that the start has made, for some 50 to 100 ms, and find nothing.
+    A full collection would traverse all objects created at startup, which takes 50 to 100 ms and frees
+    nothing.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.collect()
@@ -135,7 +137,7 @@ def _tune_interpreter() -> None:
 
 
 def _log_start(engine: Engine, sources: Sources, where: str) -> None:
-    """Say that the gateway runs, and with which hooks."""
+    """Log that the gateway is running, and its hooks."""
     _warn_of_open_hooks(engine.configuration)
     # Settings files that configure no hook are probably a mistake.
     judges = bool(engine.configuration.groups)
@@ -151,17 +153,17 @@ def _warn_of_open_hooks(configuration: Configuration) -> None:
 
 
 def describe_hooks(configuration: Configuration) -> str:
-    """Which hooks run."""
+    """Return a summary of the hooks that run."""
     counts = {
         event: sum(len(group.hooks) for group in groups) for event, groups in configuration.groups.items()
     }
     listed = ", ".join(f"{event} {counts[event]}" for event in EVENTS if event in counts)
-    hooks = f"hooks: {listed}" if listed else "no hooks: calls are copied through"
+    hooks = f"hooks: {listed}" if listed else "no hooks: calls are forwarded unchanged"
     return f"{hooks}; revision {configuration.revision}"
 
 
 def fail_open_warnings(configuration: Configuration) -> list[str]:
-    """Return a line on the hooks whose failures let calls pass, and one on those whose exit codes do."""
+    """Return a warning about hooks that fail open, and one about those that do so on exit codes only."""
     remedy = 'to refuse such calls, write "on_error": "deny"'
     hooks_by_warning = {
         "these hooks fail open, a call passes when they fail": configuration.failing_open("always"),
@@ -182,7 +184,7 @@ log = logging.getLogger("hookgate.gateway")
 
 
 class Gateway:
-    """Answers every request: by its route, judged or copied through, with Google's error shape if neither."""
+    """Routes each request: judges it, forwards it, or answers with a Google-style error."""
 
     def __init__(  # noqa: PLR0913  # what a gateway is made of
         self,
@@ -207,11 +209,11 @@ class Gateway:
 
     @property
     def receipts(self) -> Receipts:
-        """What became of the latest calls."""
+        """Receipts of recent calls."""
         return self._services.receipts
 
     async def handle(self, request: Request) -> web.StreamResponse:
-        """Answer one request, count it, and log it in one line."""
+        """Handle one request, count it, and log one line."""
         await self._pacer.turn()
         call, record = logs.CallLine(request.id, request.method, receipt=request.record.id), request.record
         logs.begin_call(call)
@@ -243,12 +245,12 @@ class Gateway:
             self._services.note_error(request.record, error)
             return error_response(error)
         except ConnectionError:
-            raise  # the client left; aiohttp closes what is left of its connection
+            raise  # the client has disconnected; aiohttp closes its side
         except Exception:
             log.exception("a call failed inside hookgate; please report this")
             if request.writer.output_size:
-                raise  # too late for an answer of our own: aiohttp closes the connection
-            failure = ApiError(500, "hookgate failed inside; its log says how.")
+                raise  # an answer has been started: aiohttp closes the connection
+            failure = ApiError(500, "Internal error in hookgate; see the gateway's log.")
             self._services.note_error(request.record, failure)
             return error_response(failure)
 
@@ -274,7 +276,7 @@ class Gateway:
                 context.record.degraded = tuple(engine.health.degraded)
 
     def _note(self, context: CallContext) -> None:
-        """Put the route and the caller on record, and attach the observers."""
+        """Record the route and the caller, and attach the observers."""
         request, route, record = context.request, context.route, context.record
         logs.note_route(route)
         record.session = context.caller.in_session(context.named_session)
@@ -304,14 +306,14 @@ class Gateway:
         return await Exchange(context, recorded).run()
 
     def _keeps(self, context: CallContext) -> bool:
-        """Whether what is said in the call is wanted by somebody beside hooks."""
+        """Return whether the audit, transcripts or traces need the content of the call."""
         if context.record.content is not None or self._services.transcripts is not None:
             return True
         trace = context.record.trace
         return trace is not None and trace.keeps_content
 
     def _receipt(self, context: CallContext) -> web.Response:
-        """What became of a call, for the key that made it."""
+        """Return the receipt of a call to the key that made it. Raises ApiError (404) if there is none."""
         id_ = context.route.path.rpartition("/")[2]
         receipt = self._services.receipts.receipt_for(id_, context.caller.key)
         if receipt is None:
@@ -323,7 +325,7 @@ async def _say_continue(request: web.BaseRequest) -> None:
     """Send `100 Continue` if the client expects it; without it curl waits for a second."""
     if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # it is no part of the answer
+        request.writer.output_size = 0  # it is not part of the answer
 
 
 @asynccontextmanager
@@ -334,10 +336,10 @@ async def serve_on(
     limits: LimitSettings | None = None,
     certificate: Certificate | None = None,
 ) -> AsyncIterator[str]:
-    """Serve `handler` on an address; port 0 takes a free one. Gives the base URL.
+    """Serve `handler` on an address; port 0 selects a free port. Yields the base URL.
 
-    A client that leaves cancels its handler. On the way out nothing new is accepted and what is in flight
-    is finished, for as long as `limits.drain_timeout`. Raises OSError when the address cannot be had.
+    When a client disconnects, its handler is cancelled. At the end, calls in progress have up to
+    `limits.drain_timeout` seconds to finish. Raises OSError if the address cannot be bound.
     """
     limits, context = limits or LimitSettings(), lambda: certificate.context if certificate else None
     async with accepting(handler, host, port, limits, context) as address:
@@ -345,10 +347,7 @@ async def serve_on(
 
 
 def catch_interrupts() -> asyncio.Event:
-    """An event that the first SIGINT or SIGTERM sets, from now on.
-
-    A second one cancels the calling task: it does not wait for calls in flight.
-    """
+    """Return an event that the first SIGINT or SIGTERM sets; a second one cancels the calling task."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     stop = asyncio.Event()

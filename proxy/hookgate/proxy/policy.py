@@ -1,4 +1,4 @@
-"""The hooks of a running gateway: loading, watching and switching them."""
+"""The hooks of a running gateway: loads and watches their settings, and switches hooks on and off."""
 
 import asyncio
 import contextlib
@@ -34,15 +34,16 @@ class ConfiguredHooks:
         return [*self.loaded.configuration.hooks(), *self.loaded.off]
 
     def named(self, name: str) -> list[Hook]:
-        """Return the hooks with a name. Raises ValueError with the existing names if there are none."""
+        """Return the hooks with a name. Raises ValueError, which lists all names, if there are none."""
         found = [hook for hook in self.all() if hook.name == name]
         if not found:
-            names = ", ".join(sorted({repr(hook.name) for hook in self.all()})) or "none at all"
-            raise ValueError(f"there is no hook {name!r}; there are: {names}")
+            names = ", ".join(sorted({repr(hook.name) for hook in self.all()}))
+            available = f"available hooks: {names}" if names else "no hooks are configured"
+            raise ValueError(f"no hook named {name!r}; {available}")
         return found
 
     def state_of(self, hook: Hook) -> str:
-        """Return `on`, or the reason why the hook is not simply on."""
+        """Return `on`, or why the hook is off or not enforced."""
         if hook in self.loaded.off:
             return "off"
         if not self.trust.trusts(hook):
@@ -51,7 +52,7 @@ class ConfiguredHooks:
 
 
 def read_configured_hooks(sources: Sources, *, partly: bool = False) -> ConfiguredHooks:
-    """Read all settings. Raises SettingsError if they have problems, unless `partly` is true."""
+    """Read all settings. Raises SettingsError if they contain problems, unless `partly` is true."""
     loaded = read_sources(sources.places())
     if loaded.problems and not partly:
         raise SettingsError(loaded.problems)
@@ -67,9 +68,9 @@ log = logging.getLogger("hookgate")
 def load_policy(
     sources: Sources, *, store: Store | None = None, prices: PriceTable | None = None
 ) -> LiveEngine:
-    """The engine for the settings that `sources` name. Raises SettingsError.
+    """Return an engine for the settings of `sources`. Raises SettingsError if they are unusable.
 
-    Hooks that count do so in `store`, which is opened for the first of them; without one in memory.
+    Policies store their counters in `store`, which is opened when first needed; without it, in memory.
     """
     refusal = TrustStore(sources.state).refusal
 
@@ -88,7 +89,7 @@ def load_policy(
 
 
 def _counters(configuration: Configuration, refusal: Refusal, store: Store) -> Counters | None:
-    """Return the store's counters if a hook needs them. Raises SettingsError if they are not available."""
+    """Return the store's counters if a hook needs them. Raises SettingsError if they are unavailable."""
     kinds = (hook.config for hook in configuration.hooks() if refusal(hook) is None)
     if not any(isinstance(kind, BuiltinConfig) and kind.builtin in COUNTING for kind in kinds):
         return None
@@ -112,14 +113,14 @@ async def running_policy(live: LiveEngine, state: Path) -> AsyncIterator[None]:
 
 
 async def _record(live: LiveEngine, path: Path) -> None:
-    """Save changes of the health every few seconds, and once more at the end."""
+    """Save changes of the health every few seconds, and once at the end."""
     written = None
     try:
         while True:
             try:
                 written = await asyncio.to_thread(_write, path, live, written)
             except Exception:
-                log.exception("the hooks' status could not be kept; please report this")
+                log.exception("the hooks' status could not be saved; please report this")
             await asyncio.sleep(_STATUS_SECONDS)
     finally:
         _write(path, live, written)
@@ -141,7 +142,7 @@ def _write(path: Path, live: LiveEngine, before: str | None) -> str | None:
         write_atomically(path, text)
     except OSError as error:
         if before is None:
-            log.warning("the hooks' status cannot be kept: %s; name another folder with --state", error)
+            log.warning("the hooks' status cannot be saved: %s; name another folder with --state", error)
     return text
 
 
@@ -154,15 +155,15 @@ def read_status(state: Path) -> dict[tuple[str, str, str], dict[str, Any]]:
 
 
 def switch(sources: Sources, names: Sequence[str], on: bool) -> int:
-    """Switch hooks on or off by name. Raises ValueError if a name cannot be switched."""
+    """Switch hooks on or off by name, and print the result. Raises ValueError if one cannot be switched."""
     print(*switch_text(sources, names, on), sep="\n")
     return 0
 
 
 def switch_text(sources: Sources, names: Sequence[str], on: bool) -> list[str]:
-    """Switch hooks on or off by name, and say what came of it.
+    """Switch hooks on or off by name, and return messages about the result.
 
-    Raises ValueError for an unknown name, and for one to switch off that a policy alone has.
+    Raises ValueError for an unknown name, and if a hook to switch off is only in policy files.
     """
     above = _above(read_configured_hooks(sources), names, on)
     path = _switches(sources)
@@ -195,7 +196,7 @@ def _stays_on(name: str, policy: Path) -> str:
 
 
 def switch_all(sources: Sources, on: bool) -> int:
-    """Switch all hooks on or off, except those of a policy. Raises ValueError if there are no others."""
+    """Switch all hooks on or off, except those in policy files. Raises ValueError if there are no others."""
     hooks = read_configured_hooks(sources).all()
     stay = [] if on else [hook for hook in hooks if hook.layer == "policy"]
     if stay and len(stay) == len(hooks):
@@ -205,13 +206,13 @@ def switch_all(sources: Sources, on: bool) -> int:
     path = _switches(sources)
     rewrite(path, lambda text: with_switch(text, on))
     but = ", ".join(sorted({repr(hook.name) for hook in stay}))
-    kept = f"; but hooks in policy files stay on: {but}" if but else ""
+    kept = f". Still on, because they are in policy files: {but}" if but else ""
     print(f"Hooks are {'on' if on else 'off'}: {path}{kept}")
     return 0
 
 
 def _switches(sources: Sources) -> Path:
-    """Return the settings file for the switches, which is one of those that the sources are read from."""
+    """Return the settings file to write the switches to, which is one of the sources."""
     if sources.project is None and sources.hooks:
         return sources.hooks[0]
     return Path.home() / ".gemini" / "settings.json"

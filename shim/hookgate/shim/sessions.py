@@ -185,7 +185,7 @@ class SyncSession(CommonSession):
             attempt = self._driver.wait(self._conversation.following(attempt))
 
     def tool(self, name: str, args: Json, description: str | None = None) -> SyncTool:
-        """Return a tool's run to enter with `with`."""
+        """Return a context manager for one run of a tool."""
         return SyncTool(self._driver, name, args, description)
 
     def notify(self, kind: str, message: str, details: Json | None = None) -> Decision:

@@ -39,7 +39,10 @@ class Tool(CommonTool):
     """A tool's run, to enter with `async with`."""
 
     async def result(self, value: Any) -> Any:
-        """Report the tool's result and return what the model may see of it. Raises Stopped."""
+        """Report the tool's result, and return the version to pass to the model.
+
+        Raises Stopped if a hook stops the agent.
+        """
         self._reported = True
         try:
             return await self._driver.run(self._conversation.after_tool(self._run, value))
@@ -71,10 +74,13 @@ class Tool(CommonTool):
 
 
 class SyncTool(CommonTool):
-    """A tool's run, to enter with `with`."""
+    """A context manager for one run of a tool."""
 
     def result(self, value: Any) -> Any:
-        """Report the tool's result and return what the model may see of it. Raises Stopped."""
+        """Report the tool's result, and return the version to pass to the model.
+
+        Raises Stopped if a hook stops the agent.
+        """
         self._reported = True
         try:
             return self._driver.wait(self._conversation.after_tool(self._run, value))

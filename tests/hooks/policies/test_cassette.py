@@ -267,8 +267,8 @@ async def test_a_cassette_that_is_not_shown_all_there_is_says_so(tmp_path: Path)
     ("text", "wrong"),
     [
         ("{", "is not JSON"),
-        ("[]", "must contain an object `answer`"),
-        ('{"answer": 5}', "must contain an object"),
+        ("[]", "must contain an `answer` object"),
+        ('{"answer": 5}', "must contain an `answer` object"),
     ],
     ids=["no JSON", "a list", "no answer"],
 )
@@ -276,7 +276,7 @@ async def test_a_file_that_is_no_recording_is_told(tmp_path: Path, text: str, wr
     await record(tmp_path)
     [file] = on_tape(tmp_path)
     file.write_text(text)
-    with pytest.raises(ValueError, match=rf"{file.name}: {wrong}.*; repair or remove it"):
+    with pytest.raises(ValueError, match=rf"{file.name}: {wrong}.*; fix or delete the file"):
         await ask(policy(tmp_path, redact=False), BODY)
 
 

@@ -109,7 +109,7 @@ async def test_a_hook_cannot_answer_for_the_model_in_a_batch() -> None:
         gateway_before(upstream.url, {"BeforeModel": [runs(answer_itself)]}) as url,
     ):
         answer = await post(url, TARGET, batch("a"))
-    assert (answer.status, "cannot take such an answer" in answer.error["message"]) == (403, True)
+    assert (answer.status, "not possible in a batch" in answer.error["message"]) == (403, True)
 
 
 async def test_the_answers_of_a_batch_are_judged_when_it_is_looked_at() -> None:

@@ -157,7 +157,7 @@ async def test_what_cannot_be_told_there_refuses_the_call(target: str, body: Any
     async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [hook]}) as url:
         answer = await post(url, target, body("hi"))
     assert (answer.status, upstream.heard) == (403, [])
-    assert "in the model's place" in answer.error["message"] or "enough" in answer.error["message"]
+    assert "synthetic answer" in answer.error["message"] or "enough" in answer.error["message"]
 
 
 async def test_a_denied_count_of_a_tools_result_is_an_error_too() -> None:
@@ -208,7 +208,7 @@ OTHER = {"model": "models/forbidden"}
 async def test_a_body_that_names_another_model_than_its_path_is_refused(verb: str, body: Any) -> None:
     async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [listens([])]}) as url:
         answer = await post(url, f"{MODEL}:{verb}", body)
-    assert (answer.status, "names another model" in answer.error["message"]) == (400, True)
+    assert (answer.status, "must name the model" in answer.error["message"]) == (400, True)
     assert upstream.heard == []
 
 
@@ -237,7 +237,7 @@ async def test_an_edit_without_a_place_refuses_the_call() -> None:
     async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [runs(add)]}) as url:
         answer = await post(url, f"{MODEL}:embedContent", {"content": content("hi")})
     assert (answer.status, upstream.heard) == (403, [])
-    assert "has no place for" in answer.error["message"]
+    assert "cannot be sent with" in answer.error["message"]
 
 
 # ---- what hooks cannot be shown

@@ -250,7 +250,7 @@ async def test_an_unhooked_route_is_refused_with_its_remedy_and_marked_when_it_i
             await wire.write(request + b"{}")
             answer = await wire.answer()
         assert answer.status == 403
-        remedy = 'set routes.unhooked = ["interactions"] in hookgate.toml to let it through unjudged'
+        remedy = 'set routes.unhooked = ["interactions"] in hookgate.toml to forward it unjudged'
         assert remedy in answer.error["message"]
         assert upstream.heard == []
         async with gateway_before(

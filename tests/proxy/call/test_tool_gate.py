@@ -12,7 +12,7 @@ TOOLS = [{"functionDeclarations": [{"name": "read_file"}, {"name": "write_file"}
 ASK = prompt("do it", tools=TOOLS)
 ONLY_READING = {"toolConfig": {"mode": "AUTO", "allowedFunctionNames": ["read_file"]}}
 READING = {"BeforeToolSelection": [runs(lambda _: {"hookSpecificOutput": ONLY_READING})]}
-REFUSED = "The tool 'write_file' was not allowed here, so it was not called."
+REFUSED = "The tool 'write_file' is not allowed here and was not called."
 
 
 def call(name: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ EXAMPLE = PROJECT / "examples" / "hookgate.toml"
 async def test_no_configuration_is_ok() -> None:
     ended = await run("config", "check")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out.startswith("ok: /dev/null; no hooks: calls are copied through; revision ")
+    assert ended.out.startswith("ok: /dev/null; no hooks: calls are forwarded unchanged; revision ")
 
 
 async def test_check_says_what_was_read() -> None:

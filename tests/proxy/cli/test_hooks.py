@@ -130,7 +130,7 @@ def test_switching_all_hooks_off_says_what_a_policy_keeps_on(project: Path, hook
     given = ("--policy", policy, "--hooks", str(hooks))
     assert hookgate("disable-all", *given) == (
         0,
-        f"Hooks are off: {hooks}; but hooks in policy files stay on: 'deny'\n",
+        f"Hooks are off: {hooks}. Still on, because they are in policy files: 'deny'\n",
     )
     states = {hook["name"]: hook["state"] for hook in json.loads(hookgate("list", "--json", *given)[1])}
     assert states == {"deny": "on", "other": "off"}
@@ -166,7 +166,7 @@ def test_a_denied_event_is_not_said_to_go_on(project: Path, hookgate: Hookgate) 
 def test_an_unknown_name_is_told_with_those_that_exist(project: Path, hookgate: Hookgate) -> None:
     configure(project, DENY)
     for words in (["show", "x"], ["disable", "x"], ["trust", "x"], ["test", "BeforeModel", "--name", "x"]):
-        assert hookgate(*words) == (1, "hookgate: there is no hook 'x'; there are: 'deny'\n")
+        assert hookgate(*words) == (1, "hookgate: no hook named 'x'; available hooks: 'deny'\n")
 
 
 def test_show_tells_file_and_what_runs(project: Path, hookgate: Hookgate) -> None:
@@ -197,7 +197,7 @@ def test_trying_shows_the_change_as_a_difference(project: Path, hookgate: Hookga
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("{", "is not JSON"), ("[]", "must contain an object"), ("{}", "needs the field 'tool_name'")],
+    [("{", "is not valid JSON"), ("[]", "must contain an object"), ("{}", "needs the field 'tool_name'")],
 )
 def test_an_input_that_is_none_is_told(content: str, told: str, project: Path, hookgate: Hookgate) -> None:
     path = write_file(project, content, "input.json")

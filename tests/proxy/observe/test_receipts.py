@@ -180,7 +180,7 @@ def test_usage_that_nobody_means_does_no_harm(told: bytes, counted: Usage) -> No
 
 def test_nothing_goes_upstream_before_the_start_of_its_call_is_on_record() -> None:
     record = CallRecord()
-    with pytest.raises(RuntimeError, match="on record"), record.attempt():
+    with pytest.raises(RuntimeError, match="recorded"), record.attempt():
         pytest.fail("it went upstream")
     assert record.upstream_requests == 0
 

@@ -102,7 +102,7 @@ def test_what_holds_nothing_generated_is_forwarded(method: str, target: str) -> 
 def test_what_writes_files_passes_only_when_files_are_forwarded(method: str, target: str) -> None:
     refusal = refused(target, method)
     assert (refusal.code, refusal.reason) == (403, "ROUTE_NOT_ALLOWED")
-    assert 'set routes.files = "forward" in hookgate.toml to let them through' in refusal.message
+    assert 'set routes.files = "forward" in hookgate.toml to forward them' in refusal.message
     assert match(method, target, files="forward").kind == "forwarded"
 
 
@@ -133,7 +133,7 @@ def test_generative_routes_without_hooks_pass_only_when_they_are_listed(
     others = set(get_args(Unhooked)) - {group}
     refusal = refused(target, method, others)
     assert (refusal.code, refusal.reason) == (403, "ROUTE_NOT_ALLOWED")
-    assert f'set routes.unhooked = ["{group}"] in hookgate.toml to let it through' in refusal.message
+    assert f'set routes.unhooked = ["{group}"] in hookgate.toml to forward it' in refusal.message
     route = match(method, target, {group})
     assert (route.kind, route.unhooked) == ("tunnel" if group == "live" else "forwarded", group)
 

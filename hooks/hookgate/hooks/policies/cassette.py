@@ -49,10 +49,10 @@ class Tape:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise ValueError(f"{path}: is not JSON: {error}; repair or remove it") from None
+            raise ValueError(f"{path}: is not JSON: {error}; fix or delete the file") from None
         answer = recording.get("answer") if isinstance(recording, dict) else None
         if not isinstance(answer, dict):
-            raise ValueError(f"{path}: must contain an object `answer`; repair or remove it")
+            raise ValueError(f"{path}: must contain an `answer` object; fix or delete the file")
         return answer
 
     def write(self, key: str, request: JsonObject, answer: JsonObject) -> None:

@@ -17,9 +17,10 @@ class Runner(Protocol):
     """Runs one hook. A runner may be called concurrently, and does not block the event loop."""
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
-        """Return the hook's validated output, or None if it returned nothing. Raises HookError if it failed.
+        """Return the hook's validated output, or None if it returned nothing.
 
-        A runner enforces the hook's `timeout`, and cleans up if it is cancelled.
+        A runner enforces the hook's `timeout`, and cleans up if it is cancelled. Raises HookError if the hook
+        failed.
         """
 
     async def close(self) -> None:

@@ -113,7 +113,7 @@ log = logging.getLogger("hookgate.hooks")
 
 @dataclass(slots=True)
 class Household:
-    """The children of this process, with what is needed to tell orphans of ended programs among them."""
+    """The children of this process, and the data that identifies orphans of ended programs among them."""
 
     living: dict[int, Kin] = field(default_factory=dict)
     """The running programs, by the id of their first process, which is also the id of their session."""

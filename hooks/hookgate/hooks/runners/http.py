@@ -29,7 +29,7 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
 
 
 def service(hook: Hook, config: HttpConfig, targets: Iterable[str]) -> tuple[str, URL]:
-    """Return the path of the Unix socket, or "", and the URL to post to. Raises SettingsError."""
+    """Return the path of the Unix socket, or "", and the URL. Raises SettingsError if it is not allowed."""
     allowed = [_parse_target(number, target) for number, target in enumerate(targets, 1)]
     if config.url.startswith("unix:"):
         socket, _, path = config.url.removeprefix("unix:").partition(":")
@@ -81,7 +81,7 @@ def _is_under(url: URL, target: URL) -> bool:
 
 
 def header(hook: Hook, name: str, value: str) -> str:
-    """Return a header's value with its variables expanded. Raises SettingsError, which omits the value."""
+    """Return a header's expanded value. Raises SettingsError, which omits the value, if it is invalid."""
     missing = [m[1] or m[2] for m in _VARIABLE.finditer(value) if (m[1] or m[2]) not in os.environ]
     if missing:
         raise _error(hook, f"headers.{name}: the environment variable {missing[0]} is not set; set it")
@@ -189,7 +189,7 @@ async def _read_body(response: aiohttp.ClientResponse, input_bytes: int) -> byte
 
 
 def _parse_response(event: str, body: bytes) -> Output | None:
-    """Return the output in a response, or None if the body is empty. Raises HookError."""
+    """Return the output in a response, or None if the body is empty. Raises HookError if it is invalid."""
     if not body.strip():
         return None
     try:

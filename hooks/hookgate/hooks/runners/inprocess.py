@@ -138,9 +138,10 @@ async def run_action(
     document: Document,
     clock: StallClock,
 ) -> Output | None:
-    """Run a callable within the hook's timeout, and return its validated output. Raises HookError.
+    """Run a callable within the hook's timeout, and return its validated output.
 
-    `clock` measures the time, unless the callable returns without waiting for anything.
+    `clock` measures the time, unless the callable returns without waiting for anything. Raises HookError if
+    the callable fails, times out, or returns an invalid output.
     """
     value = document.value()
     limit: OwnLimit | None = None
@@ -222,7 +223,7 @@ class PriceTable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PolicyEnvironment:
-    """The environment of a policy: what it may use besides its options."""
+    """The resources of a policy besides its options."""
 
     root: Path
     """The folder to which relative paths in a hook's options refer."""

@@ -72,7 +72,8 @@ class Worker:
     async def ask(self, document: bytes) -> ProcessResult:
         """Return the answer to one call, as the result of a program that ran for this call only.
 
-        Raises HookError and UnreadError.
+        Raises HookError if there is no valid answer, UnreadError if the process exited without reading the
+        call.
         """
         self._on_stderr()
         self._stderr_data.clear()  # text of an earlier call, perhaps of another session
@@ -110,7 +111,7 @@ class Worker:
         return self._ending
 
     async def end(self) -> None:
-        """Close the input, give the process time to exit, and then kill what is left."""
+        """Close the input, give the process time to exit, and then kill the remaining processes."""
         self._close_stdin()
         try:
             with contextlib.suppress(TimeoutError):
@@ -172,9 +173,10 @@ class Worker:
 
 
 def _call_result(stdout: bytes, exit_code: int | None, stderr: bytes) -> ProcessResult:
-    """Return the result of a call: exit code 2, or else a line, or else the exit code. Raises HookError.
+    """Return the result of a call: exit code 2, or else a line, or else the exit code.
 
-    If there is neither a line nor an exit code, the runner has been closed.
+    Raises HookError if there are several lines or there is no answer; HookUnavailableError if the runner was
+    closed.
     """
     line, newline, more = stdout.partition(b"\n")
     if exit_code == DENIES:
@@ -260,7 +262,7 @@ class PersistentRunner:
 
 
 async def _start_worker(program: Program) -> Worker:
-    """Start a process. Raises HookError."""
+    """Start a process. Raises HookError if it cannot be started."""
     process = spawn(program)
     try:
         return Worker(process, os.pidfd_open(process.pid))

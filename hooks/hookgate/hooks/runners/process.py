@@ -30,10 +30,7 @@ _limit = _Limit()  # global, since the kernel has one limit for the whole proces
 
 @contextlib.contextmanager
 def raised_descriptor_limit(most: int = ENOUGH) -> Iterator[int]:
-    """Raise the soft limit of file descriptors to the hard limit, or to `most`, within the context.
-
-    Yields the new limit.
-    """
+    """Raise the soft limit of file descriptors to at most `most` within the context. Yields the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     reachable = most if hard == resource.RLIM_INFINITY else min(hard, most)
     if soft == resource.RLIM_INFINITY or soft >= reachable:
@@ -129,7 +126,7 @@ async def finish_process(
 
 
 def spawn(program: Program) -> subprocess.Popen[bytes]:
-    """Start a program in a new session, with non-blocking pipes. Raises HookError.
+    """Start a program in a new session, with non-blocking pipes. Raises HookError if that fails.
 
     The caller must await `end_process` afterwards, even if the program has exited.
     """

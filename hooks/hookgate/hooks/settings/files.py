@@ -168,7 +168,7 @@ def read_settings(path: Path, *, strict: bool = False, any_kind: bool = True) ->
 
 
 def closest_name(key: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to `key`, or None if none is."""
+    """Return the known name that is most similar to `key`, or None if no name is similar enough."""
     by_letters = {_letters(name): name for name in known}
     matches = difflib.get_close_matches(_letters(key), by_letters, n=1, cutoff=0.75)
     return by_letters[matches[0]] if matches else None

@@ -81,11 +81,10 @@ class Calls(Protocol):
     """Where the calls come from: `audit` or `memory`."""
 
     def page(self, wanted: RecordFilter, limit: int, before: str) -> CallPage:
-        """Return a page of the list. `before` is the `older` of another page, or empty for the latest
-        calls."""
+        """Return a page of the list. `before` is the `older` of another page, or empty for the first page."""
 
     def call(self, receipt: str) -> JsonObject | None:
-        """Return the `facts` and the `content` of a call, or None if the call is not known."""
+        """Return a dict with `facts` and `content`, or None if no call has this receipt ID."""
 
 
 class ReceivedCalls:

@@ -14,7 +14,7 @@ _RAW = frozenset({"contents", "systemInstruction"})
 def hook_changes(content: JsonObject, model: str, *, streamed: bool) -> list[JsonObject]:
     """Return the edits in order, as objects with event, hook, mode, before and after.
 
-    `before` is None if it is not known: hooks on a stream saw parts of it, which are not kept.
+    `before` is None for streams: the parts that hooks saw are not stored.
     """
     request, answer = content.get("request"), content.get("answer")
     events: dict[str, Event] = {}

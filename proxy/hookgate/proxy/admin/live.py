@@ -15,7 +15,7 @@ MAX_READERS = 32
 MAX_WAITING = 16
 """Events that are queued for one reader."""
 MAX_ROWS = 50
-"""The latest calls that one event contains; the event also has the total number."""
+"""The maximum number of calls in one server-sent event, which also carries the total."""
 
 TICK_SECONDS = 0.25
 _QUIET_TICKS = 40

@@ -194,7 +194,7 @@ class Panel:
             raise  # the client has disconnected
         except Exception:
             log.exception("internal error in the panel; please report this")
-            refusal = ApiError(500, "hookgate failed inside; its log says how.")
+            refusal = ApiError(500, "Internal error in hookgate; see the gateway's log.")
         response = error_response(refusal)
         response.headers.update(HEADERS)
         return response

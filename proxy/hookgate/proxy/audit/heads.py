@@ -23,7 +23,7 @@ from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
 HEADS_FILE = "audit-heads.json"
-"""The name of the file in a gateway's state folder."""
+"""The file in the state folder that stores the chain heads."""
 
 _MAX_KEPT = 1000
 """Writers in the file, the newest ones; the chain of registrations shows that older ones are present."""
@@ -77,7 +77,7 @@ def read_heads(connection: Connection) -> dict[str, Head]:
 
 
 def load_heads(path: Path) -> dict[str, Head]:
-    """Return the heads in the last line of a file. Raises ValueError if it is invalid, and OSError."""
+    """Return the heads in the last line of a file. Raises ValueError if invalid, OSError if unreadable."""
     lines = path.read_bytes().splitlines()
     try:
         document = loads(lines[-1]) if lines else None

@@ -171,7 +171,7 @@ class Ledger:
                 self.writer, self.number, previous, socket.gethostname(), os.getpid(), now()
             )
             self._tip = self._registration = chain_hash(previous, document)
-            self._locks.acquire(self.number)  # before others can see the writer and take it for dead
+            self._locks.acquire(self.number)  # before others can see the writer and consider it dead
             row = {
                 "number": self.number,
                 "document": canonical_json(document),
@@ -189,7 +189,7 @@ class Ledger:
             self._heads.save(self.writer, Head(self.number, self._registration, first, self._seq, self._tip))
 
     def write(self, entries: Sequence[Entry]) -> list[ChainRecord]:
-        """Add entries; gives them as records, which are on disk then."""
+        """Write entries to disk, and return them as records."""
         records = self._next_records(entries)
         with self._transaction() as connection:
             insert_records(connection, self.number, records, entries)

@@ -20,9 +20,10 @@ Progress = Callable[[int], None]
 def verify_database(
     database: Database, progress: Progress, expected: Iterable[tuple[str, Head]] = ()
 ) -> VerificationReport:
-    """Verify all chains in a database, even while gateways write. Raises database errors.
+    """Verify all chains in a database, even while gateways write.
 
-    `expected` are the writers' heads that were saved outside of the database.
+    `expected` are the writers' heads that were saved outside of the database. Raises database errors if it
+    cannot be read.
     """
     checker, columns = Checker(whole=True, expected=expected), _Columns()
     for page in walk_records(database):

@@ -33,7 +33,7 @@ class Removed:
     """Whether there is more to remove."""
 
     def take_over(self, event: JsonObject) -> None:
-        """Take over what a removed record says about writers, so that it is recorded again."""
+        """Keep what a removed record contains about writers, so that it is recorded again."""
         if event.get("event") == "retention":
             self.tips |= event["tips"]
             self.gone |= {number for low, high in event["gone"] for number in range(low, high + 1)}

@@ -190,7 +190,7 @@ class StoredRecord:
     columns: Columns | None
     content: JsonObject | None = None
     damaged: str = ""
-    """Why the record cannot be read; empty if it can."""
+    """The reason why the record cannot be read, or an empty string."""
 
 
 def registrations(connection: Connection) -> list[tuple[int, JsonObject, str, str]]:

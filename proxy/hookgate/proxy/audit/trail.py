@@ -49,7 +49,7 @@ class Audit:
 
     @property
     def trouble(self) -> str | None:
-        """Why calls are refused now, or None if they are not. Reading it triggers a new check."""
+        """The reason for refusing calls, or None if calls are accepted. Reading it triggers a check."""
         self.writer.look()
         return self.writer.trouble
 
@@ -62,17 +62,17 @@ class Audit:
                 record.content = self._contents.content_for(route)
 
     async def begin(self, record: CallRecord) -> None:
-        """Write a call's start before it goes upstream; return when it is on disk. Raises ApiError (403)."""
+        """Write a call's start to disk before it is sent upstream. Raises ApiError (403) if that fails."""
         try:
             if record.audited == "due":
                 await self._start(record)
             elif record.start_written is not None and not await asyncio.shield(record.start_written):
-                raise AuditError("its start could not be written")  # tried when its answer had to begin
+                raise AuditError("its start could not be written")  # attempted when its answer began
         except AuditError as error:
             raise _refusal(record, error) from None
 
     async def record_event(self, record: CallRecord, status: int) -> None:
-        """Write a shim's event before it is answered; return when it is on disk. Raises ApiError (403)."""
+        """Write a shim's event to disk before it is answered. Raises ApiError (403) if that fails."""
         if record.audited == "due":
             record.end(status, 0)
             record.audited = "ended"
@@ -96,7 +96,7 @@ class Audit:
                 await self._start(record)
 
     def record_policy(self, changes: Changes) -> None:
-        """Record that other settings of hooks are in force. Does not wait."""
+        """Record a change of the hooks' settings. Does not wait."""
         self.writer.append_soon(
             audit_entry("policy", before=changes.before, revision=changes.revision, **changes.hooks())
         )
@@ -153,8 +153,8 @@ class Recovery:
     def __init__(self, database: Database, locks: Locks, patience: int) -> None:
         """Create a recovery.
 
-        A writer counts as dead once its lock was free `patience` times before: a running one that has lost
-        its connection acquires the lock again.
+        A writer counts as dead if its lock is free in more than `patience` successive checks: a running
+        writer that lost its connection acquires the lock again.
         """
         self._database, self._locks, self._patience = database, locks, patience
         self._free: dict[int, int] = {}
@@ -197,7 +197,10 @@ class Recovery:
 
 
 async def recover(recovery: Recovery, locks: Locks, writer: Writer, own: int) -> int:
-    """Recover all writers that have died, and return their number. Raises AuditError and database errors."""
+    """Close the chains of all dead writers, and return how many there were.
+
+    Raises AuditError or a database error if that fails.
+    """
     dead = await asyncio.to_thread(recovery.dead, own)
     for number in dead:
         entries = await asyncio.to_thread(recovery.ends, number)
@@ -208,7 +211,7 @@ async def recover(recovery: Recovery, locks: Locks, writer: Writer, own: int) ->
 
 
 _LOOK_SECONDS = 10.0
-"""The interval in which dead writers are looked for."""
+"""Seconds between two checks for dead writers."""
 
 log = logging.getLogger("hookgate.audit")
 
@@ -269,7 +272,7 @@ def _retention(settings: Settings) -> Retention | None:
 
 @asynccontextmanager
 async def _recovering(database: Database, state: Path, writer: Writer, own: int) -> AsyncIterator[None]:
-    """Recover writers that have died, first of all and at intervals while the block runs."""
+    """Recover writers that have died, first at once and then at intervals while the block runs."""
     locks = writer_locks(database, state)
     recovery = Recovery(database, locks, patience=0 if database.is_file else 1)
 

@@ -25,7 +25,7 @@ class VerificationReport:
     chains: list[str] = field(default_factory=list)
     """The first and the last record of each chain, as text."""
     partial: bool = False
-    """Whether the ends of chains could not be verified: nothing outside of the records names them."""
+    """Whether the ends of chains could not be verified, because no heads were saved elsewhere."""
     problems: list[str] = field(default_factory=list)
     more: int = 0
     """Problems beyond those that are listed."""
@@ -219,12 +219,11 @@ class Checker:
         before: tuple[int, str] | None = (0, "0" * 64) if self._whole else None
         for document, own in registered:
             number, previous = document.get("number", 0), str(document.get("previous", ""))
+            writer = document.get("writer")
             if chain_hash(previous, document) != own:
-                self.report.add_problem(f"writer {document.get('writer')}: its registration was changed")
+                self.report.add_problem(f"writer {writer}: the registration does not match its hash")
             if before and (number, previous) != (before[0] + 1, before[1]):
-                self.report.add_problem(
-                    f"writer {document.get('writer')}: the one registered before it is missing"
-                )
+                self.report.add_problem(f"writer {writer}: the one registered before it is missing")
             before = number, own
 
     def _check_chain(self, writer: str, number: int, registration: str, ended: str) -> None:

@@ -33,7 +33,7 @@ class Waiting:
     taken: bool = False
     withdrawn: bool = False
     patient: bool = False
-    """Whether no call waits for them, so that they may be held back for others."""
+    """Whether no call waits for them, so that they can be delayed to share a transaction."""
 
 
 class Queue:
@@ -139,10 +139,10 @@ class Queue:
 
 
 _RETRY_SECONDS = 0.25
-"""The pause after a failure."""
+"""Seconds to wait before retrying a failed write."""
 _IDLE_SECONDS = 5.0
 _KEEP_SECONDS = 5.0
-"""The interval in which the head of the chain is saved."""
+"""Seconds between two saves of the chain's head."""
 
 _RETENTION_SECONDS = 60.0
 
@@ -160,7 +160,7 @@ class Writer:
         self._retain_at = 0.0
         self._thread = threading.Thread(target=self._work, name="hookgate-audit", daemon=True)
         self.problem: str | None = None
-        """Why records cannot be written now, or None."""
+        """The reason why records cannot be written, or None."""
         self.failures = 0
         """The number of failed attempts to write."""
         self.written = 0
@@ -182,7 +182,7 @@ class Writer:
 
     @property
     def trouble(self) -> str | None:
-        """Why calls are refused now, or None if they are not."""
+        """The reason for refusing calls, or None if calls are accepted."""
         if self.problem is not None:
             return self.problem
         if self.lag_seconds > self._deadline:
@@ -219,7 +219,7 @@ class Writer:
         return self._queue.put(Waiting(entries, patient=True), bounded=bounded)
 
     def look(self) -> None:
-        """Check soon whether records can be written, even if there are none, and update `trouble`."""
+        """Schedule a check whether records can be written, which updates `trouble`."""
         self._queue.look()
 
     def close(self, within: float) -> None:

@@ -1,7 +1,7 @@
-"""The model's answer before the AfterModel hooks and the tool gate: whole, or in the pieces of a stream.
+"""Passes the model's answer through AfterModel hooks and the tool gate, whole or as a stream.
 
-A stream passes one stage for each mode of hooks that run for it, the finest first. What arrives while a hook
-thinks waits in the connection, and is judged together: a slow hook runs less often, and does not fall behind.
+A stream passes one stage for each mode of its hooks, the finest first. Data that arrives while a hook runs
+waits in the connection and is judged in one batch, so a slow hook runs less often.
 """
 
 import asyncio
@@ -28,27 +28,27 @@ from hookgate.translator.streaming.events import TextStrand, join_texts
 from hookgate.translator.strictjson import dumps, loads
 
 _LONG = 16 * 1024
-"""Bytes of events that are judged in a thread: each may be made to take several microseconds."""
+"""Events with more bytes than this are judged in a thread: each byte may take several microseconds."""
 
-_PIECE = 512  # bytes of a piece beside its text and values
+_PIECE = 512  # estimated bytes of a piece besides its text and values
 
 Batches = AsyncIterator[list["Piece"]]
 
 
 @dataclass(slots=True)
 class Piece:
-    """One event of a stream as it came, or a whole answer; `response` is what hooks have made of it."""
+    """One event of a stream as received, or a whole answer; `response` contains the edits of hooks."""
 
     frame: Frame
     body: JsonObject | None
-    """Its body; None for a piece that holds no answer: a comment, or an error."""
+    """The parsed body; None if the piece contains no answer, for example a comment or an error."""
     response: JsonObject
     envelope: Envelope
     error: bytes | None = None
-    """What screens have made of an error; None where they left it alone."""
+    """The redacted error; None if screens did not change it."""
 
     def data(self) -> bytes:
-        """The JSON to send: the very bytes that came when nothing was changed."""
+        """Return the JSON to send; the original bytes if nothing changed."""
         if self.body is None:
             return self.frame.data if self.error is None else self.error
         body = self.envelope.close_answer(self.body, self.response)
@@ -56,20 +56,20 @@ class Piece:
 
 
 def spoken_text(pieces: Sequence[Piece]) -> str:
-    """What the first candidate says in these pieces, without its thoughts."""
+    """Return the text of the first candidate in these pieces, without thoughts."""
     joined = join_texts([piece.response for piece in pieces if piece.body is not None])
     return joined.get(TextStrand(0, thought=False), "")
 
 
 def restore_pseudonyms(response: JsonObject, call: CallState) -> JsonObject:
-    """A whole response as its client shall have it, behind all hooks."""
+    """Return the response with pseudonyms restored for the client."""
     for make in call.client_filters.values():
         [(_, response)] = make().judge([response], last=True)
     return response
 
 
 def weight_of(piece: Piece) -> int:
-    """About how many bytes of memory a piece takes: what its values need may be far more than its text."""
+    """Return the estimated memory of a piece in bytes; its values may need far more than its text."""
     raw = piece.frame.raw
     return len(raw) + _PIECE + VALUE_BYTES * (raw.count(b",") + raw.count(b"[") + raw.count(b"{"))
 
@@ -83,7 +83,7 @@ def held_bytes(pieces: Iterable[Piece]) -> int:
 
 
 class ScreenStage:
-    """Pieces on their way through a screen, which may give one in several, later than it came."""
+    """Passes pieces through a screen, which may delay or split them."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -95,15 +95,15 @@ class ScreenStage:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the pieces of which nothing has gone on yet."""
+        """The size of pieces of which nothing was released, in bytes."""
         return held_bytes(piece for number, piece in self._held.items() if number > self._released)
 
     async def stream(self, batches: Batches) -> Batches:
-        """The pieces as far as they may go on.
+        """Yield the pieces that the screen releases.
 
-        When the stream breaks off, what is held goes on as the screen gives an answer that was cut off.
-        An error, or the bracket that closes an array, ends the answer for its client: it goes behind what is
-        held. Raises Withheld.
+        If the stream breaks off, the screen releases the held pieces as for an answer that was cut off. An
+        error, or the bracket that closes an array, ends the answer for the client, so it follows the held
+        pieces. Raises Withheld if the screen denies the answer.
         """
         try:
             async for batch in batches:
@@ -116,11 +116,11 @@ class ScreenStage:
         yield await self._judged([], last=True, cut_off=failed)
 
     async def whole(self, pieces: list[Piece]) -> list[Piece]:
-        """The pieces of an answer that is no stream. Raises Withheld."""
+        """Judge a complete answer. Raises Withheld if the screen denies it."""
         return await self._judged(pieces, last=True)
 
     async def redacted(self, data: bytes) -> bytes:
-        """An error as it may go on; the very object where nothing is found. Raises Withheld."""
+        """Redact an upstream error; returns the same object if unchanged. Raises Withheld if denied."""
         if self._screen.slow or len(data) > SMALL_BODY:
             return await asyncio.to_thread(self._redacted, data)
         return self._redacted(data)
@@ -128,7 +128,7 @@ class ScreenStage:
     def _redacted(self, data: bytes) -> bytes:
         try:
             value = loads(data)
-        except BodyError:  # a page of a proxy's, perhaps
+        except BodyError:  # for example a proxy's HTML page
             value = data.decode(errors="surrogateescape")
         new = self._screen.redact(value)
         if new is value:
@@ -168,16 +168,16 @@ log = logging.getLogger("hookgate.gateway")
 
 
 class TurnEnd(Protocol):
-    """Who wants to hear how a turn ended."""
+    """A listener for the end of a turn."""
 
     async def ended(self, text: str) -> None:
-        """The whole text of an answer without calls. Raises RetryModel to have another one."""
+        """Called with the text of an answer without function calls. Raises RetryModel to ask again."""
 
 
 class AnswerPipeline:
     """Judges one answer under one engine."""
 
-    def __init__(  # noqa: PLR0913  # what takes part in judging
+    def __init__(  # noqa: PLR0913  # all parts of judging
         self,
         engine: RecordedEngine,
         outgoing: OutgoingCall,
@@ -187,9 +187,9 @@ class AnswerPipeline:
         *,
         keeps: bool,
     ) -> None:
-        """`gate` judges the answer's calls, `end` hears of its text when it ends a turn.
+        """Judge function calls with `gate`, and pass the text of an answer that ends a turn to `end`.
 
-        Large answers are read in the `workshop`. `keeps`: the answer is wanted afterwards (`answer`).
+        Large answers are parsed in the `workshop`. `keeps`: keep the answer for `answer`.
         """
         self.call = outgoing.call
         self._kept: list[JsonObject] | None = [] if keeps else None
@@ -204,22 +204,25 @@ class AnswerPipeline:
 
     @property
     def has_work(self) -> bool:
-        """Whether anybody looks at the answer."""
+        """Whether the answer must be parsed."""
         lookers = (self._llm_request, self._gate, self._end, self._kept)
         return bool(self.call.session.call.client_filters) or any(each is not None for each in lookers)
 
     @property
     def answer(self) -> JsonObject | None:
-        """The answer as the client got it, its events read as one; None when it is not kept."""
+        """The joined answer as sent to the client, or None if not kept."""
         return join_events(self._kept) if self._kept else None
 
     def held_bytes(self) -> int:
-        """Bytes of the answer that wait for hooks just now."""
+        """Return the bytes held back for hooks."""
         kept = sum(held_bytes(pieces) for pieces in self._holds.values())
         return kept + sum(screened.held_bytes for screened in self._screen_stages)
 
     async def whole(self, data: bytes) -> bytes:
-        """Return an answer that is not a stream, as hooks leave it. Raises SyntheticAnswer and ApiError."""
+        """Return a complete answer after its hooks.
+
+        Raises SyntheticAnswer or ApiError if a hook ends the call, RetryModel to ask the model again.
+        """
         piece = await self._piece(Frame(data, data))
         if piece.body is None:
             return await self.error(data)
@@ -232,7 +235,7 @@ class AnswerPipeline:
         return await self._workshop.run(len(data), pieces[0].data)
 
     async def error(self, data: bytes) -> bytes:
-        """An upstream's error as its client may read it: redacted as an answer is. Raises ApiError."""
+        """Redact an upstream error. Raises ApiError if a screen denies it."""
         if self._llm_request is not None:
             self._screens = self._engine.screens(self._event({}), self.call.session)
         try:
@@ -243,7 +246,7 @@ class AnswerPipeline:
         return data
 
     def stream(self, frames: AsyncIterator[list[Frame]], framing: Framing) -> Batches:
-        """The pieces of a stream, as far as they may go on."""
+        """Yield the pieces to send."""
         batches = self._read(frames)
         modes = self._modes()
         for mode, window in modes.items():
@@ -265,7 +268,7 @@ class AnswerPipeline:
         return batches
 
     def close(self) -> None:
-        """Nothing more comes of the answer: put on record what was made of it."""
+        """Record the screens' runs when the answer has ended."""
         for screen in self._screens:
             self._engine.screened(screen, self.call.session, self._read_bytes)
 
@@ -287,7 +290,7 @@ class AnswerPipeline:
                 for frame in batch:
                     pieces.append(await self._piece(frame))  # noqa: PERF401  # those before an error count
             except ApiError:
-                yield pieces  # what came before it can be judged
+                yield pieces  # the pieces before the error can be judged
                 raise
             yield pieces
 
@@ -336,7 +339,7 @@ class AnswerPipeline:
             yield await self._gated(batch)
 
     async def _to_the_end(self, batches: Batches, end: TurnEnd) -> Batches:
-        """Hold the piece that ends the answer until hooks have heard all of it."""
+        """Hold the piece that ends the answer until hooks have judged all of its text."""
         said: list[str] = []
         size = 0
         held: list[Piece] = []
@@ -372,7 +375,7 @@ class AnswerPipeline:
         self._kept_weight += sum(map(weight_of, pieces))
         if self._kept_weight > MAX_ANSWER:
             self._kept = None
-            log.warning("an answer is too large for its transcript or span, which goes without it")
+            log.warning("the answer is too large and is not added to the transcript or span")
 
     @property
     def _has_calls(self) -> bool:
@@ -381,8 +384,8 @@ class AnswerPipeline:
     # ---- firing hooks
 
     def _event(self, response: JsonObject, mode: StreamMode | None = None) -> AfterModel:
-        """What AfterModel hooks are shown. Only called when there are such hooks."""
-        assert self._llm_request is not None  # noqa: S101  # for the types
+        """Return the event for AfterModel hooks. Call it only if such hooks are configured."""
+        assert self._llm_request is not None  # noqa: S101  # for the type checker
         return AfterModel(self._llm_request, response, self._model, mode)
 
     async def _piece(self, frame: Frame) -> Piece:
@@ -407,7 +410,7 @@ class AnswerPipeline:
         return pieces
 
     async def _fire(self, pieces: list[Piece], mode: StreamMode | None) -> list[Piece]:
-        """Show the pieces to the hooks as one answer. Raises SyntheticAnswer and ApiError."""
+        """Run hooks on the joined pieces. Raises SyntheticAnswer or ApiError if a hook ends the call."""
         answers = pieces if len(pieces) == 1 and pieces[0].body is not None else _answers(pieces)
         if not answers or self._llm_request is None:
             return pieces
@@ -439,19 +442,19 @@ def _responses(pieces: Sequence[Piece]) -> list[JsonObject]:
 
 
 def _check_weight(held: Sequence[Piece]) -> None:
-    """Raises ApiError (502) for more of an answer than can be held."""
+    """Raise ApiError (502) if the held pieces exceed the memory limit of an answer."""
     if sum(map(weight_of, held)) > MAX_ANSWER:
         raise too_large()
 
 
 async def _without_comments(batches: Batches, framing: Framing) -> Batches:
-    """The pieces without what stands beside their JSON: no screen reads it, and some clients do."""
+    """Remove comments from the frames: screens do not read them, but some clients do."""
     async for batch in batches:
         yield [replace(piece, frame=framing.bare(piece.frame)) for piece in batch]
 
 
 def _before_the_end(held: Sequence[Piece]) -> int:
-    """How many pieces stand before what may end the answer: a finishReason, or what closes its framing."""
+    """Return the number of pieces before the end of the answer: a finishReason, or the end of its framing."""
     ends = (at for at, piece in enumerate(held) if _finishes(piece))
     last = next((at + 1 for at in reversed(range(len(held))) if held[at].body is not None), 0)
     return next(ends, last)
@@ -462,7 +465,7 @@ def _finishes(piece: Piece) -> bool:
 
 
 def _unfinished(piece: Piece) -> Piece:
-    """The piece without the end of its answer, since another one follows."""
+    """Remove finishReason from the piece, because another answer follows."""
     candidates = [without(each, "finishReason") for each in read_list(piece.response, "candidates")]
     if candidates:
         piece.response = write(piece.response, "candidates", candidates)
@@ -470,10 +473,10 @@ def _unfinished(piece: Piece) -> Piece:
 
 
 def _beyond(held: Sequence[Piece], window: int) -> int:
-    """How many pieces may go: behind each of their texts stands a whole window of the same strand.
+    """Return the number of pieces that can be released: a full window of each of their strands follows.
 
-    A strand that ended does not hold up the others for ever: when much more of them has come than a window
-    each, it may go too.
+    Pieces of a strand that has ended are also released once much more text than one window per strand
+    follows.
     """
     behind: Counter[TextStrand] = Counter()
     may_go: list[bool] = []

@@ -1,7 +1,7 @@
-"""Batches: many requests in one body, judged one by one; their answers judged whenever they are looked at.
+"""Batches: many requests in one body, each judged by itself. Their answers are judged when they are read.
 
-A batch is taken or refused as a whole, since an agent reads its answers later and elsewhere: one denied
-request refuses it, and names which.
+A batch is accepted or refused as a whole, because an agent reads its answers later: one denied request
+refuses the batch, and the error contains its path.
 """
 
 from collections.abc import Awaitable, Callable
@@ -31,26 +31,26 @@ from hookgate.translator import (
 from hookgate.translator.fields import JsonObject, read, read_object, same_items, write
 from hookgate.translator.strictjson import dumps
 
-_SPOKEN = "A hook answers in the model's place; a batch cannot take such an answer: {}"
-IN_FILE = "hookgate takes a batch's requests in its body alone: hooks cannot judge those in a file."
-_ANSWERS_IN_FILE = "This batch's answers are in a file, where no hook can judge them."
+_SPOKEN = "A hook returned a synthetic answer, which is not possible in a batch: {}"
+IN_FILE = "Send a batch's requests in its body: hooks cannot judge requests in a file."
+_ANSWERS_IN_FILE = "This batch's answers are in a file, where hooks cannot judge them."
 
 _EVENT = BeforeModel.name
 
 BATCHED = frozenset({"batchGenerateContent", "getBatch", "listBatches"})
-"""The judged routes that are about batches."""
+"""The judged verbs for batches."""
 
 Change = Callable[[JsonObject], Awaitable[JsonObject]]
 
 
 class Batches:
-    """Carries the calls that make a batch or look at one."""
+    """Processes the calls that create or read a batch."""
 
     def __init__(self, context: CallContext, engine: RecordedEngine) -> None:
         self._context, self._engine = context, engine
 
     async def run(self) -> web.StreamResponse:
-        """Answer the request. Raises ApiError."""
+        """Answer the request. Raises ApiError if it is refused or the upstream fails."""
         context, route = self._context, self._context.route
         call = await context.judged_call({})
         stopped = context.services.sessions.state_for(call.session).stopped
@@ -76,7 +76,7 @@ class Batches:
     # ---- the requests
 
     async def _before(self, route: Route) -> tuple[Route, bytes]:
-        """Return the route and the body of the batch after its hooks. Raises ApiError."""
+        """Return the route and the body of the batch after its hooks. Raises ApiError if it is refused."""
         body = await read_request(self._context.request)
         work = self._context.work
         batch = await work(_read, body)
@@ -98,12 +98,12 @@ class Batches:
             named = [with_model(route, model, item) for item in items]
             body = await work(batch.edited, named, labels)
         except EditError as error:
-            raise policy_denied(f"A hook edits what a batch has no place for: {error}", _EVENT) from None
+            raise policy_denied(f"A hook's edit cannot be sent in a batch: {error}", _EVENT) from None
         body = write(body, "batch", with_model(route, model, read_object(body, "batch")))
         return route.for_model(model), await work(dumps, body)
 
     async def _one(self, route: Route, item: JsonObject) -> tuple[str, JsonObject]:
-        """Return the model and one request of the batch after its hooks. Raises ApiError."""
+        """Return the model and one request of the batch after its hooks. Raises ApiError if it is refused."""
         context, engine = self._context, self._engine
         check_model(route, route.model, item)
         try:
@@ -121,7 +121,7 @@ class Batches:
         return model, body
 
     async def _labels(self, route: Route, batch: BatchBody) -> JsonObject | None:
-        """Return what hooks make of the strings beside the requests; None if there are none."""
+        """Return the batch's other strings after their hooks, or None if there are none."""
         labels = await self._context.work(batch.labels)
         if not labels:
             return None
@@ -152,7 +152,7 @@ class Batches:
 
 
 async def _with_responses(value: Any, change: Change) -> Any:
-    """The document with each inlined response changed; the same object if nothing was changed."""
+    """Return the document with each inlined response changed; the same object if nothing changed."""
     if isinstance(value, list):
         items = [await _with_responses(item, change) for item in value]
         return value if same_items(items, value) else items
@@ -168,7 +168,7 @@ async def _with_responses(value: Any, change: Change) -> Any:
 
 
 def _read(body: JsonObject) -> BatchBody:
-    """The batch that a body makes. Raises ApiError."""
+    """Return the batch in a body. Raises ApiError if the body is invalid or refers to a file."""
     try:
         check_canonical(body)
         batch = BatchBody(body)

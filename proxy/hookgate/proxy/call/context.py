@@ -1,4 +1,4 @@
-"""What all calls of a gateway share, and what is known of one on its way through it."""
+"""The services that all calls of a gateway share, and the context of one call."""
 
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
@@ -38,10 +38,10 @@ E = TypeVar("E", bound=Event)
 
 
 class RecordedEngine:
-    """The engine of one call: what its hooks do is put on the call's record."""
+    """An engine that records its runs in the call record."""
 
     def __init__(self, engine: Engine, record: CallRecord, layer: Layer | None = None) -> None:
-        """With a `layer`, only the hooks of this layer run when an event is fired."""
+        """With a `layer`, run only the hooks of this layer."""
         self._engine, self.record, self._layer = engine, record, layer
         record.revision = engine.revision
 
@@ -54,10 +54,7 @@ class RecordedEngine:
         return self._engine.listens_to(event, self._layer)
 
     async def fire(self, event: E, session: SessionContext, size: int | None = None) -> Outcome[E]:
-        """Run the event's hooks.
-
-        `size` is the number of bytes of the body that they are shown: by default that of the request.
-        """
+        """Run the event's hooks. `size` is the size of the judged body in bytes, by default the request's."""
         outcome = await self._engine.fire(event, session, self._layer)
         self.record.note_runs(event.name, outcome.runs, self.record.request_bytes if size is None else size)
         if outcome.verdict is not NO_VERDICT:
@@ -65,15 +62,15 @@ class RecordedEngine:
         return outcome
 
     def stream_modes(self, event: AfterModel, session: SessionContext) -> dict[StreamMode, int]:
-        """The modes of the hooks that run for a streamed answer, each with its window."""
+        """Return the stream modes of the hooks that run for a streamed answer, each with its window."""
         return self._engine.stream_modes(event, session)
 
     def screens(self, event: AfterModel, session: SessionContext) -> list[HookScreen]:
-        """What a streamed answer passes first. Each is given back with `screened`."""
+        """Return the screens that a streamed answer passes first. Pass each to `screened` afterwards."""
         return self._engine.screens(event, session)
 
     def screened(self, screen: HookScreen, session: SessionContext, size: int) -> None:
-        """A screen has seen the last of an answer, of so many bytes."""
+        """Record a screen's run at the end of an answer of `size` bytes."""
         run = screen.run()
         self._engine.record(AfterModel.name, [run], session)
         self.record.note_runs(AfterModel.name, [run], size)
@@ -86,12 +83,12 @@ log = logging.getLogger("hookgate.gateway")
 
 
 class GatewayServices:
-    """What all calls of one gateway share: upstreams, settings, and what is remembered of sessions."""
+    """The state that all calls of one gateway share: upstreams, settings, and sessions."""
 
     def __init__(self, upstreams: Upstreams, config: Config, audit: "Audit | None" = None) -> None:
-        """`audit` puts calls on record; without one they are not.
+        """Record calls in `audit`, if given.
 
-        Raises KeysError for keys that cannot be read, ConfigError for a price table with mistakes.
+        Raises KeysError if the keys cannot be read, ConfigError if the price table is invalid.
         """
         self.upstreams, self.config, self.audit = upstreams, config, audit
         self.accepted = AcceptedKeys()
@@ -124,14 +121,14 @@ class GatewayServices:
             self.audit.settle(record)
 
     def note_error(self, record: CallRecord, error: ApiError) -> None:
-        """Put an error that the client gets on record and in the log."""
+        """Record and log an error that is sent to the client."""
         record.note_error(error)
         note_cause(error.cause)
         if isinstance(error, NoAnswerError):
             log.warning("no answer from %s: %s", error.origin, error.why)
 
     async def put_on_record(self, record: CallRecord) -> None:
-        """Put the start of a call on record, before it goes upstream. Raises ApiError if that fails."""
+        """Record the start of a call before it is sent upstream. Raises ApiError if that fails."""
         if not record.start_is_on_record:
             if self.audit is not None:
                 await self.audit.begin(record)
@@ -139,14 +136,14 @@ class GatewayServices:
             record.start_is_on_record = True
 
     async def record_event(self, record: CallRecord) -> None:
-        """Put a shim's event on record before it is answered. Raises ApiError if that fails."""
+        """Record a shim's event before it is answered. Raises ApiError if that fails."""
         if self.audit is not None:
             await self.audit.record_event(record, 200)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
-    """The facts of one model call that outlive its body. A batch holds several calls."""
+    """The facts of one model call that outlive its parsed body. A batch contains several calls."""
 
     route: Route
     session: SessionContext
@@ -154,9 +151,9 @@ class JudgedCall:
     """Whether the client names its session. If not, the session is derived from its conversation."""
     envelope: Envelope
     wants_json: bool
-    """The client asked for JSON: prose would make it try again, so it gets an error instead."""
+    """Whether the client requires JSON: text would make it retry, so it gets an error instead."""
     tool_turn: bool
-    """The last turn is the result of a tool: an error would make the client nudge, so it gets prose."""
+    """Whether the last turn is a tool's result: an error would make the client prompt again; it gets text."""
 
 
 def describe_call(
@@ -164,7 +161,7 @@ def describe_call(
 ) -> JudgedCall:
     """Return the facts of the call that `caller` makes with `body`.
 
-    `session_id` is the session that the client names, empty if it names none.
+    `session_id` is the client's name for the session; empty if it sends none.
     """
     contents = read_list(body, "contents")
     mime_type = read(read_object(body, "generationConfig"), "responseMimeType")
@@ -183,34 +180,28 @@ R = TypeVar("R")
 
 
 class CallContext:
-    """One request, from its match to the end of its answer. Stages take it and return values.
-
-    Raises ApiError for a session's name that is not valid.
-    """
+    """The context of one request until its answer ends. Raises ApiError if the session name is invalid."""
 
     def __init__(self, request: Request, route: Route, services: GatewayServices) -> None:
         self.request, self.route, self.services = request, route, services
         self.record = request.record
         self.caller = services.callers.caller_for(route, request.headers)
         self.named_session = named_session(route, request.headers)
-        """The session that path or header name; empty if they name none."""
+        """The session name in the path or header; empty if there is none."""
         self.observers: list[CallObserver] = []
-        """Those who want to see what passes. Mostly empty."""
+        """Observers of the call's content. Usually empty."""
 
     async def work(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return the result of a pure step that costs as much as the body is large.
-
-        It runs beside the event loop if the body is large.
-        """
+        """Return the result of a pure step that depends on the body; uses a thread if the body is large."""
         return await self.request.workshop.run(self.record.request_bytes, step, *args, **kwargs)
 
     async def judged_call(
         self, body: JsonObject, envelope: Envelope | None = None, session_in_body: str = ""
     ) -> JudgedCall:
-        """Return the facts of a model call, and put on record in which session it is made.
+        """Return the facts of a model call, and record its session.
 
-        A call without a name for its session belongs to the one that a shim has announced, or else to the one
-        of its conversation. Raises ApiError for a `session_in_body` that is not valid.
+        A call without a session name belongs to the session that a shim announced, or else to that of its
+        conversation. Raises ApiError if `session_in_body` is invalid.
         """
         name = self.named_session or (session_name(session_in_body) if session_in_body else "")
         call = await self.work(describe_call, self.caller, self.route, body, envelope or Bare(), name)
@@ -236,10 +227,10 @@ class CallContext:
         *,
         decompress: bool = True,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send the request upstream and give the answer, its head read and its body not.
+        """Send the request upstream and yield the answer before its body is read.
 
-        Raises ApiError if there is no answer, or if the start of the call cannot be put on record; then
-        nothing is sent. Raises UpstreamError if reading the answer fails.
+        Raises ApiError if there is no answer, or before sending if the start of the call cannot be recorded.
+        Raises UpstreamError if reading the answer fails.
         """
         await self.services.put_on_record(self.record)
         upstreams, method = self.services.upstreams, self.request.method
@@ -250,23 +241,23 @@ class CallContext:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingCall:
-    """A call as it goes upstream. The parsed body is gone: what waits for the upstream is small."""
+    """A call to send upstream. The parsed body is discarded to save memory."""
 
     call: JudgedCall
     route: Route
     model: str
     payload: bytes
     llm_request: Encoded | None
-    """What AfterModel hooks are shown of the request; None if there are no such hooks."""
+    """The request as shown to AfterModel hooks; None if no such hook is configured."""
     allowed: frozenset[str] | None
-    """The tools that the answer may call; None if no hook has selected any."""
+    """The tools that the answer may call; None if no hook selected any."""
     reported: Collection[str]
-    """What a shim reports, so that it need not be derived from the answer."""
+    """The kinds of events that a shim reports, which need not be derived from the answer."""
     prompt: str
-    """The user's turn that is to be answered; empty if no hook wants to know."""
+    """The user turn to answer; empty if no AfterAgent hook is configured."""
 
     def with_turns(self, turns: list[JsonObject]) -> "OutgoingCall":
-        """Return the same call with further turns at the end of its conversation."""
+        """Return a copy of the call with `turns` appended to its conversation."""
         outer = loads(self.payload)
         model, body = self.call.envelope.open_request(self.route, outer)
         body = write(body, "contents", [*read_list(body, "contents"), *turns])

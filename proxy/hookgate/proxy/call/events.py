@@ -1,8 +1,7 @@
-"""The event service: events that model calls do not show, reported by a shim and judged by the same hooks.
+"""The event service: runs hooks for events that a shim reports.
 
-`POST /hookgate/v1/events/{event}` takes the event's input as the hook contract has it and answers with one
-output that says what all hooks say together. Nothing that the input names is opened: `cwd` and
-`transcript_path` are told to hooks and no more.
+`POST /hookgate/v1/events/{event}` takes the event's input and returns the combined output of all hooks. `cwd`
+and `transcript_path` are passed to hooks but never opened.
 """
 
 from aiohttp import web
@@ -25,19 +24,19 @@ from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 
 CONTEXT_HEADER = "x-hookgate-context"
-"""`deliver`: the agent cannot tell its model the additional context, so the gateway shall."""
+"""`deliver`: the agent cannot pass the context to its model, so the gateway adds it."""
 
 _MAX_PATH = 4096
 _BASE = dict.fromkeys(("session_id", "transcript_path", "cwd", "timestamp"), "")
-"""What an input may leave out: the path or a header may name the session."""
+"""The fields that an input may omit: the path or a header may contain the session."""
 
 _TOO_MANY = (
-    "hookgate takes no more than {:g} events a second of one caller; send fewer, or raise limits.events."
+    "hookgate accepts at most {:g} events per second from one caller; send fewer, or raise limits.events."
 )
 
 
 class EventService:
-    """Answers the events of shims."""
+    """Answers the event requests of shims."""
 
     def __init__(self, services: GatewayServices) -> None:
         self._sessions = services.sessions
@@ -45,7 +44,7 @@ class EventService:
         self._rates = Rates(self._per_second)
 
     async def run(self, context: CallContext, engine: RecordedEngine) -> web.Response:
-        """Judge one event. Raises ApiError."""
+        """Judge one event. Raises ApiError if the input is invalid or the caller sends too many events."""
         if not self._rates.try_acquire(context.caller.key):
             raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
         request, record, services = context.request, context.record, context.services
@@ -73,7 +72,7 @@ class EventService:
         return web.Response(body=dumps(output), content_type="application/json")
 
     def _note(self, session: SessionContext, outcome: Outcome[Event], *, deliver: bool) -> None:
-        """Remember what goes for the session's model calls."""
+        """Store the effects of an event on the session's model calls."""
         event, verdict = outcome.event.name, outcome.verdict
         if event == "SessionEnd":
             return self._sessions.end(session)
@@ -99,16 +98,16 @@ def _event(name: str, body: JsonObject) -> Event:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise ApiError(400, f"This is no input of {name}: {place}: {first['msg']}", "EVENT_REFUSED") from None
+        raise ApiError(400, f"Invalid {name} input: {place}: {first['msg']}", "EVENT_REFUSED") from None
     except (ValueError, TypeError, AttributeError) as error:
-        raise ApiError(400, f"This is no input of {name}: {error}", "EVENT_REFUSED") from None
+        raise ApiError(400, f"Invalid {name} input: {error}", "EVENT_REFUSED") from None
 
 
 def _session(context: CallContext, body: JsonObject) -> SessionContext:
     inside = body.get("session_id")
     name = context.named_session or (session_name(inside) if isinstance(inside, str) and inside else "")
     if not name:
-        raise ApiError(400, "session_id: an event belongs to a session; name it", "EVENT_REFUSED")
+        raise ApiError(400, "session_id: missing; an event requires a session", "EVENT_REFUSED")
     cwd, transcript_path = _path(body, "cwd"), _path(body, "transcript_path")
     return context.caller.in_session(name, cwd=cwd, transcript_path=transcript_path)
 
@@ -116,5 +115,5 @@ def _session(context: CallContext, body: JsonObject) -> SessionContext:
 def _path(body: JsonObject, field: str) -> str:
     value = body.get(field) or ""
     if not isinstance(value, str) or len(value) > _MAX_PATH:
-        raise ApiError(400, f"{field}: must be a path of at most {_MAX_PATH} characters", "EVENT_REFUSED")
+        raise ApiError(400, f"{field}: must be a string of at most {_MAX_PATH} characters", "EVENT_REFUSED")
     return value

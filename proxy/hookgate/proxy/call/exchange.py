@@ -1,4 +1,4 @@
-"""One judged call, from the client's request to the end of its answer, in the order its bytes travel."""
+"""One judged call, from the client's request to the end of its answer, in processing order."""
 
 from collections.abc import AsyncIterator, Collection
 
@@ -40,7 +40,7 @@ from hookgate.translator.strictjson import dumps
 
 
 class Exchange:
-    """Carries one judged call: hooks before, the upstream, hooks after, all under one engine."""
+    """Processes one judged call: hooks before the model, the upstream, hooks after it; with one engine."""
 
     def __init__(self, context: CallContext, engine: RecordedEngine) -> None:
         self._context, self._engine, self._record = context, engine, context.record
@@ -48,7 +48,7 @@ class Exchange:
         self._meter = UsageMeter()
 
     async def run(self) -> web.StreamResponse:
-        """Answer the request. A denial, or an error of the upstream, becomes the answer."""
+        """Answer the request; denials and upstream errors are answers, too."""
         context, route = self._context, self._context.route
         reply = Reply(context.request, _framing(route), envelope_of(route), context.observers)
         async with reply.kept_alive(self._config.streams):
@@ -65,7 +65,7 @@ class Exchange:
     # ---- read, BeforeModel, BeforeToolSelection
 
     async def _before(self) -> OutgoingCall:
-        """Read the request and run the hooks before the model. Raises SyntheticAnswer and ApiError."""
+        """Read the request and run its hooks. Raises SyntheticAnswer or ApiError if the call ends here."""
         context, engine, route, work = self._context, self._engine, self._context.route, self._context.work
         envelope = envelope_of(route)
         outer = await read_request(context.request)
@@ -91,12 +91,12 @@ class Exchange:
             await observer.save()
         prompt = prompt_of(contents) if engine.listens_to(AfterAgent.name) else ""
         self._record.model = model
-        if self._record.content is None:  # else the parsed request is kept
+        if self._record.content is None:  # otherwise the parsed request is needed later
             context.request.memory.resize(len(payload) + (len(shown.json) if shown else 0))
         return OutgoingCall(call, route.for_model(model), model, payload, shown, allowed, reported, prompt)
 
     def _reported(self, call: JudgedCall) -> Collection[str]:
-        """What a shim reports of the session, by its events so far and by what it claims with the call."""
+        """Return the kinds of events that a shim reports, by its events so far or its claim in this call."""
         if not self._config.shims.believed:
             return ()
         claimed = self._context.request.headers.get(SHIM_HEADER, "")
@@ -111,7 +111,7 @@ class Exchange:
     # ---- record, forward
 
     async def _ask_model(self, outgoing: OutgoingCall, reply: Reply) -> None:
-        """Ask the model, and again where it called a tool that it must not, as often as that is wanted."""
+        """Call the model, and retry after a refused tool call as often as configured."""
         times = self._config.tools.ask_again_at_most
         again = False
         for attempt in range(times + 1):
@@ -129,9 +129,9 @@ class Exchange:
                 answer.close()
 
     def _pipeline(self, outgoing: OutgoingCall, *, again: bool, may_ask_again: bool) -> AnswerPipeline:
-        """Return what judges the answer of one attempt.
+        """Return the pipeline for the answer of one attempt.
 
-        `again`: a hook has rejected an earlier answer. `may_ask_again`: the model may be asked once more.
+        `again`: a hook has rejected an earlier answer. `may_ask_again`: the model can be asked again.
         """
         call, engine = outgoing.call, self._engine
         judges: list[CallJudge] = []
@@ -190,7 +190,7 @@ class Exchange:
                 await reply.write(chunk)
 
     async def _chunks(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-        """The answer's bytes as they come; what the call has used is read off them."""
+        """Yield the answer's bytes and meter token usage."""
         async for chunk in answer.content.iter_any():
             self._meter.feed(chunk)
             for observer in self._context.observers:
@@ -210,7 +210,7 @@ class Exchange:
             await self._show_answer(pipeline)
 
     async def _show_answer(self, pipeline: AnswerPipeline) -> None:
-        """Show the answer as its client got it to those who want it."""
+        """Pass the answer as sent to the client to the observers that need it."""
         if (answer := pipeline.answer) is None:
             return
         for observer in self._context.observers:
@@ -221,7 +221,7 @@ class Exchange:
     async def _pass_error(
         self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply
     ) -> None:
-        """The upstream's error, redacted like an answer; as text where the stream had to start already."""
+        """Send the upstream's error, redacted like an answer; as text if the stream has started."""
         self._record.outcome = "failed"
         body = await pipeline.error(await read_whole(answer.content.iter_any()))
         if not await reply.send(answer.status, to_client(answer.headers), body):
@@ -230,13 +230,13 @@ class Exchange:
             )
 
     def _with_originals(self, answer: JsonObject) -> JsonObject:
-        """An answer that hooks gave, with the client's own words where hooks were shown pseudonyms."""
+        """Return a hook's answer with pseudonyms restored."""
         session = self._record.session
         return restore_pseudonyms(answer, session.call) if session else answer
 
 
 def _shown(model: str, body: JsonObject) -> Encoded:
-    """What AfterModel hooks are shown of a request."""
+    """Return the request as shown to AfterModel hooks."""
     return Encoded(show_request(model, body))
 
 

@@ -1,7 +1,6 @@
-"""Calls that carry text and are answered in numbers: BeforeModel judges what they carry, no hook the answer.
+"""Calls that send text and return numbers: BeforeModel hooks judge the text, and answers are not judged.
 
-Nothing is generated, so there is no place for an answer of a hook's own: whoever denies, stops or answers in
-the model's place refuses the call with 403.
+A synthetic answer is not possible, so a hook that denies, stops or answers refuses the call with 403.
 """
 
 import aiohttp
@@ -22,19 +21,19 @@ from hookgate.translator.fields import JsonObject, read, read_object, write
 from hookgate.translator.inputs import Carried
 from hookgate.translator.strictjson import dumps
 
-_SPOKEN = "A hook answers in the model's place; {} takes no such answer."
-_NO_PLACE = "A hook edits what {} has no place for: {}"
+_SPOKEN = "A hook returned a synthetic answer, which is not possible for {}."
+_NO_PLACE = "A hook's edit cannot be sent with {}: {}"
 _SEVERAL = "Hooks send this call to several models: {}."
 
 
 class InputOnlyCalls:
-    """Carries one token count or embedding."""
+    """Processes one token count or embedding."""
 
     def __init__(self, context: CallContext, engine: RecordedEngine) -> None:
         self._context, self._engine, self._record = context, engine, context.record
 
     async def run(self) -> web.StreamResponse:
-        """Answer the request. Raises ApiError."""
+        """Answer the request. Raises ApiError if it is refused or the upstream fails."""
         context, route = self._context, self._context.route
         body = await read_request(context.request)
         inputs = await context.work(_read, route, body)
@@ -56,7 +55,7 @@ class InputOnlyCalls:
         return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
 
     async def _judge(self, route: Route, inputs: Inputs) -> tuple[str, JsonObject]:
-        """Return the model and the body as hooks leave them. Raises ApiError."""
+        """Return the model and the body after their hooks. Raises ApiError if the call is refused."""
         models: set[str] = set()
         requests: list[JsonObject] = []
         for carried in inputs.requests:
@@ -75,7 +74,7 @@ class InputOnlyCalls:
             raise policy_denied(_NO_PLACE.format(route.verb, error), BeforeModel.name) from None
 
     async def _one(self, route: Route, carried: Carried) -> tuple[str, JsonObject]:
-        """Return the model and one request of the body after its hooks. Raises ApiError."""
+        """Return the model and one request of the body after its hooks. Raises ApiError if it is refused."""
         context = self._context
         model = named_model(route, carried.holder)
         check_model(route, model, carried.holder)
@@ -84,7 +83,7 @@ class InputOnlyCalls:
         except BodyError as error:
             raise _refused(error) from None
         await context.work(check_references, carried.request, context.services.config.routes)
-        # An agent counts its conversation. Texts that are embedded are none, and share one session.
+        # A token count has the session of its conversation. All embeddings share one session.
         counted = carried.request if route.verb in ("countTokens", "computeTokens") else {}
         call = await context.judged_call(counted)
         stopped = context.services.sessions.state_for(call.session).stopped
@@ -95,7 +94,7 @@ class InputOnlyCalls:
         return outcome.event.model, outcome.event.body
 
     def _end_if_refused(self, verdict: Verdict, route: Route) -> None:
-        """Raise ApiError unless the verdict lets the call go on."""
+        """Raise ApiError if the verdict ends the call."""
         reason = ""
         if verdict.stop:
             reason = verdict.reason or STOPPED
@@ -109,7 +108,7 @@ class InputOnlyCalls:
 
 
 def _read(route: Route, body: JsonObject) -> Inputs:
-    """What the body carries. Raises ApiError."""
+    """Return the inputs in the body. Raises ApiError if the body is invalid or refers to a file."""
     source = read_object(read_object(body, "batch"), "inputConfig")
     if read(source, "fileName") is not None:
         raise policy_denied(IN_FILE, BeforeModel.name)
@@ -121,12 +120,12 @@ def _read(route: Route, body: JsonObject) -> Inputs:
         check_model(route, route.model, body)
         check_model(route, route.model, read_object(body, "batch"), "batch")
     if not inputs.requests:
-        raise ApiError(400, "hookgate refuses the request body: it carries no request", "BODY_REFUSED")
+        raise ApiError(400, "hookgate refuses the request body: it contains no request", "BODY_REFUSED")
     return inputs
 
 
 def _edited(inputs: Inputs, requests: list[JsonObject], route: Route, model: str) -> JsonObject:
-    """The body after hooks, naming the model that they chose wherever it names one. Raises EditError."""
+    """Return the body after its hooks, with the chosen model. Raises EditError if an edit cannot be sent."""
     body = with_model(route, model, inputs.edited(requests, lambda obj: with_model(route, model, obj)))
     batch = read_object(body, "batch")
     named = with_model(route, model, batch)
@@ -134,7 +133,7 @@ def _edited(inputs: Inputs, requests: list[JsonObject], route: Route, model: str
 
 
 def _placed(error: ApiError, path: str) -> ApiError:
-    """The error with the place of its request."""
+    """Return the error with the path of its request."""
     message = f"{path}: {error.message}" if path else error.message
     return ApiError(error.code, message, error.reason, **error.metadata)
 

@@ -1,4 +1,4 @@
-"""Requests that no hook inspects, streamed both ways without being held in memory."""
+"""Streams requests that hooks do not inspect in both directions, without buffering them."""
 
 import asyncio
 import re
@@ -24,23 +24,23 @@ _UPLOAD_URLS = ("X-Goog-Upload-URL", "X-Goog-Upload-Control-URL")
 
 @dataclass(frozen=True, slots=True)
 class UploadRoute:
-    """How a client reached the gateway, and the upstream behind it."""
+    """The URL by which a client reached the gateway, and the upstream's origin."""
 
     scheme: str
     host: str
     session: str
     origin: str
     uploads: bool
-    """Whether the request is part of an upload: a Location leads to the next part of it."""
+    """Whether the request is part of an upload; if so, Location is the URL of the next part."""
 
     @classmethod
     def from_request(cls, request: web.BaseRequest, route: Route, origin: str) -> "UploadRoute":
-        """The way that a request took."""
+        """Return the route of a request."""
         host = request.headers.get(hdrs.HOST, "")
         return cls(request.scheme, host, route.session, origin, route.path.startswith("/upload/"))
 
     def back(self, url: str) -> str:
-        """The gateway's URL for one of the upstream's. Raises ApiError (502) for a URL elsewhere."""
+        """Return the gateway's URL for an upstream URL. Raises ApiError (502) if its origin differs."""
         origin = urlsplit(self.origin)
         place = _split(url)
         if (
@@ -48,9 +48,9 @@ class UploadRoute:
             or _address(place) != _address(origin)
             or not place.path.startswith(f"{origin.path}/")
         ):
-            raise ApiError(502, "The upstream's answer leads an upload past hookgate.", "UPSTREAM_ELSEWHERE")
+            raise ApiError(502, "The upstream's upload URL has a different origin.", "UPSTREAM_ELSEWHERE")
         if not _HOST.fullmatch(self.host):
-            raise ApiError(400, "The Host header names no host: the upload's address cannot be told.")
+            raise ApiError(400, "The Host header is missing, so the upload URL cannot be rewritten.")
         session = f"/s/{self.session}" if self.session else ""
         path = place.path.removeprefix(origin.path)
         query = f"?{place.query}" if place.query else ""
@@ -58,13 +58,13 @@ class UploadRoute:
 
 
 def rewrite_upload_urls(headers: Mapping[str, str], way: UploadRoute) -> dict[str, str]:
-    """The headers of an answer that tell where an upload goes, leading through the gateway."""
+    """Return the headers of an answer that contain upload URLs, rewritten to the gateway's URL."""
     names = (*_UPLOAD_URLS, hdrs.LOCATION) if way.uploads else _UPLOAD_URLS
     return {name: way.back(headers[name]) for name in names if name in headers}
 
 
 def _split(url: str) -> SplitResult | None:
-    """The parts of a URL; None if it is not a valid URL."""
+    """Return the parts of a URL, or None if it is invalid."""
     try:
         place = urlsplit(url)
         return place if place.port != 0 and re.fullmatch(r"[!-~]*", url) else None
@@ -73,21 +73,22 @@ def _split(url: str) -> SplitResult | None:
 
 
 def _address(url: SplitResult) -> tuple[str, str | None, int | None, bool]:
-    """Scheme, host, port, and whether there is anything beside them."""
+    """Return the scheme, the host, the port, and whether the URL contains credentials."""
     return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme), "@" in url.netloc
 
 
 MAX_UNSEEN = 64 * 1024
-"""Bytes of a body that is forwarded although no hook sees it: Code Assist's account settings and metrics, and
-the empty bodies that cancel something."""
+"""The maximum size in bytes of a body that is forwarded without hooks: Code Assist's account settings and
+metrics, and the empty bodies of cancel requests.
+"""
 
-_PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # of files, up and down; no judged answer is had in parts
+_PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # parts of files; judged answers are never partial
 
 
 async def forward_unread(context: CallContext) -> web.StreamResponse:
-    """Send the request on and its answer back. Raises ApiError while there is no answer yet."""
+    """Forward the request and stream its answer. Raises ApiError if no answer can be started."""
     request, route = context.request, context.route
-    # What a model's answer has used is read off its bytes as they pass, so they must not be compressed.
+    # Token usage is read from the answer's bytes, so they must not be compressed.
     generates, meter = route.kind == "judged", UsageMeter()
     coding = "identity" if generates else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
     headers = to_upstream(request.headers, coding)
@@ -121,10 +122,10 @@ async def forward_unread(context: CallContext) -> web.StreamResponse:
 
 
 class _Body:
-    """The client's body on its way, and whether it broke off there: that is not the upstream's failure."""
+    """The client's request body, which also reports whether reading it failed."""
 
     def __init__(self, request: web.BaseRequest, most: int | None = None) -> None:
-        """`most` bytes are taken of it, not compressed; any number without."""
+        """Accept at most `most` bytes, uncompressed; any number if `most` is None."""
         self._request, self._most = request, most
         self._coding = content_coding(request)
         if most is not None and ((request.content_length or 0) > most or self._coding != "identity"):
@@ -132,14 +133,14 @@ class _Body:
         self._failure: Exception | None = None
 
     def described(self) -> dict[str, str]:
-        """The headers that tell its length, if that is known, and its coding: its bytes stay compressed."""
+        """Return the headers for its length, if known, and its encoding; the bytes stay compressed."""
         length = self._request.headers.get(hdrs.CONTENT_LENGTH)
         described: dict[str, str] = {hdrs.CONTENT_LENGTH: length} if length else {}
         coded: dict[str, str] = {hdrs.CONTENT_ENCODING: self._coding} if self._coding != "identity" else {}
         return described | coded
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes."""
+        """Yield the body as it is received."""
         try:
             size = 0
             async for chunk in self._request.content.iter_any():
@@ -152,7 +153,7 @@ class _Body:
             raise
 
     def failure(self) -> Exception | None:
-        """How it broke off, if it did: with its connection, or by what stands in it."""
+        """Return the error of reading the body, if any: a lost connection or invalid content."""
         if isinstance(self._failure, ConnectionError):
             return ConnectionError("the client left")
         if isinstance(self._failure, ApiError):
@@ -162,24 +163,24 @@ class _Body:
 
 def _too_large(most: int) -> ApiError:
     return ApiError(
-        413, f"The request body is too large: this path takes at most {most} bytes unseen, not compressed."
+        413, f"The request body is too large: this path accepts at most {most} uncompressed bytes."
     )
 
 
 def _failure(body: _Body | None, error: ApiError) -> Exception:
-    """Why there is no answer: a body that broke off on our side looks like the upstream's failure."""
+    """Return the error to report. If reading the client's body failed, that caused the upstream's error."""
     return (body and body.failure()) or error
 
 
 def _as_sent(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    """The answer's headers; its bytes stay compressed, and as many, as they came."""
+    """Return the answer's headers, including length and encoding: its bytes are forwarded unchanged."""
     as_they_are = (hdrs.CONTENT_ENCODING, hdrs.CONTENT_LENGTH)
     described = {name: answer.headers[name] for name in as_they_are if name in answer.headers}
     return to_client(answer.headers) | described
 
 
 MAX_MESSAGE = 16 * 1024 * 1024
-"""The largest message of either side, in bytes."""
+"""The maximum message size in both directions, in bytes."""
 
 _NO_CODE = 1005
 
@@ -187,10 +188,10 @@ _Socket = aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]
 
 
 async def tunnel(context: CallContext) -> web.StreamResponse:
-    """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError before that."""
+    """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError if refused."""
     request, upstreams = context.request, context.services.upstreams
     if not web.WebSocketResponse().can_prepare(request):
-        raise ApiError(400, "This path takes a WebSocket alone.")
+        raise ApiError(400, "This path requires a WebSocket.")
     headers = to_upstream(request.headers, "identity")
     offered = [name.strip() for name in request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")]
     wanted = [name for name in offered if name]
@@ -210,7 +211,7 @@ async def tunnel(context: CallContext) -> web.StreamResponse:
 
 
 async def _join(here: _Socket, there: _Socket) -> None:
-    """Copy both ways until one side has ended, then end both with its code."""
+    """Copy in both directions until one side closes, then close both with its code."""
     ways = [asyncio.create_task(_copy(here, there)), asyncio.create_task(_copy(there, here))]
     try:
         done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -223,7 +224,7 @@ async def _join(here: _Socket, there: _Socket) -> None:
 
 
 async def _copy(source: _Socket, target: _Socket) -> tuple[int, bytes]:
-    """Copy messages until either side ends; gives the code and the reason to end with."""
+    """Copy messages until either side closes. Returns the close code and the reason."""
     try:
         while True:
             message = await source.receive()
@@ -247,7 +248,7 @@ async def _copy(source: _Socket, target: _Socket) -> tuple[int, bytes]:
 
 
 def _sendable(code: int | None) -> int:
-    """The code to close with; those that stand for no code, or no close at all, cannot be sent."""
+    """Return the close code to send; codes that stand for a missing code or close cannot be sent."""
     if code in (None, WSCloseCode.ABNORMAL_CLOSURE):
         return WSCloseCode.GOING_AWAY
     return WSCloseCode.OK if code in (0, _NO_CODE) else int(code)

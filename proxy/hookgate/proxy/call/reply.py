@@ -1,4 +1,4 @@
-"""The client's side of one call: an error, a whole answer, or a stream whose headers may have to go early."""
+"""The answer to one client: an error, a whole answer, or a stream whose headers may be sent early."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _JSON = {"Content-Type": "application/json; charset=UTF-8"}
 
 
 def abort_connection(request: web.BaseRequest) -> None:
-    """Close the connection in mid-answer, as the upstream did: the client shall see that it broke."""
+    """Abort the connection during an answer, so that the client detects that it is incomplete."""
     if request.transport is not None:
         request.transport.close()
 
@@ -28,8 +28,8 @@ def abort_connection(request: web.BaseRequest) -> None:
 class Reply:
     """One answer to one client.
 
-    While nothing was sent, any answer is possible. Once a stream has started (`started`), whatever is left
-    to say is said as text with finishReason STOP: clients ignore or retry an error inside a stream.
+    After a stream has started (`started`), errors are sent as text with finishReason STOP: clients ignore or
+    retry an error inside a stream.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class Reply:
         envelope: Envelope,
         observers: Sequence[CallObserver] = (),
     ) -> None:
-        """`observers` see what the client gets."""
+        """Pass everything that is sent to the client to `observers`."""
         self.framing = framing
-        """How a stream is framed; None for a call that takes one whole answer."""
+        """The framing of a stream; None for a call with one whole answer."""
         self._request = request
         self._envelope, self._observers = envelope, observers
         self._headers: Mapping[str, str] = {}
@@ -57,7 +57,7 @@ class Reply:
     # ---- whole answers
 
     async def answer(self, body: JsonObject) -> None:
-        """A whole answer that no model gave, or the last words of a stream."""
+        """Send a synthetic answer or the last event."""
         data = dumps(self._envelope.answer(body))
         if self.framing is None:
             await self.send(200, _JSON, data)
@@ -65,7 +65,7 @@ class Reply:
             await self.write(self.framing.event(data) + self.framing.end())
 
     async def refuse(self, error: ApiError) -> None:
-        """An error; its message as text where the stream has started already."""
+        """Send an error, as text if the stream has started."""
         if not await self.send(error.code, _JSON, error.body()):
             await self.answer(text_response(error.message))
 
@@ -84,15 +84,15 @@ class Reply:
     # ---- streams
 
     def use_headers(self, headers: Mapping[str, str]) -> None:
-        """Headers for a stream that has not started yet."""
+        """Set headers of the stream, which has not started."""
         self._headers = headers
 
     def copy_on(self) -> None:
-        """From now on bytes are copied as they come, whole events or not: nothing may go between them."""
+        """Switch to unmodified copying: no keep-alives from now on."""
         self._copying = True
 
     async def write(self, data: bytes) -> None:
-        """Bytes of a stream, which starts with the first of them."""
+        """Write stream bytes; starts the stream."""
         if not data:
             return
         response = self._response or await self._stream()
@@ -102,10 +102,10 @@ class Reply:
         await response.write(data)
 
     async def _stream(self) -> web.StreamResponse:
-        async with self._starting:  # the keep-alive may be starting it at the same moment
+        async with self._starting:  # the keep-alive may start it at the same moment
             if self._response is None:
                 content_type = self.framing.content_type if self.framing else "application/json"
-                # Proxies in front must not collect the events of a stream.
+                # Proxies must not buffer the events of a stream.
                 headers = CIMultiDict({"Content-Type": content_type, "X-Accel-Buffering": "no"})
                 headers.update(self._headers)
                 response = web.StreamResponse(headers=headers)
@@ -114,18 +114,18 @@ class Reply:
         return self._response
 
     async def finish(self) -> web.StreamResponse:
-        """End what was sent; a stream without any event ends as an empty one."""
+        """End the answer; a stream without events ends as an empty one."""
         response = await self._stream()
         await response.write_eof()
         return response
 
     def cut(self) -> None:
-        """End as the upstream did."""
+        """Abort the connection."""
         abort_connection(self._request)
 
     @asynccontextmanager
     async def kept_alive(self, patience: StreamSettings) -> AsyncIterator[None]:
-        """Start a stream that is still undecided when the headers must go out, and break long silences."""
+        """Start a pending stream when its headers are due, and send keep-alives during long silences."""
         if self.framing is None:
             yield
             return
@@ -148,5 +148,5 @@ class Reply:
             if quiet >= limit:
                 await self.write(KEEP_ALIVE)
             else:
-                # No longer than the shorter limit, which holds as soon as the stream has started.
+                # Not longer than the shorter limit, which applies as soon as the stream has started.
                 await asyncio.sleep(min(limit - quiet, patience.keep_alive))

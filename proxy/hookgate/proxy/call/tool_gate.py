@@ -1,6 +1,6 @@
-"""The model's calls before they reach the agent: each passes, is rewritten, or is refused.
+"""Decides on the model's function calls before the agent gets them: each is accepted, edited or refused.
 
-A refused call is told to the model, which answers anew, or to the person, in the call's place.
+The refusal is reported to the model, which answers again, or shown to the user.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from hookgate.translator import CallGate
 from hookgate.translator.fields import JsonObject, read, read_list, read_object
 
 BLOCKED = "Tool execution blocked: {}"
-"""What a model is told of a call that was refused: Gemini CLI's own words."""
+"""The message that the model receives for a refused call, as in Gemini CLI."""
 
 _NOT_RUN = "another tool of this turn was blocked; call this one again without it"
 
@@ -22,23 +22,23 @@ _MAX_PARTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a call is refused: in a sentence for the person, and as a reason for the model."""
+    """The refusal of a call: a sentence for the user, and a reason for the model."""
 
     shown: str
     reason: str
     asks: bool
-    """Whether the model shall be told and asked again, where that is possible."""
+    """Whether to retry with the reason, if possible."""
 
 
 class CallJudge(Protocol):
     """Decides on single calls."""
 
     async def judge(self, call: JsonObject) -> Refusal | JsonObject:
-        """The call's arguments as they may go on, or why the call must not. May end the whole answer."""
+        """Return the call's arguments, possibly edited, or a refusal. May raise to end the whole answer."""
 
 
 class AllowedTools:
-    """Refuses tools that no BeforeToolSelection hook allowed."""
+    """Refuses tools that BeforeToolSelection hooks did not select."""
 
     def __init__(self, names: frozenset[str], *, asks: bool) -> None:
         self._names, self._asks = names, asks
@@ -47,25 +47,25 @@ class AllowedTools:
         name = call.get("name")
         if name in self._names:
             return read_object(call, "args")
-        shown = f"The tool {name!r} was not allowed here, so it was not called."
+        shown = f"The tool {name!r} is not allowed here and was not called."
         return Refusal(shown, "this tool is not allowed here", self._asks)
 
 
 class RetryModel(Exception):  # noqa: N818  # a turn of the conversation, not an error
-    """Raised to ask the model again with further turns that the client does not see."""
+    """Raised to call the model again with further turns that the client does not see."""
 
     def __init__(self, turns: list[JsonObject], *, final: bool = False) -> None:
         self.turns = turns
-        """What the model said and what it is told, to be added to the contents."""
+        """The turns to append: the model's turn, and the responses to its calls."""
         self.final = final
-        """Whether it is the last word of a turn that was refused."""
+        """Whether an AfterAgent hook rejected the final answer."""
 
 
 class ToolGate:
     """Runs all judges on each function call of one answer."""
 
     def __init__(self, judges: Sequence[CallJudge], *, asks: bool) -> None:
-        """`asks`: the model may be asked again, as long as the agent knows of no call of the answer."""
+        """`asks`: the model can be asked again, unless the agent has received a call of the answer."""
         self._judges = judges
         self._asks = asks
         self._gate = CallGate()
@@ -74,11 +74,11 @@ class ToolGate:
 
     @property
     def passed(self) -> bool:
-        """Whether the agent has been given a call."""
+        """Whether the agent has received a call."""
         return self._gate.passed
 
     async def judged(self, body: JsonObject) -> JsonObject:
-        """The response, or event of one; the same object when all its calls pass. Raises RetryModel."""
+        """Return the judged response, or the same object if unchanged. Raises RetryModel to ask again."""
         seen = self._gate.passed
         found = [(call, await self._decide(call)) for call in self._gate.starting_calls(body)]
         decisions = [_decision(call, decided) for call, decided in found]
@@ -118,7 +118,7 @@ def _decision(call: JsonObject, decided: Refusal | JsonObject) -> str | JsonObje
 def _retry_turns(
     said: list[JsonObject], found: Sequence[tuple[JsonObject, Refusal | JsonObject]]
 ) -> list[JsonObject]:
-    """The model's turn, and an answer to each of its calls."""
+    """Return the model's turn, and a response to each of its calls."""
     answers = []
     for call, decided in found:
         error = BLOCKED.format(decided.reason if isinstance(decided, Refusal) else _NOT_RUN)

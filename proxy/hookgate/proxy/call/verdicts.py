@@ -1,7 +1,7 @@
-"""The one place where a verdict of hooks becomes the answer that a client gets. Pure.
+"""Converts a verdict of hooks to the client's answer. Pure.
 
-The shapes are those that real clients show and do not retry: an error status for a user's turn, a spoken
-answer where an error would make the client nudge the model or try again.
+The shapes are those that real clients display and do not retry: an error status for a user's turn, and text
+where an error would make the client prompt the model again or retry.
 """
 
 from hookgate.hooks import BeforeModel, BeforeToolSelection, Verdict
@@ -22,18 +22,18 @@ from hookgate.translator.strictjson import loads
 
 DENIED = "A hook denied this call without giving a reason."
 STOPPED = "A hook stopped the agent without giving a reason."
-NOT_JSON = "A hook answers in the model's place, but not in the JSON that this call asked for."
+NOT_JSON = "A hook returned a synthetic answer that is not JSON, but this call requires JSON."
 
 
-class SyntheticAnswer(Exception):  # noqa: N818  # it ends a call, but not as an error
-    """Hooks answer in the model's place: the upstream is not, or no longer, needed."""
+class SyntheticAnswer(Exception):  # noqa: N818  # ends a call, but not as an error
+    """Raised to answer the client with a hook's response instead of the model's."""
 
     def __init__(self, answer: JsonObject) -> None:
         self.answer = answer
 
 
 def client_response(verdict: Verdict, event: str, call: JudgedCall) -> JsonObject | ApiError | None:
-    """Return what the client gets instead of the model's answer; None if the call goes on."""
+    """Return the answer that replaces the model's, or None if the call continues."""
     if verdict is NO_VERDICT:
         return None
     if verdict.stop:
@@ -51,7 +51,7 @@ def client_response(verdict: Verdict, event: str, call: JudgedCall) -> JsonObjec
 
 
 def enforce(verdict: Verdict, event: str, call: JudgedCall) -> None:
-    """End the call if the verdict says so. Raises SyntheticAnswer, or ApiError for a refusal."""
+    """Raise SyntheticAnswer or ApiError if the verdict ends the call."""
     if verdict is NO_VERDICT:
         return
     response = client_response(verdict, event, call)
@@ -73,7 +73,10 @@ def _is_json(response: JsonObject) -> bool:
 async def before_model(
     engine: RecordedEngine, call: JudgedCall, model: str, body: JsonObject
 ) -> tuple[str, JsonObject]:
-    """Return the model and the request as hooks leave them. Raises SyntheticAnswer and ApiError."""
+    """Return the model and the request after BeforeModel hooks.
+
+    Raises SyntheticAnswer or ApiError if a hook ends the call.
+    """
     event = await _fire_before_model(engine, call, BeforeModel(model, body))
     return event.model, event.body
 
@@ -81,7 +84,7 @@ async def before_model(
 async def before_wrapped_model(
     engine: RecordedEngine, call: JudgedCall, model: str, body: JsonObject, outer: JsonObject
 ) -> tuple[str, JsonObject, JsonObject]:
-    """Return the same for a request in the envelope `outer`, and the envelope as hooks leave it."""
+    """Return the same for a request in the envelope `outer`, and the edited envelope."""
     beside = call.envelope.beside(outer)
     event = await _fire_before_model(engine, call, BeforeModel(model, body, beside))
     if event.beside is not beside:
@@ -98,9 +101,9 @@ async def _fire_before_model(engine: RecordedEngine, call: JudgedCall, event: Be
 async def before_tool_selection(
     engine: RecordedEngine, call: JudgedCall, model: str, body: JsonObject
 ) -> tuple[JsonObject, frozenset[str] | None]:
-    """Return the request with the tools that hooks selected, and their names if any hook selected some.
+    """Return the request with the selected tools, and their names if any hook selected some.
 
-    Raises SyntheticAnswer and ApiError.
+    Raises SyntheticAnswer or ApiError if a hook ends the call.
     """
     outcome = await engine.fire(BeforeToolSelection(model, body), call.session)
     verdict = outcome.verdict

@@ -1,4 +1,4 @@
-"""Events that an agent's calls reveal, for sessions whose agent has no shim."""
+"""Derives events from model calls, for sessions whose agent has no shim."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ from hookgate.translator.fields import JsonObject, read, read_list, read_object,
 
 
 def mark_context(context: str) -> str:
-    """The context as Gemini CLI marks it for its models; it holds no markup of its own."""
+    """Return the context in the markup of Gemini CLI. The context must not contain markup."""
     return f"<hook_context>{context}</hook_context>"
 
 
 def with_context(body: JsonObject, context: str) -> JsonObject:
-    """The request with a text behind its last turn."""
+    """Append a text to the last turn."""
     contents = read_list(body, "contents")
     part = {"text": mark_context(context)}
     if contents and contents[-1].get("role", "user") == "user":
@@ -50,16 +50,16 @@ def with_context(body: JsonObject, context: str) -> JsonObject:
 
 
 _RESULTS = ("output", "result")
-"""Where agents put a tool's result in a functionResponse: Gemini CLI, and google-genai."""
+"""The fields of a functionResponse that contain the result: of Gemini CLI, and of google-genai."""
 
 _WITHHELD = "A hook withheld this result."
 
 
 def deriving_engine(engine: RecordedEngine, kind: ReportedKind, reported: Collection[str]) -> RecordedEngine:
-    """Return the engine that runs on derived events of a kind.
+    """Return the engine for derived events of a kind.
 
-    If a shim reports such events, only the hooks of policy files run on derived ones as well: any client can
-    claim to be a shim.
+    If a shim reports such events, only the hooks of policy files run on derived ones. They still run because
+    any client can claim to be a shim.
     """
     return engine.of_policy_files() if kind in reported else engine
 
@@ -74,10 +74,10 @@ class RequestEvents:
     call: JudgedCall
     memory: ConversationMemory
     reported: Collection[str]
-    """What a shim reports: `session`, `turns`, `tools`. Of these, only hooks of policy files run here."""
+    """The kinds of events that a shim reports. For these, only the hooks of policy files run here."""
 
     async def judged(self, body: JsonObject) -> JsonObject:
-        """Return the request as hooks leave it. Raises SyntheticAnswer and ApiError."""
+        """Return the request after its hooks. Raises SyntheticAnswer or ApiError if a hook ends the call."""
         contents = read_list(body, "contents")
         run_step = self.call.session.call.run_step
         results = await run_step(tool_results, contents)
@@ -92,9 +92,9 @@ class RequestEvents:
         return body if unchanged else write(body, "contents", new)
 
     async def _treatments(self, results: list[Result]) -> dict[int, Treatment]:
-        """Return what hooks made of the results, by the ids of their parts.
+        """Return what hooks did to the results, by the ids of their parts.
 
-        They are not read back from the memory, which is bounded: a request may hold more results than that.
+        The memory is bounded and may not hold all results of a request, so it is not read here.
         """
         judges = self._engine("tools").listens_to(AfterTool.name)
         treatments: dict[int, Treatment] = {}
@@ -119,7 +119,7 @@ class RequestEvents:
 
     async def _session(self, turn: str) -> None:
         await self._start()
-        if not self.call.wants_json:  # JSON is for an agent's own question, which takes no context
+        if not self.call.wants_json:  # the agent's own questions require JSON and get no context
             self.memory.remember(turn, self.memory.waiting)
             self.memory.waiting = Treatment()
 
@@ -129,7 +129,7 @@ class RequestEvents:
                 return
             outcome = await self._engine("session").fire(SessionStart(), self.call.session)
             enforce(outcome.verdict, SessionStart.name, self.call)
-            self.memory.started = True  # a start that is refused is judged again with the next call
+            self.memory.started = True  # a refused start is judged again with the next call
             self.memory.waiting = self._added("session", outcome)
 
     async def _turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> None:
@@ -148,7 +148,7 @@ class RequestEvents:
             self.memory.turn = turn
 
     async def _result(self, result: Result) -> Treatment:
-        """What hooks make of a result. Raises SyntheticAnswer and ApiError for a stop."""
+        """Return what hooks did to a tool result. Raises SyntheticAnswer or ApiError on a stop."""
         value = read_object(result.response, "response")
         key = _key_of(value)
         name = result.response.get("name") or result.call.get("name") or ""
@@ -169,7 +169,7 @@ class RequestEvents:
     def _applied(
         self, contents: list[JsonObject], treatments: dict[int, Treatment], turn: str
     ) -> list[JsonObject]:
-        """Return the turns with everything applied that hooks made of their results and added to them."""
+        """Return the turns with all treatments of results and all added context."""
         new = [_with_results(content, treatments) for content in contents]
         for name, at in _turns(contents, turn, self.memory):
             if name == turn and self.call.wants_json:
@@ -181,7 +181,7 @@ class RequestEvents:
 
 
 def _turns(contents: list[JsonObject], turn: str, memory: ConversationMemory) -> list[tuple[str, int]]:
-    """The user's turns that something was added to, each with the place where it ends."""
+    """Return the user turns that have added context, each with the index of its end."""
     found = []
     for at, content in enumerate(contents):
         ends = at + 1 == len(contents) or contents[at + 1].get("role") == "model"
@@ -205,13 +205,13 @@ def _with_results(content: JsonObject, treatments: dict[int, Treatment]) -> Json
 
 
 def _key_of(value: JsonObject) -> str | None:
-    """The field that is all of the result beside an error; None when the whole object is."""
+    """Return the field that contains the whole result besides an error; None if it is the whole object."""
     keys = [key for key in value if key != "error"]
     return keys[0] if len(keys) == 1 and keys[0] in _RESULTS else None
 
 
 def _shown(value: JsonObject, key: str | None) -> JsonObject:
-    """A tool's response as the contract shows it to hooks."""
+    """Return a tool's response as shown to hooks."""
     content = value if key is None else value[key]
     shown = {"llmContent": content, "returnDisplay": content if isinstance(content, str) else ""}
     error = read(value, "error")
@@ -219,7 +219,7 @@ def _shown(value: JsonObject, key: str | None) -> JsonObject:
 
 
 def _edited(value: JsonObject, key: str | None, after: JsonObject) -> JsonObject:
-    """The response after a hook's edit of what it was shown."""
+    """Return the response with a hook's edits."""
     content = after.get("llmContent")
     if key is None:
         return content if isinstance(content, dict) else {"output": content}
@@ -228,7 +228,7 @@ def _edited(value: JsonObject, key: str | None, after: JsonObject) -> JsonObject
 
 _SHOWN = "The tool {name!r} was not called: {reason}"
 _NO_REASON = "a hook denied it"
-_IN_PIECES = "its arguments come in pieces, which no hook can judge"
+_IN_PIECES = "its arguments are sent in pieces, which hooks cannot judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +239,7 @@ class ToolCallEvents:
     call: JudgedCall
 
     async def judge(self, call: JsonObject) -> Refusal | JsonObject:
-        """Return the arguments as hooks leave them, or the refusal.
-
-        Raises SyntheticAnswer or ApiError for a stop.
-        """
+        """Return the arguments after hooks, or the refusal. Raises SyntheticAnswer or ApiError on a stop."""
         name, arguments = str(call.get("name") or ""), read_object(call, "args")
         if not name or read(call, "willContinue") or read(call, "partialArgs") is not None:
             return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks=True)
@@ -263,18 +260,18 @@ class TurnEndEvents:
     engine: RecordedEngine
     call: JudgedCall
     prompt: str
-    """The user's turn that is answered."""
+    """The user turn that the answer responds to."""
     again: bool
-    """Whether the answer is already one that a hook of this event asked for."""
+    """Whether an AfterAgent hook has already rejected an answer of this turn."""
     asks: bool
-    """Whether the model may be asked once more."""
+    """Whether the model can be asked again."""
 
     async def ended(self, text: str) -> None:
-        """Fire the event for the whole answer. Raises RetryModel with the reason if a hook refuses it."""
+        """Fire the event for the complete answer. Raises RetryModel with the reason if a hook rejects it."""
         event = AfterAgent(self.prompt, text, self.again)
         outcome = await self.engine.fire(event, self.call.session)
         verdict = outcome.verdict
-        if outcome.failed_closed:  # to ask the model again would not make the hook judge this answer
+        if outcome.failed_closed:  # a retry would not make the hook judge this answer
             enforce(verdict, AfterAgent.name, self.call)
         if verdict.denied and self.asks:
             reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
@@ -289,10 +286,10 @@ async def before_session_events(
     body: JsonObject,
     reported: Collection[str],
 ) -> JsonObject:
-    """Return the request as the hooks of its session's events leave it, with the context that waits for it.
+    """Return the request after the hooks of session events, with the pending context of its session.
 
-    `reported` is what a shim reports of the session, so that it need not be derived from the call. Raises
-    SyntheticAnswer and ApiError.
+    `reported` contains the kinds of events that a shim reports, which need not be derived. Raises
+    SyntheticAnswer or ApiError if a hook ends the call.
     """
     state = context.services.sessions.state_for(call.session)
     run_step = call.session.call.run_step
@@ -304,14 +301,14 @@ async def before_session_events(
         _check_bypass(context, engine, call, await run_step(tool_results, read_list(body, "contents")))
     if any(map(engine.listens_to, RequestEvents.EVENTS)):
         body = await RequestEvents(engine, call, state.memory, reported).judged(body)
-    waiting = "" if call.wants_json else state.take_context()  # JSON is for an agent's own questions
+    waiting = "" if call.wants_json else state.take_context()  # the agent's own questions require JSON
     return with_context(body, waiting) if waiting else body
 
 
 def _check_bypass(
     context: CallContext, engine: RecordedEngine, call: JudgedCall, results: Sequence[Result]
 ) -> None:
-    """Notice tools that ran past the shim. Raises SyntheticAnswer or ApiError where that is denied."""
+    """Detect tools that ran without the shim. Raises SyntheticAnswer or ApiError if a hook denies that."""
     services = context.services
     denies = services.config.tools.bypass == "deny"
     unannounced = unannounced_tools(results, services.sessions.state_for(call.session), forgives=not denies)

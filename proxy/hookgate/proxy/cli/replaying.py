@@ -142,7 +142,7 @@ Rule = tuple[str, str]
 
 @dataclass(slots=True)
 class Change:
-    """Calls with the same change of a rule's decision or of the outcome."""
+    """A change in a rule's decision or in the outcome, with the number of calls and sample receipt IDs."""
 
     count: int = 0
     samples: list[str] = field(default_factory=list)

@@ -74,7 +74,7 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{path}: is not JSON: {error}") from None
+        raise ValueError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(document, dict):
         raise ValueError(f"{path}: must contain an object")
     return document

@@ -64,7 +64,7 @@ def _address(text: str) -> str:
 
 def _host(text: str) -> str:
     if not re.fullmatch(_HOST, text):
-        raise ValueError("must be a name without scheme and port, such as metrics.example.com")
+        raise ValueError("must be a host name without a scheme or port, such as metrics.example.com")
     return text
 
 

@@ -156,7 +156,8 @@ async def _narrowed(agent: DemoAgent, upstream: EmbeddedUpstream) -> Shown:
         {
             "of the offered tools, the model may call only read_file": allowed == ["read_file"],
             "the SDK ran read_file, and nothing else": ran == ["read_file"],
-            "the call came back with its signature": "thoughtSignature" in str(request.get("contents")),
+            "the client returned the function call with its thought signature": "thoughtSignature"
+            in str(request.get("contents")),
             "the tool's result reached the answer": "the content of" in str(answer),
         },
     )

@@ -185,7 +185,7 @@ def _one_text(last: Part, following: Part) -> bool:
 
 
 def _stamped(events: list[list[Part]], call: ModelCall, finish_reason: str) -> list[Json]:
-    """Return the events as GenerateContentResponse objects with growing usage and a final finishReason."""
+    """Return the events as responses with cumulative token counts, and a finishReason in the last one."""
     prompt = prompt_tokens(call.request)
     thought = spoken = 0
     chunks: list[Json] = []

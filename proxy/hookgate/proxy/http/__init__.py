@@ -1,1 +1,1 @@
-"""Sockets, connections and requests: the one place that knows the internals of aiohttp."""
+"""Sockets, connections and requests: the only package that uses aiohttp's internals."""

@@ -82,10 +82,10 @@ def _invalid_body(problem: str) -> ApiError:
 MAX_ANSWER = 64 * 1024 * 1024
 """The largest answer that is buffered for hooks, in bytes."""
 
-_SLICE = 64 * 1024  # bytes of a stream that are taken apart in one go
-# What else than CR and LF ends a line for some clients: VT, FF, FS, GS, RS, NEL, LS and PS.
+_SLICE = 64 * 1024  # bytes of a stream that are parsed at once
+# Characters other than CR and LF that end a line for some clients: VT, FF, FS, GS, RS, NEL, LS and PS.
 _ODD_LINE_END = rb"[\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]"
-# A line of a server-sent event; one without a name is a comment. In data they stand in strings alone.
+# A line of a server-sent event; one without a name is a comment. In data, they occur in strings only.
 _LINE = re.compile(rb"data:|(?:event|id|retry)?:(?!.*(?:" + _ODD_LINE_END + rb"))")
 
 
@@ -119,7 +119,7 @@ def content_coding(request: web.BaseRequest) -> str:
     """Return the content coding of a request's body. Raises ApiError (415) if it is not supported."""
     coding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING, ["identity"])).lower()
     if coding not in CODINGS:
-        raise ApiError(415, f"The Content-Encoding {coding!r} is not supported; use gzip or none.")
+        raise ApiError(415, f"Content-Encoding {coding!r} is not supported; use gzip or deflate, or omit it.")
     return coding
 
 
@@ -198,10 +198,7 @@ def _valid_frames(framing: Framing, frames: list[Frame]) -> list[Frame]:
 
 
 def read_answer(data: bytes, bounds: Bounds) -> JsonObject:
-    """Parse a GenerateContentResponse, or one event of a stream.
-
-    Raises ApiError (502) if it is invalid: hooks could not judge it.
-    """
+    """Parse an answer, or one event of a stream. Raises ApiError (502) if it is invalid."""
     try:
         body = parse(data, bounds).value
     except BodyError as error:

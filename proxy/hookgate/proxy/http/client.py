@@ -99,7 +99,7 @@ class Upstreams:
         )
 
     @asynccontextmanager
-    async def open(  # noqa: PLR0913  # what a request is made of
+    async def open(  # noqa: PLR0913  # the parts of a request
         self,
         attempt: UpstreamAttempt,
         method: str,
@@ -109,12 +109,12 @@ class Upstreams:
         *,
         decompress: bool,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request and give its answer, headers read, body not. The call's record gives the `attempt`.
+        """Send a request and yield the response before its body is read. `attempt` comes from
+        CallRecord.attempt.
 
         A large body is sent in slices, as fast as the upstream reads it: aiohttp would copy it as a whole.
-
-        Leaving the context before the body has been read to its end closes the connection, which cancels the
-        call upstream too. Raises ApiError if no answer came, and UpstreamError if reading the answer fails.
+        Leaving the context before the end of the body closes the connection, which also cancels the call
+        upstream. Raises ApiError if there is no answer, and UpstreamError if reading the answer fails.
         """
         with self._count_connection() as connection:
             headers = {**with_key(attempt.headers(headers), route.key), **connection}
@@ -160,7 +160,7 @@ class Upstreams:
         protocols: Iterable[str],
         max_message: int,
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
-        """Open a WebSocket. Raises ApiError when the upstream does not take it."""
+        """Open a WebSocket. Raises ApiError if the upstream refuses it or does not answer."""
         with self._count_connection():
             async with self._socket(route, attempt.headers(headers), protocols, max_message) as socket:
                 attempt.answer_began(101)

@@ -378,7 +378,7 @@ class Connection(TimedConnection):
         return response
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        # The body ended early, after its answer. That is no failure of the gateway: no traceback is logged.
+        # The body ended early, after its answer. The gateway has not failed, so no traceback is logged.
         log_gateway.info("a connection ended in the middle of a request")
 
     def stop(self) -> None:
@@ -414,7 +414,7 @@ class Connection(TimedConnection):
     def stage(self) -> Stage:
         """The stage of the connection's current request."""
         in_flight = self._request_count - self._handled
-        if not self._body.is_eof() and in_flight < 2:  # else the body belongs to a pipelined request
+        if not self._body.is_eof() and in_flight < 2:  # otherwise the body belongs to a pipelined request
             return Stage.BODY
         if in_flight:
             return Stage.CALL

@@ -281,7 +281,7 @@ async def accepting(  # noqa: PLR0913  # the parts of a listener
     try:
         yield listeners[0].getsockname()
     finally:
-        try:  # a second interrupt may come at each of these awaits
+        try:  # a second interrupt may occur at each of these awaits
             await _stop_accepting(tasks, listeners)
             await server.drain()
         finally:

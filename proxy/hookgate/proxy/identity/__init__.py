@@ -1,1 +1,1 @@
-"""Callers and sessions: who makes a request, in which session, and what is remembered of it."""
+"""Callers and sessions: identifies the caller and session of a request, and keeps the state of sessions."""

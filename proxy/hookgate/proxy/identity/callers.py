@@ -56,10 +56,10 @@ def load_named_keys(configured: Mapping[str, NamedKey]) -> dict[str, Named]:
 
 
 _NAME_DIGITS = 24
-"""Hexadecimal digits that name a key.
+"""Hexadecimal digits in a key's name.
 
-Receipts and sessions belong to this name, so nobody must be able to make up a key that has another key's
-name. A key for 12 given digits is found in hours.
+Receipts and sessions belong to this name, so no one must be able to construct a key with the name of another.
+With 12 digits, that would take hours.
 """
 
 
@@ -150,10 +150,7 @@ class Callers:
 
 
 def named_session(route: Route, headers: Mapping[str, str]) -> str:
-    """Return the session that a client names in the path or in a header; empty if it names none.
-
-    Raises ApiError for a name that is not valid.
-    """
+    """Return the session in the path or in a header, or "". Raises ApiError (400) if it is invalid."""
     if route.session:
         return route.session
     return session_name(headers[SESSION_HEADER]) if SESSION_HEADER in headers else ""

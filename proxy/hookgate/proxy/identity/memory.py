@@ -48,13 +48,13 @@ class ConversationMemory:
     turn: str = ""
     """The id of the turn that was judged last: a repeated call is not a new turn."""
     question: str = ""
-    """The same for calls that ask for JSON, which agents make for themselves beside the user's turn."""
+    """The same for calls that ask for JSON, which agents make for themselves during a user's turn."""
     waiting: Treatment = Treatment()
     """The context that SessionStart hooks added, until a call takes it."""
     _known: OrderedDict[str, Treatment] = field(default_factory=OrderedDict)
 
     def treatment_for(self, identity: str) -> Treatment | None:
-        """Return what hooks did to a result or a turn, or None if it is not known."""
+        """Return what hooks did to a result or a turn, or None if it is unknown."""
         return self._known.get(identity)
 
     def remember(self, identity: str, treatment: Treatment) -> None:

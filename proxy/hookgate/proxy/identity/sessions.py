@@ -19,8 +19,8 @@ V = TypeVar("V")
 class Shares(Generic[K, V]):
     """A bounded mapping that is fair between owners: values by owner and key, at most `most` in all.
 
-    When it is full, the owner with the most values loses its least recently used one. So nobody loses a value
-    to an owner that has more. Every operation takes constant time.
+    When it is full, the owner with the most values loses its least recently used one, so no owner loses a
+    value to one that has more. Every operation takes constant time.
     """
 
     def __init__(self, most: int) -> None:
@@ -140,13 +140,13 @@ _KINDS_BY_EVENT: Mapping[str, frozenset[ReportedKind]] = {
     "BeforeTool": frozenset({"tools"}),
     "AfterTool": frozenset({"tools"}),
 }
-"""What a shim reports, by an event that it has sent: shims that report turns also report tools."""
+"""The kinds that a shim reports, by an event that it sent: shims that report turns also report tools."""
 
 KEPT_SESSIONS = 10_000
-"""Sessions that are remembered. If there are more, the key with most loses its least recently used one."""
+"""Sessions that are remembered. Beyond that, the key with the most loses its least recently used one."""
 
 MAX_TOOLS = 1000
-"""Names of tools that are counted in a session; further ones are taken as not announced."""
+"""Names of tools that are counted in a session; others are treated as not announced."""
 
 MAX_CONTEXT = 64 * 1024
 """Characters of context that are kept for a session's next model call."""
@@ -157,13 +157,13 @@ class SessionState:
     """The state of one session, shared by the events of its shim and by its model calls."""
 
     reported: set[ReportedKind] = field(default_factory=set)
-    """What a shim reports. The gateway does not derive these events from the session's calls."""
+    """The kinds of events that a shim reports. The gateway does not derive them from the session's calls."""
     stopped: str | None = None
     """The reason why hooks stopped the session, until a new turn or session begins."""
     context: str = ""
     """Context that hooks added for the model, for agents that cannot pass it on."""
     memory: ConversationMemory = field(default_factory=ConversationMemory)
-    """What the session's calls show."""
+    """What the gateway derives from the session's calls."""
     turn: str = ""
     """The id of the user's turn in the last call."""
     recorded: int = 0
@@ -178,7 +178,7 @@ class SessionState:
         self.reported |= _KINDS_BY_EVENT.get(event, frozenset())
 
     def reported_kinds(self, claimed: str) -> set[ReportedKind]:
-        """Return what a shim reports: by its events so far, and as it claims in a call's header."""
+        """Return the kinds of events that a shim reports: those it sent and those it claims in a header."""
         return self.reported | _INSIDE.intersection(kind.strip() for kind in claimed.split(","))
 
     def announce(self, tool: str, *, runs: bool) -> None:
@@ -244,10 +244,10 @@ class Sessions:
         self._keep(self._prompts, (session.key, text_fingerprint(prompt)), session.session_id)
 
     def resolve_session(self, session: SessionContext, said: Iterable[str]) -> SessionContext:
-        """Return the shim's session that a call without a session name belongs to, or the call's own.
+        """Return the shim session that an unnamed call belongs to, or `session` if there is none.
 
-        It is recognized by the turn's prompt, and from then on by its conversation. `said` are the
-        fingerprints of the texts in the call's last turn.
+        The first match is by the turn's prompt; later ones are by conversation. `said` are the fingerprints
+        of the texts in the call's last turn.
         """
         place = (session.key, session.session_id)
         announced = (self._get(self._prompts, (session.key, text)) for text in said)

@@ -1,1 +1,1 @@
-"""What is known of each call: its record, receipt, log line, metrics and traces."""
+"""Observation of calls: their records, receipts, log lines, metrics and traces."""

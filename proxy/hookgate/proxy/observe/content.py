@@ -43,17 +43,14 @@ class CallObserver:
 
     @property
     def wants_answer(self) -> bool:
-        """Whether `see_answer` is to be called with the answer as the client received it."""
+        """Whether `see_answer` must be called with the answer as the client received it."""
         return False
 
     def see_request(self, body: JsonObject) -> None:
         """Called with the body that the client sent, or with the input of an event."""
 
     def see_sent(self, model: str, body: JsonObject, request: JsonObject) -> None:
-        """Called with the body that goes upstream, and the request in its envelope.
-
-        For an event, both are its output.
-        """
+        """Called with the body to send upstream and its inner request; for an event, both are its output."""
 
     def begin_answer(self) -> None:
         """Called when an answer of the upstream begins. It replaces the answer of an earlier attempt."""
@@ -68,7 +65,7 @@ class CallObserver:
         """Called with the answer as the client received it, with its events joined."""
 
     async def save(self) -> None:
-        """Write what was seen so far, if it must be written before the call continues."""
+        """Write the content so far if it must be written before the call continues."""
 
 
 @dataclass(slots=True)

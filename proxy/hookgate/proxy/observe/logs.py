@@ -89,7 +89,7 @@ class CallLine:
     status: int = 0
     """0 for a call that ended before its answer was complete."""
     cause: str = ""
-    """Why the call was refused or failed, as one word."""
+    """The cause of a refusal or failure, as one word."""
     duration_ms: float = 0.0
     bytes: int = 0
 
@@ -140,7 +140,7 @@ def log_call(call: CallLine) -> None:
 
 
 def request_id(values: Sequence[str]) -> str:
-    """Return the client's request id if it sent exactly one valid id, else a new one."""
+    """Return the client's request id if it sent exactly one valid id, or else a new one."""
     return values[0] if len(values) == 1 and _VALID_ID.fullmatch(values[0]) else uuid4().hex
 
 

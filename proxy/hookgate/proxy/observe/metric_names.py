@@ -6,9 +6,9 @@ from typing import Literal
 Kind = Literal["counter", "gauge", "histogram"]
 
 _WAITS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300)
-"""Histogram bounds in seconds for what people wait for a model."""
+"""Histogram bounds in seconds for the time that users wait for a model."""
 _WORK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
-"""Histogram bounds in seconds for what hooks and the gateway take."""
+"""Histogram bounds in seconds for the processing time of hooks and the gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ HOOK_DURATION = Name(
     ("event", "hook"),
     _WORK,
 )
-HOOKS_WAITING = Name("hookgate_hooks_waiting", "gauge", "Runs of hooks that wait to be started.")
+HOOKS_WAITING = Name("hookgate_hooks_waiting", "gauge", "Hook runs waiting to start.")
 HOOK_DEGRADED = Name(
     "hookgate_hook_degraded", "gauge", "1 for a hook whose last run failed.", ("event", "hook")
 )

@@ -111,7 +111,7 @@ def labelled_samples(read: Callable[[], Mapping[str, int]]) -> Callable[[], Valu
     return lambda: [((value,), count) for value, count in read().items()]
 
 
-# Else each series brings another one with the time of its first sample.
+# Otherwise each series would be accompanied by one with the time of its first sample.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

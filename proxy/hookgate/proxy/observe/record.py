@@ -71,7 +71,7 @@ class HookTally:
     seconds: float = 0.0
     failures: int = 0
     causes: Counter[str] = field(default_factory=Counter)
-    """Why runs failed: `error`, `exit code`, or a cause outside of the hook."""
+    """Causes of failed runs: `error`, `exit code`, or a cause outside of the hook."""
     denials: int = 0
     """Runs in which the hook itself denied; denials by `on_error` are counted in `decisions` only."""
     began: float = 0.0
@@ -201,12 +201,12 @@ class CallRecord:
     """Hooks whose last run had failed when the call ended."""
     hooks: dict[tuple[str, Hook], HookTally] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why hooks denied or stopped something, by event; under `gateway` why hookgate returned an error."""
+    """The reasons for denials and stops, by event; under `gateway`, the reason for an error of hookgate."""
     audited: Audited = ""
     start_written: "asyncio.Future[bool] | None" = None
     """Whether the audit could write the start of the call; None until it is tried."""
     start_is_on_record: bool = False
-    """Whether the call may go upstream: its start is on record, or no record is kept of it."""
+    """Whether the call may be sent upstream: its start is recorded, or the call is not audited."""
     content: CallContent | None = None
     """The content of the call, if the audit stores it."""
     _clock: float = field(default_factory=time.monotonic)
@@ -227,7 +227,7 @@ class CallRecord:
 
     @property
     def was_answered_by_model(self) -> bool:
-        """Whether a judged call got an answer from the model, which takes a key that works."""
+        """Whether the model answered a judged call, which requires a valid key."""
         return self.kind == "judged" and any(200 <= each.status < 300 for each in self.requests)
 
     @property
@@ -243,12 +243,12 @@ class CallRecord:
 
     @contextmanager
     def attempt(self) -> Iterator[UpstreamAttempt]:
-        """One request to the upstream, which the upstream's client must be given.
+        """Register one upstream request, and yield it for the upstream client.
 
-        Raises RuntimeError unless the start of the call is on record: nothing goes upstream before.
+        Raises RuntimeError unless the start of the call is recorded.
         """
         if not self.start_is_on_record:
-            raise RuntimeError("nothing may go upstream before the start of its call is on record")
+            raise RuntimeError("a call must not be sent upstream before its start is recorded")
         attempt = UpstreamAttempt(self.trace)
         self.requests.append(attempt)
         try:
@@ -263,7 +263,7 @@ class CallRecord:
         self.calls.append(session.call)
 
     def note_runs(self, event: str, runs: Iterable[Run], size: int) -> None:
-        """Note the runs of hooks for an event whose body has `size` bytes."""
+        """Add the runs of hooks for an event whose body has `size` bytes."""
         for run in runs:
             key = event, run.hook
             if key not in self.hooks:
@@ -273,7 +273,7 @@ class CallRecord:
                 self.content.note_run(event, run)
 
     def note_verdict(self, event: str, verdict: Verdict) -> None:
-        """Note what the hooks of an event decided together."""
+        """Add the combined verdict of an event's hooks."""
         if verdict.reason and (verdict.stop or verdict.denied):
             self.reasons[event] = verdict.reason
         if verdict.stop and event not in ADVISORY:
@@ -284,7 +284,7 @@ class CallRecord:
             self.outcome = "denied"
 
     def note_error(self, error: ApiError) -> None:
-        """Note an error that is sent to the client. The reasons of denials are already noted by event."""
+        """Add an error that is sent to the client. The reasons of denials are already recorded by event."""
         if error.reason != POLICY_DENIED:
             self.reasons["gateway"] = error.on_record
         if error.reason in UPSTREAM_FAILED:
@@ -322,10 +322,7 @@ class Receipts:
         """Called with each new receipt; they must not block."""
 
     def add(self, record: CallRecord, owner: str | None = None) -> None:
-        """Keep the receipt of a call that has ended.
-
-        It is counted for `owner`; by default for the caller's key.
-        """
+        """Keep the receipt of a call that has ended. It counts for `owner`, by default the caller's key."""
         receipt = make_receipt(record)
         key = record.session.key if record.session else ""
         if len(self._shares) >= KEPT_RECEIPTS and (oldest := self._shares.oldest()) is not None:

@@ -108,7 +108,7 @@ class Sender:
         try:
             spans = self._builder.build(self._data(batch))
             return self._exporter.export(spans) is SpanExportResult.SUCCESS
-        except Exception:  # whatever it is, the spans of the next calls are still sent
+        except Exception:  # any error: the spans of later calls are still sent
             log.exception("spans could not be created; please report this")
             return False
 

@@ -1,4 +1,4 @@
-"""Where a request stands in its body, the model it names, and the files it refers to. Pure."""
+"""Extracts a request from its body, with its model and the files that it refers to. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -20,32 +20,32 @@ from hookgate.translator.fields import JsonObject, read, read_list, write
 
 
 class Envelope(Protocol):
-    """Opens the bodies of one API for hooks and closes them again; what nothing changed stays the object."""
+    """Unwraps the bodies of one API for hooks, and wraps them again; unchanged values keep identity."""
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
-        """The model and the GenerateContentRequest. Raises BodyError."""
+        """Return the model and the GenerateContentRequest. Raises BodyError if the body is invalid."""
 
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
-        """The body with another model or request in it."""
+        """Return the body with the given model and request."""
 
     def beside(self, body: JsonObject) -> JsonObject:
-        """The fields of a body that stand beside its model and its request."""
+        """Return the fields of a body other than its model and its request."""
 
     def session(self, body: JsonObject) -> str:
-        """The session that the body names, or an empty text."""
+        """Return the session in the body, or an empty string."""
 
     def open_answer(self, body: JsonObject) -> JsonObject:
-        """The GenerateContentResponse."""
+        """Return the GenerateContentResponse."""
 
     def close_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
-        """The body with another response in it."""
+        """Return the body with the given response."""
 
     def answer(self, inner: JsonObject) -> JsonObject:
-        """The body of an answer that no model gave."""
+        """Return the body of a synthetic answer."""
 
 
 class Bare:
-    """The Gemini API and Vertex: the model is in the path, or a tuned model's own."""
+    """The bodies of the Gemini API and Vertex AI, which are not wrapped; the model is in the path."""
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         return route.model, body
@@ -70,7 +70,7 @@ class Bare:
 
 
 class CodeAssist:
-    """Code Assist: model and session are in the body, request and response inside."""
+    """The bodies of Code Assist, which contain model, session, and request or response."""
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         return unwrap_request(body)
@@ -95,12 +95,12 @@ class CodeAssist:
 
 
 def envelope_of(route: Route) -> Envelope:
-    """The envelope that the route's API uses."""
+    """Return the envelope of the route's API."""
     return CodeAssist() if route.api == "code_assist" else Bare()
 
 
 def open_request_body(envelope: Envelope, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
-    """The model and the request in a body, both checked. Raises ApiError."""
+    """Return the checked model and request in a body. Raises ApiError if they are invalid."""
     try:
         model, inner = envelope.open_request(route, body)
         return model, check_request(inner)
@@ -112,10 +112,7 @@ _PREFIX = "models/"
 
 
 def named_model(route: Route, obj: JsonObject) -> str:
-    """The path's model, or for Code Assist, whose path has none, the one that the object names.
-
-    Raises ApiError (400) when there is none.
-    """
+    """Return the model in the path, or else in the object. Raises ApiError (400) if there is none."""
     named = read(obj, "model")
     model = route.model or (named.removeprefix(_PREFIX) if isinstance(named, str) else "")
     if not re.fullmatch(MODEL_NAME, model):
@@ -124,18 +121,18 @@ def named_model(route: Route, obj: JsonObject) -> str:
 
 
 def check_model(route: Route, model: str, obj: JsonObject, path: str = "") -> None:
-    """Compare the model that an object of the body names, if any, with the `model` that hooks are shown.
+    """Check that a model in an object of the body is `model`, which hooks are shown.
 
-    Raises ApiError (400), naming the place, when it is another one.
+    Raises ApiError (400), with the path, if it is a different one.
     """
     named = read(obj, "model")
     if named is not None and not _is_named(route, model, named):
         place = f"{path}.model" if path else "model"
-        raise _refused(f"{place}: names another model than {model!r}, which this call is for")
+        raise _refused(f"{place}: must name the model of this call, {model!r}")
 
 
 def with_model(route: Route, model: str, obj: JsonObject) -> JsonObject:
-    """The object naming this model, if it names one; the object itself when it does so already."""
+    """Return the object with this model if it contains one; the same object if unchanged."""
     named = read(obj, "model")
     if not isinstance(named, str) or _is_named(route, model, named):
         return obj
@@ -143,12 +140,12 @@ def with_model(route: Route, model: str, obj: JsonObject) -> JsonObject:
 
 
 def _is_named(route: Route, model: str, named: object) -> bool:
-    """Whether a name is the model's: bare, in full, or what ends its full name."""
+    """Return whether a name refers to the model: its short name, its full name, or the end of that."""
     return isinstance(named, str) and bool(named) and f"/{_resource(route, model)}".endswith(f"/{named}")
 
 
 def _resource(route: Route, model: str) -> str:
-    """The model's name in full, such as models/gemini-2.5-flash."""
+    """Return the model's full name, such as models/gemini-2.5-flash."""
     if not route.model:
         return f"{_PREFIX}{model}"
     return route.for_model(model).path.split("/", 2)[2].removesuffix(f":{route.verb}")
@@ -159,23 +156,23 @@ def _refused(why: str) -> ApiError:
 
 
 _CACHED = (
-    "no hook has seen what is cached; send the contents themselves, or set "
-    'routes.unhooked = ["caches"] in hookgate.toml to let it through unjudged.'
+    "hooks cannot inspect cached content; send the contents themselves, or set "
+    'routes.unhooked = ["caches"] in hookgate.toml to forward it unjudged.'
 )
 _FILE = (
-    "no hook has seen what is in the file; send its contents as text or inlineData, or set "
-    'routes.files = "forward" in hookgate.toml to let files through unjudged.'
+    "hooks cannot inspect files; send the contents as text or inlineData, or set "
+    'routes.files = "forward" in hookgate.toml to forward files unjudged.'
 )
 _STORE = (
-    "no hook has seen what is in a file search store; leave the tool out, or set "
-    'routes.files = "forward" in hookgate.toml to let files through unjudged.'
+    "hooks cannot inspect file search stores; omit the tool, or set "
+    'routes.files = "forward" in hookgate.toml to forward files unjudged.'
 )
 
 
 def check_references(body: JsonObject, routes: RouteSettings) -> None:
-    """Look for cached contents, files and file search stores in a GenerateContentRequest.
+    """Check a GenerateContentRequest for cached contents, files and file search stores.
 
-    Raises ApiError (403), with the place and the remedy, for what `routes` does not let through.
+    Raises ApiError (403), with the path and the remedy, for those that `routes` does not allow.
     """
     if read(body, "cachedContent") is not None and "caches" not in routes.unhooked:
         raise ApiError(403, f"cachedContent: {_CACHED}", "ROUTE_NOT_ALLOWED")
@@ -189,7 +186,7 @@ def check_references(body: JsonObject, routes: RouteSettings) -> None:
 
 
 def _files(body: JsonObject) -> Iterator[str]:
-    """The places of all `fileData`, those in tools' results among them."""
+    """Yield the paths of all `fileData`, including those in tool results."""
     instruction = read(body, "systemInstruction")
     if isinstance(instruction, dict):
         yield from _files_in(instruction, "systemInstruction")

@@ -1,7 +1,4 @@
-"""The table of the routes that the gateway serves, and the match of a raw request target. Pure.
-
-docs/gateway.md lists the routes.
-"""
+"""The routes of the gateway (see docs/gateway.md), and the matching of raw request targets. Pure."""
 
 import logging
 import re
@@ -53,15 +50,14 @@ class Row:
     methods: tuple[str, ...]
     template: str
     verbs: tuple[str, ...] = ()
-    """The API's methods; for a path without `{verb}` the only one is its method."""
+    """The API's methods. For a path without `{verb}`, the only entry is its method."""
     parameters: frozenset[str] = frozenset()
     alts: frozenset[str] = frozenset({"json"})
     unhooked: str = ""
-    """The group of a generative route that hooks cannot judge. It is served if the operator lists the
-    group."""
+    """The group of a generative route that hooks cannot judge, which is served if the operator lists it."""
     writes_files: bool = False
-    """Whether it writes files, which hooks do not see. Such routes are served if the operator allows
-    files."""
+    """Whether the route writes files, which hooks cannot inspect; served only if the operator allows files.
+    """
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -211,39 +207,39 @@ _OWN = (
     Row("gemini", "event", _POST, "/hookgate/v1/events/{verb}", EVENTS, alts=frozenset()),
     Row("gemini", "receipt", _GET, "/hookgate/v1/receipts/{id}", alts=frozenset()),
 )
-"""The gateway's own: what shims tell of agents, and what became of a call."""
+"""The gateway's own routes: the event service and receipts."""
 
 TABLE = (*_GEMINI, *_VERTEX, *_CODE_ASSIST, *_OWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One request's way. `path` is the upstream's, without a session prefix; `query` is without the key."""
+    """The route of one request. `path` has no session prefix, and `query` does not include the key."""
 
     kind: Kind
     path: str
     query: str = ""
     session: str = ""
     model: str = ""
-    """The model in the path; empty where there is none, as for Code Assist, whose model is in the body."""
+    """The model in the path; empty if the path has none, as for Code Assist, where it is in the body."""
     verb: str = ""
     alt: str = ""
     key: str = ""
-    """The client's key, if it came in the query: it goes upstream as a header, where no log shows it."""
+    """The client's key, if it was in the query: it is sent upstream as a header, which is not logged."""
     access_token: str = ""
-    """The client's token in the query, which some WebSockets take: it goes upstream as it came."""
+    """The client's token in the query, which some WebSockets use. It is sent upstream unchanged."""
     api: Api = "gemini"
     small_body: bool = False
-    """Whether the body is forwarded unseen and for that reason bounded."""
+    """Whether the body is forwarded without hooks, and therefore limited in size."""
     unhooked: str = ""
-    """The group by which an operator let this generative call through although no hook judges it."""
+    """The group of a generative route that the operator serves although hooks cannot judge it."""
 
     @property
     def streamed(self) -> bool:
         return self.verb == "streamGenerateContent"
 
     def for_model(self, model: str) -> "Route":
-        """The same call to another model. A tuned model or an endpoint gives way to a model of Google's."""
+        """Return the route for another model. Tuned models and endpoints are replaced with a Google model."""
         if not self.model or model == self.model:
             return self
         collection = self.path.removesuffix(f"/{self.model}:{self.verb}")
@@ -254,18 +250,18 @@ class Route:
 
 
 def with_query(route: Route, row: Row, query: str) -> Route:
-    """Return the route with its query. Raises ApiError for a parameter that the row does not allow."""
+    """Return the route with its query. Raises ApiError (400) for a parameter that the row does not allow."""
     if "#" in query:
-        raise ApiError(400, "A request target has no fragment; send '#' as %23.")
+        raise ApiError(400, "A request target must not contain a fragment; encode '#' as %23.")
     if re.search(r"[^!-~]", query):
-        raise ApiError(400, "A query is printable ASCII; send other characters percent-encoded.")
+        raise ApiError(400, "A query must be printable ASCII; percent-encode other characters.")
     parameters = _parameters(query, row)
     alt = parameters.get("alt", "")
     if alt not in ("", *row.alts, *(("sse",) if route.streamed else ())):
-        raise ApiError(400, f"hookgate does not know alt={alt} here; leave it out.")
+        raise ApiError(400, f"alt={alt} is not supported here; omit it.")
     key = parameters.get("key", "")
     if re.search(r"[^!-~]", key):
-        raise ApiError(400, "The key is no API key: it holds more than printable ASCII.")
+        raise ApiError(400, "The key is not a valid API key: it must be printable ASCII.")
     token = parameters.get("access_token", "")
     return replace(route, query=_without_key(query), alt=alt, key=key, access_token=token)
 
@@ -275,9 +271,9 @@ def _parameters(query: str, row: Row) -> dict[str, str]:
     parameters = dict(given)
     unknown = sorted(parameters.keys() - row.taken)
     if unknown:
-        raise ApiError(400, f"hookgate does not know the query parameter {unknown[0]!r} here; leave it out.")
+        raise ApiError(400, f"The query parameter {unknown[0]!r} is not supported here; omit it.")
     if len(parameters) != len(given):
-        raise ApiError(400, "A query parameter is given twice; send it once.")
+        raise ApiError(400, "A query parameter is repeated; send it once.")
     return parameters
 
 
@@ -287,8 +283,8 @@ def _without_key(query: str) -> str:
 
 
 _NO_FILES = (
-    "hookgate takes no files: no hook sees what is in them. Send their contents in the request itself, or "
-    'set routes.files = "forward" in hookgate.toml to let them through unjudged.'
+    "hookgate refuses files, because hooks cannot inspect them. Send their contents in the request "
+    'itself, or set routes.files = "forward" in hookgate.toml to forward them unjudged.'
 )
 _SESSION_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
 _SESSION = re.compile(rf"/s/(?P<session>{_SESSION_NAME})(?=/)")
@@ -301,10 +297,11 @@ def match(
     unhooked: Collection[str] = (),
     files: Literal["refuse", "forward"] = "refuse",
 ) -> Route:
-    """Return the route of a raw request target (path and query). Raises ApiError if it is not in the table.
+    """Return the route of a raw request target (path and query).
 
-    `unhooked` names the groups of generative routes that are forwarded although hooks cannot judge them.
-    `files` says whether routes that write files, which hooks do not see, are forwarded.
+    `unhooked` contains the groups of generative routes that are forwarded although hooks cannot judge them.
+    `files` controls routes that write files, which hooks cannot inspect. Raises ApiError if there is no
+    route.
     """
     path, _, query = target.partition("?")
     prefix = _SESSION.match(path)
@@ -336,7 +333,7 @@ def session_name(text: str) -> str:
     Hooks use it in file names, so `.` and `..` are not allowed.
     """
     if not re.fullmatch(_SESSION_NAME, text):
-        raise ApiError(400, "A session name is a letter or digit, then up to 127 of letters, digits, . _ ~ -")
+        raise ApiError(400, "A session name must be a letter or digit, then up to 127 of A-Z a-z 0-9 . _ ~ -")
     return text
 
 
@@ -348,31 +345,29 @@ def _row(method: str, path: str) -> tuple[Row, re.Match[str]]:
                 return row, found
             takes.extend(row.methods)
     if takes:
-        raise not_a_route(f"This path takes {', '.join(dict.fromkeys(takes))}, not {method}.")
+        raise not_a_route(f"This path supports {', '.join(dict.fromkeys(takes))}, not {method}.")
     raise not_a_route(_explain(path))
 
 
 def _remedy(group: str) -> str:
     return (
         f"hookgate cannot judge what the {group} routes generate: "
-        f'set routes.unhooked = ["{group}"] in hookgate.toml to let it through unjudged'
+        f'set routes.unhooked = ["{group}"] in hookgate.toml to forward it unjudged'
     )
 
 
 def _explain(path: str) -> str:
     if path.startswith("/s/"):
-        return (
-            "hookgate does not take such a session name: a letter or digit, then letters, digits, . _ ~ or -."
-        )
+        return "Invalid session name: it must be a letter or digit, then letters, digits, . _ ~ or -."
     if _NOT_CANONICAL.search(path):
         return (
             "hookgate serves canonical paths only: no encoded characters, dot segments, doubled slashes or "
             "path parameters. Send the path as the API documents it."
         )
     if verb := re.search(r":([A-Za-z]{1,64})$", path):
-        return f"hookgate does not serve the method {verb[1]!r} here: its answers would pass unjudged."
+        return f"hookgate does not serve the method {verb[1]!r} here: hooks could not judge its answers."
     return (
-        "hookgate does not serve this path: what it answers would pass unjudged. Served are the Gemini API, "
+        "hookgate does not serve this path: hooks could not judge its answers. It serves the Gemini API, "
         "Vertex AI and Code Assist, each also under /s/{session}; docs/gateway.md lists their paths."
     )
 

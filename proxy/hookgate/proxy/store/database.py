@@ -75,8 +75,7 @@ class Database:
 
 
 def open_database(url: str | None, state: Path) -> Database:
-    """Open the database at the URL, or else the file in the state folder, which is created. Raises
-    StoreError."""
+    """Open the database at the URL, or else a file in the state folder. Raises StoreError if that fails."""
     return _opened(_server(url) if url else _file(state / FILE, _set_up, "BEGIN"), state)
 
 
@@ -138,10 +137,10 @@ def _file(path: Path, set_up: Callable[[Any, Any], None], begin: str) -> Engine:
 
 
 def _make(path: Path) -> None:
-    """Create the file if it is missing. SQLite's other files get its mode.
+    """Create the file, with a private mode that SQLite also uses for its other files.
 
-    An existing file must not be opened: closing it would release all locks of this process on it, including
-    SQLite's, by the rules of POSIX. Another process would then consider it unused, and remove its log.
+    Never open an existing file here: by POSIX rules, closing it would release all of this process's locks on
+    it. Another process would then consider it unused, and remove its log.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

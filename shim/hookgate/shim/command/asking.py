@@ -15,7 +15,7 @@ _SPACE = " \t\r\n"
 
 
 def from_json(data: bytes) -> object:
-    """Return the value of a JSON document in UTF-8. Raises ValueError if it is invalid."""
+    """Parse a UTF-8 JSON document. Raises ValueError if it is invalid."""
     text = data.decode("utf-8-sig").strip(_SPACE)
     try:
         value, end = make_scanner(_ScannerOptions)(text, 0)  # type: ignore[arg-type]  # it reads these attributes
@@ -32,7 +32,7 @@ def from_json(data: bytes) -> object:
 
 
 def to_json(value: object) -> bytes:
-    """Return a value, which came from `from_json`, as JSON on one line of ASCII."""
+    """Serialize a value from `from_json` as one line of ASCII JSON."""
     try:
         options = (None, None, encode_basestring_ascii, None, ": ", ", ", False, False, True)
         encoder = make_encoder(*options)  # type: ignore[arg-type]  # without a function for other types

@@ -146,7 +146,7 @@ def common_suffix(a: str, b: str) -> int:
 
 
 Replacement = tuple[int, int, str]
-"""Replaces the characters from `first` to `last` of the joined old text with a text."""
+"""`(first, last, text)`: replace characters `first` to `last` of the joined old text with `text`."""
 
 
 def _replacements(old: Sequence[str], joined: str, span: tuple[int, int], new: str) -> list[Replacement]:

@@ -38,7 +38,7 @@ _OPEN_REPEAT = re.compile(r"\{,\d")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The languages of a pattern, as patterns in RE2's syntax without capturing groups."""
+    """RE2 patterns, without capturing groups, for the matches of a pattern and for their prefixes."""
 
     whole: str
     """The matches."""

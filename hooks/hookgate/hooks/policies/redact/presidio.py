@@ -20,7 +20,7 @@ Find = Callable[[str], list[tuple[int, int, str]]]
 
 
 class PresidioOptions(Options):
-    """The options of Presidio."""
+    """Options of the Presidio detector."""
 
     entities: tuple[str, ...] = Field(strict=False, min_length=1)
     """Kinds of entities to find, such as `PERSON` and `LOCATION`."""
@@ -43,7 +43,7 @@ class WholeRedactor:
         self._text = ""
 
     def feed(self, text: str) -> list[Piece]:
-        """Add text. Returns no pieces, as the text is not complete."""
+        """Buffer the text. Returns an empty list: Presidio needs the complete text."""
         self._text += text
         return []
 

@@ -122,10 +122,10 @@ class Scanner:
         self._by_first = [[c for c in self._candidates if _may_begin(c, byte)] for byte in range(256)]
 
     def limited(self, suspects: int, *, brief: bool = False) -> "Scanner":
-        """Return a copy for one body, which raises Withheld after checking this many possible secrets.
+        """Return a copy of the scanner for one body.
 
-        Each check takes some microseconds, and a crafted text may require many. If `brief` is true, the copy
-        raises TakesLong instead, after a small number of checks.
+        The copy raises Withheld after `suspects` checks or, if `brief` is true, TakesLong after a few. Each
+        check takes some microseconds, and a crafted text may require many.
         """
         limited = copy.copy(self)
         limited._checks_left = min(suspects, _FEW) if brief else suspects

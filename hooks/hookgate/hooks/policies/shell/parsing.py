@@ -105,9 +105,8 @@ def _parser() -> "Parser":
     try:
         binding, grammar = import_module("tree_sitter"), import_module("tree_sitter_bash")
     except ImportError:
-        raise ValueError(
-            "runs: the parser of shell commands is not installed; run pip install 'hookgate[shell]'"
-        ) from None
+        remedy = "install it with: pip install 'hookgate[shell]'"
+        raise ValueError(f"`runs` requires the shell parser; {remedy}") from None
     parser: Parser = binding.Parser(binding.Language(grammar.language()))
     return parser
 

@@ -129,7 +129,10 @@ def is_german_tax_id(text: str) -> bool:
 
 
 def is_nir(text: str) -> bool:
-    """Check a French number: the key is 97 minus the number modulo 97; Corsica's 2A and 2B are 19 and 18."""
+    """Return whether the text is a valid French social security number (NIR).
+
+    Its last two digits are 97 minus the rest modulo 97; 2A and 2B count as 19 and 18.
+    """
     packed = text.replace(" ", "").replace("2A", "19").replace("2B", "18")
     return 97 - int(packed[:13]) % 97 == int(packed[13:])
 

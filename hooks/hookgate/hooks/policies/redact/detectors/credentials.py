@@ -33,7 +33,7 @@ _RUN_LENGTH = 32
 
 
 class KeyExtent:
-    """The extent of a private key. Implements Extent."""
+    """Finds the end of a private key. Implements Extent."""
 
     def end(self, data: bytes, begin: int, end: int, *, final: bool) -> tuple[int, bool]:
         """Implement Extent.end; `begin` is the end of the BEGIN line, or any place inside a key."""
