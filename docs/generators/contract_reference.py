@@ -21,10 +21,9 @@ _INTRODUCTION = """\
 <!-- Made by: python docs/generators/contract_reference.py > docs/reference.md -->
 
 A hook reads one JSON document, its input, and may return another, its output. This page lists the fields of
-both for each of the eleven events, in the order in which they occur in a session. If the documents of the
-contract spell a field in several ways, the input contains every spelling, and the output may use any of
-them. [Hooks](hooks.md) describes how edits are applied, and [Settings](settings.md) how hooks are
-configured.
+both for each of the eleven events, in the order in which the events occur in a session. Some fields have
+aliases. The input contains all of them; the output may use any. [Hooks](hooks.md) describes how edits are
+applied, and [Hook settings](settings.md) describes how hooks are configured.
 """
 
 _SPECIFIC = "hook_specific_output"
@@ -59,7 +58,7 @@ def field_texts(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 def properties(model: type[BaseModel]) -> Mapping[str, str]:
-    """Return the properties of a class, which read a field in any spelling, with their docstrings."""
+    """Return the properties of a class, which read a field under any alias, with their docstrings."""
     return {
         name: inspect.getdoc(value) or ""
         for each in reversed(model.__mro__)
@@ -99,13 +98,15 @@ def _chapter(event: str) -> str:
 def _fields(rows: Iterable[list[str]], kind: str) -> str:
     rows = list(rows)
     link = f"the fields of [every {kind}](#every-{kind})"
-    return f"In addition to {link}:\n\n{_table(rows)}" if rows else f"Only {link}."
+    none = f"This event has no {kind} fields of its own, only {link}."
+    return f"In addition to {link}:\n\n{_table(rows)}" if rows else none
 
 
 def _python(model: type[BaseModel]) -> str:
     lines = [f"- `{name}`: {text}\n" for name, text in properties(model).items()]
     return (
-        f"\nIn Python, `{model.__name__}` has properties that read any spelling:\n\n{''.join(lines)}"
+        f"\nIn Python, `{model.__name__}` has properties that read whichever alias is present:\n\n"
+        f"{''.join(lines)}"
         if lines
         else ""
     )

@@ -11,21 +11,21 @@ _INTRODUCTION = """\
 <!-- Made by: python docs/generators/metrics_reference.py > docs/metrics.md -->
 
 `/metrics` of `admin.address` exports these metrics for Prometheus, and the `process_*` metrics: memory,
-processor time, descriptors. Times are in seconds, sizes in bytes. Calls, streams included, are counted when
-they have ended; gauges show what is open at the moment.
+processor time, descriptors. Times are in seconds, sizes in bytes. Calls, including streams, are counted when
+they have ended; gauges show the current state.
 
 - **Dashboard:** [deploy/grafana/hookgate.json](../deploy/grafana/hookgate.json), to import into Grafana.
 - **Alerts:** [deploy/prometheus/alerts.yml](../deploy/prometheus/alerts.yml), a file for `rule_files`.
 
 Clients cannot choose the value of any label. To distinguish your models, list them in `metrics.models` or
-give them a price. The label is the name or pattern that is listed, so `gemini-2.5-pro*` is one label.
+give them a price. The label is the listed name or pattern, so `gemini-2.5-pro*` is one label.
 
-**Several gateways:** each is one process with its own admin listener. Scrape each of them. Prometheus
-distinguishes them by `instance`, and `sum` over them is correct. Reloads keep all counts; a restart begins
-at zero, which `rate` and `increase` handle.
+**Several gateways:** each gateway is one process with its own admin listener. Scrape all gateways. Prometheus
+distinguishes them by `instance`, and `sum` over all gateways is correct. Reloads keep all counts; a restart
+resets them to zero, which `rate` and `increase` handle.
 
-Tokens and cost are counted for calls on judged routes, also if no hook inspects them, and not for calls on
-other routes. An upload or a tunnel has no model, and lasts as long as its client takes.
+Tokens and cost are counted only for calls on judged routes, even if no hook inspects these calls. An upload
+or a tunnel has no model, and lasts as long as its client takes.
 """
 
 

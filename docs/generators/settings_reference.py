@@ -17,7 +17,8 @@ _INTRODUCTION = """\
 
 <!-- Made by: python docs/generators/settings_reference.py > docs/configuration.md -->
 
-`hookgate serve` needs no configuration. A setting can come from four sources. The first that has it wins:
+`hookgate serve` needs no configuration. A setting can come from four sources. The first source that contains
+it takes precedence:
 
 1. a flag: `--listen 127.0.0.1:9000`
 2. an environment variable: `HOOKGATE_LISTEN__ADDRESS=127.0.0.1:9000`
@@ -28,27 +29,27 @@ _INTRODUCTION = """\
 
 4. the default
 
-A list comes from one source only; lists are not joined.
+A list comes from one source only; lists from several sources are not joined.
 
-**The file** is the one that `--config` or `HOOKGATE_CONFIG` names, else `~/.config/hookgate/hookgate.toml`
-(or below `XDG_CONFIG_HOME`), else `/etc/hookgate/hookgate.toml`. Only one file is read. With
-`--config /dev/null` none is read. The current folder is never searched, so that a checkout cannot configure
-the gateway of a user who enters it. Relative paths in the file are relative to its folder; in flags and
-variables they are relative to the current folder. `~` is the home folder.
+**The file** is named by `--config` or `HOOKGATE_CONFIG`. Otherwise it is `~/.config/hookgate/hookgate.toml`
+(or below `XDG_CONFIG_HOME`) or, if that does not exist, `/etc/hookgate/hookgate.toml`. Only one file is read.
+With `--config /dev/null`, no file is read. The current folder is never searched, so that a checkout cannot
+configure the gateway of a user who enters it. Relative paths in the file are relative to its folder; in flags
+and variables they are relative to the current folder. `~` is the home folder.
 [hookgate.toml](../examples/hookgate.toml) is an example with every section.
 
 **Variables** are called `HOOKGATE_SECTION__KEY`; a few also have a short name. In a list, `:` separates
-paths and `,` separates names; a JSON list is accepted too. An empty variable counts as not set. For
+paths and `,` separates names; a JSON list is accepted too. An empty variable is treated as not set. For
 secrets, add `_FILE` to the name of any variable and set it to the path of a file that contains the value:
 `HOOKGATE_UPSTREAM__PROXY_FILE=/run/secrets/proxy`. It is an error if two variables give the same setting,
 or if a variable with `__` belongs to no setting. Tables that you name yourself, `[keys.NAME]`, can only be
 in the file.
 
-**Mistakes** are reported all at once, each with its file and line, variable or flag. The gateway does not
-start until they are corrected. `config check` exits with 1 if there are any.
+**Errors** are reported together, each with its file and line, variable or flag. The gateway does not start
+until they are corrected. `config check` exits with status 1 if there are errors.
 
-    hookgate config check           # report all mistakes, also in certificates and hooks
-    hookgate config show [--json]   # print every setting in force and its source; passwords are masked
+    hookgate config check           # report all errors, including those in certificates and hooks
+    hookgate config show [--json]   # print every setting and its source; passwords are masked
     hookgate config schema          # print a JSON Schema, for editors
 
 `check` and `show` take the flags of `serve`. Editors with Even Better TOML complete the file if its first

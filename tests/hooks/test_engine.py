@@ -208,7 +208,7 @@ async def test_a_failed_hook_lets_the_call_go_on_by_default() -> None:
 async def test_a_failed_hook_that_has_to_work_denies(group: Any) -> None:
     outcome = await engine(group(fail, on_error="deny"), group(allow)).fire(asking("hi"), SESSION)
     assert outcome.verdict.denied
-    assert outcome.verdict.reason == "The hook 'fail' failed; see hookgate's log."
+    assert outcome.verdict.reason == "The hook 'fail' failed; see the gateway's log."
 
 
 async def test_an_edit_that_cannot_be_applied_denies_too_when_its_hook_has_to_work() -> None:

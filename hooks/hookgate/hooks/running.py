@@ -172,8 +172,8 @@ class Run:
 
 
 def failed(hook: Hook) -> str:
-    """Return the message for clients about a failed hook. It omits the error, which is only logged."""
-    return f"The hook {hook.name!r} failed; see hookgate's log."
+    """Return the message for clients about a failed hook. It omits the error, which only the log has."""
+    return f"The hook {hook.name!r} failed; see the gateway's log."
 
 
 _DEADLINE_PASSED = "the deadline for the event's hooks has passed"

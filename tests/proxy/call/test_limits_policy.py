@@ -102,7 +102,7 @@ async def test_a_store_that_cannot_be_used_denies_calls(
         answer = await post(running.url, UNARY, HI, KEY)
     assert answer.status == status
     if status == 403:
-        assert "The hook 'limits' failed; see hookgate's log." in denial(answer)
+        assert "The hook 'limits' failed; see the gateway's log." in denial(answer)
     assert "the store of limits cannot be used: no such table: counters" in caplog.text
 
 

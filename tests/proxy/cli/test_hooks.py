@@ -210,7 +210,7 @@ def test_the_doctor_finds_what_will_not_work(project: Path, hookgate: Hookgate) 
     code, told = hookgate("doctor", "--hooks", str(path))
     assert code == 1
     assert "FAIL  BeforeModel hook 'gone'" in told
-    assert f"note  BeforeModel hook 'deny' ({path}) denies even a harmless event" in told
+    assert f"note  BeforeModel hook 'deny' ({path}) denies even a sample event" in told
     write_file(project, {"hooks": {"BeforeTool": [{"matcher": "write_", "hooks": [DENY]}]}}, "hooks.json")
     code, told = hookgate("doctor", "--hooks", str(path))
     assert (code, "'write_.*' was probably meant" in told) == (1, True)

@@ -26,7 +26,7 @@ class TurnInput(HookInput):
     """The user's prompt."""
 
     user_message: str | None = None
-    """Another spelling of `prompt`."""
+    """Alias of `prompt`."""
 
     @property
     def user_prompt(self) -> str:
@@ -47,7 +47,7 @@ class BeforeAgentInput(TurnInput):
 
 
 class BeforeAgentOutput(HookOutput):
-    """The hook may refuse the prompt, or add context for the model.
+    """The hook may deny the prompt, or add context for the model.
 
     - `deny`: the turn does not begin, the prompt is dropped, and the user is shown `reason`.
     - `continue: false`: the turn does not begin, and the user is shown `stopReason`.
@@ -73,10 +73,10 @@ class AfterAgentInput(TurnInput):
     """The final answer's text."""
 
     final_response: str | None = None
-    """Another spelling of `prompt_response`."""
+    """Alias of `prompt_response`."""
 
     stop_hook_active: bool | None = None
-    """Whether this turn is already a retry requested by a hook. Check it to avoid endless retries."""
+    """Whether this turn is already a retry requested by a hook. Check it to avoid infinite retries."""
 
     @property
     def answer(self) -> str:
@@ -88,10 +88,10 @@ class AfterAgentSpecific(SpecificOutput):
     """The fields of hookSpecificOutput for AfterAgent."""
 
     retry: bool | None = None
-    """`true` is another spelling of `"decision": "deny"`."""
+    """`true` means `"decision": "deny"`."""
 
     retry_reason: str | None = Field(None, alias="retryReason")
-    """Another spelling of `reason`, for that denial."""
+    """Alias of `reason`, for that denial."""
 
     clear_context: bool | None = Field(None, alias="clearContext")
     """`true` clears the conversation from the model's context."""

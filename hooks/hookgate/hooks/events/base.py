@@ -102,8 +102,8 @@ def first(*spellings: T | None) -> T | None:
 class HookInput(BaseModel):
     """The document that a hook reads: base fields, then the event's own fields.
 
-    Unknown keys are kept, since newer agents send more. The result of `model_dump(exclude_unset=True)` equals
-    the parsed document, including the order of keys.
+    Unknown keys are preserved: newer agents may send additional keys. The result of
+    `model_dump(exclude_unset=True)` equals the parsed document, including the order of keys.
     """
 
     model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
@@ -169,13 +169,13 @@ class SpecificOutput(BaseModel):
     """Alternative spellings of keys, and the canonical spelling of each."""
 
     hook_event_name: str | None = Field(None, alias="hookEventName")
-    """The event's name, for people who read the output."""
+    """The event's name. It has no effect."""
 
     permission_decision: DecisionField = Field(None, alias="permissionDecision")
-    """Another spelling of `decision`. If both are given, the stricter one counts."""
+    """Alias of `decision`. If both are given, the stricter one takes precedence."""
 
     permission_decision_reason: str | None = Field(None, alias="permissionDecisionReason")
-    """Another spelling of `reason`."""
+    """Alias of `reason`."""
 
     def verdicts(self) -> Iterable[Verdict]:
         """Return the decisions in the event's own part, with their reasons."""
@@ -204,7 +204,7 @@ class HookOutput(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", defer_build=True)
 
     decision: DecisionField = None
-    """`approve` means `allow`, and `block` means `deny`. Of several hooks, the strictest decision counts."""
+    """`approve` means `allow`; `block` means `deny`. If hooks disagree, the strictest decision applies."""
 
     reason: str | None = None
     """The reason for the decision, for the agent."""
@@ -219,10 +219,10 @@ class HookOutput(BaseModel):
     """A message for the user or, in a model event, for the gateway's log."""
 
     suppress_output: bool | None = Field(None, alias="suppressOutput")
-    """Keeps `systemMessage` out of the log."""
+    """If true, `systemMessage` is not logged."""
 
     hook_specific_output: Specific[SpecificOutput] = None
-    """The fields that are specific to the event; each event's section lists them."""
+    """The fields that are specific to the event. The event's section lists them."""
 
     def canonical(self) -> JsonObject:
         """Return the document in canonical spelling, with all decisions merged into `decision`."""

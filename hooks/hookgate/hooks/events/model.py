@@ -68,17 +68,17 @@ class BeforeModelSpecific(SpecificOutput):
     """The fields of hookSpecificOutput for BeforeModel."""
 
     llm_request: Unchecked = None
-    """An edit of the request: only the fields given here change."""
+    """Edits to the request: only the fields given here change."""
 
     llm_response: Unchecked = None
-    """An answer, which is used instead of a call to the model. `{"text": "…"}` is enough; a whole REST body
+    """An answer to use instead of calling the model. `{"text": "…"}` is enough; a whole REST body
     under `raw` is used unchanged."""
 
 
 class BeforeModelOutput(HookOutput):
-    """The hook may refuse the call, edit the request, or answer in place of the model.
+    """The hook may deny the call, edit the request, or answer in place of the model.
 
-    - `deny`: the call is refused with `reason`.
+    - `deny`: the call is denied with `reason`.
     - `continue: false`: the agent receives `stopReason` as the model's final answer, and stops.
     - Exit code 2: like `deny`, with stderr as the reason.
 
@@ -118,11 +118,11 @@ class BeforeToolSelectionSpecific(SpecificOutput):
 
     spellings: ClassVar[dict[str, str]] = {"tool_config": "toolConfig"}
 
-    toolConfig: Unchecked = None  # noqa: N815  # tool_config is the other spelling
+    toolConfig: Unchecked = None  # noqa: N815  # tool_config is its alias
     """`mode` (AUTO, ANY, NONE, VALIDATED) and `allowedFunctionNames`, flat or in `functionCallingConfig`."""
 
     tool_config: Unchecked = None
-    """Another spelling of `toolConfig`, in snake_case."""
+    """Alias of `toolConfig`, in snake_case."""
 
     tools: Annotated[Any, WithJsonSchema({"type": "array"})] = None
     """Names of functions, or tools. All other function declarations are removed."""
@@ -131,9 +131,9 @@ class BeforeToolSelectionSpecific(SpecificOutput):
 class BeforeToolSelectionOutput(HookOutput):
     """The hook may limit the tools that the model can choose.
 
-    Plain names on stdout, such as `read_file,write_file`, mean mode ANY with these names.
+    A plain comma-separated list on stdout, such as `read_file,write_file`, selects mode ANY with these names.
 
-    - `deny`: the call is refused with `reason`.
+    - `deny`: the call is denied with `reason`.
     - `continue: false`: the agent receives `stopReason` as the model's final answer, and stops.
     - Exit code 2: like `deny`, with stderr as the reason.
 
@@ -146,7 +146,8 @@ class BeforeToolSelectionOutput(HookOutput):
 
 
 class AfterModelInput(ModelEventInput):
-    """Fires after the model has answered: once for a whole answer, or for each event of a stream.
+    """Fires after the model has answered: once for a whole answer. For a streamed answer, the
+    hook's `stream` setting determines when it runs.
 
     Fired by the gateway. A matcher is ignored.
     """
@@ -178,7 +179,7 @@ class AfterModelSpecific(SpecificOutput):
     """The fields of hookSpecificOutput for AfterModel."""
 
     llm_response: Unchecked = None
-    """An edit of the answer: only the fields given here change. `text` alone is enough; empty `parts` remove
+    """Edits to the answer: only the fields given here change. `text` alone is enough; empty `parts` remove
     the text."""
 
     redacted: bool | None = None

@@ -19,7 +19,7 @@ from hookgate.translator.fields import JsonObject
 class SessionStartInput(HookInput):
     """Fires when a session begins.
 
-    Fired by the agent shim. The matcher is the exact source.
+    Fired by the agent shim. The matcher must equal `source`.
     """
 
     hook_event_name: Literal["SessionStart"]
@@ -28,7 +28,7 @@ class SessionStartInput(HookInput):
     """How the session began: `startup`, `resume`, `clear` or `compress`."""
 
     trigger: str | None = None
-    """Another spelling of `source`."""
+    """Alias of `source`."""
 
     @property
     def cause(self) -> str:
@@ -37,7 +37,7 @@ class SessionStartInput(HookInput):
 
 
 class SessionStartOutput(HookOutput):
-    """The hook may refuse the session, or add initial context for the model.
+    """The hook may deny the session, or add initial context for the model.
 
     - `deny`: the session does not begin, and the user is shown `reason`.
     - `continue: false`: the session does not begin, and the user is shown `stopReason`.
@@ -54,7 +54,7 @@ class SessionStartOutput(HookOutput):
 class SessionEndInput(HookInput):
     """Fires when a session ends.
 
-    Fired by the agent shim. The matcher is the exact reason.
+    Fired by the agent shim. The matcher must equal `reason`.
     """
 
     hook_event_name: Literal["SessionEnd"]
@@ -63,7 +63,7 @@ class SessionEndInput(HookInput):
     """Why the session ends: `exit`, `clear`, `logout`, `prompt_input_exit` or `other`."""
 
     trigger: str | None = None
-    """Another spelling of `reason`."""
+    """Alias of `reason`."""
 
     @property
     def cause(self) -> str:
@@ -76,7 +76,7 @@ class SessionEndOutput(AdvisoryOutput):
 
     - `deny`: ignored.
     - `continue: false`: ignored.
-    - Exit code 2: does not stop anything; stderr becomes the message.
+    - Exit code 2: has no effect except that stderr becomes the message.
 
     Example: a message for the user.
 
@@ -87,7 +87,7 @@ class SessionEndOutput(AdvisoryOutput):
 class PreCompressInput(HookInput):
     """Fires before the agent compresses its context.
 
-    Fired by the agent shim. The matcher is the exact trigger.
+    Fired by the agent shim. The matcher must equal `trigger`.
     """
 
     hook_event_name: Literal["PreCompress"]
@@ -107,18 +107,18 @@ class PreCompressOutput(AdvisoryOutput):
 
     - `deny`: ignored.
     - `continue: false`: ignored.
-    - Exit code 2: does not stop anything; stderr becomes the message.
+    - Exit code 2: has no effect except that stderr becomes the message.
 
     Example: a message for the user.
 
-        {"systemMessage": "The conversation was saved before it is compressed."}
+        {"systemMessage": "The conversation was saved before its compression."}
     """
 
 
 class NotificationInput(HookInput):
-    """Fires when the agent notifies the user, such as for a permission.
+    """Fires when the agent notifies the user, for example to ask for permission.
 
-    Fired by the agent shim. The matcher is the exact notification type.
+    Fired by the agent shim. The matcher must equal `notification_type`.
     """
 
     hook_event_name: Literal["Notification"]
@@ -134,11 +134,11 @@ class NotificationInput(HookInput):
 
 
 class NotificationOutput(AdvisoryOutput):
-    """Advisory: a hook can neither hide a notification nor grant the permission that it asks for.
+    """Advisory: a hook can neither hide a notification nor grant the requested permission.
 
     - `deny`: ignored.
     - `continue: false`: ignored.
-    - Exit code 2: does not stop anything; stderr becomes the message.
+    - Exit code 2: has no effect except that stderr becomes the message.
 
     Example: no message, because the hook has sent its own.
 

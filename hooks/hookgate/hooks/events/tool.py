@@ -29,10 +29,10 @@ class ToolEventInput(HookInput):
     """The tool's arguments."""
 
     tool_args: JsonObject | None = None
-    """Another spelling of `tool_input`."""
+    """Alias of `tool_input`."""
 
     mcp_context: JsonObject | None = None
-    """For a tool of an MCP server, if known: the server and the tool's name on it."""
+    """For a tool of an MCP server: the server, and the name of the tool on it, if known."""
 
     original_request_name: str | None = None
     """For a tail call, if known: the tool that the model requested."""
@@ -44,7 +44,7 @@ class ToolEventInput(HookInput):
 
 
 class BeforeToolInput(ToolEventInput):
-    """Fires before a tool runs that the model has requested.
+    """Fires when the model has requested a tool, before the tool runs.
 
     Fired by the agent shim. The matcher is a regular expression for the whole tool name.
     """
@@ -64,7 +64,7 @@ class BeforeToolSpecific(SpecificOutput):
     """An edit of the arguments: only the arguments given here change."""
 
     tool_args: JsonObject | None = None
-    """Another spelling of `tool_input`. If both are given, `tool_input` counts."""
+    """Alias of `tool_input`. If both are given, `tool_input` takes precedence."""
 
 
 class BeforeToolOutput(HookOutput):
@@ -95,7 +95,7 @@ class AfterToolInput(ToolEventInput):
     """The result: `llmContent` for the model, `returnDisplay` for the user, `error` if the tool failed."""
 
     tool_result: JsonObject | str | None = None
-    """Another spelling of `tool_response`."""
+    """Alias of `tool_response`."""
 
     @property
     def result(self) -> JsonObject:

@@ -248,7 +248,7 @@ class Screening(Protocol):
 
 
 class BuiltinRunner:
-    """Runs a built-in policy. Policies run in the event loop, since they are quick."""
+    """Runs a built-in policy in the event loop. Policies use threads for slow work, such as long texts."""
 
     def __init__(
         self, hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: PolicyEnvironment

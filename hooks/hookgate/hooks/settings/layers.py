@@ -144,8 +144,7 @@ def _http_targets(place: SettingsSource, config: FileConfig) -> list[str]:
     """Return the allowed targets of http hooks. Projects and extensions must not set them."""
     if config.http_targets and place.layer in ("project", "extensions"):
         log.warning(
-            "%s: hooksConfig.http_targets is ignored in project and extension settings; "
-            "set it in your user settings",
+            "%s: hooksConfig.http_targets: ignored in a project or extension; move it to the user's settings",
             place.path,
         )
         return []

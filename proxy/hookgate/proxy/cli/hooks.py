@@ -51,13 +51,13 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         "--input",
         type=Path,
         metavar="FILE",
-        help="a hook's input, or a REST body for a model event; '-' is stdin (default: a harmless event)",
+        help="a hook's input, or a REST body for a model event; '-' is stdin (default: a sample event)",
     )
     migrate = command("migrate", "import the hooks of Claude Code")
     migrate.add_argument("--from-claude", action="store_true", required=True)
     migrate.add_argument("--dry-run", action="store_true", help="show the changes without writing them")
     command("schema", "print the JSON Schema of settings, for editors")
-    command("doctor", "run every hook once on a harmless event, and check its settings")
+    command("doctor", "run every hook once on a sample event, and check its settings")
 
 
 _COLUMNS = ("event", "name", "source", "kind", "state", "fails open", "last run", "last output")

@@ -195,5 +195,5 @@ def _told(about: str, run: Run) -> list[Diagnosis]:
         )
         findings.append(Diagnosis(slow, bad=False))
     if (run.output or {}).get("decision") == "deny":
-        findings.append(Diagnosis(f"{about} denies even a harmless event", bad=False))
+        findings.append(Diagnosis(f"{about} denies even a sample event", bad=False))
     return findings

@@ -65,7 +65,7 @@ class AdminSettings(Section):
     contains it."""
 
     token_file: File | None = None
-    """A file that contains only that token. It is read at the start."""
+    """A file that contains only that token. It is read at startup."""
 
     hosts: tuple[HostName, ...] = ()
     """Host names that are accepted for `/readyz` and `/metrics`, in addition to addresses, this machine's
@@ -151,7 +151,7 @@ class LimitSettings(Section):
     """Seconds that a request's body may pause."""
 
     reader_timeout: Seconds = 60
-    """Seconds that a client may take without reading anything of its answer."""
+    """Seconds that a client may pause while it reads its answer."""
 
     connections: Count = 10_000
     """Maximum number of client connections, lower if the limit of open descriptors does not allow as many. At
@@ -164,7 +164,7 @@ class LimitSettings(Section):
     is closed for a new one; if none is idle, the new one is closed."""
 
     events: Count = 1000
-    """Events per second that one caller's agents may send; further ones are refused."""
+    """Events per second that one caller's agents may send; excess events are refused."""
 
     drain_timeout: Seconds = 60
     """Seconds to wait for calls in progress when the gateway stops."""
@@ -182,12 +182,12 @@ class StreamSettings(Section):
 
 
 class ToolCallSettings(Section):
-    """What happens to tool calls that are not allowed. If a BeforeTool hook denies one, the model is always
-    told and asked again, which costs the tokens of a whole request each time."""
+    """The treatment of tool calls that are not allowed. If a BeforeTool hook denies a tool call, the model is
+    always informed and asked again, which costs the tokens of a whole request each time."""
 
     refused: Literal["tell", "ask_again"] = "tell"
-    """For tools that BeforeToolSelection did not allow. `tell`: the call is replaced by a text. `ask_again`:
-    the model is told and asked again, and the client does not see the first answer."""
+    """For tools that BeforeToolSelection did not allow. `tell`: a text replaces the call. `ask_again`: the
+    model is informed and asked again, and the client does not see the first answer."""
 
     bypass: Literal["flag", "deny"] = "flag"
     """For tools that ran although the agent's shim did not announce them. `flag`: the run is counted and
@@ -206,17 +206,17 @@ class RouteSettings(Section):
 
     files: Literal["refuse", "forward"] = "refuse"
     """Hooks do not see the content of files that are uploaded, imported, registered, or written to a file
-    search store, nor of files that calls refer to (`fileData`, `fileSearch`). `refuse` answers such requests
-    with 403, `forward` lets them through. Files can be listed, read and deleted in any case."""
+    search store, or of files that calls refer to (`fileData`, `fileSearch`). `refuse` answers such requests
+    with 403, `forward` lets them through. Files can always be listed, read and deleted."""
 
 
 class ShimSettings(Section):
     """Agents whose shim sends events."""
 
     believed: bool = True
-    """Whether events that a shim sends are not derived from its calls as well. A client could claim to have a
-    shim and send no events. Set `false` if clients are not trusted: then hooks run for their calls in any
-    case."""
+    """Whether a client's claim to have a shim is believed. If so, the events that the shim sends are not
+    derived from the client's calls. A client could claim to have a shim and send no events. If clients are
+    not trusted, set `false`: then hooks always run on derived events."""
 
 
 class ClientSettings(Section):
@@ -234,7 +234,7 @@ class NamedKey(Section):
     """The SHA-256 of the key, 64 hex digits, as `hookgate key-hash` prints it."""
 
     file: File | None = None
-    """A file that contains only the key. It is read at the start."""
+    """A file that contains only the key. It is read at startup."""
 
     team: KeyName | None = None
     """The key's team, for `"when": {"teams": …}`."""

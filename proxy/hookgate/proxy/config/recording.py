@@ -21,8 +21,7 @@ class TranscriptSettings(Section):
 
 
 class StoreSettings(Section):
-    """The database for the counters of limits and for the audit. It is opened only if one of them needs
-    it."""
+    """The database for the counters of limits and for the audit. It is opened only if it is needed."""
 
     url: StoreUrl | None = None
     """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that share counters. By default files
@@ -39,7 +38,7 @@ class StoreSettings(Section):
 
 
 class AuditSettings(Section):
-    """The record of every call, in the database of `[store]`; without a URL in the file `audit.db` in the
+    """The record of every call, in the database of `[store]` or, without a URL, in the file `audit.db` in the
     state folder. A call that cannot be recorded is refused."""
 
     enabled: bool = True
@@ -65,7 +64,7 @@ class PriceSettings(Section):
     """The prices of models."""
 
     file: File | None = None
-    """The price table, a TOML file. It is read at the start. Limits on cost need it."""
+    """The price table, a TOML file. It is read at startup. Limits on cost need it."""
 
 
 class MetricSettings(Section):

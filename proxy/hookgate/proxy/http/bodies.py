@@ -119,7 +119,7 @@ def content_coding(request: web.BaseRequest) -> str:
     """Return the content coding of a request's body. Raises ApiError (415) if it is not supported."""
     coding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING, ["identity"])).lower()
     if coding not in CODINGS:
-        raise ApiError(415, f"Content-Encoding {coding!r} is not supported; use gzip or deflate, or omit it.")
+        raise ApiError(415, f"The Content-Encoding {coding!r} is not supported; use gzip, deflate or none.")
     return coding
 
 

@@ -45,14 +45,14 @@ DURATION = Name(
 OVERHEAD = Name(
     "hookgate_overhead_seconds",
     "histogram",
-    "Time until an answer began, without the upstream's: hooks, hookgate itself, and reading the request.",
+    "Time until an answer began, excluding the upstream: hooks, hookgate itself, and reading the request.",
     ("route",),
     _WORK,
 )
 UPSTREAM_REQUESTS = Name(
     "hookgate_upstream_requests_total",
     "counter",
-    "Requests to the upstream; a call whose model is asked again makes several.",
+    "Requests to the upstream; if the model is asked again, one call makes several.",
     ("model", "status_class"),
 )
 UPSTREAM = Name(
@@ -78,17 +78,17 @@ HOOK_RUNS = Name(
 HOOK_DECISIONS = Name(
     "hookgate_hook_decisions_total",
     "counter",
-    "Decisions of hooks, in observe mode those they would have made; for a failed run what on_error decides.",
+    "Decisions of hooks, including those of observe mode; for a failed run, the decision of on_error.",
     ("event", "hook", "mode", "decision"),
 )
 HOOK_DURATION = Name(
     "hookgate_hook_duration_seconds",
     "histogram",
-    "Time that a hook took in a call, including its wait for a turn: all its runs for an event together.",
+    "Total time of all runs of a hook for an event in one call, including the time that it was queued.",
     ("event", "hook"),
     _WORK,
 )
-HOOKS_WAITING = Name("hookgate_hooks_waiting", "gauge", "Hook runs waiting to start.")
+HOOKS_WAITING = Name("hookgate_hooks_waiting", "gauge", "Queued runs of hooks.")
 HOOK_DEGRADED = Name(
     "hookgate_hook_degraded", "gauge", "1 for a hook whose last run failed.", ("event", "hook")
 )
@@ -108,18 +108,18 @@ UNHOOKED = Name(
     "hookgate_unhooked_calls_total", "counter", "Generative calls that no hook judged.", ("group",)
 )
 BYPASSES = Name("hookgate_bypasses_total", "counter", "Tool runs that no shim announced.", ("kind",))
-RELOADS = Name("hookgate_config_reloads_total", "counter", "Reloads of the hooks' settings.", ("result",))
+RELOADS = Name("hookgate_config_reloads_total", "counter", "Reloads of hook settings.", ("result",))
 REVISION = Name(
-    "hookgate_revision_info", "gauge", "1 for the revision of the hooks' settings.", ("revision",)
+    "hookgate_revision_info", "gauge", "1 for the current revision of the hook settings.", ("revision",)
 )
 AUDIT_QUEUED = Name("hookgate_audit_queued", "gauge", "Audit records that are not written yet.")
 AUDIT_LAG = Name(
     "hookgate_audit_lag_seconds", "gauge", "Age of the oldest audit record that is not written yet."
 )
 AUDIT_FAILURES = Name("hookgate_audit_failures_total", "counter", "Failed attempts to write to the audit.")
-SPANS = Name("hookgate_spans_total", "counter", "Spans for the collector; with tracing only.", ("result",))
+SPANS = Name("hookgate_spans_total", "counter", "Spans for the collector; only with tracing.", ("result",))
 SPANS_QUEUED = Name(
-    "hookgate_spans_queued", "gauge", "Spans that are queued for the collector; with tracing only."
+    "hookgate_spans_queued", "gauge", "Spans that are queued for the collector; only with tracing."
 )
 
 METRICS = (
@@ -162,8 +162,8 @@ LABELS = {
     "hook": "a hook's name in the settings",
     "mode": "`enforce` or `observe`",
     "decision": "`allow`, `ask`, `deny`, `stop`, `answer`, or `other`",
-    "model": "the first name or pattern of `metrics.models` or the price table that matches; else `other`, "
-    "or `none` for a call without a model",
+    "model": "the first name or pattern in `metrics.models` or the price table that matches, "
+    "`other` if none matches, or `none` for a call without a model",
     "team": "the team of the caller's key in `hookgate.toml`, or `none`",
     "kind": "for tokens `input` (not from a cache), `cached` or `output` (including thoughts); "
     "for bypasses `unannounced`",
