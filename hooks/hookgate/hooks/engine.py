@@ -1,4 +1,8 @@
-"""The hook engine: selects the hooks of an event, runs them in order and merges their outputs."""
+"""The hook engine: selects the hooks of an event, runs them and merges their outputs.
+
+Hooks run concurrently, and again if an earlier hook has edited their input: the result is that of running
+them in order.
+"""
 
 import asyncio
 import logging

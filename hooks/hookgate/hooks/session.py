@@ -9,7 +9,7 @@ from hookgate.translator.fields import JsonObject
 
 
 class Screen(Protocol):
-    """A filter for one streamed answer that decides which parts of it to hold back."""
+    """A filter for one answer, streamed or not, that decides which parts of it to hold back."""
 
     @property
     def slow(self) -> bool:

@@ -6,9 +6,9 @@
 To both show and edit a body, use one ShownRequest. An edit changes only the fields that it contains (laws 1
 to 9 of the hook contract); without a change, `body` itself is returned.
 
-The functions that the model may call are a part of the view of their own: `functionCallingConfig` and the
-declarations. The API accepts names only with the modes ANY and VALIDATED, and only names of declared
-functions; X
+`toolConfig` restricts the functions that the model may call. The API accepts names only with the modes ANY
+and VALIDATED, and only names of declared functions; otherwise it answers 400. So a hook's selection is
+converted to a valid form that offers exactly the functions which the hook allows (law 7).
 """
 
 import re

@@ -42,7 +42,8 @@ class ModelEventInput(HookInput):
     llm_request: JsonObject | None = None
     """The request: `model`, `messages`, `config`, `toolConfig`. With `"view": "raw"`, also `contents`,
     `generationConfig`, `systemInstruction` and the read-only `tools`. With `"view": "body"`, only `model`,
-    the whole REST body under `raw`, and the rest of Code Assist's envelope under `beside`."""
+    the whole REST body under `raw`, and in BeforeModel the rest of Code Assist's envelope under `beside`.
+    AfterModel always has the default view."""
 
     @property
     def request(self) -> JsonObject:

@@ -19,7 +19,7 @@ from hookgate.translator.fields import JsonObject
 class SessionStartInput(HookInput):
     """Fires when a session begins.
 
-    Fired by the agent shim. The matcher must equal `source`.
+    Fired by the agent shim, or derived from a call by the gateway. The matcher must equal `source`.
     """
 
     hook_event_name: Literal["SessionStart"]

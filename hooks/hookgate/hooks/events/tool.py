@@ -46,7 +46,8 @@ class ToolEventInput(HookInput):
 class BeforeToolInput(ToolEventInput):
     """Fires when the model has requested a tool, before the tool runs.
 
-    Fired by the agent shim. The matcher is a regular expression for the whole tool name.
+    Fired by the agent shim, or derived from a call by the gateway. The matcher is a regular expression for
+    the whole tool name.
     """
 
     hook_event_name: Literal["BeforeTool"]
@@ -86,7 +87,8 @@ class BeforeToolOutput(HookOutput):
 class AfterToolInput(ToolEventInput):
     """Fires after a tool has run, before the model sees its result.
 
-    Fired by the agent shim. The matcher is a regular expression for the whole tool name.
+    Fired by the agent shim, or derived from a call by the gateway. The matcher is a regular expression for
+    the whole tool name.
     """
 
     hook_event_name: Literal["AfterTool"]

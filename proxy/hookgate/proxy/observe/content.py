@@ -43,7 +43,7 @@ class CallObserver:
 
     @property
     def wants_answer(self) -> bool:
-        """Whether `see_answer` must be called with the answer as the client received it."""
+        """Whether `see_answer` must be called with the answer."""
         return False
 
     def see_request(self, body: JsonObject) -> None:
@@ -62,7 +62,7 @@ class CallObserver:
         """Called with the next bytes that are sent to the client."""
 
     def see_answer(self, answer: JsonObject) -> None:
-        """Called with the answer as the client received it, with its events joined."""
+        """Called with the answer after all hooks, with its events joined. Pseudonyms are not restored."""
 
     async def save(self) -> None:
         """Write the content so far if it must be written before the call continues."""

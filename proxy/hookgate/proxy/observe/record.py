@@ -1,4 +1,7 @@
-"""The record of one call, filled in while the call runs. It contains no content of the call."""
+"""The record of one call, filled in while the call runs, and its receipt.
+
+It contains no content of the call, except what the audit or a trace keeps.
+"""
 
 import asyncio
 import time
@@ -155,7 +158,7 @@ def no_bytes() -> int:
 
 @dataclass(slots=True)
 class CallRecord:
-    """One request to the gateway, from its first byte to the end of its answer. Times are in seconds."""
+    """One request to the gateway, from its parsed headers to the end of its answer. Times are in seconds."""
 
     id: str = field(default_factory=lambda: uuid4().hex)
     request_id: str = ""
@@ -172,7 +175,7 @@ class CallRecord:
     """The policies' state of the call; a batch has several."""
     model: str = ""
     revision: str = ""
-    """The revision of the hooks' settings; empty if no hook could judge the call."""
+    """The revision of the hooks' settings; empty if hooks do not apply to the route."""
     streamed: bool = False
     """Whether the client asked for a stream."""
     holding: Callable[[], int] = no_bytes
@@ -195,7 +198,7 @@ class CallRecord:
     before_seconds: float | None = None
     """The time until the request was sent upstream."""
     first_seconds: float | None = None
-    """The time until the first byte of the answer was sent to the client."""
+    """The time until the headers of the answer were sent to the client."""
     seconds: float = 0.0
     degraded: tuple[str, ...] = ()
     """Hooks whose last run had failed when the call ended."""

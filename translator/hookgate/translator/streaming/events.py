@@ -226,7 +226,9 @@ Decision = str | JsonObject | None
 
 @dataclass(slots=True)
 class CallGate:
-    """Filters the function calls of one answer. For each event, call `begun` and then `decided`."""
+    """Filters the function calls of one answer. For each event, call `starting_calls`, then
+    `apply_decisions`.
+    """
 
     passed: bool = False
     """Whether a call has passed."""
