@@ -296,11 +296,16 @@ def test_a_class_or_field_without_a_text_is_found() -> None:
     assert field_texts(Undocumented) == {}
 
 
+DERIVED = ("SessionStart", "BeforeAgent", "AfterAgent", "BeforeTool", "AfterTool")
+"""The events that the gateway derives from the calls of agents without a shim."""
+
+
 @pytest.mark.parametrize("event", EVENTS)
 def test_an_event_s_chapter_says_when_it_fires_who_fires_it_and_what_a_hook_can_do(event: str) -> None:
     fires, answers = docstring(INPUTS[event]), docstring(OUTPUTS[event])
     assert fires.startswith("Fires ")
-    assert f"Fired by the {'gateway' if 'llm_request' in SPELLINGS[event] else 'agent shim'}." in fires
+    shim = "agent shim, or derived from a call by the gateway" if event in DERIVED else "agent shim"
+    assert f"Fired by the {'gateway' if 'llm_request' in SPELLINGS[event] else shim}." in fires
     for said in ("\n- `deny`: ", "\n- `continue: false`: ", "\n- Exit code 2: ", "\nExample: "):
         assert said in answers
 

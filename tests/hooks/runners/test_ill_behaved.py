@@ -4,6 +4,7 @@ Nothing of them is left once the verdict is there, whether this process adopts o
 """
 
 import asyncio
+import logging
 import os
 import shlex
 import signal
@@ -217,7 +218,7 @@ async def test_a_call_cancelled_in_the_middle_leaves_nothing(tmp_path: Path, mar
     engine = load(tmp_path, line)
     call = asyncio.create_task(fire(engine))
     await eventually((tmp_path / "ready").exists)
-    assert len(marked(mark)) == 3  # the shell, its child, the daemon
+    await eventually(lambda: len(marked(mark)) == 3)  # the shell, its child, the daemon
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
@@ -293,6 +294,7 @@ async def test_what_cannot_be_ended_is_told_once_and_holds_nobody_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = load(tmp_path, CLEARED)
+    caplog.set_level(logging.WARNING, "hookgate")
     with adopting_orphans():
         with monkeypatch.context() as context:
             context.setattr(cleanup.os, "kill", lambda *_: None)
