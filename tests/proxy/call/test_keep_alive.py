@@ -104,7 +104,9 @@ async def test_silence_of_the_upstream_is_broken_too(target: str) -> None:
     ):
         await wire.post(target, HI)
         assert (await wire.head())[0] == 200
-        assert b"one" in await wire.chunk()
+        while (chunk := await wire.chunk()) == b"\r\n":
+            pass  # on a busy machine the first event may take longer than the headers may
+        assert b"one" in chunk
         for _ in range(3):
             assert await wire.chunk() == b"\r\n"
 

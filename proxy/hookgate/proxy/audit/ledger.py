@@ -24,7 +24,7 @@ from hookgate.proxy.audit.chain import (
 from hookgate.proxy.audit.heads import Head, HeadsFile
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.stored import chain_tip, insert_records, note_ends, note_open
-from hookgate.proxy.store.database import Database
+from hookgate.proxy.store.database import FAILURES, Database
 from hookgate.proxy.store.models import AuditWriter
 from hookgate.translator.fields import JsonObject
 
@@ -108,7 +108,10 @@ class ServerLocks:
 
     def release(self, number: int) -> None:
         self._held.discard(number)
-        self._query_lock("SELECT pg_advisory_unlock(:space, :number)", number)
+        try:
+            self._query_lock("SELECT pg_advisory_unlock(:space, :number)", number)
+        except FAILURES:  # the connection was lost, and its locks with it
+            self._drop()
 
     def close(self) -> None:
         self._drop()
