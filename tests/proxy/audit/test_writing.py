@@ -247,7 +247,8 @@ class _SlowDisk:
 
 async def test_a_start_that_is_under_way_is_not_written_again() -> None:
     disk = _SlowDisk()
-    audit, record = Audit(disk, None), CallRecord(kind="judged", audited="due")  # type: ignore[arg-type]
+    audit = Audit(disk, None)  # type: ignore[arg-type]  # it has all of a writer that is called here
+    record = CallRecord(kind="judged", audited="due")
     await audit.answering(record, 403)
     record.end(403, 0)
     audit.settle(record)

@@ -69,8 +69,8 @@ class ToolGate:
         self._judges = judges
         self._asks = asks
         self._gate = CallGate()
-        self._said: list[JsonObject] = []
-        self._found: list[tuple[JsonObject, Refusal | JsonObject]] = []
+        self._model_parts: list[JsonObject] = []
+        self._decided_calls: list[tuple[JsonObject, Refusal | JsonObject]] = []
 
     @property
     def passed(self) -> bool:
@@ -86,18 +86,18 @@ class ToolGate:
         self._note(body, found)
         must_retry = any(isinstance(decided, Refusal) and decided.asks for _, decided in found)
         if must_retry and self._asks and not seen:
-            raise RetryModel(_retry_turns(self._said, self._found))
+            raise RetryModel(_retry_turns(self._model_parts, self._decided_calls))
         return judged
 
     def _note(self, body: JsonObject, found: list[tuple[JsonObject, Refusal | JsonObject]]) -> None:
         """Collect the model's parts for a retry. Answers with several candidates are not retried."""
         for candidate in read_list(body, "candidates") if self._asks else ():
-            self._said += read_list(read_object(candidate, "content"), "parts")
-            self._asks = self._asks and not read(candidate, "index") and len(self._said) <= _MAX_PARTS
-        self._found += found
+            self._model_parts += read_list(read_object(candidate, "content"), "parts")
+            self._asks = self._asks and not read(candidate, "index") and len(self._model_parts) <= _MAX_PARTS
+        self._decided_calls += found
         if not self._asks:
-            self._said.clear()
-            self._found.clear()
+            self._model_parts.clear()
+            self._decided_calls.clear()
 
     async def _decide(self, call: JsonObject) -> Refusal | JsonObject:
         arguments = read_object(call, "args")

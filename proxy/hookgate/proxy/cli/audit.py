@@ -83,7 +83,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 async def run_audit(given: argparse.Namespace) -> int:  # noqa: PLR0911  # one for each command
     """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
     if given.audit_command == "verify" and given.file is not None:
-        return _told(_verified_file(given.file, _expected(given.expect)))
+        return _print_report(_verified_file(given.file, _expected(given.expect)))
     config = read_config(vars(given)).config
     state = find_sources(config.hooks).state
     url = Store(config.store, state).url()
@@ -215,7 +215,7 @@ def _verify(database: Database, expected: dict[str, Head], state: Path) -> int:
     own = load_heads(kept) if kept.exists() else {}  # before the records: more may be written meanwhile
     with progress("verifying", count_records(database)) as more:
         report = verify_database(database, more, [*own.items(), *expected.items()])
-    return _told(report)
+    return _print_report(report)
 
 
 def _verified_file(file: Path, expected: dict[str, Head]) -> VerificationReport:
@@ -230,7 +230,7 @@ def _verified_file(file: Path, expected: dict[str, Head]) -> VerificationReport:
     return report
 
 
-def _told(report: VerificationReport) -> int:
+def _print_report(report: VerificationReport) -> int:
     """Print the report. Returns 1 if records are missing or changed, else 0."""
     for problem in report.problems:
         print(problem)

@@ -50,7 +50,7 @@ def run_command(argv: Sequence[str] | None = None) -> int:
         print(f"hookgate: {escape_controls(str(error))}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"hookgate: {escape_controls(_told(error))}", file=sys.stderr)
+        print(f"hookgate: {escape_controls(_describe_error(error))}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 130  # interrupted twice
@@ -73,7 +73,7 @@ def _unheard() -> int:
     return 128 + signal.SIGPIPE
 
 
-def _told(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     if error.filename is None:
         return describe_os_error(error)
     return f"{error.filename}: {describe_os_error(error)}; check the path and its permissions"

@@ -173,7 +173,7 @@ class ReplayReport:
     def add(self, was: RecordedCall, now: CallRecord) -> None:
         """Compare one recorded call with its replay."""
         self.replayed += 1
-        before, after = _said(was.hooks), _said(make_receipt(now)["hooks"])
+        before, after = _decisions_by_rule(was.hooks), _decisions_by_rule(make_receipt(now)["hooks"])
         changed = False
         ends_earlier = now.outcome != "answered"  # later hooks do not run then; that is no change
         for rule in sorted(after.keys() if ends_earlier else before.keys() | after.keys()):
@@ -215,7 +215,7 @@ def _listed(changes: dict[str, Change]) -> list[JsonObject]:
     ]
 
 
-def _said(hooks: Iterable[JsonObject]) -> dict[Rule, str]:
+def _decisions_by_rule(hooks: Iterable[JsonObject]) -> dict[Rule, str]:
     """Return a short description of what each rule did in a call."""
     return {(str(hook.get("event")), str(hook.get("hook"))): _words(hook) for hook in hooks}
 

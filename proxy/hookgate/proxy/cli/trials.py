@@ -180,10 +180,10 @@ async def _examined(
         run = await running.run(hook, event, (), _DOCTOR_SESSION, deadline=None)
     finally:
         await runners[hook].close()
-    return _told(about, run)
+    return _diagnose_run(about, run)
 
 
-def _told(about: str, run: Run) -> list[Diagnosis]:
+def _diagnose_run(about: str, run: Run) -> list[Diagnosis]:
     if run.error:
         service = isinstance(run.hook.config, HttpConfig)
         remedy = "check that the service is running" if service else "`hookgate hooks test` shows more"

@@ -112,7 +112,7 @@ def labelled_samples(read: Callable[[], Mapping[str, int]]) -> Callable[[], Valu
 
 
 # Otherwise each series would be accompanied by one with the time of its first sample.
-disable_created_metrics()  # type: ignore[no-untyped-call]
+disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no annotation for it
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
