@@ -134,7 +134,10 @@ class Reply:
         try:
             yield
         finally:
-            async with self._starting:  # headers that are being sent are sent to their end
+            try:
+                async with self._starting:
+                    pass  # headers that are being sent are sent to their end
+            finally:
                 task.cancel()
             await asyncio.wait([task])
             if not task.cancelled():
