@@ -33,7 +33,10 @@ _DESCRIPTORS = 1024
 _MEMORY = 1024
 """Megabytes that the gateway may take; docs/operating.md states the bound."""
 _HEALTHY = 0.1
-"""Seconds within which 99 of 100 looks at `/healthz` are answered."""
+"""Seconds within which 99 of 100 looks at `/healthz` are answered.
+
+The time that a hypervisor takes from the machine's processors meanwhile does not count: on a machine that is
+shared it may be more than half of all time, and no program could answer in it."""
 _SETTLING = 35
 """Seconds after which connections that are kept for the next call upstream are closed.
 
@@ -77,7 +80,7 @@ async def test_the_guard_holds_while_everything_is_tried_at_once(tmp_path: Path)
     assert not [status for status in seen.storm[True] if 200 <= status < 300]
     assert not [status for status in (*seen.hostile, *seen.storm[True], *seen.storm[False]) if status == 500]
     assert answered == 200
-    assert statistics.quantiles(latencies, n=100)[98] < _HEALTHY
+    assert statistics.quantiles([latency.own for latency in latencies], n=100)[98] < _HEALTHY
     assert max(seen.memory) < _MEMORY
     assert settled <= calm + 10
 
@@ -166,10 +169,22 @@ async def _drain(gateway: Server) -> None:
 # ---- what is measured
 
 
+@dataclass(frozen=True)
+class _Latency:
+    """The seconds until an answer, and those of them that the hypervisor took from one processor."""
+
+    seconds: float
+    stolen: float
+
+    @property
+    def own(self) -> float:
+        return max(self.seconds - self.stolen, 0.0)
+
+
 @asynccontextmanager
-async def _probed(admin: str, file: Path) -> AsyncIterator[list[float]]:
-    """The seconds of each answer of `/healthz` while the block ran; they are there when it has ended."""
-    latencies: list[float] = []
+async def _probed(admin: str, file: Path) -> AsyncIterator[list["_Latency"]]:
+    """The latency of each answer of `/healthz` while the block ran; they are there when it has ended."""
+    latencies: list[_Latency] = []
     prober = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "soak.prober", admin, str(file), env={**os.environ, "PYTHONPATH": str(_TESTS)}
     )
@@ -178,7 +193,9 @@ async def _probed(admin: str, file: Path) -> AsyncIterator[list[float]]:
     finally:
         prober.kill()
         await prober.wait()
-        latencies += map(float, (await asyncio.to_thread(file.read_text)).split())
+        for line in (await asyncio.to_thread(file.read_text)).splitlines():
+            seconds, stolen = map(float, line.split())
+            latencies.append(_Latency(seconds, stolen))
 
 
 async def _watch_memory(gateway: Server, megabytes: list[int]) -> None:
@@ -193,10 +210,16 @@ def _descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def _print(seen: _Seen, latencies: list[float], calm: int, settled: int, upstream: int) -> None:
-    percentiles = statistics.quantiles(latencies, n=100)
-    print(f"\nhealth: {len(latencies)} answers, median {percentiles[49] * 1000:.1f} ms,", end=" ")
-    print(f"p99 {percentiles[98] * 1000:.1f} ms, worst {max(latencies) * 1000:.0f} ms")
+def _print(seen: _Seen, latencies: list["_Latency"], calm: int, settled: int, upstream: int) -> None:
+    print(f"\nhealth: {len(latencies)} answers; the hypervisor took", end=" ")
+    print(f"{sum(latency.stolen for latency in latencies):.1f} s meanwhile")
+    for measured, seconds in (
+        ("without that time", [latency.own for latency in latencies]),
+        ("with it", [latency.seconds for latency in latencies]),
+    ):
+        percentiles = statistics.quantiles(seconds, n=100)
+        print(f"  {measured}: median {percentiles[49] * 1000:.1f} ms,", end=" ")
+        print(f"p99 {percentiles[98] * 1000:.1f} ms, worst {max(seconds) * 1000:.0f} ms")
     print(f"memory: {max(seen.memory)} MB at most; descriptors: {calm} before, {settled} after")
     print(f"upstream: {upstream} requests; hostile bodies: {Counter(seen.hostile)}")
     print(f"storm, forbidden: {Counter(seen.storm[True])}; harmless: {Counter(seen.storm[False])}")
