@@ -21,7 +21,7 @@ from aiohttp import web
 
 from hookgate.hooks import BeforeTool, Engine, SessionContext, load_settings
 from hookgate.hooks.events.base import Document
-from hookgate.hooks.factory import make_runners
+from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.cleanup import adopting_orphans
 
 ROUNDS = 15

@@ -3,7 +3,7 @@
 python docs/generators/metrics_reference.py > docs/metrics.md
 """
 
-from hookgate.proxy.observe.metric_names import LABELS, METRICS, Name
+from hookgate.proxy.observe.metric_names import LABELS, METRICS, MetricName
 
 _INTRODUCTION = """\
 # Metrics
@@ -45,7 +45,7 @@ def metrics_reference() -> str:
     )
 
 
-def _row(name: Name) -> list[str]:
+def _row(name: MetricName) -> list[str]:
     return [f"`{name.name}`", name.kind, ", ".join(f"`{label}`" for label in name.labels), name.help]
 
 

@@ -19,7 +19,7 @@ from hookgate.hooks.output import read_output, read_process
 from hookgate.hooks.runners.command import command_program, in_session
 from hookgate.hooks.runners.inprocess import RuntimeRunner
 from hookgate.hooks.runners.process import finish_process, spawn
-from hookgate.hooks.running import base_fields
+from hookgate.hooks.runs import base_fields
 from hookgate.hooks.settings import (
     EVENTS,
     CommandConfig,

@@ -27,14 +27,14 @@ async def test_a_program_that_calls_tools_runs_on_a_tape(tmp_path: Path, way: Wa
         cities.append(city)
         return f"storm in {city}"
 
-    async def told(url: str) -> str:
+    async def answer_text(url: str) -> str:
         async with python_client(url) as client:
             return "".join(await pieces(client, way, "the weather in Oslo?", tools=[get_weather]))
 
     async with running_gateway(cassette(tmp_path, "record"), SCRIPT) as gateway:
-        recorded = await told(gateway.url)
+        recorded = await answer_text(gateway.url)
         assert len(gateway.generated) == 2
     async with gateway_before("http://127.0.0.1:9", cassette(tmp_path, "replay")) as url:
-        replayed = await told(url)
+        replayed = await answer_text(url)
     assert "storm in Oslo" in recorded
     assert (replayed, cities) == (recorded, ["Oslo", "Oslo"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from support.gateway import Running, running_gateway
+from support.gateway import RunningGateway, running_gateway
 from support.node import need_node
 
 MODEL = "gemini-2.5-flash"
@@ -126,7 +126,9 @@ def conversation(prompt: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def asked(settings: Path, body: Any, session: str = "") -> AsyncIterator[tuple[Running, int, Any]]:
+async def asked(
+    settings: Path, body: Any, session: str = ""
+) -> AsyncIterator[tuple[RunningGateway, int, Any]]:
     """The gateway after one request: with its status and its answer."""
     async with running_gateway(settings) as gateway, aiohttp.ClientSession() as http:
         url = f"{gateway.url}{session}/v1beta/models/{MODEL}:generateContent"

@@ -54,7 +54,7 @@ async def typed_conversation(folder: Path) -> list[dict[str, Any]]:
     """The same in its terminal, where the user permits the call, compresses the history, and quits."""
     seen: list[dict[str, Any]] = []
 
-    def told(name: str) -> bool:
+    def reported(name: str) -> bool:
         return name in names(seen)
 
     gemini = GeminiCli(folder)
@@ -62,14 +62,14 @@ async def typed_conversation(folder: Path) -> list[dict[str, Any]]:
         await install(gateway.url, folder)
         async with gemini.in_terminal(gateway.url) as terminal:
             # A prompt typed before the session's start is told may be sent before it, too.
-            await terminal.until(lambda: told("SessionStart") and "Type your message" in terminal.text)
+            await terminal.until(lambda: reported("SessionStart") and "Type your message" in terminal.text)
             terminal.press("write it")
             await terminal.until(lambda: "> write it" in terminal.text)
             terminal.press("\r")
-            await terminal.until(lambda: told("Notification") and "Action Required" in terminal.title)
+            await terminal.until(lambda: reported("Notification") and "Action Required" in terminal.title)
             assert "Allow once" in terminal.text
             terminal.press("\r")
-            await terminal.until(lambda: told("AfterAgent") and "Ready" in terminal.title)
+            await terminal.until(lambda: reported("AfterAgent") and "Ready" in terminal.title)
             await command(terminal, "compress")
             await terminal.until(lambda: "Chat history compressed" in terminal.text)
             await command(terminal, "quit")
@@ -97,8 +97,8 @@ def shape(value: Any) -> Any:
 
 
 async def test_with_its_own_hooks_they_fire_in_the_documented_order(tmp_path: Path) -> None:
-    told = names(await conversation(tmp_path, shim=True))
-    assert [name for name in told if name != "PreCompress"] == [
+    reported = names(await conversation(tmp_path, shim=True))
+    assert [name for name in reported if name != "PreCompress"] == [
         "SessionStart",
         "BeforeAgent",
         *TURN,
@@ -108,23 +108,23 @@ async def test_with_its_own_hooks_they_fire_in_the_documented_order(tmp_path: Pa
 
 
 async def test_from_the_wire_alone_those_that_it_shows_fire_in_the_same_order(tmp_path: Path) -> None:
-    told = names(await conversation(tmp_path, shim=False))
-    assert told == ["SessionStart", "BeforeAgent", *TURN, *LAST]
+    reported = names(await conversation(tmp_path, shim=False))
+    assert reported == ["SessionStart", "BeforeAgent", *TURN, *LAST]
 
 
 async def test_in_its_terminal_all_eleven_fire_in_the_documented_order(tmp_path: Path) -> None:
     seen = await typed_conversation(tmp_path)
-    told = names(seen)
+    reported = names(seen)
     # It tells of a compression before each turn, needed or not. The two calls that compress are its own
     # doing, which only the gateway sees. SessionEnd it tells more than once.
-    assert told == [
+    assert reported == [
         *("SessionStart", "BeforeAgent"),
         *("PreCompress", *TURN[:-1], "Notification", "AfterTool"),
         *("PreCompress", *LAST),
         *("PreCompress", *LAST[:-1], *LAST[:-1]),
         "SessionEnd",
     ]
-    assert set(told) == set(EVENTS)
+    assert set(reported) == set(EVENTS)
     triggers = [event["trigger"] for event in seen if event["hook_event_name"] == "PreCompress"]
     assert triggers == ["auto", "auto", "manual"]
     kinds = [event["notification_type"] for event in seen if event["hook_event_name"] == "Notification"]

@@ -72,8 +72,8 @@ class Scenario:
     """The AfterModel hook."""
     rules: Rules = default_answers
     prompt: str = "how do I build a rocket?"
-    told: str = ""
-    """What the upstream is told in the end."""
+    result_text: str = ""
+    """What the upstream is result_text in the end."""
     json: bool = False
     fails: bool = False
     cut: bool = False
@@ -91,7 +91,7 @@ DENY, ANSWER = runs(no_rockets), runs(answer_itself)
 DENY_ANSWERS = runs(no_rocket_answers)
 SCENARIOS = {
     "plain": Scenario("You said: say good morning", (1, 1), prompt="say good morning"),
-    "tool-turn": Scenario("I have looked.", (2, 2), rules=calls_a_tool, told=TOOL_SAYS),
+    "tool-turn": Scenario("I have looked.", (2, 2), rules=calls_a_tool, result_text=TOOL_SAYS),
     "redaction": Scenario(
         f"The card is {REDACTED}, keep it safe.", (1, 1), after=runs(redact), rules=tells_a_secret
     ),
@@ -140,4 +140,4 @@ async def test_a_person_sees_what_the_policy_says_and_nothing_is_asked_twice(
     assert scenario.shown in shown.text if scenario.fails else scenario.shown == shown.text
     asked = [target for target in arrived if not target.endswith(BESIDE)]
     assert (len(asked), len(gateway.generated)) == scenario.requests
-    assert not scenario.told or scenario.told in str(gateway.generated[-1].body)
+    assert not scenario.result_text or scenario.result_text in str(gateway.generated[-1].body)

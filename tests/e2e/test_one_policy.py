@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.commands import missing, run_command
 from support.event_service import hookgate
-from support.gateway import Running, running_gateway
+from support.gateway import RunningGateway, running_gateway
 from support.node import GeminiCli
 from support.places import PROJECT
 from support.python_sdk import pieces, python_client, sdk_warnings
@@ -71,7 +71,7 @@ def model_calls(victim: Path, readable: Path) -> dict[str, Any]:
     }
 
 
-Agent = Callable[[Running, Path], Awaitable[str]]
+Agent = Callable[[RunningGateway, Path], Awaitable[str]]
 """Runs an agent before a gateway, its work in the folder's `workspace`, and gives what it says at last."""
 
 
@@ -80,7 +80,7 @@ def filled(workspace: Path) -> None:
     (workspace / "notes.txt").write_text("milk and bread")
 
 
-async def gemini_cli(gateway: Running, folder: Path) -> str:
+async def gemini_cli(gateway: RunningGateway, folder: Path) -> str:
     """Gemini CLI that knows nothing of hooks: the gateway derives the events from its calls."""
     gemini = GeminiCli(folder)
     filled(gemini.workspace)
@@ -100,7 +100,7 @@ def read_file(file_path: str) -> str:
     return Path(file_path).read_text()
 
 
-async def genai_script(gateway: Running, folder: Path) -> str:
+async def genai_script(gateway: RunningGateway, folder: Path) -> str:
     """A google-genai script with automatic function calling and no shim."""
     filled(folder / "workspace")
     async with python_client(gateway.url) as client:
@@ -108,7 +108,7 @@ async def genai_script(gateway: Running, folder: Path) -> str:
     return "".join(said).strip()
 
 
-async def gemini_cli_with_shim(gateway: Running, folder: Path) -> str:
+async def gemini_cli_with_shim(gateway: RunningGateway, folder: Path) -> str:
     """Gemini CLI whose own hooks tell the gateway of its tools."""
     gemini = GeminiCli(folder)
     filled(gemini.workspace)
@@ -120,7 +120,7 @@ async def gemini_cli_with_shim(gateway: Running, folder: Path) -> str:
     return ran.stdout.strip()
 
 
-async def genai_instrumented(gateway: Running, folder: Path) -> str:
+async def genai_instrumented(gateway: RunningGateway, folder: Path) -> str:
     """A google-genai script whose client is instrumented."""
     filled(folder / "workspace")
     async with python_client("http://127.0.0.1:9") as client:
@@ -129,7 +129,7 @@ async def genai_instrumented(gateway: Running, folder: Path) -> str:
     return "".join(said).strip()
 
 
-async def adk_plugin(gateway: Running, folder: Path) -> str:
+async def adk_plugin(gateway: RunningGateway, folder: Path) -> str:
     """An agent of google-adk with the plugin."""
     filled(folder / "workspace")
     if not ADK.exists():

@@ -156,17 +156,17 @@ async def test_what_did_not_go_upstream_is_not_said_to_have_gone(tmp_path: Path)
         await expect(page.get_by_text("As the upstream sent it")).to_have_count(0)
 
 
-async def test_a_change_beside_the_text_is_told(tmp_path: Path) -> None:
+async def test_a_change_beside_the_text_is_reported(tmp_path: Path) -> None:
     hooks = {"BeforeModel": [runs(warmer, name="warmer")]}
     async with panel_gateway(tmp_path, hooks, audit=KEPT) as gateway:
         receipt = (await called(gateway)).headers["x-hookgate-receipt"]
         async with browsing(gateway.link) as page:
             await go(page, f"#/calls/{receipt}")
-            told = page.get_by_text("The text is unchanged; other fields differ: see JSON.")
-            await expect(told).to_be_visible()
+            reported = page.get_by_text("The text is unchanged; other fields differ: see JSON.")
+            await expect(reported).to_be_visible()
             await expect(page.get_by_text("It went upstream unchanged.")).to_have_count(0)
             await page.get_by_label("JSON").check()
-            await expect(told).to_have_count(0)
+            await expect(reported).to_have_count(0)
             await expect(page.get_by_text("As the client sent it, and as it went upstream.")).to_be_visible()
 
 
@@ -194,8 +194,8 @@ COMPARED = """async () => {
     const rows = compare(before, after);
     for (const [name, whole] of [["left", before], ["right", after]]) {
       const sides = rows.map((row) => row[name]).filter(Boolean);
-      const told = sides.map((side) => side.words.map((word) => word.text).join("")).join("\\n");
-      if (told !== whole) wrong.push([before, after, name]);
+      const joined = sides.map((side) => side.words.map((word) => word.text).join("")).join("\\n");
+      if (joined !== whole) wrong.push([before, after, name]);
     }
     const changed = rows.some((row) => row.left?.changed || row.right?.changed);
     if (changed !== (before !== after)) wrong.push([before, after]);

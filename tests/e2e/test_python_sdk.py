@@ -50,9 +50,9 @@ async def test_a_chat_remembers_its_turns_through_a_redacting_hook() -> None:
     assert first.text == f"It is {REDACTED}."
     assert "".join(text or "" for text in streamed) == "You said: and now?"
     assert last.text == "You said: goodbye"
-    told = [part["text"] for part in sent_parts(gateway)]
-    assert told[:3] == ["what is my card", f"It is {REDACTED}.", "and now?"]
-    assert "".join(told[3:-1]) == "You said: and now?"
+    reported = [part["text"] for part in sent_parts(gateway)]
+    assert reported[:3] == ["what is my card", f"It is {REDACTED}.", "and now?"]
+    assert "".join(reported[3:-1]) == "You said: and now?"
 
 
 async def test_counting_embedding_and_listing_models_work_as_well() -> None:

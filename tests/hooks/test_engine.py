@@ -108,7 +108,7 @@ async def test_a_command_hook_edits_denies_and_speaks(tmp_path: Path) -> None:
     assert outcome.verdict.system_messages == ("be careful",)
 
 
-async def test_runs_are_told_in_the_order_of_the_plan_with_the_time_they_took() -> None:
+async def test_runs_are_reported_in_the_order_of_the_plan_with_the_time_they_took() -> None:
     quick = asyncio.Event()
 
     async def first(_: Json) -> None:
@@ -163,15 +163,15 @@ BAD_EDITS = [
 
 
 @pytest.mark.parametrize("group", [parallel, sequential])
-@pytest.mark.parametrize(("output", "told"), BAD_EDITS)
+@pytest.mark.parametrize(("output", "expected"), BAD_EDITS)
 async def test_an_edit_that_cannot_be_applied_fails_its_hook_by_path_and_no_other(
-    output: Json, told: str, group: Any
+    output: Json, expected: str, group: Any
 ) -> None:
     good = partial(lambda edit, _: edit, editing(config={"seed": 1}))
     outcome = await engine(group(good, lambda _: output, good)).fire(asking("hi"), SESSION)
     assert outcome.event.body == {**asking("hi").body, "generationConfig": {"seed": 1}}
     assert [bool(run.error) for run in outcome.runs] == [False, True, False]
-    assert outcome.runs[1].error.startswith(f"hookSpecificOutput.{told}")
+    assert outcome.runs[1].error.startswith(f"hookSpecificOutput.{expected}")
     assert outcome.verdict == Verdict()
 
 
@@ -235,14 +235,14 @@ async def test_a_failed_hook_is_logged_by_event_and_name(caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize(
-    ("more", "told"), [({}, ["BeforeModel hook 'speak' says: hi"]), ({"suppressOutput": True}, [])]
+    ("more", "expected"), [({}, ["BeforeModel hook 'speak' says: hi"]), ({"suppressOutput": True}, [])]
 )
 async def test_a_message_is_logged_unless_it_is_suppressed(
-    more: Json, told: list[str], caplog: pytest.LogCaptureFixture
+    more: Json, expected: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     def speak(_: Json) -> Json:
         return {"systemMessage": "hi", **more}
 
     with caplog.at_level(logging.INFO, "hookgate.hooks"):
         await engine(parallel(speak)).fire(asking("hi"), SESSION)
-    assert [record.getMessage() for record in caplog.records] == told
+    assert [record.getMessage() for record in caplog.records] == expected

@@ -32,7 +32,7 @@ from hookgate.hooks import (
 )
 from hookgate.hooks.clock import OwnLimit, StallClock
 from hookgate.hooks.errors import HookUnavailableError
-from hookgate.hooks.factory import make_runners
+from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.settings import EngineLimits, Layer, SettingsSource, load_sources
 
 Json = dict[str, Any]

@@ -87,15 +87,15 @@ def test_another_hooks_answer_does_not_lift_a_denial() -> None:
 def test_a_stop_is_explained_by_those_that_stopped(said: list[Output]) -> None:
     verdict = merge("BeforeModel", [*said, {"continue": False, "stopReason": "enough"}])
     stops = [output for output in said if output.get("continue") is False]
-    told = [output.get("stopReason") or output.get("reason") for output in stops]
-    assert verdict.reason.split("\n") == [*filter(None, told), "enough"]
+    reported = [output.get("stopReason") or output.get("reason") for output in stops]
+    assert verdict.reason.split("\n") == [*filter(None, reported), "enough"]
 
 
 @given(st.lists(max_size=4, elements=outputs().filter(lambda output: output.get("continue") is not False)))
 def test_a_denial_is_explained_by_those_that_denied_or_asked(said: list[Output]) -> None:
     verdict = merge("BeforeModel", [*said, {"decision": "deny", "reason": "not here"}])
-    told = [output.get("reason") for output in said if output.get("decision") in ("deny", "ask")]
-    assert verdict.reason.split("\n") == [*filter(None, told), "not here"]
+    reported = [output.get("reason") for output in said if output.get("decision") in ("deny", "ask")]
+    assert verdict.reason.split("\n") == [*filter(None, reported), "not here"]
 
 
 def test_an_approval_explains_no_denial() -> None:

@@ -196,7 +196,7 @@ def test_any_other_code_is_a_failed_hook_whatever_was_printed(code: int, stdout:
         read(stdout, "", code)
 
 
-def test_a_failed_hook_is_told_with_the_start_of_its_stderr() -> None:
+def test_a_failed_hook_is_reported_with_the_start_of_its_stderr() -> None:
     with pytest.raises(HookError, match=r"^exited with code 1: x{200}$"):
         read("", "x" * 5000, 1)
 

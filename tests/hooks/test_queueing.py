@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.hooks import asking, parallel
 
 from hookgate.hooks import CallState, Configuration, Engine, SessionContext
-from hookgate.hooks.running import FairQueue
+from hookgate.hooks.runs import FairQueue
 from hookgate.hooks.settings import EngineLimits
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.hooks import SESSION, asking, command, one_group, write_file
 
 from hookgate.hooks import AfterModel, Engine, SettingsError
-from hookgate.hooks.factory import make_runners
+from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.session import Withheld
 from hookgate.hooks.settings import Hook, Layer, SettingsSource, load_sources
 from hookgate.hooks.trust import TrustStore, hook_fingerprint, scripts_of
@@ -268,7 +268,7 @@ async def test_a_script_that_changes_while_hooks_run_is_not_run(project: Path, s
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"project": 1}'])
-def test_a_broken_store_is_told_rather_than_forgotten(tmp_path: Path, content: str) -> None:
+def test_a_broken_store_is_reported_rather_than_forgotten(tmp_path: Path, content: str) -> None:
     write_file(tmp_path, content, "trusted_hooks.json")
     with pytest.raises(SettingsError, match=r"trusted_hooks\.json: .*repair or remove it"):
         TrustStore(tmp_path)

@@ -14,7 +14,7 @@ def test_one_is_no_plural() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         pytest.param(FileNotFoundError(errno.ENOENT, "x", "/p"), "No such file or directory", id="file"),
         pytest.param(OSError(errno.EADDRINUSE, "error while binding"), "Address already in use", id="bind"),
@@ -25,5 +25,5 @@ def test_one_is_no_plural() -> None:
         ),
     ],
 )
-def test_what_the_system_says_has_no_number(error: OSError, told: str) -> None:
-    assert describe_os_error(error) == told
+def test_what_the_system_says_has_no_number(error: OSError, expected: str) -> None:
+    assert describe_os_error(error) == expected

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.commands import missing, run_command
-from support.gateway import Running, listens, running_gateway, runs, says
+from support.gateway import RunningGateway, listens, running_gateway, runs, says
 from support.places import PROJECT
 
 Json = dict[str, Any]
@@ -15,7 +15,9 @@ AGENT = Path(__file__).parent / "adk" / "agent.py"
 NO = {"decision": "deny", "reason": "No."}
 
 
-async def ran(hooks: Json, folder: Path, *prompts: str, city: str = "Oslo") -> tuple[list[Json], Running]:
+async def ran(
+    hooks: Json, folder: Path, *prompts: str, city: str = "Oslo"
+) -> tuple[list[Json], RunningGateway]:
     """What the agent shows, its model calling the tool for the city first, and what reached the upstream."""
     if not PYTHON.exists():
         missing("needs google-adk: run `make adk`")
@@ -29,7 +31,7 @@ async def ran(hooks: Json, folder: Path, *prompts: str, city: str = "Oslo") -> t
     return agent.lines, gateway
 
 
-async def test_every_event_is_told_once_and_in_order(tmp_path: Path) -> None:
+async def test_every_event_is_reported_once_and_in_order(tmp_path: Path) -> None:
     seen: list[Json] = []
     events = ["SessionStart", "BeforeAgent", "BeforeModel", "AfterModel", "BeforeTool", "AfterTool"]
     hooks = {event: [listens(seen)] for event in (*events, "AfterAgent", "SessionEnd")}
@@ -57,13 +59,13 @@ async def test_arguments_and_results_are_the_hooks(tmp_path: Path) -> None:
     assert {"result": {"result": "storm in Bergen\n\nBe brief."}} in shown
 
 
-async def test_a_denied_tool_is_told_as_the_contract_has_it(tmp_path: Path) -> None:
+async def test_a_denied_tool_is_reported_as_the_contract_has_it(tmp_path: Path) -> None:
     shown, _ = await ran({"BeforeTool": [says(NO)]}, tmp_path)
     assert not [each for each in shown if "ran" in each]
     assert {"result": {"error": "Tool execution blocked: No."}} in shown
 
 
-async def test_a_failed_tool_is_told_as_hooks_left_it(tmp_path: Path) -> None:
+async def test_a_failed_tool_is_reported_as_hooks_left_it(tmp_path: Path) -> None:
     hooks = {"AfterTool": [says(tool_result={"llmContent": "no way, with key [key]"})]}
     shown, _ = await ran(hooks, tmp_path, city="Nowhere")
     assert {"result": {"error": "no way, with key [key]"}} in shown

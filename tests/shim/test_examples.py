@@ -79,21 +79,21 @@ async def test_the_same_synchronously_and_in_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["shim_genai.py", "shim_adk.py"])
 @pytest.mark.parametrize(
-    ("city", "told"),
+    ("city", "expected"),
     [
         ("Oslo", {"error": "Tool execution blocked: Not Oslo."}),
         ("Bergen", {"result": "storm in Bergen\n\nA note."}),
     ],
 )
-async def test_agents_of_google(tmp_path: Path, name: str, city: str, told: Json) -> None:
+async def test_agents_of_google(tmp_path: Path, name: str, city: str, expected: Json) -> None:
     python = sys.executable if name == "shim_genai.py" else adk_python()
     call = {"functionCall": {"name": "get_weather", "args": {"city": city}}}
     script = {"rules": [{"times": 1, "answer": {"chunks": [[call]]}}]}
     async with running_gateway(HOOKS, script) as gateway:
         ran = await example(python, name, tmp_path, gateway.url, "the weather?")
     (result,) = gateway.generated[-1].body["contents"][-1]["parts"]
-    assert result["functionResponse"]["response"] == told
-    assert next(iter(told.values())).split("\n")[0] in ran.stdout
+    assert result["functionResponse"]["response"] == expected
+    assert next(iter(expected.values())).split("\n")[0] in ran.stdout
 
 
 def test_the_page_quotes_the_examples() -> None:

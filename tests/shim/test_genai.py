@@ -111,7 +111,7 @@ async def test_arguments_are_rewritten_and_results_extended(way: Way, ask: Ask) 
 
 @every_way
 @in_every_way
-async def test_a_denied_tool_is_told_as_the_contract_has_it(way: Way, ask: Ask) -> None:
+async def test_a_denied_tool_is_reported_as_the_contract_has_it(way: Way, ask: Ask) -> None:
     weather = Weather()
     _, sent = await asked({"BeforeTool": [says(NO)]}, way, ask, weather.get_weather)
     assert not weather.cities
@@ -132,7 +132,7 @@ async def test_coroutines_are_tools_too(way: Way, ask: Ask) -> None:
     assert responses == [DENIED, {"result": "Hidden."}]
 
 
-async def test_a_failure_is_told_as_hooks_left_it() -> None:
+async def test_a_failure_is_reported_as_hooks_left_it() -> None:
     def get_weather(city: str) -> str:
         """The weather in a city."""
         raise OSError(f"no way to {city}, with key k-123")
@@ -248,7 +248,7 @@ async def test_other_clients_and_the_callers_configuration_stay_as_they_are() ->
     assert config == {"tools": [weather.get_weather]}
 
 
-def test_an_sdk_that_does_not_fit_is_told() -> None:
+def test_an_sdk_that_does_not_fit_is_reported() -> None:
     client = genai.Client(api_key="any")
     del client._api_client
     with pytest.raises(ShimError, match=r"no Client\._api_client"):

@@ -141,7 +141,7 @@ async def test_an_answer_that_cannot_be_judged_stops_the_turn() -> None:
     await shim.aclose()
 
 
-async def test_an_outage_is_told_once_and_ends_by_itself(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_outage_is_reported_once_and_ends_by_itself(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "hookgate.shim")
     async with service(always(OK, OK)) as url:
         port = int(url.rpartition(":")[2])
@@ -153,8 +153,8 @@ async def test_an_outage_is_told_once_and_ends_by_itself(caplog: pytest.LogCaptu
     async with service(always(OK, OK), port):
         assert await run_tool(shim) == "done"
     await shim.aclose()
-    told = [record.getMessage() for record in caplog.records if record.name == "hookgate.shim"]
-    assert [text.split(":")[0] for text in told] == [
+    reported = [record.getMessage() for record in caplog.records if record.name == "hookgate.shim"]
+    assert [text.split(":")[0] for text in reported] == [
         "the gateway is unreachable, so all events are denied",
         "the gateway is reachable again",
     ]
@@ -261,9 +261,9 @@ async def test_a_caller_that_is_cancelled_waits_no_longer() -> None:
     assert time.monotonic() - begin < 5
 
 
-def _in_a_fork(shim: Shim, told: Any) -> None:
+def _in_a_fork(shim: Shim, message: Any) -> None:
     with shim.sync_session("s-1").tool("glob", {}) as call:
-        told.send(call.result("done"))
+        message.send(call.result("done"))
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")

@@ -11,7 +11,7 @@ from support.shims import Opened
 from hookgate.shim import Denied, Shim, Stopped, ToolDenied
 
 
-async def test_a_session_is_told_from_its_start_to_its_end(opened: Opened) -> None:
+async def test_a_session_is_reported_from_its_start_to_its_end(opened: Opened) -> None:
     seen: list[dict[str, Any]] = []
     events = ("SessionStart", "BeforeAgent", "PreCompress", "BeforeTool", "Notification", "AfterTool")
     hooks = {event: [listens(seen)] for event in (*events, "AfterAgent", "SessionEnd")}
@@ -42,7 +42,7 @@ async def test_a_session_is_told_from_its_start_to_its_end(opened: Opened) -> No
     assert end["reason"] == "exit"
 
 
-async def test_the_same_events_are_told_synchronously(opened: Opened) -> None:
+async def test_the_same_events_are_reported_synchronously(opened: Opened) -> None:
     seen: list[dict[str, Any]] = []
     events = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent", "SessionEnd")
 
@@ -104,10 +104,10 @@ async def test_advice_is_never_a_refusal(opened: Opened) -> None:
         opened({event: [no] for event in ("SessionEnd", "PreCompress", "Notification")}) as shim,
         shim.session() as session,
     ):
-        told = await session.notify("info", "Hello.")
+        reported = await session.notify("info", "Hello.")
         await session.compress()
         assert session.stopped is None
-    assert told.system_message == "Saved."
+    assert reported.system_message == "Saved."
 
 
 async def test_a_stop_holds_until_the_next_turn(opened: Opened) -> None:

@@ -85,7 +85,7 @@ async def test_an_untouched_result_is_the_very_object(opened: Opened) -> None:
     assert seen[0]["tool_response"]["llmContent"] == '{"sky": "storm"}'
 
 
-async def test_a_tail_call_is_told(opened: Opened) -> None:
+async def test_a_tail_call_is_reported(opened: Opened) -> None:
     tail = {"name": "format", "args": {"width": 80}}
     async with (
         opened({"AfterTool": [says(tailToolCallRequest=tail)]}) as shim,
@@ -147,10 +147,10 @@ async def test_the_user_decides_when_asked(opened: Opened, agrees: bool, awaited
             return speed
 
         calls = [launch(9), asyncio.to_thread(waits, 9)]
-        told = await asyncio.gather(*calls, return_exceptions=True)
+        reported = await asyncio.gather(*calls, return_exceptions=True)
     assert asked == [Question("s-1", "launch", {"speed": 1}, "Costly.")] * 2
     assert ran == agrees
-    assert told == [1, 1] if agrees else all(isinstance(each, ToolDenied) for each in told)
+    assert reported == [1, 1] if agrees else all(isinstance(each, ToolDenied) for each in reported)
 
 
 # ---- failures
@@ -167,18 +167,18 @@ async def test_hooks_hear_of_a_failure(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "told"),
+    ("output", "expected"),
     [
         ({"decision": "deny", "reason": "Hidden."}, "Hidden."),
         ({"hookSpecificOutput": {"tool_result": {"llmContent": "by [x]"}}}, r"by \[x\]"),
         ({"hookSpecificOutput": {"additionalContext": "Try 1."}}, "by nought\n\nTry 1."),
     ],
 )
-async def test_hooks_change_what_is_told_of_a_failure(
-    opened: Opened, output: dict[str, Any], told: str
+async def test_hooks_change_what_is_reported_of_a_failure(
+    opened: Opened, output: dict[str, Any], expected: str
 ) -> None:
     async with opened({"AfterTool": [says(output)]}) as shim, shim.session() as session:
-        with pytest.raises(ToolFailed, match=f"^{told}$") as failed:
+        with pytest.raises(ToolFailed, match=f"^{expected}$") as failed:
             async with session.tool("divide", {}):
                 raise ZeroDivisionError("by nought")
     assert isinstance(failed.value.__cause__, ZeroDivisionError)
@@ -247,7 +247,7 @@ async def test_guarded_functions_of_every_kind(opened: Opened) -> None:
     assert seen[2]["tool_input"] == {"text": "C"}
 
 
-async def test_an_argument_that_a_function_does_not_take_is_told(opened: Opened) -> None:
+async def test_an_argument_that_a_function_does_not_take_is_reported(opened: Opened) -> None:
     async with (
         opened({"BeforeTool": [says(tool_input={"colour": "red"})]}) as shim,
         shim.session() as session,

@@ -13,8 +13,8 @@ _AXE = NODE_DIR / "node_modules" / "axe-core" / "axe.min.js"
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 _RUN = """async (tags) => {
   const {violations} = await axe.run(document, {runOnly: {type: "tag", values: tags}});
-  const told = (node) => `${node.html}: ${node.failureSummary}`;
-  return violations.map(({id, nodes}) => [id, ...nodes.map(told)]);
+  const described = (node) => `${node.html}: ${node.failureSummary}`;
+  return violations.map(({id, nodes}) => [id, ...nodes.map(described)]);
 }"""
 
 Scheme = Literal["light", "dark"]

@@ -60,22 +60,22 @@ class Collector:
                 self.spans += [_span(each) for each in scope.spans]
 
 
-def _span(told: Any) -> Span:
+def _span(message: Any) -> Span:
     return Span(
-        name=told.name,
-        trace=told.trace_id.hex(),
-        id=told.span_id.hex(),
-        parent=told.parent_span_id.hex(),
-        kind=told.kind,
-        begin=told.start_time_unix_nano,
-        end=told.end_time_unix_nano,
-        failed=told.status.code == 2,
-        attributes=_attributes(told.attributes),
+        name=message.name,
+        trace=message.trace_id.hex(),
+        id=message.span_id.hex(),
+        parent=message.parent_span_id.hex(),
+        kind=message.kind,
+        begin=message.start_time_unix_nano,
+        end=message.end_time_unix_nano,
+        failed=message.status.code == 2,
+        attributes=_attributes(message.attributes),
     )
 
 
-def _attributes(told: Any) -> dict[str, Any]:
-    return {each.key: _value(each.value) for each in told}
+def _attributes(message: Any) -> dict[str, Any]:
+    return {each.key: _value(each.value) for each in message}
 
 
 def _value(value: Any) -> Any:

@@ -16,22 +16,22 @@ _OURS = ("GEMINI_", "GOOGLE_", "CLAUDE_", "XDG_")
 
 @dataclass
 class Service:
-    """What it was told, and what it answers: to an event by name, else that nobody said anything."""
+    """What it was reported, and what it answers: to an event by name, else that nobody said anything."""
 
     url: str = ""
     answers: dict[str, Any] = field(default_factory=dict)
     status: int = 200
-    told: list[tuple[str, Mapping[str, str], Any]] = field(default_factory=list)
+    reported: list[tuple[str, Mapping[str, str], Any]] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
 
     @property
     def paths(self) -> list[str]:
-        return [path for path, _, _ in self.told]
+        return [path for path, _, _ in self.reported]
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         data = await request.read()
         self.raw.append(data)
-        self.told.append((request.path, request.headers, json.loads(data)))
+        self.reported.append((request.path, request.headers, json.loads(data)))
         if self.status != 200:
             error = {"code": self.status, "message": "Not\nthis one.", "status": "SOME"}
             return web.json_response({"error": error}, status=self.status)

@@ -35,9 +35,9 @@ def documented() -> dict[str, list[str]]:
 def is_denied(row: str, layer: str, on_error: str | None) -> bool:
     """Whether the table says so."""
     column = COLUMNS[layer] if on_error is None else WRITTEN[on_error]
-    told = documented()[row][column]
-    assert told in ("denied", "passes")
-    return told == "denied"
+    reported = documented()[row][column]
+    assert reported in ("denied", "passes")
+    return reported == "denied"
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def nobody_home(_: Path) -> Json:
     return {"type": "http", "url": "http://127.0.0.1:1/"}
 
 
-BROKEN_FIELDS = mock.patch("hookgate.hooks.running.base_fields", side_effect=KeyError("nobody expected this"))
+BROKEN_FIELDS = mock.patch("hookgate.hooks.runs.base_fields", side_effect=KeyError("nobody expected this"))
 LARGE = 20_000
 EXHAUSTED = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 

@@ -24,7 +24,7 @@ FORWARDS_FILES = Config.model_validate({"routes": {"files": "forward"}})
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningGateway:
     """Base URLs of the running pair, and the requests that reached the upstream."""
 
     url: str
@@ -50,13 +50,13 @@ async def running_gateway(
     script: Any = None,
     config: Config | None = None,
     layer: Layer = "explicit",
-) -> AsyncIterator[Running]:
+) -> AsyncIterator[RunningGateway]:
     """The gateway before an embedded upstream of its own, with hooks from a settings file or per event."""
     async with (
         running_upstream(script) as (upstream_url, recorded),
         gateway_before(upstream_url, settings, config, layer) as url,
     ):
-        yield Running(url, upstream_url, recorded)
+        yield RunningGateway(url, upstream_url, recorded)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from typing import Any
 from support.places import DOCS
 
 from hookgate.hooks.events.base import Document
-from hookgate.hooks.factory import make_runners
+from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import AnyConfig, Hook

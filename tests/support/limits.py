@@ -61,10 +61,10 @@ class Limited:
     async def call(self, model: str = FLASH, **used: Any) -> str | None:
         """A whole call of Anna's that uses so much."""
         session = caller()
-        told = await self.begin(session, model)
-        if told is None:
+        reported = await self.begin(session, model)
+        if reported is None:
             end(session, model, **used)
-        return told
+        return reported
 
 
 def caller(key: str = "anna", team: str = "search", session: str = "s-1") -> SessionContext:

@@ -8,7 +8,7 @@ from typing import Any
 
 from support.gateway import running_upstream, upstreams_at, write_settings
 
-from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.live_engine import LiveEngine
 from hookgate.proxy import policy
 from hookgate.proxy.admin import listener as operators
 from hookgate.proxy.admin.access import panel_link

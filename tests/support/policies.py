@@ -54,5 +54,5 @@ def no_rocket_answers(event: Json) -> Json | None:
 def no_tool_results(event: Json) -> Json | None:
     """BeforeModel with the raw view: deny a call that brings the result of a tool."""
     newest = event["llm_request"]["contents"][-1]["parts"]
-    told = any("functionResponse" in part or "function_response" in part for part in newest)
-    return {"decision": "deny", "reason": REFUSAL} if told else None
+    reported = any("functionResponse" in part or "function_response" in part for part in newest)
+    return {"decision": "deny", "reason": REFUSAL} if reported else None

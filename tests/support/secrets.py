@@ -7,7 +7,7 @@ import string
 import uuid
 from collections.abc import Callable, Iterable
 
-from hookgate.hooks.policies.redact import AtCap, Piece, Redactor, Scanner
+from hookgate.hooks.policies.redact import AtCap, Redactor, Scanner, TextPiece
 
 ALNUM = string.ascii_letters + string.digits
 UPPER32 = string.ascii_uppercase + "234567"
@@ -330,7 +330,9 @@ def mask(kind: str, _: str) -> str:
     return f"[{kind}]"
 
 
-def pieces(scanner: Scanner, chunks: Iterable[str], cap: int = 8192, at_cap: AtCap = "mask") -> list[Piece]:
+def pieces(
+    scanner: Scanner, chunks: Iterable[str], cap: int = 8192, at_cap: AtCap = "mask"
+) -> list[TextPiece]:
     """What becomes of a text that comes in these chunks."""
     redactor = Redactor(scanner, mask, cap, at_cap)
     return [*(piece for chunk in chunks for piece in redactor.feed(chunk)), *redactor.finish()]

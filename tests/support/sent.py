@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from support.gateway import Running
+from support.gateway import RunningGateway
 
 
-def sent_parts(gateway: Running) -> list[Any]:
+def sent_parts(gateway: RunningGateway) -> list[Any]:
     """The parts of the last conversation that reached the upstream."""
     return [part for content in gateway.generated[-1].body["contents"] for part in content["parts"]]

@@ -77,13 +77,13 @@ async def start(words: tuple[str, ...], environment: Mapping[str, str], folder: 
     given, stdin = os.pipe()
     stdout, out = os.pipe()
     stderr, err = os.pipe()
-    told, tells = socket.socketpair()
+    reported, tells = socket.socketpair()
     asked = {"words": words, "environment": dict(environment), "folder": str(folder or Path.cwd())}
     socket.send_fds(_forker(), [json.dumps(asked).encode()], [given, out, err, tells.fileno()])
     for descriptor in (given, out, err):
         os.close(descriptor)
     tells.close()
-    exited, asking = await asyncio.open_unix_connection(sock=told)
+    exited, asking = await asyncio.open_unix_connection(sock=reported)
     pid = int(await exited.readline() or b"0")
     assert pid, "what forks commands has ended"
     pipes = await _writing(stdin), await _reading(stdout), await _reading(stderr)

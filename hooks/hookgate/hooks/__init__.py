@@ -17,7 +17,7 @@ from hookgate.hooks.events import (
     SessionStart,
 )
 from hookgate.hooks.merge import Verdict
-from hookgate.hooks.running import Run
+from hookgate.hooks.runs import Run
 from hookgate.hooks.session import CallEnd, CallState, Screen, SessionContext, Withheld
 from hookgate.hooks.settings import Configuration, load_settings
 

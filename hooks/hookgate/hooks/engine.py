@@ -15,12 +15,12 @@ from hookgate.hooks.clock import Deadline, StallClock
 from hookgate.hooks.errors import HookError
 from hookgate.hooks.events import AfterModel, AfterTool, BeforeModel, BeforeTool, Event
 from hookgate.hooks.events.tool import result_of
-from hookgate.hooks.factory import make_runners
 from hookgate.hooks.merge import NO_VERDICT, Verdict, merge
 from hookgate.hooks.output import Output
+from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.inprocess import BuiltinRunner
-from hookgate.hooks.running import FairQueue, Health, Refusal, Run, Running, internal_failure
+from hookgate.hooks.runs import FairQueue, Health, HookExecutor, Run, TrustCheck, internal_failure
 from hookgate.hooks.screening import HookScreen, ScreenRefusal
 from hookgate.hooks.session import Screen, SessionContext
 from hookgate.hooks.settings import (
@@ -72,7 +72,7 @@ class Engine:
         configuration: Configuration,
         runners: Mapping[Hook, Runner] | None = None,
         *,
-        refusal: Refusal = lambda hook: None,
+        refusal: TrustCheck = lambda hook: None,
         health: Health | None = None,
     ) -> None:
         """Create an engine.
@@ -91,12 +91,12 @@ class Engine:
         self._conditional = {event for event in configuration.groups if configuration.has_conditions(event)}
         self._clock = StallClock()
         queue = FairQueue(configuration.limits.concurrency)
-        self._running = Running(self._runners, queue, refusal)
+        self._executor = HookExecutor(self._runners, queue, refusal)
 
     @property
     def waiting(self) -> int:
         """The number of hook runs that are queued."""
-        return self._running.waiting
+        return self._executor.waiting
 
     def listens_to(self, event: str, layer: Layer | None = None) -> bool:
         """Return whether any hook is configured for the event, in any layer or in the given one."""
@@ -120,7 +120,7 @@ class Engine:
     async def _run_groups(self, event: E, groups: Sequence[Group], session: SessionContext) -> Outcome[E]:
         deadline = self._deadline_for(groups, session)
         try:
-            event, runs = await _Chain(self._running, session, deadline).run(event, groups)
+            event, runs = await _Chain(self._executor, session, deadline).run(event, groups)
         finally:
             if deadline is not None:
                 deadline.close()
@@ -140,7 +140,7 @@ class Engine:
             and isinstance(hook.config, RuntimeConfig | BuiltinConfig)
             and hook.timeout < seconds
             and session.call.offload is None
-            and self._running.can_start()
+            and self._executor.can_start()
         ):
             return None
         return Deadline(self._clock, seconds)
@@ -243,13 +243,13 @@ def _of_layer(groups: tuple[Group, ...], layer: Layer) -> tuple[Group, ...]:
 class _Chain:
     """Runs the hooks of one event, in plan order where one depends on another's edits."""
 
-    def __init__(self, running: Running, session: SessionContext, deadline: Deadline | None) -> None:
-        self._running, self._session, self._deadline = running, session, deadline
+    def __init__(self, executor: HookExecutor, session: SessionContext, deadline: Deadline | None) -> None:
+        self._executor, self._session, self._deadline = executor, session, deadline
 
     async def run(self, event: E, groups: Sequence[Group]) -> tuple[E, list[Run]]:
         """Return the event after all edits, and the runs in plan order."""
         if (only := _only_hook(groups)) is not None:
-            run = await self._running.run(only, event, (), self._session, self._deadline)
+            run = await self._executor.run(only, event, (), self._session, self._deadline)
             run, event = await self._apply(run, event) if run.edit else (run, event)
             return event, [run]
         first_runs = await _gather([self._run_group(group, event) for group in groups])
@@ -280,7 +280,7 @@ class _Chain:
         return event, runs
 
     async def _run(self, hook: Hook, event: Event, seen: tuple[Run, ...]) -> Run:
-        return await self._running.run(hook, event, seen, self._session, self._deadline)
+        return await self._executor.run(hook, event, seen, self._session, self._deadline)
 
     async def _apply(self, run: Run, event: E) -> tuple[Run, E]:
         """Return the run, and the event with its edit applied. If the edit does not fit, the run failed."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from hookgate.hooks.errors import HookError, HookUnavailableError
 from hookgate.hooks.output import Output
-from hookgate.hooks.running import Run, failed
+from hookgate.hooks.runs import Run, failed
 from hookgate.hooks.session import Screen, Withheld
 from hookgate.hooks.settings import Hook
 from hookgate.translator.fields import JsonObject

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import hdrs, web
 
 from hookgate.hooks import Configuration, Engine, Engines
-from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.live_engine import LiveEngine
 from hookgate.hooks.runners.cleanup import adopting_orphans
 from hookgate.hooks.runners.process import ENOUGH, raised_descriptor_limit
 from hookgate.hooks.settings import EVENTS
@@ -29,12 +29,12 @@ from hookgate.proxy.config import Config, EffectiveConfig, LimitSettings, Listen
 from hookgate.proxy.config.reading import Sources, find_sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.body_worker import Pacer
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.connection import Request, check_head, error_response
 from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.http.listener import accepting, url_of
 from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.http.workshop import Pacer
 from hookgate.proxy.identity.callers import check_credentials
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks import Configuration, Engine, SettingsError
-from hookgate.hooks.factory import make_runners
-from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.live_engine import LiveEngine
 from hookgate.hooks.policies import COUNTING
+from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import Counters, PriceTable
-from hookgate.hooks.running import Health, Refusal
+from hookgate.hooks.runs import Health, TrustCheck
 from hookgate.hooks.settings import BuiltinConfig, Hook, Loaded, read_sources
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
 from hookgate.hooks.trust import TrustStore
@@ -88,7 +88,7 @@ def load_policy(
     return LiveEngine(sources.places, make)
 
 
-def _counters(configuration: Configuration, refusal: Refusal, store: Store) -> Counters | None:
+def _counters(configuration: Configuration, refusal: TrustCheck, store: Store) -> Counters | None:
     """Return the store's counters if a hook needs them. Raises SettingsError if they are unavailable."""
     kinds = (hook.config for hook in configuration.hooks() if refusal(hook) is None)
     if not any(isinstance(kind, BuiltinConfig) and kind.builtin in COUNTING for kind in kinds):

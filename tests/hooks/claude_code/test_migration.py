@@ -69,7 +69,7 @@ def test_the_documented_events_are_carried(event: str, new: str) -> None:
 @pytest.mark.parametrize(
     "event", ["SubagentStop", "PermissionRequest", "PostToolUseFailure", "Setup", "Later"]
 )
-def test_an_event_without_a_counterpart_is_told_by_its_place(event: str) -> None:
+def test_an_event_without_a_counterpart_is_reported_by_its_place(event: str) -> None:
     migration = migrate(claude(event, command("x")))
     assert migration.hooks == {}
     [note] = migration.notes
@@ -122,16 +122,16 @@ def test_a_matcher_of_nothing_that_gemini_cli_has_takes_its_group_along(pattern:
 
 
 def test_of_a_matcher_only_the_part_without_a_counterpart_is_lost() -> None:
-    told = (
+    reported = (
         "hooks.PreToolUse[0].matcher: 'NotebookEdit' has no counterpart in Gemini CLI; that part was left out"
     )
-    assert matcher("Edit|NotebookEdit") == (["replace"], [told])
-    assert matcher("(Edit|NotebookEdit)") == (["replace"], [told])
-    assert matcher("(?i)edit") == (["replace"], [told])
+    assert matcher("Edit|NotebookEdit") == (["replace"], [reported])
+    assert matcher("(Edit|NotebookEdit)") == (["replace"], [reported])
+    assert matcher("(?i)edit") == (["replace"], [reported])
 
 
 @pytest.mark.parametrize("pattern", ["Bash(npm:*)", "Bash(git push|git pull)", "Read(./.env)"])
-def test_a_pattern_of_arguments_is_told_with_what_to_do_instead(pattern: str) -> None:
+def test_a_pattern_of_arguments_is_reported_with_what_to_do_instead(pattern: str) -> None:
     groups, [note] = matcher(pattern)
     assert groups == []
     assert note == (
@@ -171,7 +171,7 @@ def test_a_trigger_gets_a_group_of_its_own(event: str, pattern: str, new: list[s
 
 
 @pytest.mark.parametrize(("event", "pattern"), [("Notification", "idle_prompt"), ("SessionEnd", "resume")])
-def test_a_trigger_without_a_counterpart_is_told(event: str, pattern: str) -> None:
+def test_a_trigger_without_a_counterpart_is_reported(event: str, pattern: str) -> None:
     assert matcher(pattern, event) == (
         [],
         [f"hooks.{event}[0].matcher: {pattern!r} has no counterpart in Gemini CLI; the group was left out"],
@@ -199,12 +199,12 @@ def test_seconds_become_milliseconds(seconds: float, ms: int) -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1, "5", True, [], float("nan"), float("inf")], ids=repr)
-def test_a_time_that_is_none_is_told(timeout: Any) -> None:
-    told = (
+def test_a_time_that_is_none_is_reported(timeout: Any) -> None:
+    reported = (
         "hooks.Stop[0].hooks[0].timeout: is not a positive number of seconds; "
         "the default of 60 s is used instead"
     )
-    assert carried(command("x", timeout=timeout)) == (command("x"), [told])
+    assert carried(command("x", timeout=timeout)) == (command("x"), [reported])
 
 
 def test_a_command_is_carried_word_for_word() -> None:
@@ -219,14 +219,14 @@ def test_arguments_become_quoted_words_of_the_line() -> None:
 
 
 @pytest.mark.parametrize("key", ["if", "once", "async", "asyncRewake", "statusMessage", "shell", "later"])
-def test_a_key_without_a_counterpart_is_told_and_the_hook_stays(key: str) -> None:
+def test_a_key_without_a_counterpart_is_reported_and_the_hook_stays(key: str) -> None:
     config, [note] = carried(command("x", **{key: "y"}))
     assert config == command("x")
     assert note.startswith(f"hooks.Stop[0].hooks[0].{key}: has no counterpart")
 
 
 @pytest.mark.parametrize("kind", ["prompt", "agent", "mcp_tool", "later", None, [1]], ids=repr)
-def test_a_hook_of_another_type_is_told_and_left_out(kind: Any) -> None:
+def test_a_hook_of_another_type_is_reported_and_left_out(kind: Any) -> None:
     config, [note] = carried({"type": kind, "prompt": "Is this fine?"})
     assert config is None
     assert note.startswith("hooks.Stop[0].hooks[0]: ")
@@ -242,10 +242,12 @@ def test_an_http_hook_becomes_hookgate_s_own() -> None:
         "allowedEnvVars": ["TOKEN"],
     }
     headers = {"Authorization": "Bearer $TOKEN", "X-Other": "!", "X-Plain": "1"}
-    told = "hooks.Stop[0].hooks[0]: a hook of type 'http' runs only in hookgate; Gemini CLI itself ignores it"
+    reported = (
+        "hooks.Stop[0].hooks[0]: a hook of type 'http' runs only in hookgate; Gemini CLI itself ignores it"
+    )
     assert carried(hook) == (
         {"type": "http", "url": hook["url"], "headers": headers, "timeout": 3000},
-        [told],
+        [reported],
     )
 
 
@@ -286,7 +288,7 @@ def test_an_http_hook_is_named_after_its_host() -> None:
 # ---- the whole file
 
 
-def test_hooks_that_were_switched_off_stay_off_and_it_is_told() -> None:
+def test_hooks_that_were_switched_off_stay_off_and_it_is_reported() -> None:
     migration = migrate({**claude("Stop", command("x")), "disableAllHooks": True})
     assert not migration.on
     assert names(migration) == ["x"]
@@ -295,7 +297,7 @@ def test_hooks_that_were_switched_off_stay_off_and_it_is_told() -> None:
 
 
 @pytest.mark.parametrize("key", ["allowManagedHooksOnly", "allowedHttpHookUrls", "httpHookAllowedEnvVars"])
-def test_a_setting_about_hooks_is_told(key: str) -> None:
+def test_a_setting_about_hooks_is_reported(key: str) -> None:
     assert [note.place for note in migrate({key: [1], "theme": "dark", "permissions": {}}).notes] == [key]
 
 
@@ -314,7 +316,7 @@ def test_a_setting_about_hooks_is_told(key: str) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_malformed_is_told_by_its_place(hooks: Any, place: str) -> None:
+def test_what_is_malformed_is_reported_by_its_place(hooks: Any, place: str) -> None:
     migration = migrate({"hooks": hooks})
     assert migration.hooks == {}
     assert [note.place for note in migration.notes] == [place]
@@ -381,7 +383,7 @@ def test_a_project_at_home_is_read_once(tmp_path: Path) -> None:
     assert read_claude(tmp_path, tmp_path) == [(path, {})]
 
 
-def test_a_broken_file_is_told_by_file_and_line(tmp_path: Path) -> None:
+def test_a_broken_file_is_reported_by_file_and_line(tmp_path: Path) -> None:
     write_file(tmp_path, '{\n "hooks": }', ".claude/settings.json")
     with pytest.raises(SettingsError, match=r"\.claude/settings\.json:2:11: is not valid JSON"):
         read_claude(tmp_path, tmp_path / "home")

@@ -137,7 +137,7 @@ async def test_a_program_may_print_the_names_of_tools(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("specific", "told"),
+    ("specific", "expected"),
     [
         ({"toolConfig": "ANY"}, "toolConfig: expected an object"),
         ({"toolConfig": {"mode": "SOME"}}, "toolConfig.mode: expected one of"),
@@ -149,10 +149,12 @@ async def test_a_program_may_print_the_names_of_tools(tmp_path: Path) -> None:
         ({"tools": [5]}, "tools[0]: expected a name or a tool object"),
     ],
 )
-async def test_a_selection_that_cannot_be_read_fails_its_hook_and_no_other(specific: Json, told: str) -> None:
+async def test_a_selection_that_cannot_be_read_fails_its_hook_and_no_other(
+    specific: Json, expected: str
+) -> None:
     good = {"hookSpecificOutput": {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["read"]}}}
     outcome = await fire(selecting(), {"hookSpecificOutput": specific}, good)
-    assert outcome.runs[0].error.startswith(f"hookSpecificOutput.{told}")
+    assert outcome.runs[0].error.startswith(f"hookSpecificOutput.{expected}")
     assert outcome.verdict.tool_config == good["hookSpecificOutput"]["toolConfig"]
 
 
@@ -232,7 +234,7 @@ async def test_after_model_may_deny_and_stop() -> None:
 
 
 @pytest.mark.parametrize(
-    ("response", "told"),
+    ("response", "expected"),
     [
         ("x", "llm_response: expected an object, got 'x'"),
         ({"candidates": "x"}, "llm_response.candidates: expected a list of candidates"),
@@ -245,11 +247,11 @@ async def test_after_model_may_deny_and_stop() -> None:
     ],
 )
 async def test_an_edit_of_an_answer_that_cannot_be_applied_fails_its_hook_by_path(
-    response: Any, told: str
+    response: Any, expected: str
 ) -> None:
     good = {"hookSpecificOutput": {"llm_response": {"text": "fine"}}}
     outcome = await fire(answered(), {"hookSpecificOutput": {"llm_response": response}}, good)
-    assert outcome.runs[0].error.startswith(f"hookSpecificOutput.{told}")
+    assert outcome.runs[0].error.startswith(f"hookSpecificOutput.{expected}")
     assert show_response(outcome.event.body)["text"] == "fine"
 
 

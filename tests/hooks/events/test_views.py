@@ -87,7 +87,7 @@ async def test_an_edit_that_does_not_fit_names_hook_and_place(caplog: pytest.Log
     )
 
 
-def test_an_unknown_view_is_told(tmp_path: Path) -> None:
+def test_an_unknown_view_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"hooks\[0\]\.view: must be 'text', 'parts', 'raw' or 'body'"):
         load_settings([write_file(tmp_path, one_group(command(view="all")))])
 

@@ -1,4 +1,4 @@
-"""The policy `cassette`: which requests are the same, what is on tape, and what each mode does."""
+"""The policy `cassette`: which requests are the same, what a recording holds, and what each mode does."""
 
 import copy
 import json
@@ -47,7 +47,7 @@ async def answer(cassette: Policy, body: Json, session: SessionContext) -> Any:
 
 
 async def record(folder: Path, body: Json = BODY, said: Json = ANSWER, **options: Any) -> Json:
-    """Record one answer, as the two hooks of a gateway do; what the only file on tape holds then."""
+    """Record one answer, as the two hooks of a gateway do; what the only recording holds then."""
     session = SessionContext("s")
     options = {"redact": False, **options}
     assert await ask(policy(folder, **options), body, session) is None
@@ -187,8 +187,8 @@ async def test_a_denial_names_the_key_the_folder_and_the_remedy(tmp_path: Path) 
     [file] = on_tape(tmp_path)
     file.unlink()
     said = await ask(policy(tmp_path, mode="replay", redact=False), BODY)
-    told = f"there is no {recording['key']}.json in {file.parent}. Record it with the mode"
-    assert said["reason"].startswith(f"No answer to this request is recorded: {told}")
+    reported = f"there is no {recording['key']}.json in {file.parent}. Record it with the mode"
+    assert said["reason"].startswith(f"No answer to this request is recorded: {reported}")
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ async def test_a_cassette_that_is_not_shown_all_there_is_says_so(tmp_path: Path)
     ],
     ids=["no JSON", "a list", "no answer"],
 )
-async def test_a_file_that_is_no_recording_is_told(tmp_path: Path, text: str, wrong: str) -> None:
+async def test_a_file_that_is_no_recording_is_reported(tmp_path: Path, text: str, wrong: str) -> None:
     await record(tmp_path)
     [file] = on_tape(tmp_path)
     file.write_text(text)
@@ -323,6 +323,6 @@ async def test_masking_can_be_switched_off(tmp_path: Path) -> None:
     ],
     ids=["mode", "pointer", "pattern", "folder"],
 )
-def test_wrong_options_are_told_with_their_place(tmp_path: Path, options: Json, place: str) -> None:
+def test_wrong_options_are_reported_with_their_place(tmp_path: Path, options: Json, place: str) -> None:
     with pytest.raises(ValueError, match=place):
         cassette_policy(options, PolicyEnvironment(tmp_path))

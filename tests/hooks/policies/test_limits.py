@@ -19,25 +19,27 @@ def test_the_policy_is_among_the_builtin_ones() -> None:
     assert BUILTINS["limits"] is limits_policy
 
 
-async def test_a_request_beyond_the_limit_is_told_of_which_how_much_and_until_when() -> None:
+async def test_a_request_beyond_the_limit_is_reported_of_which_how_much_and_until_when() -> None:
     limited = Limited([{"per": "key", "window": "minute", "requests": 2}])
     assert [await limited.begin() for _ in range(2)] == [None, None]
-    told = (
+    reported = (
         "A limit is reached: 2 of 2 requests per key in this minute are used; "
         "it resets at 2026-11-21 12:01 UTC."
     )
-    assert [await limited.begin() for _ in range(2)] == [told, told]
+    assert [await limited.begin() for _ in range(2)] == [reported, reported]
     limited.clock.move(seconds=30)
     assert await limited.begin() is None
 
 
-async def test_a_rule_is_told_by_its_name_with_its_reason_behind() -> None:
+async def test_a_rule_is_reported_by_its_name_with_its_reason_behind() -> None:
     named = {"name": "trial", "reason": "Ask Ada for more.", "requests": 1}
     limited = Limited([{"per": "everyone", "window": "day", **named}])
     await limited.begin()
-    told = str(await limited.begin())
-    assert told.startswith("The limit 'trial' is reached: 1 of 1 requests of everyone in this day are used; ")
-    assert told.endswith("; it resets at 2026-11-22 00:00 UTC. Ask Ada for more.")
+    message = str(await limited.begin())
+    assert message.startswith(
+        "The limit 'trial' is reached: 1 of 1 requests of everyone in this day are used; "
+    )
+    assert message.endswith("; it resets at 2026-11-22 00:00 UTC. Ask Ada for more.")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ async def test_a_rule_of_another_name_counts_on_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "used", "told"),
+    ("rule", "used", "expected"),
     [
         pytest.param(
             {"tokens": 1000}, {"input_tokens": 990, "output_tokens": 20}, "1,010 of 1,000 tokens", id="tokens"
@@ -141,13 +143,13 @@ async def test_a_rule_of_another_name_counts_on_its_own() -> None:
         pytest.param({"cost": 0.001}, {"cost": 0.00213}, "0.0021 of 0.0010 USD", id="small cost"),
     ],
 )
-async def test_what_a_call_used_counts_at_its_end(rule: Json, used: Json, told: str) -> None:
+async def test_what_a_call_used_counts_at_its_end(rule: Json, used: Json, expected: str) -> None:
     limited = Limited([{"per": "key", "window": "month", **rule}])
     running = caller()
     assert await limited.begin(running) is None
     assert await limited.begin() is None  # nothing has ended
     end(running, **used)
-    assert f"{told} per key in this month are used" in str(await limited.begin())
+    assert f"{expected} per key in this month are used" in str(await limited.begin())
 
 
 @pytest.mark.parametrize(("tokens", "denied"), [(999, False), (1000, True)], ids=["below", "at the limit"])
@@ -174,7 +176,7 @@ async def test_use_counts_for_the_model_that_was_called() -> None:
     assert await limited.begin(model=PRO) is not None
 
 
-async def test_a_cost_that_nobody_knows_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_cost_that_nobody_knows_is_reported_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     limited = Limited([{"per": "key", "window": "day", "cost": 1}])
     await limited.call(cost=None)
     assert caplog.text == ""  # it used nothing
@@ -185,8 +187,8 @@ async def test_a_cost_that_nobody_knows_is_told_in_the_log(caplog: pytest.LogCap
 
 async def test_under_a_limit_on_cost_a_model_without_a_price_is_denied() -> None:
     limited = Limited([{"name": "budget", "per": "key", "window": "day", "cost": 1, "models": "*-p*"}])
-    told = f"The limit 'budget' limits cost, and the price table has no price for the model '{PRO}'."
-    assert await limited.begin(model=PRO) == told
+    reported = f"The limit 'budget' limits cost, and the price table has no price for the model '{PRO}'."
+    assert await limited.begin(model=PRO) == reported
     assert await limited.begin(model="free") is None
 
 
@@ -200,7 +202,7 @@ RULE = {"per": "key", "window": "day"}
 
 
 @pytest.mark.parametrize(
-    ("rules", "told"),
+    ("rules", "expected"),
     [
         pytest.param([], r"^rules: ", id="no rules"),
         pytest.param([RULE], r"^rules\.0: .*has no limit; set requests, tokens or cost", id="no limit"),
@@ -216,8 +218,8 @@ RULE = {"per": "key", "window": "day"}
         ),
     ],
 )
-def test_wrong_options_are_told_with_their_place(rules: list[Json], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_wrong_options_are_reported_with_their_place(rules: list[Json], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         made(limits_policy, {"rules": rules})
 
 

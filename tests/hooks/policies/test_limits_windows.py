@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.hooks.policies.counters import Span, window_at
+from hookgate.hooks.policies.counters import Period, window_at
 
 TICK = timedelta(microseconds=1)
 
@@ -37,7 +37,7 @@ def at(text: str) -> datetime:
         pytest.param("month", "2026-12-31T23:59:59", "2026-12-01", "2027-01-01", id="december"),
     ],
 )
-def test_a_window_is_the_calendar_s(span: Span, instant: str, begins: str, ends: str) -> None:
+def test_a_window_is_the_calendar_s(span: Period, instant: str, begins: str, ends: str) -> None:
     window = window_at(span, at(instant))
     assert (window.begins, window.ends) == (at(begins), at(ends))
 
@@ -52,7 +52,7 @@ def test_a_day_is_utc_s_whatever_the_clock_s_zone() -> None:
     instant=st.floats(86_400, 2e11).map(lambda seconds: datetime.fromtimestamp(seconds, UTC)),
     span=st.sampled_from(["minute", "day", "month"]),
 )
-def test_windows_hold_their_instants_and_follow_on_each_other(instant: datetime, span: Span) -> None:
+def test_windows_hold_their_instants_and_follow_on_each_other(instant: datetime, span: Period) -> None:
     window = window_at(span, instant)
     assert window.begins <= instant < window.ends
     assert window_at(span, window.begins) == window_at(span, window.ends - TICK) == window

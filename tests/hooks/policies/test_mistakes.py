@@ -7,8 +7,8 @@ import pytest
 from support.hooks import write_file
 
 from hookgate.hooks import SettingsError, load_settings
-from hookgate.hooks.factory import make_runners
 from hookgate.hooks.policies import BUILTINS
+from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
 Json = dict[str, Any]
@@ -16,7 +16,7 @@ RULE = {"per": "key", "window": "day"}
 
 
 @pytest.mark.parametrize(
-    ("policy", "options", "told"),
+    ("policy", "options", "expected"),
     [
         pytest.param(
             "redact", {"acton": "mask"}, "acton: is not known here; did you mean action?", id="misspelt"
@@ -80,10 +80,12 @@ RULE = {"per": "key", "window": "day"}
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_place_and_what_was_meant(policy: str, options: Json, told: str) -> None:
+def test_a_mistake_is_reported_with_its_place_and_what_was_meant(
+    policy: str, options: Json, expected: str
+) -> None:
     with pytest.raises(ValueError, match=r".*") as error:
         BUILTINS[policy](options, PolicyEnvironment(Path("/")))
-    assert str(error.value) == told
+    assert str(error.value) == expected
 
 
 def test_file_line_event_and_hook_are_named(tmp_path: Path) -> None:
@@ -95,5 +97,5 @@ def test_file_line_event_and_hook_are_named(tmp_path: Path) -> None:
     path = write_file(tmp_path, text)
     with pytest.raises(SettingsError) as error:
         make_runners(load_settings([path]).hooks())
-    told = "the BeforeModel hook 'no-secrets': options: acton: is not known here; did you mean action?"
-    assert str(error.value) == f"{path}:4: {told}"
+    reported = "the BeforeModel hook 'no-secrets': options: acton: is not known here; did you mean action?"
+    assert str(error.value) == f"{path}:4: {reported}"

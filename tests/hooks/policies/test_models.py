@@ -25,9 +25,9 @@ def edit(*args: Any, **more: Any) -> Any:
 def test_only_listed_models_may_be_called() -> None:
     options = {"allow": ["gemini-*-flash"], "deny": ["*-1.5-*"]}
     assert said(options, "gemini-2.5-flash") is None
-    told = said(options, "gemini-2.5-pro")
-    assert told["decision"] == "deny"
-    assert told["reason"] == "The model 'gemini-2.5-pro' is not allowed here; allowed are gemini-*-flash."
+    reported = said(options, "gemini-2.5-pro")
+    assert reported["decision"] == "deny"
+    assert reported["reason"] == "The model 'gemini-2.5-pro' is not allowed here; allowed are gemini-*-flash."
     assert said(options, "gemini-1.5-flash")["decision"] == "deny"
     assert said(options | {"reason": "ask Ada"})["reason"] == "ask Ada"
 
@@ -64,7 +64,7 @@ def test_an_instruction_is_added_once() -> None:
     assert edit(options, system="x\n\nBe kind.")["messages"][0]["content"] == "x\n\nBe kind."
 
 
-def test_wrong_options_are_told_with_their_place() -> None:
+def test_wrong_options_are_reported_with_their_place() -> None:
     with pytest.raises(ValueError, match=r"cap\.topK: "):
         made(models_policy, {"cap": {"topK": "many"}})
 

@@ -40,9 +40,9 @@ class Agent:
         given = tools or [{"functionDeclarations": list(declarations)}]
         return await self._says("BeforeToolSelection", self._call, available_tools=given)
 
-    async def calls(self, name: str, *, told: bool = False) -> str | None:
-        """Why a call is denied; `told`: the agent tells of it, apart from the request."""
-        session = SessionContext(self._id) if told else self._call
+    async def calls(self, name: str, *, message: bool = False) -> str | None:
+        """Why a call is denied; `announced`: the agent tells of it, apart from the request."""
+        session = SessionContext(self._id) if message else self._call
         said = await self._says("BeforeTool", session, tool_name=name, tool_input={})
         return said["reason"] if said else None
 
@@ -65,7 +65,7 @@ async def test_a_changed_tool_is_neither_offered_nor_called(tmp_path: Path) -> N
         "1 of the offered tools have changed since they were first declared: 'read';"
     )
     assert (await agent.calls("read"), await agent.calls("glob")) == (REFUSED, None)
-    assert await agent.calls("read", told=True) == REFUSED
+    assert await agent.calls("read", announced=True) == REFUSED
 
 
 async def test_a_flagged_tool_may_be_called(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -116,9 +116,12 @@ async def test_a_change_counts_for_the_session_that_has_it(tmp_path: Path) -> No
     good, bad = Agent(tmp_path, session="good"), Agent(tmp_path, session="bad")
     await good.offers(READ)
     await bad.offers(EVIL)
-    assert (await good.calls("read", told=True), await bad.calls("read", told=True)) == (None, REFUSED)
+    assert (await good.calls("read", announced=True), await bad.calls("read", announced=True)) == (
+        None,
+        REFUSED,
+    )
     assert await bad.offers(READ) is None
-    assert await bad.calls("read", told=True) is None
+    assert await bad.calls("read", announced=True) is None
 
 
 async def test_an_accepted_change_is_as_good_as_the_first_while_the_gateway_runs(tmp_path: Path) -> None:
@@ -129,7 +132,7 @@ async def test_an_accepted_change_is_as_good_as_the_first_while_the_gateway_runs
     pins.accept("read", [each.digest for each in pins.tools()["read"].changed])
     assert await agent.offers(EVIL) is None
     assert await agent.offers(READ) is None
-    assert await agent.calls("read", told=True) is None
+    assert await agent.calls("read", announced=True) is None
 
 
 async def test_lists_and_pins_hold_together(tmp_path: Path) -> None:
@@ -195,6 +198,6 @@ def test_two_gateways_may_share_a_folder(tmp_path: Path) -> None:
     assert len(Pins(tmp_path).tools()) == 40
 
 
-def test_wrong_options_are_told_with_their_place() -> None:
+def test_wrong_options_are_reported_with_their_place() -> None:
     with pytest.raises(ValueError, match="pin: "):
         made(tools_policy, {"pin": "yes"})

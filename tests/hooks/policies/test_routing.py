@@ -88,6 +88,6 @@ def test_a_rule_to_the_model_that_was_asked_for_changes_nothing() -> None:
     ],
     ids=["no model", "unknown", "no number"],
 )
-def test_wrong_rules_are_told_with_their_place(options: Json, place: str) -> None:
+def test_wrong_rules_are_reported_with_their_place(options: Json, place: str) -> None:
     with pytest.raises(ValueError, match=place):
         made(models_policy, options)

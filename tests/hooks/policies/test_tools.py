@@ -30,8 +30,8 @@ def offered(options: Json, *names: str) -> Any:
 def test_only_listed_tools_may_be_called_and_are_offered() -> None:
     options = {"allow": ["read_*", "glob"]}
     assert denied(options, "read_file") is None
-    told = "The tool 'write_file' is not on the list of tools that are allowed here."
-    assert denied(options, "write_file") == told
+    reported = "The tool 'write_file' is not on the list of tools that are allowed here."
+    assert denied(options, "write_file") == reported
     assert offered(options, "read_file", "write_file", "glob") == ["read_file", "glob"]
     assert offered(options, "read_file") is None
 
@@ -91,7 +91,7 @@ def test_a_condition_holds_for_what_is_there(condition: Json, value: Any, holds:
         ({"allow": 5}, "allow"),
     ],
 )
-def test_wrong_options_are_told_with_their_place(options: Json, place: str) -> None:
+def test_wrong_options_are_reported_with_their_place(options: Json, place: str) -> None:
     with pytest.raises(ValueError, match=place.replace(".", r"\.")):
         made(tools_policy, options)
 

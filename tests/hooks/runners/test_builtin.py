@@ -9,7 +9,7 @@ import pytest
 from support.kinds import ask, hook_of, running
 
 from hookgate.hooks import HookError, SessionContext, SettingsError
-from hookgate.hooks.factory import make_runners
+from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import Builtins, PolicyEnvironment
 from hookgate.hooks.settings import BuiltinConfig, Hook
 
@@ -105,15 +105,15 @@ async def test_the_input_is_the_policy_s_own() -> None:
         pytest.param({}, "none", id="none"),
     ],
 )
-def test_an_unknown_policy_is_told_with_those_that_exist(builtins: Builtins, known: str) -> None:
-    told = (
+def test_an_unknown_policy_is_reported_with_those_that_exist(builtins: Builtins, known: str) -> None:
+    reported = (
         rf"^/settings\.json: the builtin hook 'guard': there is no policy 'limits'; known policies: {known}$"
     )
-    with pytest.raises(SettingsError, match=told):
+    with pytest.raises(SettingsError, match=reported):
         make_runners([builtin("limits")], builtins=builtins)
 
 
-def test_bad_options_are_told_in_the_policy_s_words() -> None:
-    told = r"^/settings\.json: the builtin hook 'guard': options: most: must be a number$"
-    with pytest.raises(SettingsError, match=told):
+def test_bad_options_are_reported_in_the_policy_s_words() -> None:
+    reported = r"^/settings\.json: the builtin hook 'guard': options: most: must be a number$"
+    with pytest.raises(SettingsError, match=reported):
         make_runners([builtin("limit", options={"most": "5"})], builtins={"limit": limit})

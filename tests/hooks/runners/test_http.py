@@ -15,7 +15,7 @@ from support.kinds import GREETING, KEPT_HERE, KEY, ask, documented, running
 from support.programs import eventually
 
 from hookgate.hooks import HookError
-from hookgate.hooks.runners.http import MAX_ANSWER
+from hookgate.hooks.runners.http import MAX_RESPONSE
 
 pytestmark = pytest.mark.usefixtures("tidy")
 
@@ -113,7 +113,7 @@ async def test_a_proxy_of_the_environment_sees_nothing(monkeypatch: pytest.Monke
         pytest.param({"text": json.dumps(DENY), "content_type": "text/html"}, DENY, id="any content type"),
         pytest.param({"text": '{"decision": "approve"}'}, {"decision": "allow"}, id="alias"),
         pytest.param({"text": '{"reason": "\\ud83d"}'}, {"reason": "�"}, id="half a character"),
-        pytest.param({"body": json.dumps(DENY).ljust(MAX_ANSWER).encode()}, DENY, id="a megabyte"),
+        pytest.param({"body": json.dumps(DENY).ljust(MAX_RESPONSE).encode()}, DENY, id="a megabyte"),
     ],
 )
 async def test_an_answer_is_an_output_or_nothing(answer: Any, output: Any) -> None:
@@ -134,7 +134,7 @@ async def test_an_answer_is_an_output_or_nothing(answer: Any, output: Any) -> No
         pytest.param({"text": json.dumps(DENY), "status": 500}, "answered with the status 500", id="500"),
         pytest.param({"text": json.dumps(DENY), "status": 404}, "answered with the status 404", id="404"),
         pytest.param({"status": 304}, "answered with the status 304", id="304"),
-        pytest.param({"body": b" " * (MAX_ANSWER + 1)}, "answered with more than 1048576 bytes", id="size"),
+        pytest.param({"body": b" " * (MAX_RESPONSE + 1)}, "answered with more than 1048576 bytes", id="size"),
         pytest.param(
             {"body": gzip.compress(bytes(200_000_000), 1), "headers": {"Content-Encoding": "gzip"}},
             "answered with more than 1048576 bytes",
@@ -232,7 +232,7 @@ except SettingsError as error:
 
 
 @pytest.mark.parametrize(
-    ("hook", "before", "told"),
+    ("hook", "before", "expected"),
     [
         pytest.param({"type": "command", "command": "true"}, "", "False", id="no http hook"),
         pytest.param({"type": "http", "url": "http://127.0.0.1/"}, "", "True", id="an http hook"),
@@ -244,9 +244,9 @@ except SettingsError as error:
         ),
     ],
 )
-def test_aiohttp_is_needed_by_http_hooks_alone(hook: Any, before: str, told: str, tmp_path: Path) -> None:
+def test_aiohttp_is_needed_by_http_hooks_alone(hook: Any, before: str, expected: str, tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
     file.write_text(json.dumps({"hooks": {"BeforeModel": [{"hooks": [hook]}]}}))
     argv = [sys.executable, "-c", LOADS.format(before=before), str(file)]
     printed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    assert printed.strip() == told.format(file=file)
+    assert printed.strip() == expected.format(file=file)

@@ -10,7 +10,7 @@ from support.http import CANARY, http, peer, read_request, service
 from support.kinds import ask, running
 
 from hookgate.hooks import HookError, SettingsError
-from hookgate.hooks.factory import make_runners
+from hookgate.hooks.runner_factory import make_runners
 
 pytestmark = pytest.mark.usefixtures("tidy")
 
@@ -65,10 +65,10 @@ def test_this_machine_and_listed_targets_may_be_asked(url: str, targets: list[st
     ],
 )
 def test_any_other_host_is_refused_with_the_remedy(url: str) -> None:
-    told = (
+    reported = (
         r"^/settings\.json: the http hook 'guard': http.* is neither .* allowed; .*hooksConfig\.http_targets"
     )
-    with pytest.raises(SettingsError, match=told):
+    with pytest.raises(SettingsError, match=reported):
         make_runners([http(url)], http_targets=[POLICY])
 
 
@@ -89,9 +89,9 @@ def test_credentials_and_queries_of_a_url_are_refused_or_left_out_of_errors(url:
     hook = http(url, "guard" if named else url)  # a hook without a name is called by its url
     with pytest.raises(SettingsError) as raised:
         make_runners([hook], http_targets=[POLICY])
-    told = str(raised.value)
-    assert told.startswith("/settings.json: the http hook ")
-    assert CANARY not in told
+    message = str(raised.value)
+    assert message.startswith("/settings.json: the http hook ")
+    assert CANARY not in message
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1@evil/", "http://localhost:80@evil/"])
@@ -117,7 +117,7 @@ def test_a_nameless_hook_is_called_by_its_url_without_the_query() -> None:
         pytest.param("*", id="wildcard"),
     ],
 )
-def test_a_target_that_could_never_match_is_told(target: str) -> None:
+def test_a_target_that_could_never_match_is_reported(target: str) -> None:
     with pytest.raises(
         SettingsError, match=r"^hooksConfig\.http_targets: entry 2 must be a URL like "
     ) as raised:
@@ -129,7 +129,7 @@ def test_a_target_that_could_never_match_is_told(target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "told"),
+    ("headers", "expected"),
     [
         pytest.param(
             {"X-Key": "$CANARY $NO_SUCH"},
@@ -140,13 +140,13 @@ def test_a_target_that_could_never_match_is_told(target: str) -> None:
         pytest.param({"X Key": "$CANARY"}, "headers.X Key: name or value is not valid", id="name"),
     ],
 )
-def test_a_header_that_cannot_be_sent_is_told_without_its_value(
-    headers: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch
+def test_a_header_that_cannot_be_sent_is_reported_without_its_value(
+    headers: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CANARY", CANARY)
     with pytest.raises(SettingsError) as raised:
         make_runners([http("http://127.0.0.1/", headers=headers)])
-    assert told in str(raised.value)
+    assert expected in str(raised.value)
     assert CANARY not in str(raised.value)
 
 

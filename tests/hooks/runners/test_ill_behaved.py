@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import pytest
 from support.hooks import SESSION, asking, command, texts_of, write_file
-from support.programs import MARK, children, descriptors, eventually, marked
+from support.programs import MARK_VARIABLE, children, descriptors, eventually, marked
 
 from hookgate.hooks import BeforeModel, BeforeToolSelection, Engine, Outcome
 from hookgate.hooks.runners import cleanup
@@ -163,7 +163,7 @@ def _finding(request: pytest.FixtureRequest) -> Iterator[None]:
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
     """What all processes of a test's hooks carry."""
     mark = uuid4().hex
-    monkeypatch.setenv(MARK, mark)
+    monkeypatch.setenv(MARK_VARIABLE, mark)
     return mark
 
 
@@ -178,7 +178,13 @@ async def clean(mark: str) -> AsyncIterator[None]:
 
 def load(folder: Path, line: str | list[str], timeout: int = BOUND) -> Engine:
     """An engine with the hook, and a good one on another event."""
-    hook = {"type": "command", "name": "ill", "command": line, "timeout": timeout, "env": {MARK: f"${MARK}"}}
+    hook = {
+        "type": "command",
+        "name": "ill",
+        "command": line,
+        "timeout": timeout,
+        "env": {MARK_VARIABLE: f"${MARK_VARIABLE}"},
+    }
     events = {"BeforeModel": [{"hooks": [hook]}], "BeforeToolSelection": [{"hooks": [command(DENY)]}]}
     file = write_file(folder, {"hooks": events}, ".gemini/settings.json")
     return Engine(load_sources([SettingsSource(file, "user")]))  # where a failed hook is a warning
@@ -290,7 +296,7 @@ async def test_a_hook_carries_no_mark_but_its_own(tmp_path: Path) -> None:
         assert marked_as not in ("", os.environ["HOOKGATE_RUN"])
 
 
-async def test_what_cannot_be_ended_is_told_once_and_holds_nobody_up_again(
+async def test_what_cannot_be_ended_is_reported_once_and_holds_nobody_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = load(tmp_path, CLEARED)

@@ -138,12 +138,12 @@ async def test_the_environment_is_a_command_s_but_for_the_session(
         monkeypatch.setenv(name, "canary")
     body = "for event in events(): answer(reason=json.dumps([dict(os.environ), os.getcwd()]))"
     async with program(body, env={"MINE": "yes"}) as runner:
-        told = await reason(ask(runner))
-    assert "GEMINI_SESSION_ID" not in told
-    assert "canary" not in told
-    assert f'"GEMINI_PROJECT_DIR": "{tmp_path}"' in told
-    assert '"MINE": "yes"' in told
-    assert told.endswith(f'"{tmp_path}"]')
+        reported = await reason(ask(runner))
+    assert "GEMINI_SESSION_ID" not in reported
+    assert "canary" not in reported
+    assert f'"GEMINI_PROJECT_DIR": "{tmp_path}"' in reported
+    assert '"MINE": "yes"' in reported
+    assert reported.endswith(f'"{tmp_path}"]')
 
 
 # ---- what it is for

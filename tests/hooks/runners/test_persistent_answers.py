@@ -124,8 +124,8 @@ async def test_a_process_that_prints_without_end_is_killed(program: Starting) ->
 async def test_the_last_of_a_long_stderr_is_kept_and_holds_nothing_up(program: Starting) -> None:
     body = "for event in events(): sys.stderr.write('x' * 3_000_000 + 'the end'); sys.exit(2)"
     async with program(body) as runner:
-        told = await reason(ask(runner))
-    assert told == "x" * (MAX_STDERR - 7) + "the end"
+        reported = await reason(ask(runner))
+    assert reported == "x" * (MAX_STDERR - 7) + "the end"
 
 
 async def test_what_was_complained_of_in_one_call_is_not_told_in_the_next(program: Starting) -> None:

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 from support.persistent import mark
-from support.programs import MARK, eventually, marked, run_process
+from support.programs import MARK_VARIABLE, eventually, marked, run_process
 
 from hookgate.hooks import HookError
 from hookgate.hooks.output import ProcessResult
-from hookgate.hooks.runners.cleanup import Kin, carriers, kill_carrier
+from hookgate.hooks.runners.cleanup import ProcessTree, kill_marked, marked_processes
 from hookgate.hooks.runners.process import MAX_STDERR, MAX_STDOUT, Program, end_process, spawn
 
 MEGABYTE = b"x" * 1_000_000
 
 pytestmark = pytest.mark.usefixtures("tidy")
-ENV = {"PATH": os.environ["PATH"], MARK: mark}
+ENV = {"PATH": os.environ["PATH"], MARK_VARIABLE: mark}
 
 
 @pytest.fixture
@@ -157,11 +157,11 @@ async def test_who_is_cancelled_while_a_program_is_ended_leaves_nothing_of_it(he
 
 
 async def test_process_numbers_that_began_anew_hide_nobody() -> None:
-    kin = Kin(begin=time.monotonic() - 24 * 3600)
-    escapee = subprocess.Popen(["sleep", "30"], env={**ENV, "HOOKGATE_RUN": kin.mark})  # noqa: ASYNC220  # a millisecond
+    tree = ProcessTree(begin=time.monotonic() - 24 * 3600)
+    escapee = subprocess.Popen(["sleep", "30"], env={**ENV, "HOOKGATE_RUN": tree.mark})  # noqa: ASYNC220  # a millisecond
     with escapee:
-        assert carriers(escapee.pid + 1, kin) == {escapee.pid}
-        kill_carrier(escapee.pid, kin)
+        assert marked_processes(escapee.pid + 1, tree) == {escapee.pid}
+        kill_marked(escapee.pid, tree)
     assert escapee.returncode == -signal.SIGKILL
 
 

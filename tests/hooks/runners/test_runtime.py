@@ -241,7 +241,7 @@ async def test_hooks_of_one_file_share_its_globals(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "action", "told"),
+    ("source", "action", "expected"),
     [
         ("", "./none.py:act", r"\./none\.py cannot be imported: FileNotFoundError\("),
         ("", "no.such.module:act", r"no\.such\.module cannot be imported: ModuleNotFoundError\("),
@@ -251,11 +251,11 @@ async def test_hooks_of_one_file_share_its_globals(tmp_path: Path) -> None:
         ("act = 5", "./guard.py:act", r"\./guard\.py has no function 'act'"),
     ],
 )
-def test_a_hook_that_cannot_be_loaded_is_told_by_file_and_hook(
-    source: str, action: str, told: str, tmp_path: Path
+def test_a_hook_that_cannot_be_loaded_is_reported_by_file_and_hook(
+    source: str, action: str, expected: str, tmp_path: Path
 ) -> None:
     write_file(tmp_path, source, "guard.py")
-    with pytest.raises(SettingsError, match=rf"settings\.json: the runtime hook 'guard': {told}"):
+    with pytest.raises(SettingsError, match=rf"settings\.json: the runtime hook 'guard': {expected}"):
         load(tmp_path, action)
 
 

@@ -251,7 +251,7 @@ def off(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "change", "told"),
+    ("text", "change", "expected"),
     [
         ("[]", off, "the file: must be an object"),
         ('{"hooksConfig": []}', off, "hooksConfig: must be an object"),
@@ -267,13 +267,13 @@ def off(text: str) -> str:
     ],
     ids=["file", "section", "null", "disabled", "enabled", "hooks", "comment"],
 )
-def test_what_has_another_form_is_told_and_left_alone(
-    text: str, change: Callable[[str], str], told: str, tmp_path: Path
+def test_what_has_another_form_is_reported_and_left_alone(
+    text: str, change: Callable[[str], str], expected: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "settings.json"
     path.write_text(text)
     with pytest.raises(
-        SettingsError, match=rf"settings\.json: {told}|settings\.json: must contain an object"
+        SettingsError, match=rf"settings\.json: {expected}|settings\.json: must contain an object"
     ):
         rewrite(path, change)
     assert path.read_text() == text
@@ -301,7 +301,7 @@ def test_a_change_that_changes_nothing_makes_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_broken_file_is_told_by_line_and_stays(tmp_path: Path) -> None:
+def test_a_broken_file_is_reported_by_line_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text('{\n "hooks": }')
     with pytest.raises(SettingsError, match=r"settings\.json:2:11: is not valid JSON"):
@@ -309,7 +309,7 @@ def test_a_broken_file_is_told_by_line_and_stays(tmp_path: Path) -> None:
     assert path.read_text() == '{\n "hooks": }'
 
 
-def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
+def test_a_place_where_nothing_can_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
         SettingsError, match=r"settings\.json: cannot be changed: Not a directory; check path"

@@ -183,7 +183,7 @@ def test_comments_are_allowed_as_in_gemini_cli(tmp_path: Path) -> None:
     assert hook.target == "echo // no comment /* none */"
 
 
-def test_every_problem_of_every_file_is_told_with_its_line(tmp_path: Path) -> None:
+def test_every_problem_of_every_file_is_reported_with_its_line(tmp_path: Path) -> None:
     broken = """{
       // two things are wrong here
       "hooks": {
@@ -197,15 +197,15 @@ def test_every_problem_of_every_file_is_told_with_its_line(tmp_path: Path) -> No
     first, second = write_file(tmp_path, broken, "a.json"), write_file(tmp_path, "{", "b.json")
     with pytest.raises(SettingsError) as caught:
         load_sources([SettingsSource(first), SettingsSource(second), SettingsSource(tmp_path / "none.json")])
-    told = str(caught.value).splitlines()
-    assert [line.removeprefix(f"{tmp_path}/").split(" ")[0] for line in told] == [
+    message = str(caught.value).splitlines()
+    assert [line.removeprefix(f"{tmp_path}/").split(" ")[0] for line in message] == [
         "b.json:1:2:",
         "none.json:",
         "a.json:6:",
         "a.json:7:",
         "a.json:8:",
     ]
-    assert r"write '\\['" in told[3] or r"'\\['" in told[3]
+    assert r"write '\\['" in message[3] or r"'\\['" in message[3]
 
 
 def test_a_file_that_may_be_missing_may_be_missing(tmp_path: Path) -> None:

@@ -59,25 +59,27 @@ SLIPS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "told"), SLIPS)
-def test_a_key_that_is_not_known_ends_the_start_with_a_policy(text: str, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "expected"), SLIPS)
+def test_a_key_that_is_not_known_ends_the_start_with_a_policy(
+    text: str, expected: str, tmp_path: Path
+) -> None:
     path = write_file(tmp_path, text)
     with pytest.raises(SettingsError) as caught:
         load_sources([SettingsSource(path, "policy")])
-    assert str(caught.value) == f"{path}:{told}"
+    assert str(caught.value) == f"{path}:{expected}"
 
 
 @pytest.mark.parametrize("layer", OTHERS)
-@pytest.mark.parametrize(("text", "told"), SLIPS)
-def test_a_key_that_is_not_known_elsewhere_is_told(
-    text: str, told: str, layer: Layer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("text", "expected"), SLIPS)
+def test_a_key_that_is_not_known_elsewhere_is_reported(
+    text: str, expected: str, layer: Layer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = write_file(tmp_path, text)
     load_sources([SettingsSource(path, layer)])
-    assert caplog.messages == [f"{path}:{told}"]
+    assert caplog.messages == [f"{path}:{expected}"]
 
 
-def test_keys_of_gemini_cli_that_are_not_about_hooks_are_told_of_nowhere(tmp_path: Path) -> None:
+def test_keys_of_gemini_cli_that_are_not_about_hooks_are_reported_of_nowhere(tmp_path: Path) -> None:
     text = {"general": {}, "ui": {"theme": "x"}, "tools": {}, "mcpServers": {}, "security": {}, "hooks": {}}
     for layer in ("policy", *OTHERS):
         loaded = read_sources([SettingsSource(write_file(tmp_path, text), layer)])  # type: ignore[arg-type]  # a layer by its name
@@ -98,7 +100,7 @@ def scripts(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("program", "told"),
+    ("program", "expected"),
     [
         pytest.param("./plain.sh", "./plain.sh is not executable; run: chmod +x ", id="line"),
         pytest.param(["./plain.sh", "-v"], "./plain.sh is not executable; run: chmod +x ", id="list"),
@@ -110,11 +112,13 @@ def scripts(tmp_path: Path) -> Path:
         pytest.param(["./folder"], "./folder is a folder; use the path of a program", id="folder"),
     ],
 )
-def test_a_program_that_cannot_be_started_is_told_at_load(program: Any, told: str, scripts: Path) -> None:
+def test_a_program_that_cannot_be_started_is_reported_at_load(
+    program: Any, expected: str, scripts: Path
+) -> None:
     path = write_file(scripts, one_group(command(program, name="guard")))
     [warning] = read_sources([SettingsSource(path, "user")]).warnings
     assert str(warning).startswith(f"{path}:1: hooks.BeforeModel: the hook 'guard': ")
-    assert told in str(warning)
+    assert expected in str(warning)
     with pytest.raises(SettingsError) as caught:
         load_sources([SettingsSource(path, "policy")])
     assert str(caught.value) == str(warning)

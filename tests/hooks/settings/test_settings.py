@@ -123,7 +123,7 @@ HOOK = ":1: hooks.BeforeModel[0].hooks[0]"
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "expected"),
     [
         ({"type": "command"}, f"{HOOK}.command: is missing"),
         (command(""), f"{HOOK}.command: is empty"),
@@ -147,10 +147,12 @@ HOOK = ":1: hooks.BeforeModel[0].hooks[0]"
         ),
     ],
 )
-def test_a_wrong_hook_is_told_by_file_place_and_remedy(config: Any, told: str, tmp_path: Path) -> None:
+def test_a_wrong_hook_is_reported_by_file_place_and_remedy(
+    config: Any, expected: str, tmp_path: Path
+) -> None:
     with pytest.raises(SettingsError) as caught:
         load(tmp_path, one_group(config))
-    assert str(caught.value) == f"{tmp_path / '0.json'}{told}"
+    assert str(caught.value) == f"{tmp_path / '0.json'}{expected}"
 
 
 def test_the_place_counts_groups_and_hooks_from_zero(tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ def test_the_place_counts_groups_and_hooks_from_zero(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected"),
     [
         ([], ': must contain an object such as {"hooks": {…}}'),
         ({"hooks": []}, ":1: hooks: must be an object of events"),
@@ -174,39 +176,41 @@ def test_the_place_counts_groups_and_hooks_from_zero(tmp_path: Path) -> None:
         ({"hooksConfig": {"disabled": [1]}}, ":1: hooksConfig.disabled: must be a list of hook names"),
     ],
 )
-def test_a_wrong_file_is_told_by_file_place_and_remedy(settings: Any, told: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_reported_by_file_place_and_remedy(
+    settings: Any, expected: str, tmp_path: Path
+) -> None:
     with pytest.raises(SettingsError) as caught:
         load(tmp_path, settings)
-    assert str(caught.value) == f"{tmp_path / '0.json'}{told}"
+    assert str(caught.value) == f"{tmp_path / '0.json'}{expected}"
 
 
-def test_an_unknown_event_is_told_with_those_that_exist(tmp_path: Path) -> None:
+def test_an_unknown_event_is_reported_with_those_that_exist(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"hooks\.BeforModel: there is no such event") as caught:
         load(tmp_path, one_group(command(), event="BeforModel"))
     assert all(event in str(caught.value) for event in EVENTS)
 
 
-def test_a_wrong_hook_is_told_even_where_a_lower_file_has_it(tmp_path: Path) -> None:
+def test_a_wrong_hook_is_reported_even_where_a_lower_file_has_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"1\.json"):
         load(tmp_path, one_group(command()), one_group({"type": "command"}))
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"none\.json: cannot be read: No such file.*; check the path"):
         load_settings([tmp_path / "none.json"])
 
 
-def test_a_folder_in_place_of_a_file_is_told(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_a_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
         load_settings([tmp_path])
 
 
-def test_broken_json_is_told_by_line_and_column(tmp_path: Path) -> None:
+def test_broken_json_is_reported_by_line_and_column(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"0\.json:2:11: is not valid JSON"):
         load(tmp_path, '{\n "hooks": }')
 
 
-def test_a_key_given_twice_is_told_since_the_first_would_be_lost(tmp_path: Path) -> None:
+def test_a_key_given_twice_is_reported_since_the_first_would_be_lost(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"0\.json: the key 'BeforeModel' is given twice"):
         load(tmp_path, '{"hooks": {"BeforeModel": [], "BeforeModel": []}}')
 
@@ -216,20 +220,20 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"a": ' + "[" * 100_000, '{"a": ' + "1" * 5000 + "}"])
-def test_json_that_no_parser_takes_is_told(text: str, tmp_path: Path) -> None:
+def test_json_that_no_parser_takes_is_reported(text: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"0\.json: cannot be read as JSON"):
         load(tmp_path, text)
 
 
-def test_a_file_of_another_encoding_is_told(tmp_path: Path) -> None:
+def test_a_file_of_another_encoding_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_bytes(json.dumps({"theme": "é"}, ensure_ascii=False).encode("latin-1"))
     with pytest.raises(SettingsError, match=r"settings\.json: is not UTF-8; save it as UTF-8"):
         load_settings([path])
 
 
-def test_a_key_that_does_nothing_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_key_that_does_nothing_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     load(tmp_path, one_group(command(onError="deny", source="user")))
-    told = "0.json:1: hooks.BeforeModel: the hook 'true': 'onError' is not known here and has no effect; "
-    assert f"{told}did you mean on_error?" in caplog.text
+    reported = "0.json:1: hooks.BeforeModel: the hook 'true': 'onError' is not known here and has no effect; "
+    assert f"{reported}did you mean on_error?" in caplog.text
     assert len(caplog.records) == 1

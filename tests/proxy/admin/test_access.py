@@ -115,7 +115,7 @@ def test_what_somebody_has_put_in_the_token_s_place_is_replaced(planted: str, tm
     assert elsewhere.read_text() == "kept"
 
 
-def test_a_token_that_cannot_be_kept_is_told_and_works(
+def test_a_token_that_cannot_be_kept_is_reported_and_works(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "state").write_text("no folder")
@@ -160,7 +160,7 @@ def test_programs_ask_by_addresses_and_names_that_no_page_can_have(host: str) ->
 
 
 @pytest.mark.parametrize("host", UNKNOWN)
-async def test_a_page_s_name_for_this_machine_is_told_nothing(host: str, tmp_path: Path) -> None:
+async def test_a_page_s_name_for_this_machine_is_reported_nothing(host: str, tmp_path: Path) -> None:
     async with panel_gateway(tmp_path) as gateway:
         for path in ("/readyz", "/metrics"):
             answer = await asked(gateway.admin, path, host)
@@ -205,8 +205,8 @@ async def test_no_number_of_wrong_tokens_locks_the_right_one_out(
             assert (await ask(gateway.admin, "GET", "/api/hooks", bearer("wrong"))).status == 401
         assert (await post(gateway.admin, "/api/sign-in", {"token": TOKEN}, SAME)).status == 200
         assert (await ask(gateway.admin, "GET", "/api/hooks", BEARER)).status == 200
-    told = [line for line in caplog.messages if "wrong admin token" in line]
-    assert told == [
+    reported = [line for line in caplog.messages if "wrong admin token" in line]
+    assert reported == [
         "requests with a wrong admin token so far: 1, the last from 127.0.0.1"
     ]  # then not for a minute
 

@@ -32,7 +32,7 @@ async def called(gateway: Paneled, text: str = "hi", session: str = "s-1", path:
     return await post(gateway.url, path, prompt(text), {"x-goog-api-key": "k", "x-hookgate-session": session})
 
 
-async def told(gateway: Paneled, path: str) -> Any:
+async def get_json(gateway: Paneled, path: str) -> Any:
     answer = await ask(gateway.admin, "GET", f"/api/{path}", BEARER)
     assert answer.status == 200, answer.body
     return answer.json
@@ -58,7 +58,7 @@ async def test_calls_are_listed_with_what_hooks_decided(audit: dict[str, Any] | 
 async def eventually(gateway: Paneled, path: str, count: int) -> Any:
     """A page, once it has so many rows: the audit writes ends behind calls."""
     for _ in range(200):
-        page = await told(gateway, path)
+        page = await get_json(gateway, path)
         rows = page.get("calls") or page.get("sessions") or []
         if len(rows) >= count:
             return page
@@ -72,7 +72,7 @@ async def test_pages_follow_each_other_and_miss_nothing(audit: dict[str, Any] | 
         await eventually(gateway, "calls", 7)
         found, before = [], ""
         for size in (3, 3, 1):
-            page = await told(gateway, f"calls?limit=3&before={before}")
+            page = await get_json(gateway, f"calls?limit=3&before={before}")
             assert len(page["calls"]) == size
             found += [call["id"] for call in page["calls"]]
             before = page["older"]
@@ -93,7 +93,7 @@ async def test_filters_leave_what_they_name(audit: dict[str, Any] | None, tmp_pa
             "model=gemini-2.5-flash&session=s-2": 1,
             "key=nobody": 0,
         }.items():
-            assert len((await told(gateway, f"calls?{query}"))["calls"]) == count, query
+            assert len((await get_json(gateway, f"calls?{query}"))["calls"]) == count, query
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ async def test_a_call_is_shown_with_each_hook_s_change(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, HOOKS, audit=AUDITED) as gateway:
         answer = await called(gateway, "write to ada@example.org")
         await eventually(gateway, "calls", 1)
-        call = await told(gateway, f"calls/{answer.headers['x-hookgate-receipt']}")
+        call = await get_json(gateway, f"calls/{answer.headers['x-hookgate-receipt']}")
     facts, content = call["facts"], call["content"]
     assert (facts["outcome"], facts["session"]["id"]) == ("answered", "s-1")
     assert facts["records"].keys() == {"start", "end"}
@@ -148,17 +148,17 @@ async def test_a_hook_s_change_to_a_stream_is_shown_without_what_was_before(tmp_
     async with panel_gateway(tmp_path, HOOKS, audit=AUDITED) as gateway:
         answer = await called(gateway, path=SSE)
         await eventually(gateway, "calls", 1)
-        call = await told(gateway, f"calls/{answer.headers['x-hookgate-receipt']}")
+        call = await get_json(gateway, f"calls/{answer.headers['x-hookgate-receipt']}")
     changes = [each for each in call["content"]["changes"] if each["hook"] == "rewrite"]
     assert changes
     assert all(each["before"] is None for each in changes)
 
 
-async def test_without_content_the_facts_are_told_all_the_same(tmp_path: Path) -> None:
+async def test_without_content_the_facts_are_reported_all_the_same(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, HOOKS, audit={}) as gateway:
         answer = await called(gateway, "write to ada@example.org")
         await eventually(gateway, "calls", 1)
-        call = await told(gateway, f"calls/{answer.headers['x-hookgate-receipt']}")
+        call = await get_json(gateway, f"calls/{answer.headers['x-hookgate-receipt']}")
     assert call["content"] is None
     assert [hook["hook"] for hook in call["facts"]["hooks"]] == ["mask", "quiet", "rewrite"]
     assert "ada@example.org" not in json.dumps(call)
@@ -170,7 +170,7 @@ async def test_sessions_are_those_of_the_latest_calls(audit: dict[str, Any] | No
         for session in ("one", "two", "one"):
             await called(gateway, session=session)
         await eventually(gateway, "calls", 3)
-        sessions = (await told(gateway, "sessions"))["sessions"]
+        sessions = (await get_json(gateway, "sessions"))["sessions"]
     assert [(each["session"], each["calls"], each["denied"]) for each in sessions] == [
         ("one", 2, 2),
         ("two", 1, 1),
@@ -181,7 +181,7 @@ async def test_traffic_counts_what_has_ended(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, DENY) as gateway:
         for _ in range(3):
             await called(gateway)
-        hour, day = await told(gateway, "traffic"), await told(gateway, "traffic?span=day")
+        hour, day = await get_json(gateway, "traffic"), await get_json(gateway, "traffic?span=day")
     for series, steps in ((hour, 60), (day, 96)):
         assert len(series["steps"]) == steps
         assert series["total"]["calls"] == series["total"]["outcomes"]["denied"] == 3
@@ -189,7 +189,7 @@ async def test_traffic_counts_what_has_ended(tmp_path: Path) -> None:
         assert series["total"]["p50_ms"] > 0
 
 
-async def test_the_policy_in_force_is_told_without_secrets(tmp_path: Path) -> None:
+async def test_the_policy_in_force_is_reported_without_secrets(tmp_path: Path) -> None:
     secret = "canary-5d1f"  # noqa: S105  # a canary, no secret
     hooks = {
         "BeforeModel": [
@@ -229,7 +229,7 @@ async def test_a_policy_s_hook_is_not_switched(tmp_path: Path) -> None:
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps({"hooks": {"BeforeModel": [{"hooks": DENY["BeforeModel"]}]}}))
     async with panel_gateway(tmp_path, policy_file=policy) as gateway:
-        [hook] = (await told(gateway, "hooks"))["hooks"]
+        [hook] = (await get_json(gateway, "hooks"))["hooks"]
         assert (hook["switchable"], hook["layer"]) == (False, "policy")
         answer = await post(gateway.admin, "/api/hooks/switch", {"name": "guard", "on": False}, CHANGES)
         assert (answer.status, "policy" in answer.error["message"]) == (400, True)
@@ -252,11 +252,11 @@ async def test_a_switch_that_is_none(change: Any, code: int, tmp_path: Path) -> 
         assert answer.error["code"] == code
 
 
-async def test_how_hooks_fare_is_told(tmp_path: Path) -> None:
+async def test_how_hooks_fare_is_reported(tmp_path: Path) -> None:
     hooks = {"BeforeModel": [{"type": "command", "name": "broken", "command": "exit 1", "description": "d"}]}
     async with panel_gateway(tmp_path, hooks) as gateway:
         await called(gateway)
-        [hook] = (await told(gateway, "hooks"))["hooks"]
+        [hook] = (await get_json(gateway, "hooks"))["hooks"]
     assert (hook["state"], hook["last_status"], hook["failures"]) == ("degraded", "failed", 1)
     assert "code 1" in hook["last_error"]
     assert hook["last_ms"] > 0
@@ -271,7 +271,7 @@ async def test_there_is_nothing_else(tmp_path: Path) -> None:
         assert (await ask(gateway.admin, "DELETE", "/api/hooks", BEARER)).error["code"] == 403
 
 
-async def test_what_fails_inside_is_told_and_logged(
+async def test_what_fails_inside_is_reported_and_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:

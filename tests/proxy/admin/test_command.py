@@ -71,9 +71,9 @@ async def test_a_switch_leaves_its_traces_in_log_and_audit(tmp_path: Path) -> No
         server.signal(signal.SIGTERM)
         assert await server.ended() == 0
     exported = (await program.run("audit", "export", "--state", state)).out
-    [told] = [body for body in map(body_of, exported.splitlines()) if body.get("event") == "policy"]
-    assert told["switched_off"] == ["BeforeModel guard"]
-    assert told["revision"] == answer.json["revision"] != told["before"]
+    [reported] = [body for body in map(body_of, exported.splitlines()) if body.get("event") == "policy"]
+    assert reported["switched_off"] == ["BeforeModel guard"]
+    assert reported["revision"] == answer.json["revision"] != reported["before"]
     assert (await program.run("audit", "verify", "--state", state)).code == 0
 
 
@@ -125,15 +125,15 @@ async def addresses(server: program.Server) -> str:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         pytest.param("short", "16 to 256", id="too short"),
         pytest.param("with a blank in the middle", "16 to 256", id="with blanks"),
         pytest.param(None, "cannot be read", id="no file"),
     ],
 )
-async def test_a_token_that_cannot_be_used_is_told_at_the_start(
-    content: str | None, told: str, tmp_path: Path
+async def test_a_token_that_cannot_be_used_is_reported_at_the_start(
+    content: str | None, expected: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "token"
     if content is not None:
@@ -143,7 +143,7 @@ async def test_a_token_that_cannot_be_used_is_told_at_the_start(
         given = {**env, "HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0"}
         ended = await program.run(*command, env=given)
         assert ended.code == 1
-        assert told in ended.err
+        assert expected in ended.err
         assert content is None or content not in ended.err
 
 

@@ -45,8 +45,8 @@ async def states(panel: HookPanel) -> dict[str, str]:
 async def test_a_project_s_hook_is_switched_in_the_user_s_settings(project: Path) -> None:
     user = project.parent / "home" / ".gemini" / "settings.json"
     async with paneled(project) as panel:
-        told = await panel.switch("deny", on=False)
-        assert str(user) in told["messages"][0]
+        reported = await panel.switch("deny", on=False)
+        assert str(user) in reported["messages"][0]
         assert json.loads(user.read_text()) == {"hooksConfig": {"disabled": ["deny"]}}
         assert await states(panel) == {"deny": "off", "allow": "on"}
         await panel.switch("deny", on=True)
@@ -63,7 +63,7 @@ async def test_a_hook_that_is_switched_off_keeps_its_place_and_its_record(projec
     assert (first["count"], first["denials"], first["last_status"]) == (1, 1, "ok")
 
 
-async def test_a_hook_that_nobody_has_trusted_is_told(project: Path) -> None:
+async def test_a_hook_that_nobody_has_trusted_is_reported(project: Path) -> None:
     async with paneled(project, trusted=False) as panel:
         [row, _] = (await panel.rows())["hooks"]
         assert row["state"] == "untrusted"
@@ -76,7 +76,7 @@ async def test_switches_at_the_same_time_are_all_kept(project: Path) -> None:
         assert await states(panel) == {"deny": "off", "allow": "off"}
 
 
-async def test_settings_that_cannot_be_changed_are_told(project: Path) -> None:
+async def test_settings_that_cannot_be_changed_are_reported(project: Path) -> None:
     async with paneled(project) as panel:
         (project.parent / "home" / ".gemini" / "settings.json").mkdir(parents=True)
         with pytest.raises(ApiError, match="check the path"):
@@ -84,7 +84,7 @@ async def test_settings_that_cannot_be_changed_are_told(project: Path) -> None:
         assert await states(panel) == {"deny": "on", "allow": "on"}
 
 
-async def test_a_hook_of_two_layers_is_told_to_be_one_s(project: Path) -> None:
+async def test_a_hook_of_two_layers_is_reported_to_be_one_s(project: Path) -> None:
     write_file(project.parent / "home", one_group(DENY, event="BeforeModel"), ".gemini/settings.json")
     async with paneled(project) as panel:
         rows = [

@@ -11,7 +11,7 @@ from support.life import gateway_with
 from support.wire import HI, SSE, UNARY, ask, connected, post
 
 from hookgate.hooks import AfterModel, Engine, SessionContext
-from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.live_engine import LiveEngine
 from hookgate.hooks.settings import SettingsSource
 from hookgate.proxy.admin import listener
 from hookgate.proxy.admin.listener import AdminListener, running_admin
@@ -70,12 +70,12 @@ async def test_it_is_not_ready_before_clients_are_listened_to(
     caplog.set_level("INFO", "hookgate")
     live = live_engine(tmp_path)
     async with running_admin(live, None, Metrics(), "127.0.0.1:0") as here:
-        told = re.search(r"admin listener on (http://\S+) \(panel, metrics, health\)", caplog.text)
-        assert told
-        starting = await ask(told[1], "GET", "/readyz")
+        reported = re.search(r"admin listener on (http://\S+) \(panel, metrics, health\)", caplog.text)
+        assert reported
+        starting = await ask(reported[1], "GET", "/readyz")
         assert (starting.status, starting.json["reason"]) == (503, "the gateway does not accept clients yet")
         here.live = live
-        assert (await ask(told[1], "GET", "/readyz")).status == 200
+        assert (await ask(reported[1], "GET", "/readyz")).status == 200
     await live.close()
 
 

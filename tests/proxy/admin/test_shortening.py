@@ -39,9 +39,9 @@ def test_what_is_left_out_is_counted() -> None:
     ],
 )
 def test_a_large_document_is_cut_as_a_whole(value: Any) -> None:
-    told = json.dumps(shorten(value), ensure_ascii=False)
-    assert len(told) < 2 * MOST_SIGNS
-    assert "more" in told
+    message = json.dumps(shorten(value), ensure_ascii=False)
+    assert len(message) < 2 * MOST_SIGNS
+    assert "more" in message
 
 
 def test_numbers_that_a_browser_would_change_become_texts() -> None:

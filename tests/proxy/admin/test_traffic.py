@@ -54,8 +54,8 @@ def test_a_time_is_right_to_a_fourth(ms: float) -> None:
     traffic = Traffic(Clock())
     for _ in range(10):
         traffic.add(receipt(ms=ms))
-    told = traffic.series("hour")["total"]["p95_ms"]
-    assert max(ms, 0.4) <= told <= max(ms * 1.25 + 0.1, 0.5)
+    reported = traffic.series("hour")["total"]["p95_ms"]
+    assert max(ms, 0.4) <= reported <= max(ms * 1.25 + 0.1, 0.5)
 
 
 def test_the_median_is_not_moved_by_a_few_slow_ones() -> None:

@@ -80,17 +80,17 @@ def test_any_swapped_records_are_found(pair: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         pytest.param({"content": None}, "its content was removed", id="no content"),
         pytest.param({"content": {"request": "other"}}, "its content was changed", id="other content"),
     ],
 )
-def test_content_belongs_to_its_record(change: dict[str, Any], told: str) -> None:
+def test_content_belongs_to_its_record(change: dict[str, Any], expected: str) -> None:
     lines = list(LINES)
     lines[1] = orjson.dumps({**orjson.loads(lines[1]), **change})
     [problem] = report_of(lines).problems
-    assert problem == f"writer 00ff, record 1: {told}"
+    assert problem == f"writer 00ff, record 1: {expected}"
 
 
 @given(JSON)

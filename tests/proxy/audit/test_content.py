@@ -72,9 +72,9 @@ async def test_all_of_a_call(path: str, tmp_path: Path) -> None:
     said = "".join(part["text"] for part in end["answer"]["candidates"][0]["content"]["parts"])
     assert said == "You said: edited"
     assert end["given"] is None
-    [told] = end["edits"]
-    assert (told["event"], told["mode"]) == ("BeforeModel", "enforce")
-    assert "edited" in json.dumps(told["edit"])
+    [reported] = end["edits"]
+    assert (reported["event"], reported["mode"]) == ("BeforeModel", "enforce")
+    assert "edited" in json.dumps(reported["edit"])
     assert answer.status == 200
 
 

@@ -95,8 +95,8 @@ def test_what_the_gateway_has_noted_is_missed(
 ) -> None:
     assert verified(capsys, "--state", state)[0] == 0
     run_sql(state, *statements)
-    code, told = verified(capsys, "--state", state)
-    assert (code, "missing" in told) == (1, True)
+    code, reported = verified(capsys, "--state", state)
+    assert (code, "missing" in reported) == (1, True)
 
 
 @pytest.mark.parametrize("statements", TAMPERINGS.values(), ids=TAMPERINGS)
@@ -106,8 +106,8 @@ def test_what_another_machine_has_noted_is_missed(
     (state / HEADS_FILE).unlink()
     assert verified(capsys, "--state", state, "--expect", heads)[0] == 0
     run_sql(state, *statements)
-    code, told = verified(capsys, "--state", state, "--expect", heads)
-    assert (code, "missing" in told) == (1, True)
+    code, reported = verified(capsys, "--state", state, "--expect", heads)
+    assert (code, "missing" in reported) == (1, True)
 
 
 def test_a_chain_that_was_made_anew_is_not_the_one_that_was_noted(
@@ -121,9 +121,9 @@ def test_a_chain_that_was_made_anew_is_not_the_one_that_was_noted(
             ledger.write(entries_of(*(record_of(call) for call in range(CALLS))))
             ledger.close()
     assert verified(capsys, "--state", state)[0] == 0
-    code, told = verified(capsys, "--state", state, "--expect", heads)
+    code, reported = verified(capsys, "--state", state, "--expect", heads)
     assert code == 1
-    assert told.count("its registration, which was there before, is missing") == 3
+    assert reported.count("its registration, which was there before, is missing") == 3
 
 
 def without(lines: list[bytes], number: int, above: int = 0, below: int = 10**6) -> list[bytes]:
@@ -138,9 +138,9 @@ def without(lines: list[bytes], number: int, above: int = 0, below: int = 10**6)
 
 def test_a_cut_export_is_found_whatever_was_cut(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = export.read_bytes().splitlines(keepends=True)
-    code, told = verified(capsys, export)
+    code, reported = verified(capsys, export)
     assert code == 0
-    assert told.count("records 1 to ") == 3
+    assert reported.count("records 1 to ") == 3
     cuts = {
         "the head": lines[:3] + lines[6:],
         "the head of the last writer": without(lines, 3, below=5),
@@ -150,8 +150,8 @@ def test_a_cut_export_is_found_whatever_was_cut(export: Path, capsys: pytest.Cap
     }
     for name, left in cuts.items():
         export.write_bytes(b"".join(left))
-        code, told = verified(capsys, export)
-        assert (code, "missing" in told) == (1, True), name
+        code, reported = verified(capsys, export)
+        assert (code, "missing" in reported) == (1, True), name
 
 
 def test_lines_that_do_not_say_where_they_end_are_not_called_complete(
@@ -159,10 +159,10 @@ def test_lines_that_do_not_say_where_they_end_are_not_called_complete(
 ) -> None:
     lines = export.read_bytes().splitlines(keepends=True)
     export.write_bytes(b"".join(lines[:3] + lines[6:-1]))
-    code, told = verified(capsys, export)
+    code, reported = verified(capsys, export)
     assert code == 0
-    assert "records 4 to 9, closed" in told
-    assert "Nothing outside of these records determines where they begin and end" in told
+    assert "records 4 to 9, closed" in reported
+    assert "Nothing outside of these records determines where they begin and end" in reported
 
 
 def test_an_export_serves_as_what_is_expected_of_the_database(
@@ -178,9 +178,9 @@ def test_a_database_from_before_is_sound_and_says_that_its_end_is_not_shown(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (state / HEADS_FILE).unlink()
-    code, told = verified(capsys, "--state", state)
+    code, reported = verified(capsys, "--state", state)
     assert code == 0
-    assert "Nothing outside of these records determines where they begin and end" in told
+    assert "Nothing outside of these records determines where they begin and end" in reported
 
 
 def test_what_retention_removes_is_not_missed(
@@ -191,14 +191,14 @@ def test_what_retention_removes_is_not_missed(
         ledger.register()
         assert not ledger.retain(Retention(days=0))
         ledger.close()
-    code, told = verified(capsys, "--state", state, "--expect", heads)
-    assert (code, told.count("missing or changed")) == (0, 1)
+    code, reported = verified(capsys, "--state", state, "--expect", heads)
+    assert (code, reported.count("missing or changed")) == (0, 1)
 
 
 @pytest.mark.parametrize(
     "content", ["", "{}", "[]", "x", '{"type":"heads"}', '{"type":"heads","writers":{"a":1}}']
 )
-def test_a_file_without_heads_is_told_with_its_remedy(
+def test_a_file_without_heads_is_reported_with_its_remedy(
     content: str, state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "other.json"

@@ -32,7 +32,11 @@ FIRST = prompt("what is in a?", tools=TOOLS)
 
 
 def hooks(folder: Path, **options: Any) -> Json:
-    hook = {"type": "builtin", "builtin": "cassette", "options": {"folder": str(folder / "tape"), **options}}
+    hook = {
+        "type": "builtin",
+        "builtin": "cassette",
+        "options": {"folder": str(folder / "recordings"), **options},
+    }
     return {"BeforeModel": [hook], "AfterModel": [hook]}
 
 
@@ -66,7 +70,7 @@ async def test_a_conversation_with_a_call_is_replayed_without_an_upstream(
     async with running_gateway(hooks(tmp_path), SCRIPT) as gateway:
         said = await conversation(gateway.url, recorded)
     assert said == [[{"text": "Let me look."}, CALL], [{"text": "It says hi."}]]
-    assert len(os.listdir(tmp_path / "tape")) == 2
+    assert len(os.listdir(tmp_path / "recordings")) == 2
     async with gateway_before(NOWHERE, hooks(tmp_path, mode="replay")) as url:
         assert await conversation(url, replayed) == said
 
@@ -99,7 +103,7 @@ async def test_the_key_of_a_call_and_what_is_secret_in_it_are_not_on_tape(tmp_pa
     async with running_gateway(hooks(tmp_path)) as gateway:
         [said] = await asked(gateway.url, UNARY, body)
     assert "anna.smith@example.com" in str(said)  # the embedded upstream repeats what it is told
-    [file] = (tmp_path / "tape").iterdir()
+    [file] = (tmp_path / "recordings").iterdir()
     written = file.read_text()
     assert "[EMAIL]" in json.loads(written)["answer"]["candidates"][0]["content"]["parts"][0]["text"]
     assert "anna" not in written

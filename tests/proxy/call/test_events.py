@@ -40,7 +40,7 @@ async def test_hooks_see_the_input_as_the_agent_sent_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "fields", "output", "told"),
+    ("event", "fields", "output", "expected"),
     [
         pytest.param(
             "BeforeTool",
@@ -77,10 +77,10 @@ async def test_hooks_see_the_input_as_the_agent_sent_it() -> None:
     ],
 )
 async def test_one_output_says_what_the_hooks_say(
-    event: str, fields: dict[str, Any], output: dict[str, Any], told: dict[str, Any]
+    event: str, fields: dict[str, Any], output: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     async with peer() as upstream, gateway_before(upstream.url, {event: [says(output)]}) as url:
-        assert said(await tell(url, event, **fields)) == told
+        assert said(await tell(url, event, **fields)) == expected
 
 
 @pytest.mark.usefixtures("shared")
@@ -145,8 +145,8 @@ async def sent(gateway: Any, headers: dict[str, str] = IN_SESSION) -> list[Any]:
 
 async def test_context_reaches_the_sessions_next_call_once_when_the_agent_wants_that() -> None:
     def note(event: dict[str, Any]) -> Any:
-        told = {"additionalContext": "on <main>"}
-        return {"hookSpecificOutput": told} if event["prompt"] == "from a shim" else None
+        reported = {"additionalContext": "on <main>"}
+        return {"hookSpecificOutput": reported} if event["prompt"] == "from a shim" else None
 
     async with running_gateway({"BeforeAgent": [runs(note)]}) as gateway:
         await tell(gateway.url, "BeforeAgent", prompt="from a shim")
@@ -154,8 +154,8 @@ async def test_context_reaches_the_sessions_next_call_once_when_the_agent_wants_
         await tell(gateway.url, "BeforeAgent", DELIVER, prompt="from a shim")
         assert await sent(gateway, {**KEY, "x-hookgate-session": "s-2"}) == [{"text": "hi"}]
         assert await sent(gateway, {"x-goog-api-key": "k", "x-hookgate-session": "s-1"}) == [{"text": "hi"}]
-        told = {"text": "<hook_context>on &lt;main&gt;</hook_context>"}
-        assert await sent(gateway) == [{"text": "hi"}, told]
+        reported = {"text": "<hook_context>on &lt;main&gt;</hook_context>"}
+        assert await sent(gateway) == [{"text": "hi"}, reported]
         assert await sent(gateway) == [{"text": "hi"}]
 
 

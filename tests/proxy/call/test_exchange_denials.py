@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import Running, listens, running_gateway, runs, says
+from support.gateway import RunningGateway, listens, running_gateway, runs, says
 from support.wire import HI, SSE, STREAM, UNARY, Answer, connected, post, prompt
 
 DECLARED = {"tools": [{"functionDeclarations": [{"name": "f"}]}]}
@@ -49,7 +49,7 @@ def denies(word: str) -> dict[str, Any]:
     return runs(lambda event: verdict if word in event["llm_response"]["text"] else None)
 
 
-async def until_aborted(gateway: Running) -> None:
+async def until_aborted(gateway: RunningGateway) -> None:
     async with asyncio.timeout(1):
         while not gateway.recorded[-1].aborted:  # noqa: ASYNC110  # a record is plain data, it signals nothing
             await asyncio.sleep(0.001)

@@ -203,12 +203,12 @@ async def test_a_client_that_leaves_takes_its_hanging_hook_along(tmp_path: Path)
 def test_files_of_an_operator_fail_closed_and_gemini_cli_s_own_as_its_documents_say(tmp_path: Path) -> None:
     hooks = [{"type": "command", "command": "true"}, {"type": "runtime", "action": "json:loads"}]
     file = write_file(tmp_path, {"hooks": {"BeforeModel": [{"hooks": hooks}]}})
-    told = {
+    reported = {
         layer: [hook.fails_open for hook in load_sources([SettingsSource(file, layer)]).hooks()]
         for layer in ("policy", "explicit", "project", "user", "system", "extensions")
     }
     gemini = ["always", "always"]
-    assert told == {
+    assert reported == {
         "policy": ["never", "never"],
         "explicit": ["on exit codes", "never"],
         "project": gemini,

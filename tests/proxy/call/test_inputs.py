@@ -153,7 +153,7 @@ async def test_only_the_hooks_before_the_model_run(target: str, body: Any) -> No
     [runs(answer_itself), says({"continue": False, "stopReason": "enough"})],
     ids=["an answer of its own", "a stop"],
 )
-async def test_what_cannot_be_told_there_refuses_the_call(target: str, body: Any, hook: Any) -> None:
+async def test_what_cannot_be_reported_there_refuses_the_call(target: str, body: Any, hook: Any) -> None:
     async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [hook]}) as url:
         answer = await post(url, target, body("hi"))
     assert (answer.status, upstream.heard) == (403, [])

@@ -57,7 +57,7 @@ def texts(body: bytes, target: str) -> list[str]:
 
 @STREAMS
 @pytest.mark.parametrize("event", ["BeforeModel", "BeforeToolSelection", "AfterModel"])
-async def test_a_denial_after_the_headers_had_to_go_is_told_as_text(target: str, event: str) -> None:
+async def test_a_denial_after_the_headers_had_to_go_is_reported_as_text(target: str, event: str) -> None:
     decided = asyncio.Event()
     async with (
         running_gateway({event: [waits(decided, DENY)]}, config=IMPATIENT) as gateway,
@@ -80,7 +80,7 @@ async def test_a_denial_after_the_headers_had_to_go_is_told_as_text(target: str,
     ],
     ids=["allow", "stop", "synthetic", "redact"],
 )
-async def test_any_other_verdict_is_told_as_ever(
+async def test_any_other_verdict_is_reported_as_ever(
     target: str, event: str, output: Any, expected: list[str]
 ) -> None:
     decided = asyncio.Event()
@@ -146,7 +146,7 @@ async def test_nothing_is_put_into_an_event_that_comes_in_pieces(hooks: str) -> 
             assert (await rest(wire)).lstrip(b"\r\n") == event
 
 
-async def test_an_upstream_error_after_the_headers_is_told_as_text() -> None:
+async def test_an_upstream_error_after_the_headers_is_reported_as_text() -> None:
     decided = asyncio.Event()
     script = {"rules": [{"answer": {"error": {"status": 429, "message": "quota"}}}]}
     async with (

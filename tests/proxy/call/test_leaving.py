@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import Running, running_gateway, runs, says
+from support.gateway import RunningGateway, running_gateway, runs, says
 from support.wire import HI, SSE, STREAM, UNARY, ask, connected
 
 EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["unary", "sse", "array"])
@@ -26,7 +26,7 @@ async def until(condition: Callable[[], Any], seconds: float = 5) -> None:
 
 
 @asynccontextmanager
-async def left_alone(gateway: Running, target: str, begun: Callable[[], Any]) -> AsyncIterator[None]:
+async def left_alone(gateway: RunningGateway, target: str, begun: Callable[[], Any]) -> AsyncIterator[None]:
     """A call whose client leaves once `begun` holds; the gateway has to serve the next one as ever."""
     async with connected(gateway.url) as wire:
         await wire.post(target, HI)
@@ -107,7 +107,7 @@ async def test_many_clients_that_leave_at_once_leave_nothing_behind() -> None:
     await until(lambda: len(os.listdir("/proc/self/fd")) <= descriptors)
 
 
-async def _leave_early(gateway: Running) -> None:
+async def _leave_early(gateway: RunningGateway) -> None:
     async with connected(gateway.url) as wire:
         await wire.post(SSE, HI)
         await until(lambda: len(gateway.recorded) == 30)

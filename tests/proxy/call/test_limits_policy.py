@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.databases import postgres
-from support.gateway import Running, gateway_before, running_upstream, upstreams_at, write_settings
+from support.gateway import RunningGateway, gateway_before, running_upstream, upstreams_at, write_settings
 from support.program import run, serving
 from support.wire import HI, KEY, SSE, STREAM_HEAD, UNARY, Answer, connected, peer, post, sse
 
@@ -34,7 +34,7 @@ def limits(*rules: Json, **more: Any) -> Json:
 @asynccontextmanager
 async def gateway(
     folder: Path, *hooks: Json, url: str | None = None, prices: Path | None = None
-) -> AsyncIterator[Running]:
+) -> AsyncIterator[RunningGateway]:
     """A gateway with a store, as `serve` makes it."""
     settings = write_settings(folder, {"BeforeModel": list(hooks)})
     sources = Sources(policy=(settings,), state=folder / "state")
@@ -45,7 +45,7 @@ async def gateway(
             upstreams_at(there) as upstreams,
             serve_on(Gateway(live, upstreams, config).handle, "127.0.0.1", 0) as here,
         ):
-            yield Running(here, there, recorded)
+            yield RunningGateway(here, there, recorded)
         await live.close()
 
 
@@ -173,8 +173,8 @@ async def test_a_limit_on_cost_needs_a_price_table(tmp_path: Path) -> None:
     for command in (("serve",), ("config", "check")):
         ended = await run(*command, *flags)
         assert ended.code == 1
-        told = "'limits': options: rules.0.cost: needs a price table: name its file in hookgate.toml"
-        assert told in ended.complaint
+        reported = "'limits': options: rules.0.cost: needs a price table: name its file in hookgate.toml"
+        assert reported in ended.complaint
 
 
 async def test_check_reads_the_price_table_and_makes_no_store(tmp_path: Path) -> None:

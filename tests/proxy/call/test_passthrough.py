@@ -105,7 +105,7 @@ def _head(*lines: str, target: str = UPLOAD, method: str = "POST") -> bytes:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_a_length_that_is_told_goes_on(method: str) -> None:
+async def test_a_length_that_is_reported_goes_on(method: str) -> None:
     async with (
         peer(ANSWER) as upstream,
         gateway_before(upstream.url, config=FORWARDS_FILES) as url,
@@ -213,18 +213,20 @@ async def test_a_body_that_no_hook_sees_is_bounded(target: str, chunked: bool) -
 
 
 @pytest.mark.parametrize(
-    ("target", "headers", "told"),
+    ("target", "headers", "expected"),
     [
         ("/v1/models?key=a%2Fb", [], b"a/b"),
         ("/v1/models?key=k&pageSize=3", ["x-goog-api-key: k"], b"k"),
     ],
 )
-async def test_a_key_in_the_query_goes_on_as_a_header(target: str, headers: list[str], told: bytes) -> None:
+async def test_a_key_in_the_query_goes_on_as_a_header(
+    target: str, headers: list[str], expected: bytes
+) -> None:
     async with peer(ANSWER) as upstream, gateway_before(upstream.url) as url, connected(url) as wire:
         await wire.write(_head(*headers, target=target, method="GET"))
         assert (await wire.answer()).status == 200
     assert b"key=" not in upstream.heard[0]
-    assert upstream.heard[0].lower().count(b"\r\nx-goog-api-key: " + told + b"\r\n") == 1
+    assert upstream.heard[0].lower().count(b"\r\nx-goog-api-key: " + expected + b"\r\n") == 1
 
 
 async def test_two_keys_are_refused() -> None:

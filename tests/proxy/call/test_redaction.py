@@ -160,7 +160,7 @@ async def test_other_hooks_and_transcripts_see_what_the_model_sees(tmp_path: Pat
     assert MAIL not in kept + json.dumps(seen)
 
 
-async def test_a_refused_call_is_told_to_the_model_in_its_own_words() -> None:
+async def test_a_refused_call_is_reported_to_the_model_in_its_own_words() -> None:
     async def no_sending(event: Json) -> Json:
         return {"decision": "deny", "reason": "not now"}
 
@@ -182,7 +182,7 @@ async def test_a_refused_call_is_told_to_the_model_in_its_own_words() -> None:
 
 @pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["whole", "events", "array"])
 async def test_what_was_observed_is_decided_the_same_when_enforced(target: str) -> None:
-    told = []
+    reported = []
     for mode in ("observe", "enforce"):
         hooks = {event: [{**hook[0], "mode": mode}] for event, hook in both().items()}
         async with running_gateway(hooks, {"rules": [{"answer": {"text": SAID}}]}) as gateway:
@@ -190,11 +190,11 @@ async def test_what_was_observed_is_decided_the_same_when_enforced(target: str) 
             path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
             receipt = (await ask(gateway.url, "GET", path, headers=KEY)).json
             assert (SECRET in answer.body.decode()) is (mode == "observe")
-        told.append(
+        reported.append(
             [(each["event"], each["decisions"], each["findings"], each["edits"]) for each in receipt["hooks"]]
         )
-    assert told[0] == told[1]
-    assert [findings for _, _, findings, _ in told[0]] == [{"EMAIL": 1, "AWS_ACCESS_KEY": 1}] * 2
+    assert reported[0] == reported[1]
+    assert [findings for _, _, findings, _ in reported[0]] == [{"EMAIL": 1, "AWS_ACCESS_KEY": 1}] * 2
 
 
 async def test_an_answer_that_breaks_off_gives_what_was_held() -> None:
@@ -343,7 +343,7 @@ FAILED = {"error": {"code": 400, "message": f"cannot send to {MAIL}", "status": 
 
 @pytest.mark.parametrize("target", [UNARY, SSE])
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         (
             json.dumps(FAILED).encode(),
@@ -353,11 +353,11 @@ FAILED = {"error": {"code": 400, "message": f"cannot send to {MAIL}", "status": 
     ],
     ids=["json", "page"],
 )
-async def test_an_error_of_the_upstream_is_redacted(target: str, body: bytes, told: str) -> None:
+async def test_an_error_of_the_upstream_is_redacted(target: str, body: bytes, expected: str) -> None:
     head = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
     async with peer(head, body) as upstream, gateway_before(upstream.url, both()) as url:
         answer = await post(url, target, prompt("hi"), KEY)
-    assert (answer.status, answer.body.decode()) == (400, told)
+    assert (answer.status, answer.body.decode()) == (400, expected)
 
 
 @pytest.mark.parametrize("target", [UNARY, SSE])

@@ -65,7 +65,7 @@ AGAIN = Config(tools=ToolCallSettings(refused="ask_again", ask_again_at_most=2))
 
 
 @pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "stream"])
-async def test_a_model_that_is_told_may_answer_otherwise_and_the_agent_never_knows(target: str) -> None:
+async def test_a_model_that_is_reported_may_answer_otherwise_and_the_agent_never_knows(target: str) -> None:
     rules = [
         {"when": {"tool_response": "write_file"}, "answer": {"text": "Then not."}},
         {"answer": {"chunks": [[{"text": "I will."}, call("write_file"), call("read_file")]]}},
@@ -74,9 +74,9 @@ async def test_a_model_that_is_told_may_answer_otherwise_and_the_agent_never_kno
         answer = await post(gateway.url, target, ASK)
         _, again = gateway.generated
     assert "".join(part["text"] for part in parts_of(answer, target)) == "Then not."
-    model, told = again.body["contents"][-2:]
+    model, reported = again.body["contents"][-2:]
     assert (model["role"], model["parts"][-2:]) == ("model", [call("write_file"), call("read_file")])
-    responses = [part["functionResponse"] for part in told["parts"]]
+    responses = [part["functionResponse"] for part in reported["parts"]]
     assert [response["name"] for response in responses] == ["write_file", "read_file"]
     assert all("Tool execution blocked: " in response["response"]["error"] for response in responses)
 

@@ -176,7 +176,7 @@ async def test_a_request_that_is_no_websocket_is_refused() -> None:
 
 
 @pytest.mark.parametrize("status", [302, 401, 500])
-async def test_an_upstream_that_refuses_is_told_and_a_redirect_is_not_followed(status: int) -> None:
+async def test_an_upstream_that_refuses_is_reported_and_a_redirect_is_not_followed(status: int) -> None:
     paths: list[str] = []
 
     async def refuse(request: web.BaseRequest) -> web.StreamResponse:

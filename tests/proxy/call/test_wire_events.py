@@ -82,8 +82,8 @@ async def test_a_conversation_fires_its_events_in_order_and_each_once() -> None:
         ]
         await ask(gateway, turn)
         await ask(gateway, [*turn, model({"text": "It says hello."}), user("thanks")])
-    told = [event["hook_event_name"] for event in fired]
-    assert told == [*names, "BeforeAgent", "AfterAgent"]
+    reported = [event["hook_event_name"] for event in fired]
+    assert reported == [*names, "BeforeAgent", "AfterAgent"]
     start, agent, before, after, ended, *_ = fired
     assert (start["source"], agent["prompt"], agent["conversation_history"]) == ("startup", "read x", [])
     assert fired[-2]["conversation_history"] == [
@@ -199,19 +199,21 @@ async def test_a_shim_may_say_beforehand_what_it_tells_of() -> None:
 # ---- past the shim
 
 
-@pytest.mark.parametrize("told", [[], ["other"], ["read_file"]], ids=["of nothing", "of another", "of it"])
+@pytest.mark.parametrize(
+    "expected", [[], ["other"], ["read_file"]], ids=["of nothing", "of another", "of it"]
+)
 @pytest.mark.parametrize("bypass", ["flag", "deny"])
 async def test_a_tool_that_ran_past_the_shim_is_flagged_or_denied(
-    told: list[str], bypass: Any, caplog: pytest.LogCaptureFixture
+    expected: list[str], bypass: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = Config(tools=ToolCallSettings(bypass=bypass))
     async with running_gateway({}, config=config) as gateway:
         await tell(gateway, "BeforeAgent", prompt="do it")
-        for name in told:
+        for name in expected:
             await tell(gateway, "BeforeTool", tool_name=name, tool_input={})
         answer = await ask(gateway, TOOL_TURN)
         passed = len(gateway.recorded)
-    past = "read_file" not in told
+    past = "read_file" not in expected
     assert ("ran tools without its shim: read_file" in caplog.text) is past
     assert passed == (0 if past and bypass == "deny" else 1)
     assert ("The tools 'read_file' ran without a BeforeTool event" in said(answer)) is (
@@ -242,7 +244,7 @@ async def test_a_denied_prompt_is_refused_with_its_reason(target: str) -> None:
         assert not gateway.recorded
 
 
-async def test_context_of_session_and_prompt_is_told_now_and_in_later_calls() -> None:
+async def test_context_of_session_and_prompt_is_reported_now_and_in_later_calls() -> None:
     hooks = {
         "SessionStart": [says(additionalContext="in <a>")],
         "BeforeAgent": [says(additionalContext="on b")],

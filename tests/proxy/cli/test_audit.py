@@ -56,9 +56,9 @@ async def test_calls_are_found(words: list[str], count: int, state: Path) -> Non
 async def test_one_call_is_shown(state: Path) -> None:
     [call] = (await run("audit", "list", "--json", "--limit", "1", "--state", str(state))).out.splitlines()
     shown = await run("audit", "show", json.loads(call)["id"], "--json", "--state", str(state))
-    told = json.loads(shown.out)
-    assert told["start"]["body"]["session"]["key"] == "alice"
-    assert told["end"]["body"]["outcome"] == "answered"
+    reported = json.loads(shown.out)
+    assert reported["start"]["body"]["session"]["key"] == "alice"
+    assert reported["end"]["body"]["outcome"] == "answered"
 
 
 async def test_the_last_calls(state: Path) -> None:
@@ -76,9 +76,9 @@ async def test_an_export_can_be_verified(state: Path, tmp_path: Path) -> None:
     file.write_text(exported.out)
     verified = await run("audit", "verify", str(file))
     assert (verified.code, verified.err) == (0, "")
-    chain, told = verified.out.splitlines()
+    chain, reported = verified.out.splitlines()
     assert chain.endswith(f": records 1 to {2 * CALLS + 1}, closed.")
-    assert told == f"{2 * CALLS + 1} records of 1 writer: nothing is missing or changed."
+    assert reported == f"{2 * CALLS + 1} records of 1 writer: nothing is missing or changed."
     file.write_text(exported.out.replace('"outcome":"denied"', '"outcome":"refused"'))
     verified = await run("audit", "verify", str(file))
     assert (verified.code, "it was changed" in verified.out) == (1, True)
@@ -116,7 +116,7 @@ async def test_progress_is_for_terminals(state: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         pytest.param(["list", "--since", "soon"], "'soon' is not a time", id="no time"),
         pytest.param(["show", "0" * 32], "there is no record of", id="no such call"),
@@ -141,14 +141,14 @@ async def test_progress_is_for_terminals(state: Path) -> None:
         pytest.param(["list", "--state", "/nowhere"], "there is no audit in /nowhere", id="no audit"),
     ],
 )
-async def test_mistakes_are_told_in_one_line(words: list[str], told: str, state: Path) -> None:
+async def test_mistakes_are_reported_in_one_line(words: list[str], expected: str, state: Path) -> None:
     where = [] if "--state" in words else ["--state", str(state)]
     ended = await run("audit", *words, *where)
     assert ended.code == 1
-    assert told in ended.complaint
+    assert expected in ended.complaint
 
 
-async def test_a_line_that_is_no_record_is_told_among_those_that_are(state: Path, tmp_path: Path) -> None:
+async def test_a_line_that_is_no_record_is_reported_among_those_that_are(state: Path, tmp_path: Path) -> None:
     exported = await run("audit", "export", "--state", str(state))
     file = tmp_path / "export.jsonl"
     file.write_text(exported.out + "{}\n")
@@ -169,7 +169,7 @@ async def test_a_reader_who_has_enough_ends_a_command_in_silence(words: list[str
     assert (process.returncode, complaint) == (141, b"")
 
 
-async def test_a_damaged_database_is_told_with_its_remedy(tmp_path: Path) -> None:
+async def test_a_damaged_database_is_reported_with_its_remedy(tmp_path: Path) -> None:
     (tmp_path / "audit.db").write_text("no database " * 99)
     ended = await run("audit", "list", "--state", str(tmp_path))
     assert ended.code == 1
@@ -179,7 +179,7 @@ async def test_a_damaged_database_is_told_with_its_remedy(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "words", [["tools", "list"], ["audit", "list"], ["hooks", "list"], ["config", "check"]], ids=" ".join
 )
-async def test_a_state_that_is_no_folder_is_told(words: list[str], tmp_path: Path) -> None:
+async def test_a_state_that_is_no_folder_is_reported(words: list[str], tmp_path: Path) -> None:
     file = tmp_path / "state"
     file.write_text("")
     ended = await run(*words, env={"HOOKGATE_STATE": str(file)})
@@ -187,11 +187,11 @@ async def test_a_state_that_is_no_folder_is_told(words: list[str], tmp_path: Pat
     assert ended.complaint.endswith(f"hooks.state: {file}: is not a folder; choose one with --state")
 
 
-async def test_lines_that_cannot_be_written_are_told_with_their_setting(tmp_path: Path) -> None:
+async def test_lines_that_cannot_be_written_are_reported_with_their_setting(tmp_path: Path) -> None:
     env = {"HOOKGATE_AUDIT__JSONL": "/no/such/a.jsonl", "HOOKGATE_ADMIN__ADDRESS": "off"}
     ended = await run("serve", "--listen", "127.0.0.1:0", env=env)
-    told = "audit.jsonl: /no/such/a.jsonl: cannot be written: No such file or directory; check the path"
-    assert (ended.code, told in ended.err) == (1, True)
+    reported = "audit.jsonl: /no/such/a.jsonl: cannot be written: No such file or directory; check the path"
+    assert (ended.code, reported in ended.err) == (1, True)
 
 
 def test_times_are_absolute_or_ago() -> None:

@@ -57,12 +57,15 @@ async def test_show_gives_every_setting_its_value_and_its_source(tmp_path: Path)
     given = ("--config", str(toml), "--listen", "h:1")
     env = {"HOOKGATE_UPSTREAM__PROXY_FILE": str(secret), "XDG_STATE_HOME": "/s"}
     ended = await run("config", "show", "--json", *given, env=env)
-    told = json.loads(ended.out)
-    assert list(told) == list(SETTINGS)
-    assert told["listen.address"] == {"value": "h:1", "source": "--listen"}
-    assert told["hooks.policy"] == {"value": [str(tmp_path / "p.json")], "source": f"{toml}:2"}
-    assert told["upstream.proxy"] == {"value": "http://***@p:1", "source": "HOOKGATE_UPSTREAM__PROXY_FILE"}
-    assert told["hooks.state"] == {"value": "/s/hookgate", "source": "default"}
+    reported = json.loads(ended.out)
+    assert list(reported) == list(SETTINGS)
+    assert reported["listen.address"] == {"value": "h:1", "source": "--listen"}
+    assert reported["hooks.policy"] == {"value": [str(tmp_path / "p.json")], "source": f"{toml}:2"}
+    assert reported["upstream.proxy"] == {
+        "value": "http://***@p:1",
+        "source": "HOOKGATE_UPSTREAM__PROXY_FILE",
+    }
+    assert reported["hooks.state"] == {"value": "/s/hookgate", "source": "default"}
     table = (await run("config", "show", *given, env=env)).out
     assert len(table.splitlines()) == len(SETTINGS)
     assert re.search(r"^listen\.address +h:1 +--listen$", table, re.MULTILINE)

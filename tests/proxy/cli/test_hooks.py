@@ -47,20 +47,20 @@ DENY = command("echo 'not here' >&2; exit 2", name="deny")
 
 
 def test_without_hooks_the_list_tells_where_they_were_looked_for(project: Path, hookgate: Hookgate) -> None:
-    code, told = hookgate("list")
+    code, output = hookgate("list")
     assert code == 0
-    assert str(project / ".gemini/settings.json") in told
+    assert str(project / ".gemini/settings.json") in output
 
 
 def test_a_project_s_hook_runs_once_it_is_trusted(project: Path, hookgate: Hookgate) -> None:
     configure(project, DENY)
     assert "untrusted" in hookgate("list")[1]
     assert hookgate("trust")[0] == 1  # nobody to ask
-    code, told = hookgate("test", "BeforeModel")
-    assert (code, "is not trusted" in told) == (1, True)
+    code, output = hookgate("test", "BeforeModel")
+    assert (code, "is not trusted" in output) == (1, True)
     assert "echo 'not here'" in hookgate("trust", "--yes")[1]
-    code, told = hookgate("test", "BeforeModel")
-    assert (code, "deny, reason: not here" in told) == (0, True)
+    code, output = hookgate("test", "BeforeModel")
+    assert (code, "deny, reason: not here" in output) == (0, True)
 
 
 def test_switching_a_hook_off_and_on_is_kept_in_the_user_s_settings(
@@ -85,8 +85,8 @@ def test_a_hook_of_a_named_file_is_switched_in_that_file(project: Path, hookgate
     named = str(configure(project, DENY, name="hooks.json"))
     for word, state in (("disable", "off"), ("enable", "on"), ("disable-all", "off"), ("enable-all", "on")):
         names = [] if word.endswith("all") else ["deny"]
-        code, told = hookgate(word, *names, "--hooks", named)
-        assert (code, named in told) == (0, True)
+        code, output = hookgate(word, *names, "--hooks", named)
+        assert (code, named in output) == (0, True)
         assert json.loads(hookgate("list", "--json", "--hooks", named)[1])[0]["state"] == state
     assert not (project.parent / "home" / ".gemini").exists()
 
@@ -109,10 +109,10 @@ def test_a_hook_that_a_policy_has_as_well_is_off_but_there(project: Path, hookga
     policy = str(configure(project, DENY, name="policy.json"))
     hooks = str(configure(project, command("true", name="deny"), name="hooks.json"))
     given = ("--policy", policy, "--hooks", hooks)
-    code, told = hookgate("disable", "deny", *given)
-    assert (code, told.count("\n")) == (0, 1)
+    code, output = hookgate("disable", "deny", *given)
+    assert (code, output.count("\n")) == (0, 1)
     kept = f"'deny' stays on: it is in the policy file {policy}, "
-    assert told.startswith(f"'deny' is off: {hooks}; but {kept}")
+    assert output.startswith(f"'deny' is off: {hooks}; but {kept}")
     states = [hook["state"] for hook in json.loads(hookgate("list", "--json", *given)[1])]
     assert sorted(states) == ["off", "on"]
 
@@ -121,8 +121,8 @@ def test_switching_all_hooks_off_says_what_a_policy_keeps_on(project: Path, hook
     policy = str(configure(project, DENY, name="policy.json"))
     hooks = configure(project, command("true", name="other"), name="hooks.json")
     before = hooks.read_text()
-    code, told = hookgate("disable-all", "--policy", policy)
-    assert (code, told) == (
+    code, output = hookgate("disable-all", "--policy", policy)
+    assert (code, output) == (
         1,
         f"hookgate: all these hooks are in the policy file {policy}, "
         "and only that file can switch them off\n",
@@ -140,30 +140,30 @@ def test_switching_all_hooks_off_says_what_a_policy_keeps_on(project: Path, hook
 @pytest.mark.parametrize("word", ["list", "show inline", "trust --yes", "doctor"])
 def test_a_command_of_any_length_is_no_trouble(word: str, project: Path, hookgate: Hookgate) -> None:
     configure(project, command(f"python3 -c '{'x = 1; ' * 80}'", name="inline"))
-    code, told = hookgate(*word.split())
-    assert "inline" in told
-    assert "File name too long" not in told
+    code, output = hookgate(*word.split())
+    assert "inline" in output
+    assert "File name too long" not in output
     assert code == (1 if word == "doctor" else 0)  # which says that it is not trusted
 
 
 def test_trust_shows_all_that_it_is_in_and_no_terminal_hides_it(project: Path, hookgate: Hookgate) -> None:
     hidden = command("evil # \x1b[2K\rtrue", name="\u202egood", env={"BASH_ENV": "./more.sh"})
     configure(project, hidden)
-    _, told = hookgate("trust")
-    assert "runs     evil # \\x1b[2K\\rtrue" in told
-    assert "with     BASH_ENV=./more.sh" in told
-    assert not {"\x1b", "\r", "\u202e"} & set(told)
+    _, output = hookgate("trust")
+    assert "runs     evil # \\x1b[2K\\rtrue" in output
+    assert "with     BASH_ENV=./more.sh" in output
+    assert not {"\x1b", "\r", "\u202e"} & set(output)
 
 
 def test_a_denied_event_is_not_said_to_go_on(project: Path, hookgate: Hookgate) -> None:
     path = str(configure(project, DENY, name="hooks.json"))
-    told = hookgate("test", "BeforeModel", "--hooks", path)[1]
-    assert told.endswith("=== verdict: deny, reason: not here\n")
+    output = hookgate("test", "BeforeModel", "--hooks", path)[1]
+    assert output.endswith("=== verdict: deny, reason: not here\n")
     path = str(configure(project, command("true"), name="hooks.json"))
     assert hookgate("test", "BeforeModel", "--hooks", path)[1].endswith("The event is unchanged.\n")
 
 
-def test_an_unknown_name_is_told_with_those_that_exist(project: Path, hookgate: Hookgate) -> None:
+def test_an_unknown_name_is_reported_with_those_that_exist(project: Path, hookgate: Hookgate) -> None:
     configure(project, DENY)
     for words in (["show", "x"], ["disable", "x"], ["trust", "x"], ["test", "BeforeModel", "--name", "x"]):
         assert hookgate(*words) == (1, "hookgate: no hook named 'x'; available hooks: 'deny'\n")
@@ -171,17 +171,17 @@ def test_an_unknown_name_is_told_with_those_that_exist(project: Path, hookgate: 
 
 def test_show_tells_file_and_what_runs(project: Path, hookgate: Hookgate) -> None:
     path = configure(project, DENY)
-    told = hookgate("show", "deny")[1]
-    assert str(path) in told
-    assert "exit 2" in told
+    output = hookgate("show", "deny")[1]
+    assert str(path) in output
+    assert "exit 2" in output
 
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_every_event_can_be_tried_on_a_harmless_input(event: str, project: Path, hookgate: Hookgate) -> None:
     settings = str(configure(project, command("cat >/dev/null; echo '{}'"), event=event, name="hooks.json"))
-    code, told = hookgate("test", event, "--hooks", settings)
-    assert code == 0, told
-    assert f'"hook_event_name": "{event}"' in told
+    code, output = hookgate("test", event, "--hooks", settings)
+    assert code == 0, output
+    assert f'"hook_event_name": "{event}"' in output
 
 
 def test_trying_shows_the_change_as_a_difference(project: Path, hookgate: Hookgate) -> None:
@@ -190,34 +190,36 @@ def test_trying_shows_the_change_as_a_difference(project: Path, hookgate: Hookga
         project, command(f"echo '{json.dumps(said)}'"), event="BeforeTool", name="hooks.json"
     )
     given = write_file(project, {"tool_name": "read_file", "tool_input": {"file_path": "a"}}, "input.json")
-    told = hookgate("test", "BeforeTool", "--hooks", str(settings), "--input", str(given))[1]
-    assert '-    "file_path": "a"' in told
-    assert '+    "file_path": "b"' in told
+    output = hookgate("test", "BeforeTool", "--hooks", str(settings), "--input", str(given))[1]
+    assert '-    "file_path": "a"' in output
+    assert '+    "file_path": "b"' in output
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [("{", "is not valid JSON"), ("[]", "must contain an object"), ("{}", "needs the field 'tool_name'")],
 )
-def test_an_input_that_is_none_is_told(content: str, told: str, project: Path, hookgate: Hookgate) -> None:
+def test_an_input_that_is_none_is_reported(
+    content: str, expected: str, project: Path, hookgate: Hookgate
+) -> None:
     path = write_file(project, content, "input.json")
     code, printed = hookgate("test", "BeforeTool", "--input", str(path))
-    assert (code, told in printed) == (1, True)
+    assert (code, expected in printed) == (1, True)
 
 
 def test_the_doctor_finds_what_will_not_work(project: Path, hookgate: Hookgate) -> None:
     path = configure(project, command("/no/such/program", name="gone"), DENY, name="hooks.json")
-    code, told = hookgate("doctor", "--hooks", str(path))
+    code, output = hookgate("doctor", "--hooks", str(path))
     assert code == 1
-    assert "FAIL  BeforeModel hook 'gone'" in told
-    assert f"note  BeforeModel hook 'deny' ({path}) denies even a sample event" in told
+    assert "FAIL  BeforeModel hook 'gone'" in output
+    assert f"note  BeforeModel hook 'deny' ({path}) denies even a sample event" in output
     write_file(project, {"hooks": {"BeforeTool": [{"matcher": "write_", "hooks": [DENY]}]}}, "hooks.json")
-    code, told = hookgate("doctor", "--hooks", str(path))
-    assert (code, "'write_.*' was probably meant" in told) == (1, True)
-    assert told.endswith("1 hook checked, 1 problem found.\n")
+    code, output = hookgate("doctor", "--hooks", str(path))
+    assert (code, "'write_.*' was probably meant" in output) == (1, True)
+    assert output.endswith("1 hook checked, 1 problem found.\n")
     path.write_text('{"hooks": {"Never": []}}')
-    code, told = hookgate("doctor", "--hooks", str(path))
-    assert (code, f"FAIL  {path}:1: hooks.Never: there is no such event" in told) == (1, True)
+    code, output = hookgate("doctor", "--hooks", str(path))
+    assert (code, f"FAIL  {path}:1: hooks.Never: there is no such event" in output) == (1, True)
 
 
 def test_claude_code_s_hooks_are_taken_over_once(project: Path, hookgate: Hookgate) -> None:

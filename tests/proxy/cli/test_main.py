@@ -216,22 +216,22 @@ async def test_a_server_never_loads_the_sdk() -> None:
     assert (process.returncode, out.decode()) == (0, "[]\n")
 
 
-async def test_an_address_that_is_taken_is_told_without_a_number() -> None:
+async def test_an_address_that_is_taken_is_reported_without_a_number() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         ended = await run("upstream", "--listen", address)
-    told = f"hookgate: cannot listen on {address}: Address already in use; name another address"
-    assert (ended.code, ended.complaint) == (1, told)
+    reported = f"hookgate: cannot listen on {address}: Address already in use; name another address"
+    assert (ended.code, ended.complaint) == (1, reported)
 
 
 @pytest.mark.parametrize("admin", ["foo", "https://h:1", "h"], ids=["word", "https", "no port"])
-def test_an_admin_address_that_is_none_is_told(admin: str, here: Here) -> None:
+def test_an_admin_address_that_is_none_is_reported(admin: str, here: Here) -> None:
     ended = here("receipt", "0" * 32, "--admin", admin)
-    told = f"hookgate: --admin: {admin!r} must be HOST:PORT, such as 127.0.0.1:9787"
-    assert (ended.code, ended.complaint) == (1, told)
+    reported = f"hookgate: --admin: {admin!r} must be HOST:PORT, such as 127.0.0.1:9787"
+    assert (ended.code, ended.complaint) == (1, reported)
 
 
-def test_a_gateway_that_does_not_answer_is_told_without_a_number(here: Here) -> None:
+def test_a_gateway_that_does_not_answer_is_reported_without_a_number(here: Here) -> None:
     ended = here("receipt", "0" * 32, "--admin", "http://127.0.0.1:1/")
     assert (ended.code, "at 127.0.0.1:1: Connection refused; start it" in ended.complaint) == (1, True)
 

@@ -50,15 +50,15 @@ async def report(folder: Path, hooks: Json, *records: Json) -> Any:
     return json.loads(ran.out)
 
 
-async def test_what_a_new_rule_would_do_is_told_by_rule_with_samples(tmp_path: Path) -> None:
+async def test_what_a_new_rule_would_do_is_reported_by_rule_with_samples(tmp_path: Path) -> None:
     hooks = {
         "BeforeModel": [builtin("models", "models", deny=["*-pro"])],
         "AfterModel": [builtin("no-mail", "redact")],
     }
-    told = await report(tmp_path, hooks, *call("1", "hi", said({"text": "hello"})))
-    assert told["replayed"] == 1
-    assert told["outcomes"] == [{"change": "answered → denied", "calls": 1, "receipts": ["1"]}]
-    assert told["rules"] == [
+    reported = await report(tmp_path, hooks, *call("1", "hi", said({"text": "hello"})))
+    assert reported["replayed"] == 1
+    assert reported["outcomes"] == [{"change": "answered → denied", "calls": 1, "receipts": ["1"]}]
+    assert reported["rules"] == [
         {
             "event": "BeforeModel",
             "hook": "models",
@@ -75,13 +75,13 @@ async def test_edits_and_findings_of_answers_and_calls_in_them_are_judged(tmp_pa
         "BeforeTool": [builtin("no-rm", "tools", deny=deny)],
     }
     records = [*call("1", "hi", said({"text": f"mail {MAIL}"})), *call("2", "go", said(removes))]
-    told = await report(tmp_path, hooks, *records, *call("3", "hi", said({"text": "hello"})))
-    changes = {(rule["event"], rule["hook"]): rule["changes"] for rule in told["rules"]}
+    reported = await report(tmp_path, hooks, *records, *call("3", "hi", said({"text": "hello"})))
+    changes = {(rule["event"], rule["hook"]): rule["changes"] for rule in reported["rules"]}
     assert changes["AfterModel", "no-mail"] == [
         {"change": "did not run → edit (EMAIL 1)", "calls": 1, "receipts": ["1"]}
     ]
     assert changes["BeforeTool", "no-rm"] == [{"change": "did not run → deny", "calls": 1, "receipts": ["2"]}]
-    assert told["unchanged"] == 1
+    assert reported["unchanged"] == 1
 
 
 async def test_what_was_observed_and_would_be_enforced_is_no_change(tmp_path: Path) -> None:
@@ -94,15 +94,15 @@ async def test_what_was_observed_and_would_be_enforced_is_no_change(tmp_path: Pa
         "findings": {"EMAIL": 1},
     }
     hooks = {"BeforeModel": [builtin("no-mail", "redact")]}
-    told = await report(tmp_path, hooks, *call("1", f"mail {MAIL}", hooks=[observed]))
-    assert (told["unchanged"], told["rules"], told["outcomes"]) == (1, [], [])
+    reported = await report(tmp_path, hooks, *call("1", f"mail {MAIL}", hooks=[observed]))
+    assert (reported["unchanged"], reported["rules"], reported["outcomes"]) == (1, [], [])
 
 
-async def test_a_rule_that_is_gone_and_a_call_that_would_pass_are_told(tmp_path: Path) -> None:
+async def test_a_rule_that_is_gone_and_a_call_that_would_pass_are_reported(tmp_path: Path) -> None:
     denied = {"event": "BeforeModel", "hook": "old", "decisions": {"deny": 1}}
-    told = await report(tmp_path, {}, *call("1", "hi", hooks=[denied], outcome="denied"))
-    assert told["outcomes"][0]["change"] == "denied → answered"
-    assert told["rules"][0]["changes"][0]["change"] == "deny → does not run"
+    reported = await report(tmp_path, {}, *call("1", "hi", hooks=[denied], outcome="denied"))
+    assert reported["outcomes"][0]["change"] == "denied → answered"
+    assert reported["rules"][0]["changes"][0]["change"] == "deny → does not run"
 
 
 async def test_events_of_shims_are_replayed_and_calls_without_content_counted(tmp_path: Path) -> None:
@@ -114,9 +114,11 @@ async def test_events_of_shims_are_replayed_and_calls_without_content_counted(tm
     }
     bare = [{key: value for key, value in record.items() if key != "content"} for record in call("1", "hi")]
     hooks = {"BeforeTool": [builtin("none", "tools", allow=[])]}
-    told = await report(tmp_path, hooks, event, *bare)
-    assert (told["replayed"], told["without_content"]) == (1, 1)
-    assert told["rules"][0]["changes"] == [{"change": "did not run → deny", "calls": 1, "receipts": ["e-1"]}]
+    reported = await report(tmp_path, hooks, event, *bare)
+    assert (reported["replayed"], reported["without_content"]) == (1, 1)
+    assert reported["rules"][0]["changes"] == [
+        {"change": "did not run → deny", "calls": 1, "receipts": ["e-1"]}
+    ]
 
 
 async def test_calls_in_code_assists_envelope_are_replayed(tmp_path: Path) -> None:
@@ -124,8 +126,8 @@ async def test_calls_in_code_assists_envelope_are_replayed(tmp_path: Path) -> No
     envelope = {"model": "gemini-2.5-pro", "project": "p", "request": start["content"]["request"]}
     route = {"kind": "judged", "path": "/v1internal:generateContent"}
     start = {**start, "body": {**start["body"], "route": route}, "content": {"request": envelope}}
-    told = await report(tmp_path, {"BeforeModel": [builtin("no-mail", "redact")]}, start, end)
-    [rule] = told["rules"]
+    reported = await report(tmp_path, {"BeforeModel": [builtin("no-mail", "redact")]}, start, end)
+    [rule] = reported["rules"]
     assert rule["changes"] == [{"change": "did not run → edit (EMAIL 1)", "calls": 1, "receipts": ["1"]}]
 
 
@@ -137,9 +139,9 @@ async def test_calls_in_code_assists_envelope_are_replayed(tmp_path: Path) -> No
 async def test_odd_records_are_replayed_as_far_as_they_tell(odd: Json, tmp_path: Path) -> None:
     start, end = call("1", f"write to {MAIL}")
     hooks = {"BeforeModel": [builtin("no-mail", "redact")]}
-    told = await report(tmp_path, hooks, start, {**end, "body": {**end["body"], **odd}})
-    assert told["replayed"] == 1
-    assert [rule["hook"] for rule in told["rules"]] == ["no-mail"]
+    reported = await report(tmp_path, hooks, start, {**end, "body": {**end["body"], **odd}})
+    assert reported["replayed"] == 1
+    assert [rule["hook"] for rule in reported["rules"]] == ["no-mail"]
 
 
 async def test_a_call_that_was_refused_before_any_hook_is_counted_apart(tmp_path: Path) -> None:
@@ -147,18 +149,18 @@ async def test_a_call_that_was_refused_before_any_hook_is_counted_apart(tmp_path
         {key: value for key, value in record.items() if key != "content"}
         for record in call("1", "hi", outcome="refused")
     )
-    told = await report(tmp_path, {}, start, end)
-    assert (told["replayed"], told["without_content"], told["refused"]) == (0, 0, 1)
+    reported = await report(tmp_path, {}, start, end)
+    assert (reported["replayed"], reported["without_content"], reported["refused"]) == (0, 0, 1)
     policy = write_settings(tmp_path, {})
     ran = await run("replay", "--policy", str(policy), str(export(tmp_path, start, end)))
     assert "1 left out: refused before any hook ran." in ran.out
     assert "without content" not in ran.out
 
 
-async def test_findings_of_a_denial_are_told_beside_it(tmp_path: Path) -> None:
+async def test_findings_of_a_denial_are_reported_beside_it(tmp_path: Path) -> None:
     hooks = {"BeforeModel": [builtin("no-mail", "redact", action="block")]}
-    told = await report(tmp_path, hooks, *call("1", f"mail {MAIL}"))
-    assert told["rules"][0]["changes"][0]["change"] == "did not run → deny (EMAIL 1)"
+    reported = await report(tmp_path, hooks, *call("1", f"mail {MAIL}"))
+    assert reported["rules"][0]["changes"][0]["change"] == "did not run → deny (EMAIL 1)"
 
 
 @pytest.mark.parametrize(
@@ -195,20 +197,20 @@ async def test_people_read_a_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         pytest.param("{", "audit.jsonl: line 1: is not JSON", id="no JSON"),
         pytest.param("{}", "audit.jsonl: line 1: is not an audit record", id="no record"),
         pytest.param(None, "audit.jsonl: cannot be read", id="no file"),
     ],
 )
-async def test_what_is_no_export_is_told(tmp_path: Path, content: str | None, told: str) -> None:
+async def test_what_is_no_export_is_reported(tmp_path: Path, content: str | None, expected: str) -> None:
     if content is not None:
         (tmp_path / "audit.jsonl").write_text(content)
     policy = write_settings(tmp_path, {})
     ran = await run("replay", "--policy", str(policy), str(tmp_path / "audit.jsonl"))
     assert ran.code == 1
-    assert told in ran.err
+    assert expected in ran.err
     assert "Traceback" not in ran.err
 
 
@@ -249,9 +251,9 @@ async def test_a_policy_that_was_observed_decides_the_same_when_it_is_replayed_a
     exported = exported_from(tmp_path)
     policy = write_settings(tmp_path, policies("enforce"))
     ran = await run("replay", "--json", "--policy", str(policy), str(exported))
-    told = json.loads(ran.out)
-    assert (told["replayed"], told["without_content"], told["rules"]) == (4, 0, [])
-    assert told["outcomes"] == [{"change": "answered → denied", "calls": 1, "receipts": [ANY]}]
+    reported = json.loads(ran.out)
+    assert (reported["replayed"], reported["without_content"], reported["rules"]) == (4, 0, [])
+    assert reported["outcomes"] == [{"change": "answered → denied", "calls": 1, "receipts": [ANY]}]
 
 
 REMOVES = {"name": "sh", "args": {"command": "rm -rf x"}}

@@ -37,25 +37,25 @@ def test_without_pins_the_list_says_where_it_looked(tmp_path: Path, hookgate: Ho
 def test_a_change_is_shown_and_accepted(tmp_path: Path, hookgate: Hookgate) -> None:
     declare(tmp_path, ("read", "Reads."), ("glob", "Lists."))
     assert not declare(tmp_path, ("read", "Reads, and tells."))
-    code, told = hookgate("list")
+    code, output = hookgate("list")
     assert code == 0
-    assert "'glob': unchanged" in told
-    assert "'read': changed" in told
-    assert "    -Reads.\n    +Reads, and tells.\n" in told
-    code, told = hookgate("accept", "read")
-    assert (code, "there is no terminal to ask on" in told.lower()) == (1, True)
+    assert "'glob': unchanged" in output
+    assert "'read': changed" in output
+    assert "    -Reads.\n    +Reads, and tells.\n" in output
+    code, output = hookgate("accept", "read")
+    assert (code, "there is no terminal to ask on" in output.lower()) == (1, True)
     assert not declare(tmp_path, ("read", "Reads, and tells."))
-    code, told = hookgate("accept", "read", "glob", "--yes")
-    assert (code, told.splitlines()[-1]) == (0, "Accepted: 'read'.")
+    code, output = hookgate("accept", "read", "glob", "--yes")
+    assert (code, output.splitlines()[-1]) == (0, "Accepted: 'read'.")
     assert declare(tmp_path, ("read", "Reads, and tells."))
     assert declare(tmp_path, ("read", "Reads."))
     assert hookgate("accept", "read") == (0, "The declarations of these tools have not changed.\n")
 
 
-def test_a_name_that_is_not_pinned_is_told(hookgate: Hookgate) -> None:
-    code, told = hookgate("accept", "reed")
+def test_a_name_that_is_not_pinned_is_reported(hookgate: Hookgate) -> None:
+    code, output = hookgate("accept", "reed")
     assert code == 1
-    assert "no tool 'reed' is pinned" in told
+    assert "no tool 'reed' is pinned" in output
 
 
 def test_what_a_client_wrote_does_not_speak_to_the_terminal(tmp_path: Path, hookgate: Hookgate) -> None:

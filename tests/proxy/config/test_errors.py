@@ -26,7 +26,7 @@ def wrong(tmp_path: Path) -> Wrong:
     return read
 
 
-def test_everything_is_told_at_once_each_with_its_place(wrong: Wrong) -> None:
+def test_everything_is_reported_at_once_each_with_its_place(wrong: Wrong) -> None:
     text = """
 [listen]
 address = "localhost"
@@ -48,7 +48,7 @@ bdy = 1
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[limit]", "F:1: limit: is not known; did you mean limits?"),
         ("\nbody = 1", "F:2: body: is not known; did you mean limits.body?"),
@@ -83,14 +83,14 @@ bdy = 1
     ],
     ids=lambda text: text[:40],
 )
-def test_what_can_be_wrong_in_a_file(text: str, told: str, wrong: Wrong) -> None:
+def test_what_can_be_wrong_in_a_file(text: str, expected: str, wrong: Wrong) -> None:
     [problem] = wrong(text)
-    assert told in problem
+    assert expected in problem
     assert problem.count("\n") == 0
 
 
 @pytest.mark.parametrize(
-    ("environ", "told"),
+    ("environ", "expected"),
     [
         (
             {"HOOKGATE_LISTEN": "a:1", "HOOKGATE_LISTEN__ADDRESS": "a:1"},
@@ -117,9 +117,9 @@ def test_what_can_be_wrong_in_a_file(text: str, told: str, wrong: Wrong) -> None
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_what_can_be_wrong_in_the_environment(environ: dict[str, str], told: str, wrong: Wrong) -> None:
+def test_what_can_be_wrong_in_the_environment(environ: dict[str, str], expected: str, wrong: Wrong) -> None:
     [problem] = wrong("", environ)
-    assert told in problem
+    assert expected in problem
 
 
 def test_variables_that_are_no_settings_are_left_alone(tmp_path: Path) -> None:
@@ -131,21 +131,21 @@ def test_variables_that_are_no_settings_are_left_alone(tmp_path: Path) -> None:
     "proxy", ["https://u:secret@p", "http://u:secret@p/x", "u:secret@p", "http://secret@"]
 )
 def test_no_problem_shows_a_password(proxy: str, wrong: Wrong) -> None:
-    told = wrong(f"upstream.proxy = '{proxy}'\nupstream.gemini = '{proxy}?'")
-    assert len(told) == 2
-    assert not any("secret" in each for each in told)
+    reported = wrong(f"upstream.proxy = '{proxy}'\nupstream.gemini = '{proxy}?'")
+    assert len(reported) == 2
+    assert not any("secret" in each for each in reported)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"# caf\xe9")
-    for path, told in [
+    for path, reported in [
         ("/no/such.toml", "/no/such.toml: cannot be read: No such file or directory; check the path"),
         (str(tmp_path), f"{tmp_path}: cannot be read: Is a directory; check the path"),
         (str(tmp_path / "latin.toml"), f"{tmp_path}/latin.toml: is not UTF-8; save it as UTF-8"),
     ]:
         with pytest.raises(ConfigError) as error:
             read_config({"config": path}, {})
-        assert error.value.problems == [told]
+        assert error.value.problems == [reported]
 
 
 def test_a_file_from_windows_has_the_same_lines(tmp_path: Path) -> None:

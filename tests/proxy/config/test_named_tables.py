@@ -45,7 +45,7 @@ _ONE_OF = "needs either sha256 or file, not both; `hookgate key-hash` prints a s
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("keys = 1", "F:1: keys: must be a table; write [keys] and its keys below"),
         (f"keys.a = '{KEY}'", "F:1: keys.a: must be a table; write [keys.a] and its keys below"),
@@ -96,12 +96,12 @@ _ONE_OF = "needs either sha256 or file, not both; `hookgate key-hash` prints a s
         "unknown_keys",
     ],
 )
-def test_what_can_be_wrong(text: str, told: str, toml: Path) -> None:
+def test_what_can_be_wrong(text: str, expected: str, toml: Path) -> None:
     toml.write_text(text)
     with pytest.raises(ConfigError) as error:
         read_config({"config": str(toml)}, {})
     [problem] = error.value.problems
-    assert problem.replace(str(toml), "F").startswith(told)
+    assert problem.replace(str(toml), "F").startswith(expected)
     assert "canary" not in problem
 
 
@@ -141,17 +141,17 @@ async def test_check_tells_what_is_wrong_with_the_files_of_keys(toml: Path) -> N
 async def test_a_gateway_does_not_start_without_the_file_of_a_key(toml: Path) -> None:
     text = "admin.address = 'off'\nlisten.address = '127.0.0.1:0'\nkeys.ci.file = '/no/such'\n"
     ended = await run("serve", "--config", written(toml, text))
-    told = "hookgate: keys.ci.file: /no/such: cannot be read: No such file or directory; check the path"
-    assert (ended.code, ended.err.splitlines()[-1]) == (1, told)
+    reported = "hookgate: keys.ci.file: /no/such: cannot be read: No such file or directory; check the path"
+    assert (ended.code, ended.err.splitlines()[-1]) == (1, reported)
 
 
 async def test_show_tells_names_and_no_key(toml: Path) -> None:
     written(toml.parent / "key", KEY)
     written(toml, f"[keys.alice]\nsha256 = '{HASH}'\nteam = 'search'\n[keys.ci]\nfile = 'key'\n")
     ended = await run("config", "show", "--json", "--config", str(toml))
-    told = json.loads(ended.out)
-    assert told["keys.alice.team"] == {"value": "search", "source": f"{toml}:1"}
-    assert told["keys.ci.file"] == {"value": str(toml.parent / "key"), "source": f"{toml}:4"}
+    reported = json.loads(ended.out)
+    assert reported["keys.alice.team"] == {"value": "search", "source": f"{toml}:1"}
+    assert reported["keys.ci.file"] == {"value": str(toml.parent / "key"), "source": f"{toml}:4"}
     table = await run("config", "show", "--config", str(toml))
     assert "keys.alice.sha256" in table.out
     assert "canary" not in ended.out + table.out
@@ -164,13 +164,13 @@ def test_no_text_of_the_configuration_tells_a_key(tmp_path: Path) -> None:
         load_named_keys(config.keys)
     with pytest.raises(ValidationError) as wrong:
         NamedKey(sha256=KEY)
-    told = [
+    message = [
         repr(config),
         str(same.value),
         str(wrong.value),
         repr(load_named_keys({"a": NamedKey(sha256=HASH)})),
     ]
-    assert not any("canary" in each for each in told)
+    assert not any("canary" in each for each in message)
 
 
 def test_the_schema_takes_what_a_file_may_say() -> None:

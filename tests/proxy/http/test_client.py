@@ -136,7 +136,7 @@ async def test_cookies_of_one_client_do_not_reach_another() -> None:
     assert b"session" not in other.heard[1]
 
 
-async def test_an_answer_that_breaks_off_is_told_apart_from_one_that_never_came() -> None:
+async def test_an_answer_that_breaks_off_is_reported_apart_from_one_that_never_came() -> None:
     async with peer(ok(b"{}" * 9)[:-3]) as other:
         with pytest.raises(UpstreamError) as broken:
             await get(upstreams_at(other.url))
@@ -280,7 +280,7 @@ ADDRESS = ConnectionKey("upstream.invalid", 443, True, True, None, None, None)
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         pytest.param(
             aiohttp.ClientConnectorError(ADDRESS, OSError(errno.ECONNREFUSED, "x")),
@@ -309,8 +309,8 @@ ADDRESS = ConnectionKey("upstream.invalid", 443, True, True, None, None, None)
         pytest.param(aiohttp.ConnectionTimeoutError("x"), "it took too long", id="time"),
     ],
 )
-def test_what_went_wrong_is_told_in_words(error: Exception, told: str) -> None:
-    assert describe_connection_error(error) == told
+def test_what_went_wrong_is_reported_in_words(error: Exception, expected: str) -> None:
+    assert describe_connection_error(error) == expected
 
 
 async def test_few_connections_are_kept_for_later_after_many_were_in_use() -> None:

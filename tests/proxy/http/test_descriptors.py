@@ -152,7 +152,7 @@ async def test_the_gateway_has_the_hard_limit_and_hooks_have_the_soft_one(tmp_pa
     assert ((tmp_path / "soft").read_text(), (tmp_path / "hard").read_text()) == ("256\n", "900\n")
 
 
-async def test_fewer_connections_than_configured_are_told_at_the_start(tmp_path: Path) -> None:
+async def test_fewer_connections_than_configured_are_reported_at_the_start(tmp_path: Path) -> None:
     async with guarded(tmp_path, (1024, 1024)) as gateway:
         assert "limits.connections is 227 instead of 10000" in gateway.server.log
     async with guarded(tmp_path, (1024, 1024), HOOKGATE_LIMITS__CONNECTIONS="200") as gateway:

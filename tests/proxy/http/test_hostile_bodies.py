@@ -15,7 +15,7 @@ from hookgate.proxy.config import Config, LimitSettings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http import bodies
 from hookgate.proxy.http.bodies import inflate
-from hookgate.proxy.http.workshop import SMALL_BODY, BodyWorker, MemoryLease
+from hookgate.proxy.http.body_worker import SMALL_BODY, BodyWorker, MemoryLease
 from hookgate.translator import BodyError, JsonArray, ServerSentEvents
 from hookgate.translator.streaming import framing
 from hookgate.translator.strictjson import parse
@@ -164,11 +164,11 @@ def test_deflate_is_taken_with_and_without_its_header() -> None:
 
 
 async def test_bodies_wait_for_room_in_their_order() -> None:
-    workshop = BodyWorker(LimitSettings(memory=100))
-    first, order = MemoryLease(workshop), []
+    body_worker = BodyWorker(LimitSettings(memory=100))
+    first, order = MemoryLease(body_worker), []
 
     async def take(size: int) -> MemoryLease:
-        room = MemoryLease(workshop)
+        room = MemoryLease(body_worker)
         await room.acquire(size)
         order.append(size)
         return room
@@ -176,42 +176,42 @@ async def test_bodies_wait_for_room_in_their_order() -> None:
     await first.acquire(90)
     waiting = [asyncio.create_task(take(size)) for size in (60, 30, 20)]
     await asyncio.sleep(0)
-    assert workshop.contended
+    assert body_worker.contended
     first.release()
     await asyncio.gather(*waiting[:2])
-    assert (order, workshop.held_bytes) == ([60, 30], 90)
+    assert (order, body_worker.held_bytes) == ([60, 30], 90)
     waiting[0].result().release()
     await waiting[2]
-    assert workshop.held_bytes == 50
+    assert body_worker.held_bytes == 50
 
 
 async def test_a_body_that_finds_no_room_is_refused_and_keeps_none() -> None:
-    workshop = BodyWorker(LimitSettings(memory=100, body_timeout=0.01))
-    first, second = MemoryLease(workshop), MemoryLease(workshop)
+    body_worker = BodyWorker(LimitSettings(memory=100, body_timeout=0.01))
+    first, second = MemoryLease(body_worker), MemoryLease(body_worker)
     await first.acquire(100)
     with pytest.raises(ApiError) as refused:
         await second.acquire(10)
     assert (refused.value.code, refused.value.reason) == (403, "BODIES_BUSY")
-    assert (workshop.held_bytes, workshop.contended) == (100, False)
+    assert (body_worker.held_bytes, body_worker.contended) == (100, False)
 
 
 async def test_one_body_larger_than_the_memory_for_all_is_taken_alone() -> None:
-    workshop = BodyWorker(LimitSettings(memory=100))
-    room = MemoryLease(workshop)
+    body_worker = BodyWorker(LimitSettings(memory=100))
+    room = MemoryLease(body_worker)
     await room.acquire(1000)
-    assert workshop.held_bytes == 1000
+    assert body_worker.held_bytes == 1000
 
 
 async def test_a_client_that_leaves_waits_no_longer() -> None:
-    workshop = BodyWorker(LimitSettings(memory=100))
-    first = MemoryLease(workshop)
+    body_worker = BodyWorker(LimitSettings(memory=100))
+    first = MemoryLease(body_worker)
     await first.acquire(100)
-    task = asyncio.create_task(MemoryLease(workshop).acquire(50))
+    task = asyncio.create_task(MemoryLease(body_worker).acquire(50))
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     first.release()
-    assert (workshop.held_bytes, workshop.contended) == (0, False)
+    assert (body_worker.held_bytes, body_worker.contended) == (0, False)
 
 
 async def test_calls_give_their_room_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ async def test_calls_give_their_room_back(monkeypatch: pytest.MonkeyPatch) -> No
         for body in (HI + b"1}", HI + b"}", HI + b'"' + b"a" * SMALL_BODY + b'"}', gzip.compress(HI)):
             await post(gateway.url, UNARY, body)
         await post(gateway.url, UNARY, gzip.compress(HI + b"1}"), {**KEY, "Content-Encoding": "gzip"})
-    assert [workshop.held_bytes for workshop in workshops] == [0]
+    assert [body_worker.held_bytes for body_worker in workshops] == [0]
 
 
 # ---- answers

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from support.gateway import Running, running_upstream, runs
+from support.gateway import RunningGateway, running_upstream, runs
 from support.life import gateway_with
 from support.wire import UNARY, Wire, connected, post, prompt
 
@@ -297,7 +297,7 @@ CORPUS = LENGTHS | CODINGS | CHUNK_SIZES | LINES | TARGETS | VERSIONS | HEADERS 
 class Judging:
     """A gateway whose policy denies the forbidden word, and the prompts that it was shown."""
 
-    running: Running
+    running: RunningGateway
     prompts: list[str]
 
 
@@ -316,7 +316,7 @@ async def judging(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Judging]:
         running_upstream() as (upstream_url, recorded),
         gateway_with(upstream_url, {"BeforeModel": [runs(policy)]}, limits=limits) as url,
     ):
-        yield Judging(Running(url, upstream_url, recorded), prompts)
+        yield Judging(RunningGateway(url, upstream_url, recorded), prompts)
 
 
 def test_the_corpus_is_large() -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.gateway import Running, running_gateway, runs
+from support.gateway import RunningGateway, running_gateway, runs
 from support.python_sdk import python_client, sdk_warnings
 from support.wire import HI, UNARY, Answer, ask, post
 
@@ -156,7 +156,7 @@ async def test_transcripts_are_in_a_folder_of_the_name(tmp_path: Path) -> None:
 async def test_a_call_without_a_name_is_refused_on_every_path(
     method: str, target: str, body: Any, headers: dict[str, str]
 ) -> None:
-    async def answered(gateway: Running, headers: dict[str, str]) -> Answer:
+    async def answered(gateway: RunningGateway, headers: dict[str, str]) -> Answer:
         if method == "GET":
             return await ask(gateway.url, method, target, headers)
         return await post(gateway.url, target, body, headers)
@@ -239,8 +239,8 @@ def test_key_hash_wants_one_key(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert run_command(["key-hash"]) == 1
-    told = "hookgate: stdin contains no key, or more than one; it must contain one key on one line\n"
-    assert capsys.readouterr() == ("", told)
+    reported = "hookgate: stdin contains no key, or more than one; it must contain one key on one line\n"
+    assert capsys.readouterr() == ("", reported)
 
 
 def test_key_hash_takes_no_key_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,7 @@ def _plainly(contents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @given(CONTENTS)
-def test_each_result_is_told_of_with_the_first_call_that_it_can_answer(
+def test_each_result_is_reported_of_with_the_first_call_that_it_can_answer(
     contents: list[dict[str, Any]],
 ) -> None:
     assert [result.call for result in tool_results(contents)] == _plainly(contents)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.proxy.identity.sessions import Shares
+from hookgate.proxy.identity.sessions import FairMapping
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["keep", "get", "drop"]), st.sampled_from("abc"), st.integers(0, 9)),
@@ -15,7 +15,7 @@ STEPS = st.lists(
 def test_it_forgets_what_the_largest_owner_used_longest_ago(
     most: int, steps: list[tuple[str, str, int]]
 ) -> None:
-    shares: Shares[int, int] = Shares(most)
+    shares: FairMapping[int, int] = FairMapping(most)
     expected: dict[str, list[int]] = {owner: [] for owner in "abc"}  # the keys, longest unused first
     for step, owner, key in steps:
         known = expected[owner]
@@ -40,7 +40,7 @@ def test_it_forgets_what_the_largest_owner_used_longest_ago(
 
 @given(st.integers(2, 50), st.integers(0, 500))
 def test_an_owner_with_its_fair_share_loses_nothing_to_a_flood(most: int, flood: int) -> None:
-    shares: Shares[int, str] = Shares(most)
+    shares: FairMapping[int, str] = FairMapping(most)
     for key in range(most // 2):
         shares.store("quiet", key, "kept")
     for key in range(flood):

@@ -70,7 +70,7 @@ async def test_text_tells_the_same(stderr: Stderr) -> None:
     assert line.endswith(f" bytes, receipt {answer.headers['x-hookgate-receipt']}")
 
 
-async def test_a_call_that_is_refused_is_told_with_its_cause(stderr: Stderr) -> None:
+async def test_a_call_that_is_refused_is_reported_with_its_cause(stderr: Stderr) -> None:
     logs.configure(LogSettings())
     config = Config(clients=ClientSettings(unknown_keys="refuse"))
     async with running_gateway({}, config=config) as gateway:
@@ -116,14 +116,14 @@ async def test_the_id_goes_upstream_and_comes_back(hooks: Any) -> None:
     assert all("server" not in answer.headers for answer in answers)
 
 
-async def test_what_a_hook_does_is_told_with_the_calls_id(stderr: Stderr) -> None:
+async def test_what_a_hook_does_is_reported_with_the_calls_id(stderr: Stderr) -> None:
     logs.configure(LogSettings(format="json", level="debug"))
     hooks = {"BeforeModel": [{"type": "command", "command": "exit 1"}]}
     async with running_gateway(hooks) as gateway:
         await post(gateway.url, UNARY, HI, {"x-goog-api-key": "k", "X-Request-Id": "r-1"})
-    told = stderr.lines
-    assert {line["logger"] for line in told} >= {"hookgate.gateway", "hookgate.hooks"}
-    assert {line["request_id"] for line in told} == {"r-1"}
+    reported = stderr.lines
+    assert {line["logger"] for line in reported} >= {"hookgate.gateway", "hookgate.hooks"}
+    assert {line["request_id"] for line in reported} == {"r-1"}
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "warning"])

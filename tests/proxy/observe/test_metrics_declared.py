@@ -16,7 +16,7 @@ from support.promql import used
 from support.wire import HI, SSE, post
 
 from hookgate.hooks import Engine
-from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.live_engine import LiveEngine
 from hookgate.hooks.settings import SettingsSource
 from hookgate.proxy.observe.metric_names import LABELS, METRICS
 from hookgate.proxy.observe.metrics import Metrics

@@ -41,7 +41,7 @@ async def counted(hooks: Json, *calls: tuple[str, str], script: Any = None) -> C
         pytest.param(answer_itself, "synthetic", "answer", id="answered by a hook"),
     ],
 )
-async def test_calls_are_told_apart_by_what_hooks_decided(hook: Any, outcome: str, decision: str) -> None:
+async def test_calls_are_reported_apart_by_what_hooks_decided(hook: Any, outcome: str, decision: str) -> None:
     found = await counted({"BeforeModel": [runs(hook, name="guard")]}, (UNARY, "a rocket"))
     assert found.of("hookgate_calls_total", outcome=outcome, route="judged") == 1
     assert found.of("hookgate_hook_decisions_total", hook="guard", mode="enforce", decision=decision) == 1
@@ -111,7 +111,7 @@ async def test_models_that_nobody_named_are_one_label() -> None:
     assert found.of("hookgate_upstream_requests_total", model="other", status_class="2xx") == 2
 
 
-async def test_an_upstream_that_cannot_be_reached_is_told_apart() -> None:
+async def test_an_upstream_that_cannot_be_reached_is_reported_apart() -> None:
     metrics = Metrics()
     async with gateway_with("http://127.0.0.1:1", {"AfterModel": [says()]}, metrics=metrics) as url:
         assert (await post(url, UNARY, prompt("hi"))).status == 502
@@ -158,7 +158,7 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close
         pytest.param({"type": "builtin", "builtin": "redact"}, 4, 0, id="a policy's own"),
     ],
 )
-async def test_what_hooks_hold_back_of_a_stream_is_told_while_it_lasts(
+async def test_what_hooks_hold_back_of_a_stream_is_reported_while_it_lasts(
     hook: Json, held: int, begun: int
 ) -> None:
     metrics, ended = Metrics(), asyncio.Event()

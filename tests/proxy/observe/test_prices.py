@@ -104,7 +104,7 @@ def test_the_example_knows_the_models_of_the_day() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "expected"),
     [
         pytest.param('currency = "EUR"\n', "", ": currency: is missing", id="no currency"),
         pytest.param("output = 1\n", "", ":20: models.gemini-*.output: is missing", id="no output"),
@@ -136,22 +136,24 @@ def test_the_example_knows_the_models_of_the_day() -> None:
         pytest.param("currency =", "currency", ": is not valid TOML: ", id="not TOML"),
     ],
 )
-def test_mistakes_are_told_with_file_and_key(before: str, after: str, told: str, tmp_path: Path) -> None:
+def test_mistakes_are_reported_with_file_and_key(
+    before: str, after: str, expected: str, tmp_path: Path
+) -> None:
     assert before in TABLE
     path = table(tmp_path, TABLE.replace(before, after, 1))
     with pytest.raises(ConfigError) as raised:
         read_prices(path)
     [problem] = raised.value.problems
     assert problem.startswith(str(path))
-    assert told in problem
+    assert expected in problem
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
         read_prices(table(tmp_path, TABLE.replace("output", "ouput")))
     assert len(raised.value.problems) == 8
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^prices\.file: .*prices\.toml: cannot be read: No such file"):
         read_prices(tmp_path / "prices.toml")

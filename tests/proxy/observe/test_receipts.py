@@ -30,17 +30,21 @@ async def test_a_receipt_tells_which_hooks_ran_on_how_much_and_what_they_did() -
     hooks = {"BeforeModel": [runs(no_rockets)], "AfterModel": [runs(redact)]}
     async with running_gateway(hooks, script) as gateway:
         answer = await post(gateway.url, UNARY, prompt("hello there"), KEY)
-        told = (await receipt(gateway.url, answer)).json
+        reported = (await receipt(gateway.url, answer)).json
         [sent] = gateway.generated
-    before, after = told["hooks"]
+    before, after = reported["hooks"]
     assert (before["event"], before["decisions"], before["edits"]) == ("BeforeModel", {"allow": 1}, [])
-    assert before["bytes"] == told["bytes"]["request"] > 0
+    assert before["bytes"] == reported["bytes"]["request"] > 0
     assert (after["event"], after["edits"], after["runs"]) == ("AfterModel", ["candidates"], 1)
     assert after["bytes"] > 0
-    assert (told["outcome"], told["status"], told["upstream_requests"]) == ("answered", 200, 1)
-    assert told["usage"]["input_tokens"] > 0
-    assert told["revision"]
-    assert told["timings"]["before_ms"] <= told["timings"]["first_byte_ms"] <= told["timings"]["total_ms"]
+    assert (reported["outcome"], reported["status"], reported["upstream_requests"]) == ("answered", 200, 1)
+    assert reported["usage"]["input_tokens"] > 0
+    assert reported["revision"]
+    assert (
+        reported["timings"]["before_ms"]
+        <= reported["timings"]["first_byte_ms"]
+        <= reported["timings"]["total_ms"]
+    )
     assert sent.body["contents"]
 
 
@@ -55,19 +59,19 @@ async def test_a_receipt_tells_which_hooks_ran_on_how_much_and_what_they_did() -
 async def test_a_receipt_tells_how_hooks_ended_a_call(hook: Any, outcome: str, status: int) -> None:
     async with running_gateway({"BeforeModel": [runs(hook)]}) as gateway:
         answer = await post(gateway.url, UNARY, prompt("a rocket"), KEY)
-        told = (await receipt(gateway.url, answer)).json
-    assert (answer.status, told["outcome"], told["status"]) == (status, outcome, status)
-    assert told["upstream_requests"] == 0
+        reported = (await receipt(gateway.url, answer)).json
+    assert (answer.status, reported["outcome"], reported["status"]) == (status, outcome, status)
+    assert reported["upstream_requests"] == 0
 
 
 async def test_a_receipt_holds_nothing_of_what_was_said_and_no_key() -> None:
     hooks = {"BeforeModel": [runs(no_rockets)], "AfterModel": [runs(redact)]}
     async with running_gateway(hooks, {"rules": [{"answer": {"text": "canary-answer"}}]}) as gateway:
         answers = [await post(gateway.url, UNARY, prompt(f"canary-prompt {t}"), KEY) for t in ("", "rocket")]
-        told = json.dumps([(await receipt(gateway.url, answer)).json for answer in answers])
-    assert "canary" not in told
-    assert "Rockets" not in told
-    assert KEY["x-goog-api-key"] not in told
+        reported = json.dumps([(await receipt(gateway.url, answer)).json for answer in answers])
+    assert "canary" not in reported
+    assert "Rockets" not in reported
+    assert KEY["x-goog-api-key"] not in reported
 
 
 async def test_a_receipt_is_for_the_key_that_made_the_call() -> None:
@@ -87,20 +91,20 @@ async def test_every_answer_names_a_receipt_also_an_error_and_one_that_nobody_ju
             await ask(gateway.url, "GET", "/nowhere", headers=KEY),
             await ask(gateway.url, "GET", "/v1beta/models", headers=KEY),
         ]
-        told = [(await receipt(gateway.url, answer)).json for answer in answers[:2] + answers[4:]]
+        reported = [(await receipt(gateway.url, answer)).json for answer in answers[:2] + answers[4:]]
     assert len({answer.headers["x-hookgate-receipt"] for answer in answers}) == len(answers)
-    assert [each["outcome"] for each in told] == ["answered"] * 3
+    assert [each["outcome"] for each in reported] == ["answered"] * 3
 
 
 async def test_observed_hooks_tell_what_they_would_have_done() -> None:
     async with running_gateway({"BeforeModel": [{**runs(no_rockets), "mode": "observe"}]}) as gateway:
         answer = await post(gateway.url, UNARY, prompt("a rocket"), KEY)
-        told = (await receipt(gateway.url, answer)).json
-    assert told["outcome"] == "answered"
-    assert (told["hooks"][0]["mode"], told["hooks"][0]["decisions"]) == ("observe", {"deny": 1})
+        reported = (await receipt(gateway.url, answer)).json
+    assert reported["outcome"] == "answered"
+    assert (reported["hooks"][0]["mode"], reported["hooks"][0]["decisions"]) == ("observe", {"deny": 1})
 
 
-async def test_usage_is_told_of_a_stream_that_broke_off() -> None:
+async def test_usage_is_reported_of_a_stream_that_broke_off() -> None:
     usage = {"promptTokenCount": 7, "candidatesTokenCount": 3, "thoughtsTokenCount": 2}
     event = {"candidates": [{"content": {"parts": [{"text": "So"}]}}], "usageMetadata": usage}
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n"
@@ -109,9 +113,9 @@ async def test_usage_is_told_of_a_stream_that_broke_off() -> None:
         gateway_before(upstream.url, {"BeforeModel": [runs(no_rockets)]}) as url,
     ):
         answer = await post(url, SSE, prompt("hi"), KEY)
-        told = (await receipt(url, answer)).json
-    assert told["usage"] == {"input_tokens": 7, "output_tokens": 5, "cached_tokens": 0, "cost": None}
-    assert told["outcome"] == "failed"
+        reported = (await receipt(url, answer)).json
+    assert reported["usage"] == {"input_tokens": 7, "output_tokens": 5, "cached_tokens": 0, "cost": None}
+    assert reported["outcome"] == "failed"
 
 
 async def test_operators_see_every_receipt(tmp_path: Path) -> None:
@@ -163,7 +167,7 @@ def test_the_last_usage_counts_and_a_text_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "counted"),
+    ("expected", "counted"),
     [
         (b"9" * 5000, Usage()),
         (b"[" * 12_000 + b"]" * 12_000, Usage()),
@@ -172,9 +176,9 @@ def test_the_last_usage_counts_and_a_text_is_none() -> None:
     ],
     ids=["digits", "depth", "huge", "negative"],
 )
-def test_usage_that_nobody_means_does_no_harm(told: bytes, counted: Usage) -> None:
+def test_usage_that_nobody_means_does_no_harm(expected: bytes, counted: Usage) -> None:
     meter = UsageMeter()
-    meter.feed(b'{"usageMetadata": {"promptTokenCount": ' + told + b"}}")
+    meter.feed(b'{"usageMetadata": {"promptTokenCount": ' + expected + b"}}")
     assert meter.usage() == counted
 
 

@@ -12,8 +12,8 @@ def test_a_call_belongs_to_its_callers_trace() -> None:
     trace = trace_of({"traceparent": PARENT, "tracestate": "vendor=1"}, 0.0, content=False)
     assert (trace.id, trace.parent, trace.sampled) == (int(ID, 16), int(SPAN, 16), True)
     assert trace.span not in (0, trace.parent)
-    told = trace.outgoing({"Traceparent": "old", "TraceState": "old", "Accept": "*/*"}, 1)
-    assert told == {"Accept": "*/*", "traceparent": f"00-{ID}-{1:016x}-01", "tracestate": "vendor=1"}
+    reported = trace.outgoing({"Traceparent": "old", "TraceState": "old", "Accept": "*/*"}, 1)
+    assert reported == {"Accept": "*/*", "traceparent": f"00-{ID}-{1:016x}-01", "tracestate": "vendor=1"}
 
 
 def test_a_caller_that_is_not_sampled_is_not_sampled_here() -> None:
@@ -61,6 +61,6 @@ def test_a_share_of_new_traces_is_sampled(sample: float, least: int, most: int) 
 def test_only_the_end_of_an_answer_is_kept() -> None:
     trace = Trace(1, 1)
     for chunk in (b"a" * 20_000, b"b" * 10, b"c" * 16_000):
-        trace.see_chunk(chunk)
+        trace.see_upstream_bytes(chunk)
     assert len(trace.tail) == 16 * 1024
     assert trace.tail == (b"a" * 374 + b"b" * 10 + b"c" * 16_000)

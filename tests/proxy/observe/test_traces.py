@@ -44,10 +44,10 @@ async def traced(
     collector_url: str, hooks: Json | None = None, script: Any = None, **settings: Any
 ) -> AsyncIterator[Traced]:
     metrics = Metrics()
-    told = TracingSettings(endpoint=collector_url, **settings)
+    reported = TracingSettings(endpoint=collector_url, **settings)
     async with (
         running_upstream(script) as (upstream_url, recorded),
-        open_tracing(told, metrics, {"gemini": upstream_url}) as traces,
+        open_tracing(reported, metrics, {"gemini": upstream_url}) as traces,
         gateway_with(upstream_url, hooks, metrics=metrics, traces=traces) as url,
     ):
         yield Traced(url, upstream_url, recorded, metrics)
@@ -82,21 +82,21 @@ async def test_a_call_is_a_span_with_its_hooks_and_upstream_requests_below() -> 
     assert sent.headers["traceparent"] == f"00-{ID}-{upstream.id}-01"
     assert sent.headers["tracestate"] == "vendor=1"
     assert call.begin <= before.begin <= before.end <= upstream.begin <= upstream.end <= call.end
-    told = call.attributes
-    assert told["gen_ai.operation.name"] == "generate_content"
-    assert told["gen_ai.provider.name"] == "gcp.gemini"
-    assert told["gen_ai.request.model"] == "gemini-2.5-flash"
-    assert told["gen_ai.conversation.id"] == "s-1"
-    assert (told["gen_ai.request.temperature"], told["gen_ai.request.max_tokens"]) == (0.5, 100)
-    assert "gen_ai.request.top_k" not in told
+    reported = call.attributes
+    assert reported["gen_ai.operation.name"] == "generate_content"
+    assert reported["gen_ai.provider.name"] == "gcp.gemini"
+    assert reported["gen_ai.request.model"] == "gemini-2.5-flash"
+    assert reported["gen_ai.conversation.id"] == "s-1"
+    assert (reported["gen_ai.request.temperature"], reported["gen_ai.request.max_tokens"]) == (0.5, 100)
+    assert "gen_ai.request.top_k" not in reported
     used = answer.json["usageMetadata"]
-    assert told["gen_ai.usage.input_tokens"] == used["promptTokenCount"]
-    assert told["gen_ai.usage.output_tokens"] == used["candidatesTokenCount"]
-    assert told["gen_ai.response.finish_reasons"] == ["STOP"]
-    assert told["gen_ai.response.model"] == answer.json["modelVersion"]
-    assert told["gen_ai.response.id"] == answer.json["responseId"]
-    assert (told["http.response.status_code"], told["hookgate.outcome"]) == (200, "answered")
-    assert told["hookgate.receipt"] == answer.headers["x-hookgate-receipt"]
+    assert reported["gen_ai.usage.input_tokens"] == used["promptTokenCount"]
+    assert reported["gen_ai.usage.output_tokens"] == used["candidatesTokenCount"]
+    assert reported["gen_ai.response.finish_reasons"] == ["STOP"]
+    assert reported["gen_ai.response.model"] == answer.json["modelVersion"]
+    assert reported["gen_ai.response.id"] == answer.json["responseId"]
+    assert (reported["http.response.status_code"], reported["hookgate.outcome"]) == (200, "answered")
+    assert reported["hookgate.receipt"] == answer.headers["x-hookgate-receipt"]
     assert before.attributes["hookgate.hook.decisions"] == ["allow"]
     assert not any(span.failed for span in collector.spans)
 
@@ -155,11 +155,13 @@ async def test_content_is_in_spans_only_when_asked_for(hooks: Json) -> None:
     assert without.named("generate_content")
     assert b"canary" not in without.received
     with_it = await spans_after(hooks, UNARY, prompt("canary-prompt", **SAID), script=script, content=True)
-    told = with_it.named("generate_content")[0].attributes
+    reported = with_it.named("generate_content")[0].attributes
     asked = [{"role": "user", "parts": [{"type": "text", "content": "canary-prompt"}]}]
-    assert json.loads(told["gen_ai.input.messages"]) == asked
-    assert json.loads(told["gen_ai.system_instructions"]) == [{"type": "text", "content": "canary-system"}]
-    [answer] = json.loads(told["gen_ai.output.messages"])
+    assert json.loads(reported["gen_ai.input.messages"]) == asked
+    assert json.loads(reported["gen_ai.system_instructions"]) == [
+        {"type": "text", "content": "canary-system"}
+    ]
+    [answer] = json.loads(reported["gen_ai.output.messages"])
     assert (answer["role"], answer["finish_reason"]) == ("assistant", "stop")
     assert answer["parts"] == [{"type": "text", "content": "canary-answer"}]
 

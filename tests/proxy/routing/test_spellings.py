@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from support.gateway import Running, running_gateway, runs
+from support.gateway import RunningGateway, running_gateway, runs
 from support.wire import connected, prompt
 
 FORBIDDEN = "the-forbidden-prompt"
@@ -149,7 +149,7 @@ def forbid(event: dict[str, Any]) -> dict[str, Any] | None:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway() -> AsyncIterator[Running]:
+async def gateway() -> AsyncIterator[RunningGateway]:
     async with running_gateway({"BeforeModel": [runs(forbid)]}) as running:
         yield running
 
@@ -160,7 +160,7 @@ def test_there_are_enough_spellings_of_each_route() -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("path", ROUTES)
-async def test_each_spelling_is_judged_or_refused(gateway: Running, path: str) -> None:
+async def test_each_spelling_is_judged_or_refused(gateway: RunningGateway, path: str) -> None:
     statuses = {spelling: await said(gateway, "POST", spelling, path) for spelling in spellings(path)}
     assert {spelling: status for spelling, status in statuses.items() if status not in (400, 403)} == {}
     assert leaked(gateway) == []
@@ -170,13 +170,13 @@ async def test_each_spelling_is_judged_or_refused(gateway: Running, path: str) -
 @pytest.mark.parametrize("path", ROUTES)
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "post", "QUERY"])
 async def test_no_other_method_carries_a_forbidden_prompt_upstream(
-    gateway: Running, path: str, method: str
+    gateway: RunningGateway, path: str, method: str
 ) -> None:
     await said(gateway, method, path, path)
     assert leaked(gateway) == []
 
 
-async def said(gateway: Running, method: str, target: str, path: str) -> int:
+async def said(gateway: RunningGateway, method: str, target: str, path: str) -> int:
     """The status that a request with the forbidden prompt gets."""
     body = json.dumps(ROUTES[path]).encode()
     head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\nx-goog-api-key: k\r\n"
@@ -185,6 +185,6 @@ async def said(gateway: Running, method: str, target: str, path: str) -> int:
         return (await wire.head())[0]
 
 
-def leaked(gateway: Running) -> list[Any]:
+def leaked(gateway: RunningGateway) -> list[Any]:
     """The requests that reached the upstream with the forbidden prompt."""
     return [request for request in gateway.recorded if FORBIDDEN in json.dumps(request.body)]

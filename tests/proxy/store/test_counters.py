@@ -141,7 +141,7 @@ async def test_what_cannot_be_added_later_fails_whoever_asks_and_is_not_lost(
     assert "cannot be written; usage is kept in memory until it can: database is locked" in caplog.text
 
 
-async def test_what_could_not_be_added_until_the_end_is_told(
+async def test_what_could_not_be_added_until_the_end_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
@@ -152,7 +152,7 @@ async def test_what_could_not_be_added_until_the_end_is_told(
     assert "hookgate.db could not be written; the amounts of 1 counters are lost" in caplog.text
 
 
-async def test_a_store_that_became_unwritable_is_told_and_used_again(tmp_path: Path) -> None:
+async def test_a_store_that_became_unwritable_is_reported_and_used_again(tmp_path: Path) -> None:
     async with opened(None, tmp_path) as counters:
         await counters.add("a", 1, TOMORROW)
         changed(tmp_path, "ALTER TABLE counters RENAME TO away")
@@ -170,7 +170,7 @@ async def test_a_restart_of_the_server_is_not_noticed(tmp_path: Path) -> None:
             assert await counters.add("a", 1, TOMORROW) == 2
 
 
-async def test_a_server_that_is_gone_is_told(tmp_path: Path) -> None:
+async def test_a_server_that_is_gone_is_reported(tmp_path: Path) -> None:
     with postgres() as url:
         async with opened(url, tmp_path) as counters:
             await counters.add("a", 1, TOMORROW)

@@ -74,7 +74,7 @@ def test_a_database_of_a_newer_hookgate_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "expected"),
     [
         pytest.param(
             lambda path: path.parent.write_text(""), "File exists; name another folder", id="no folder"
@@ -89,15 +89,15 @@ def test_a_database_of_a_newer_hookgate_is_left_alone(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_cannot_be_opened_is_told(
-    make: Callable[[Path], object], told: str, tmp_path: Path
+def test_a_file_that_cannot_be_opened_is_reported(
+    make: Callable[[Path], object], expected: str, tmp_path: Path
 ) -> None:
     make(tmp_path / "state" / "hookgate.db")
-    with pytest.raises(StoreError, match=rf"hookgate\.db cannot be opened: {told}"):
+    with pytest.raises(StoreError, match=rf"hookgate\.db cannot be opened: {expected}"):
         open_database(None, tmp_path / "state")
 
 
-def test_a_server_that_does_not_answer_is_told_without_its_password(
+def test_a_server_that_does_not_answer_is_reported_without_its_password(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -118,18 +118,20 @@ def test_the_url_may_stand_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         pytest.param(None, "cannot be read: No such file or directory; check the path", id="none"),
         pytest.param(CANARY, r"must be postgresql\+psycopg://", id="no URL"),
         pytest.param(f"mysql://a:{CANARY}@h/db", r"must be postgresql\+psycopg://", id="another database"),
     ],
 )
-def test_a_file_without_a_url_is_told_and_not_shown(content: str | None, told: str, tmp_path: Path) -> None:
+def test_a_file_without_a_url_is_reported_and_not_shown(
+    content: str | None, expected: str, tmp_path: Path
+) -> None:
     file = tmp_path / "url"
     if content:
         file.write_text(content)
-    with pytest.raises(StoreError, match=rf"^store\.url_file: {file}: {told}") as raised:
+    with pytest.raises(StoreError, match=rf"^store\.url_file: {file}: {expected}") as raised:
         Store(StoreSettings(url_file=file), tmp_path).url()
     assert CANARY not in str(raised.value)
 
@@ -154,7 +156,7 @@ def test_two_places_for_one_url_are_one_too_many(tmp_path: Path) -> None:
         StoreSettings(url=URL, url_file=tmp_path)
 
 
-def test_a_port_that_is_none_is_told_without_the_password(tmp_path: Path) -> None:
+def test_a_port_that_is_none_is_reported_without_the_password(tmp_path: Path) -> None:
     with pytest.raises(
         StoreError, match="is not the URL of a PostgreSQL database; check host and port"
     ) as raised:

@@ -27,7 +27,7 @@ def get_weather(city: str) -> str:
     return f"storm in {city}"
 
 
-def told(part: types.Part) -> dict[str, Any]:
+def described(part: types.Part) -> dict[str, Any]:
     if part.function_call:
         return {"call": part.function_call.args}
     if part.function_response:
@@ -43,7 +43,7 @@ async def main(url: str, *prompts: str) -> None:
         events = runner.run_async(user_id=USER, session_id=SESSION, new_message=types.UserContent(prompt))
         async for event in events:
             for part in event.content.parts if event.content else []:
-                print(json.dumps(told(part)))
+                print(json.dumps(described(part)))
     await runner.close()
 
 

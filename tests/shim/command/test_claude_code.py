@@ -24,12 +24,12 @@ async def exchanged(event: str, given: Any, output: Any = None) -> tuple[str, An
         service.answers[names.EVENTS.get(event, event)] = output or {}
         words = ("event", event, "--gateway", service.url, "--from", "claude-code")
         ended = await hookgate(*words, given=given)
-    [(path, _, told)] = service.told
-    return path.rpartition("/")[2], told, ended.code, json.loads(ended.out)
+    [(path, _, reported)] = service.reported
+    return path.rpartition("/")[2], reported, ended.code, json.loads(ended.out)
 
 
 @pytest.mark.parametrize(
-    ("event", "fields", "told"),
+    ("event", "fields", "expected"),
     [
         pytest.param("PreToolUse", {"tool_name": "Bash"}, {"tool_name": "run_shell_command"}, id="a tool"),
         pytest.param("PreToolUse", {"tool_name": "mcp__a__b_c"}, {"tool_name": "mcp_a_b_c"}, id="MCP"),
@@ -63,10 +63,10 @@ async def exchanged(event: str, given: Any, output: Any = None) -> tuple[str, An
         pytest.param("BeforeTool", {"tool_name": "Bash"}, {"tool_name": "run_shell_command"}, id="our name"),
     ],
 )
-async def test_its_events_and_names_become_the_contract_s(event: str, fields: Any, told: Any) -> None:
+async def test_its_events_and_names_become_the_contract_s(event: str, fields: Any, expected: Any) -> None:
     path, arrived, code, printed = await exchanged(event, {**BASE, "hook_event_name": event, **fields})
     assert (path, code, printed) == (names.EVENTS.get(event, event), 0, {})
-    assert arrived.items() >= {**BASE, "hook_event_name": path, **told}.items()
+    assert arrived.items() >= {**BASE, "hook_event_name": path, **expected}.items()
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ async def test_the_input_goes_as_it_came_with_the_caller_s_key() -> None:
         assert (await hookgate("event", "BeforeTool", given=given, env=env)).code == 0
     assert service.raw == [given] * 3
     assert service.paths == ["/hookgate/v1/events/BeforeTool"] * 3
-    headers = [headers for _, headers, _ in service.told]
+    headers = [headers for _, headers, _ in service.reported]
     assert [each.get("x-goog-api-key") for each in headers] == ["k-1", "k-3", None]
     assert all(each["content-type"] == "application/json" for each in headers)
 
@@ -76,9 +76,9 @@ async def test_a_session_of_the_environment_is_the_url_s_and_what_lacks_is_fille
     async with event_service() as service:
         env = {"HOOKGATE_URL": f"{service.url}/team/", "HOOKGATE_SESSION": "abc"}
         await hookgate("event", "PreCompress", given={"trigger": "auto"}, env=env, folder=tmp_path)
-    [(path, _, told)] = service.told
+    [(path, _, reported)] = service.reported
     assert path == "/team/s/abc/hookgate/v1/events/PreCompress"
-    assert told == {"cwd": str(tmp_path), "hook_event_name": "PreCompress", "trigger": "auto"}
+    assert reported == {"cwd": str(tmp_path), "hook_event_name": "PreCompress", "trigger": "auto"}
 
 
 async def test_without_a_gateway_it_goes_on_or_not_as_configured() -> None:
@@ -187,7 +187,7 @@ async def test_a_refused_event_is_an_error_that_says_why(status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "given", "told"),
+    ("words", "given", "expected"),
     [
         pytest.param(["BeforeTool"], b"", "not JSON", id="no input"),
         pytest.param(["BeforeTool"], b"{", "not JSON", id="half an input"),
@@ -207,9 +207,9 @@ async def test_a_refused_event_is_an_error_that_says_why(status: int) -> None:
         pytest.param(["BeforeTool", "--gateway", "http://k@x"], b"{}", "without a key", id="a key"),
     ],
 )
-async def test_what_is_wrong_is_told_on_one_line(words: list[str], given: bytes, told: str) -> None:
+async def test_what_is_wrong_is_reported_on_one_line(words: list[str], given: bytes, expected: str) -> None:
     ended = await hookgate("event", *words, given=given)
-    assert (ended.code, told in ended.complaint) == (1, True), ended.err
+    assert (ended.code, expected in ended.complaint) == (1, True), ended.err
 
 
 async def test_a_session_s_name_is_checked_before_it_becomes_part_of_a_path() -> None:
@@ -243,7 +243,7 @@ async def test_the_launcher_s_own_events_are_not_told_twice() -> None:
             assert (await hookgate("event", event, given=given, env=env)).code == 0
         env["HOOKGATE_SESSION"] = "b"
         await hookgate("event", "SessionStart", given={"source": "startup"}, env=env)
-    assert [told.get("source", told.get("reason")) for *_, told in service.told] == [
+    assert [reported.get("source", reported.get("reason")) for *_, reported in service.reported] == [
         "clear",
         "clear",
         "startup",

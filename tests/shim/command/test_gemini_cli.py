@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.event_service import hookgate
-from support.gateway import Running, listens, running_gateway, says
+from support.gateway import RunningGateway, listens, running_gateway, says
 from support.node import NODE_DIR, GeminiCli
 from support.sent import sent_parts
 
@@ -37,7 +37,7 @@ async def installed(folder: Path, *words: str) -> None:
     assert ended.code == 0, ended.err
 
 
-def tool_results(gateway: Running) -> list[Any]:
+def tool_results(gateway: RunningGateway) -> list[Any]:
     return [
         part["functionResponse"]["response"] for part in sent_parts(gateway) if "functionResponse" in part
     ]
@@ -94,7 +94,7 @@ async def test_without_the_gateway_the_agent_goes_on(gemini: GeminiCli, tmp_path
     assert (ran.exit_code, ran.stdout.strip()) == (0, "You said: hello"), ran.stderr
 
 
-async def test_in_a_session_of_its_own_each_event_is_told_once(gemini: GeminiCli, tmp_path: Path) -> None:
+async def test_in_a_session_of_its_own_each_event_is_reported_once(gemini: GeminiCli, tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
     async with running_gateway({event: [listens(seen)] for event in EVENTS}) as gateway:
         await installed(tmp_path)

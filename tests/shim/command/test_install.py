@@ -64,8 +64,8 @@ def written(home: Path, text: str, name: str = ".gemini/settings.json") -> Path:
 
 def test_each_event_of_the_agent_gets_one_hook_beside_what_is_there(home: Path, shim: Shim) -> None:
     path = written(home, GEMINI)
-    code, told = shim("install", "gemini-cli", "--yes")
-    assert (code, "+            {" in told) == (0, True)
+    code, reported = shim("install", "gemini-cli", "--yes")
+    assert (code, "+            {" in reported) == (0, True)
     text = path.read_text()
     assert "// mine" in text
     assert "/* kept */" in text
@@ -110,10 +110,10 @@ def test_a_project_s_settings_name_the_program_plainly_where_it_is_on_the_path(
 
 def test_nothing_is_written_without_a_yes(home: Path, shim: Shim) -> None:
     path = written(home, GEMINI)
-    code, told = shim("install", "gemini-cli")
-    assert (code, "Cannot ask" in told, path.read_text()) == (1, True, GEMINI)
-    code, told = shim("install", "gemini-cli", "--dry-run")
-    assert (code, "+++ changed" in told, path.read_text()) == (0, True, GEMINI)
+    code, reported = shim("install", "gemini-cli")
+    assert (code, "Cannot ask" in reported, path.read_text()) == (1, True, GEMINI)
+    code, reported = shim("install", "gemini-cli", "--dry-run")
+    assert (code, "+++ changed" in reported, path.read_text()) == (0, True, GEMINI)
 
 
 def test_installing_again_changes_nothing_and_another_address_replaces_the_first(
@@ -122,8 +122,8 @@ def test_installing_again_changes_nothing_and_another_address_replaces_the_first
     path = written(home, GEMINI)
     shim("install", "gemini-cli", "--yes")
     once = path.read_bytes()
-    code, told = shim("install", "gemini-cli", "--yes")
-    assert (code, "already installed" in told, path.read_bytes()) == (0, True, once)
+    code, reported = shim("install", "gemini-cli", "--yes")
+    assert (code, "already installed" in reported, path.read_bytes()) == (0, True, once)
     shim("install", "gemini-cli", "--yes", "--gateway", "http://127.0.0.1:1")
     assert path.read_text().count("--gateway http://127.0.0.1:1") == 8
     assert path.read_text().count("event BeforeTool") == 1
@@ -145,11 +145,11 @@ def test_what_was_changed_since_stays_when_the_hooks_go(home: Path, shim: Shim) 
     path = written(home, GEMINI)
     shim("install", "gemini-cli", "--yes")
     path.write_text(path.read_text().replace("// mine", "// ours"))
-    code, told = shim("uninstall", "gemini-cli", "--yes")
-    assert (code, "no longer reported" in told) == (0, True)
+    code, reported = shim("uninstall", "gemini-cli", "--yes")
+    assert (code, "no longer reported" in reported) == (0, True)
     assert path.read_text() == GEMINI.replace("// mine", "// ours")
-    code, told = shim("uninstall", "gemini-cli")
-    assert (code, "no hooks of hookgate" in told) == (0, True)
+    code, reported = shim("uninstall", "gemini-cli")
+    assert (code, "no hooks of hookgate" in reported) == (0, True)
 
 
 def test_the_status_tells_of_agents_and_the_gateway(
@@ -160,12 +160,12 @@ def test_the_status_tells_of_agents_and_the_gateway(
     shim("install", "gemini-cli", "--yes")
     path = home / ".gemini/settings.json"
     path.write_text(path.read_text().replace(" event AfterTool", " event Lunch"))
-    code, told = shim("status")
+    code, reported = shim("status")
     assert code == 0
-    assert f"gemini-cli   {path}: installed, except for AfterTool; install it again" in told
-    assert f"{Path.cwd() / '.gemini/settings.json'}: not installed" in told
-    assert f"{home / '.claude/settings.json'}:1:2: is not valid JSON" in told
-    assert "gateway      http://127.0.0.1:9: Connection refused" in told
+    assert f"gemini-cli   {path}: installed, except for AfterTool; install it again" in reported
+    assert f"{Path.cwd() / '.gemini/settings.json'}: not installed" in reported
+    assert f"{home / '.claude/settings.json'}:1:2: is not valid JSON" in reported
+    assert "gateway      http://127.0.0.1:9: Connection refused" in reported
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         monkeypatch.setenv("HOOKGATE_URL", url)
@@ -173,7 +173,7 @@ def test_the_status_tells_of_agents_and_the_gateway(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         pytest.param('{"hooks": []}', "hooks: must be an object", id="hooks"),
         pytest.param('{"hooks": {"SessionStart": 7}}', "hooks.SessionStart: must be a list", id="an event"),
@@ -181,11 +181,11 @@ def test_the_status_tells_of_agents_and_the_gateway(
     ],
 )
 def test_settings_that_cannot_be_used_are_named_and_left_alone(
-    home: Path, shim: Shim, text: str, told: str
+    home: Path, shim: Shim, text: str, expected: str
 ) -> None:
     path = written(home, text)
     code, said = shim("install", "gemini-cli", "--yes")
-    assert (code, str(path) in said, told in said, path.read_text()) == (1, True, True, text)
+    assert (code, str(path) in said, expected in said, path.read_text()) == (1, True, True, text)
 
 
 @pytest.mark.parametrize("url", ["http://key@gate", "http://gate/?key=1", "gate"])

@@ -47,11 +47,11 @@ async def test_every_client_s_variable_points_at_the_session() -> None:
     assert inside["NO_PROXY"] == inside["no_proxy"] == "127.0.0.1"
 
 
-async def test_the_session_s_beginning_and_end_are_told(tmp_path: Path) -> None:
+async def test_the_session_s_beginning_and_end_are_reported(tmp_path: Path) -> None:
     async with event_service() as service:
         env = {"GEMINI_API_KEY": "k"}
         await hookgate("run", "--gateway", service.url, *python("pass"), env=env, folder=tmp_path)
-    (start, headers, begun), (end, _, ended) = service.told
+    (start, headers, begun), (end, _, ended) = service.reported
     session = begun["session_id"]
     assert start == f"/s/{session}/hookgate/v1/events/SessionStart"
     assert end == f"/s/{session}/hookgate/v1/events/SessionEnd"
@@ -69,7 +69,7 @@ async def test_a_refused_session_never_starts_the_program(output: Any, tmp_path:
         words = ("--gateway", service.url, *python(f"open({str(tmp_path / 'ran')!r}, 'w')"))
         ended = await hookgate("run", *words)
     assert (ended.code, ended.complaint) == (2, "hookgate run: Not today.")
-    assert len(service.told) == 1
+    assert len(service.reported) == 1
     assert not (tmp_path / "ran").exists()
 
 
@@ -185,7 +185,7 @@ def _read_until(terminal: int, mark: bytes, seconds: float = 15) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "expected"),
     [
         pytest.param(["--gateway", NOWHERE, "--", "true"], 1, "is not reachable", id="no gateway"),
         pytest.param(
@@ -195,9 +195,9 @@ def _read_until(terminal: int, mark: bytes, seconds: float = 15) -> bytes:
         pytest.param(["--", "/etc/passwd"], 126, "cannot be executed", id="no executable"),
     ],
 )
-async def test_what_is_wrong_is_told_on_one_line(words: list[str], code: int, told: str) -> None:
+async def test_what_is_wrong_is_reported_on_one_line(words: list[str], code: int, expected: str) -> None:
     ended = await hookgate("run", *words)
-    assert (ended.code, told in ended.complaint) == (code, True), ended.err
+    assert (ended.code, expected in ended.complaint) == (code, True), ended.err
 
 
 async def test_a_program_and_its_hooks_are_in_one_session_at_a_real_gateway() -> None:

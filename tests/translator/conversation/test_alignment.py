@@ -70,7 +70,7 @@ def test_a_message_added_while_all_others_are_rewritten_shifts_none_of_them(size
     assert align(shown, edited) == [*range(place), None, *range(place, size)]
 
 
-def test_an_edited_message_is_told_from_a_new_one_by_what_they_have_in_common() -> None:
+def test_an_edited_message_is_reported_from_a_new_one_by_what_they_have_in_common() -> None:
     shown = [("user", "my password is hunter2")]
     new, edited = ("user", "Answer in French."), ("user", "my password is [REDACTED]")
     assert align(shown, [new, edited]) == [None, 0]

@@ -141,7 +141,7 @@ def test_the_system_message_is_edited_part_by_part() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "part", "told"),
+    ("place", "part", "expected"),
     [
         (2, {"type": "robot"}, "messages[2].content[2].type: expected one of text, thought, "),
         (2, {"type": "text"}, "messages[2].content[2].text: expected a string, got null"),
@@ -154,12 +154,12 @@ def test_the_system_message_is_edited_part_by_part() -> None:
         (3, 7, "messages[3].content[1]: expected a string or a typed part"),
     ],
 )
-def test_a_part_that_does_not_fit_is_named_by_its_place(place: int, part: Any, told: str) -> None:
+def test_a_part_that_does_not_fit_is_named_by_its_place(place: int, part: Any, expected: str) -> None:
     view = copy.deepcopy(show_request_parts("m", BODY))
     view["messages"][place]["content"].append(part)
     with pytest.raises(EditError) as error:
         apply_request_parts("m", BODY, view)
-    assert str(error.value).startswith(told)
+    assert str(error.value).startswith(expected)
 
 
 def test_what_only_describes_a_part_cannot_be_changed() -> None:

@@ -328,15 +328,15 @@ def _apply_system_instruction(body: JsonObject, edit: Any) -> JsonObject:
     return body if same(edit, read(body, "systemInstruction")) else write(body, "systemInstruction", edit)
 
 
-Section = tuple[str, Callable[[JsonObject, Any], JsonObject]]
+ViewSection = tuple[str, Callable[[JsonObject, Any], JsonObject]]
 
 # The raw keys come first, so that unchanged messages do not undo them.
-_RAW_SECTIONS: tuple[Section, ...] = (
+_RAW_SECTIONS: tuple[ViewSection, ...] = (
     ("contents", _apply_contents),
     ("systemInstruction", _apply_system_instruction),
     ("generationConfig", _apply_config),
 )
-_STABLE_SECTIONS: tuple[Section, ...] = (("config", _apply_config), ("toolConfig", apply_tool_config))
+_STABLE_SECTIONS: tuple[ViewSection, ...] = (("config", _apply_config), ("toolConfig", apply_tool_config))
 
 
 VIEWS: Mapping[str, Callable[[str, JsonObject], ShownRequest]] = {

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from hookgate.hooks.events.base import (
     ContextOutput,
+    DecisionAndReason,
     Event,
     HookInput,
     HookOutput,
     Specific,
     SpecificOutput,
-    Verdict,
     first,
 )
 from hookgate.translator.fields import JsonObject
@@ -96,7 +96,7 @@ class AfterAgentSpecific(SpecificOutput):
     clear_context: bool | None = Field(None, alias="clearContext")
     """`true` clears the conversation from the model's context."""
 
-    def verdicts(self) -> Iterable[Verdict]:
+    def verdicts(self) -> Iterable[DecisionAndReason]:
         return (*super().verdicts(), ("deny" if self.retry else None, self.retry_reason))
 
 

@@ -154,7 +154,7 @@ DecisionField = Annotated[
     WithJsonSchema({"enum": ["allow", "approve", "deny", "block", "ask"]}),
 ]
 
-Verdict = tuple[Decision | None, str | None]
+DecisionAndReason = tuple[Decision | None, str | None]
 """A decision and its reason."""
 
 _STRICTEST_FIRST: tuple[Decision, ...] = ("deny", "ask", "allow")
@@ -177,7 +177,7 @@ class SpecificOutput(BaseModel):
     permission_decision_reason: str | None = Field(None, alias="permissionDecisionReason")
     """Alias of `reason`."""
 
-    def verdicts(self) -> Iterable[Verdict]:
+    def verdicts(self) -> Iterable[DecisionAndReason]:
         """Return the decisions in the event's own part, with their reasons."""
         return ((self.permission_decision, self.permission_decision_reason),)
 
@@ -248,7 +248,7 @@ def _rename_keys(specific: JsonObject, spellings: dict[str, str]) -> None:
             specific.setdefault(key, value)
 
 
-def _merge_decisions(output: JsonObject, verdicts: Iterable[Verdict]) -> None:
+def _merge_decisions(output: JsonObject, verdicts: Iterable[DecisionAndReason]) -> None:
     """Set the strictest of all decisions, preferably with a reason that came with this decision."""
     given = [verdict for verdict in verdicts if verdict != (None, None)]
     if not given:

@@ -32,7 +32,7 @@ def masking() -> Callable[[str], str]:
     return mask
 
 
-class Tape:
+class RecordingFolder:
     """Recorded answers in one folder, by the keys of their requests."""
 
     def __init__(self, folder: Path) -> None:
@@ -211,7 +211,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_SUMMARY else f"{text[: _MAX_SUMMARY - 1]}…"
 
 
-Change = Callable[[str], str]
+TextRewrite = Callable[[str], str]
 
 _NOT_RECORDED = (
     "No answer to this request is recorded: there is no {key}.json in {folder}. "
@@ -251,9 +251,9 @@ def cassette_policy(options: Mapping[str, Any], surroundings: PolicyEnvironment)
 class _Cassette:
     """The policy `cassette` with its options."""
 
-    def __init__(self, options: CassetteOptions, root: Path, redact: Change) -> None:
+    def __init__(self, options: CassetteOptions, root: Path, redact: TextRewrite) -> None:
         self._options = options
-        self._tape = Tape((root / options.folder).resolve())
+        self._recordings = RecordingFolder((root / options.folder).resolve())
         self._redact = redact
         self._blanks = [compile_pattern(pattern) for pattern in options.blank]
 
@@ -268,11 +268,13 @@ class _Cassette:
         if "contents" not in request:  # all requests would have the same key
             raise ValueError(_WRONG_VIEW)
         key = self._key(request)
-        answer = None if self._options.mode == "record" else await asyncio.to_thread(self._tape.read, key)
+        answer = (
+            None if self._options.mode == "record" else await asyncio.to_thread(self._recordings.read, key)
+        )
         if answer is not None:
             return {"hookSpecificOutput": {"llm_response": {"raw": answer}}}
         if self._options.mode == "replay":
-            reason = _NOT_RECORDED.format(key=key, folder=self._tape.folder)
+            reason = _NOT_RECORDED.format(key=key, folder=self._recordings.folder)
             return {"decision": "deny", "reason": reason}
         session.call.values[self._call_key] = key, summary(with_masked_texts(request, self._redact))
         return None
@@ -287,14 +289,14 @@ class _Cassette:
             return {"systemMessage": _UNFINISHED}
         key, request_summary = session.call.values[self._call_key]
         await asyncio.to_thread(
-            self._tape.write, key, request_summary, with_masked_texts(answer, self._redact)
+            self._recordings.write, key, request_summary, with_masked_texts(answer, self._redact)
         )
         return None
 
     @property
     def _call_key(self) -> tuple[str, Path]:
         """The key in `CallState.kept` under which a call keeps the key of its request."""
-        return "cassette", self._tape.folder
+        return "cassette", self._recordings.folder
 
     def _key(self, request: JsonObject) -> str:
         """Return the key of a request. Text that would be masked does not change the key."""

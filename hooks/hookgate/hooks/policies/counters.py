@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from hookgate.hooks.policies.options import Globs, Options, matches_name
 from hookgate.hooks.session import SessionContext
 
-Span = Literal["minute", "day", "month"]
+Period = Literal["minute", "day", "month"]
 
 Clock = Callable[[], datetime]
 """Returns the current time, with a time zone."""
@@ -27,7 +27,7 @@ class Window:
     ends: datetime
 
 
-def window_at(span: Span, instant: datetime) -> Window:
+def window_at(span: Period, instant: datetime) -> Window:
     """Return the window that contains an instant, which must have a time zone."""
     minute = instant.astimezone(UTC).replace(second=0, microsecond=0)
     day = minute.replace(hour=0, minute=0)
@@ -52,7 +52,7 @@ class LimitRule(Options):
     per: Literal["key", "session", "team", "everyone"]
     """Whose usage is added up."""
 
-    window: Span
+    window: Period
     """The calendar minute, day or month, in UTC."""
 
     requests: Annotated[int, Field(gt=0)] | None = None

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
-MARK = "HOOKGATE_RUN"
+MARK_VARIABLE = "HOOKGATE_RUN"
 """The environment variable that holds a program's mark, which its descendants inherit."""
 
 _STARTS_PER_SECOND = 100_000  # more than any machine manages
@@ -24,20 +24,20 @@ _READ_SIZE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Kin:
+class ProcessTree:
     """A program and its descendants: their mark, and a monotonic time before the program's start."""
 
     mark: str = field(default_factory=lambda: uuid4().hex)
     begin: float = field(default_factory=time.monotonic)
 
 
-def carries(pid: int, marks: Iterable[str]) -> bool:
+def has_mark(pid: int, marks: Iterable[str]) -> bool:
     """Return whether a process was started with one of the marks. False for zombies and other users."""
     environ = read_proc(f"/proc/{pid}/environ")
-    return any(f"{MARK}={mark}".encode() in environ for mark in marks)
+    return any(f"{MARK_VARIABLE}={mark}".encode() in environ for mark in marks)
 
 
-def carriers(leader: int, kin: Kin) -> set[int]:
+def marked_processes(leader: int, tree: ProcessTree) -> set[int]:
     """Return the processes that carry the mark of a program whose first process was `leader`.
 
     An empty scan is conclusive only if no process was started during the scan: in a chain of forks, a process
@@ -45,33 +45,33 @@ def carriers(leader: int, kin: Kin) -> set[int]:
     """
     for _ in range(_MAX_SCANS):
         last = _last_pid()
-        if last == leader and not _pids_wrapped(leader, kin):
+        if last == leader and not _pids_wrapped(leader, tree):
             return set()
-        pids = {pid for pid in _newer_pids(leader, kin) if carries(pid, [kin.mark])}
+        pids = {pid for pid in _newer_pids(leader, tree) if has_mark(pid, [tree.mark])}
         if pids or _last_pid() == last:
             return pids
     return set()
 
 
-def _newer_pids(leader: int, kin: Kin) -> list[int]:
+def _newer_pids(leader: int, tree: ProcessTree) -> list[int]:
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return pids if _pids_wrapped(leader, kin) else [pid for pid in pids if pid > leader]
+    return pids if _pids_wrapped(leader, tree) else [pid for pid in pids if pid > leader]
 
 
-def _pids_wrapped(leader: int, kin: Kin) -> bool:
+def _pids_wrapped(leader: int, tree: ProcessTree) -> bool:
     """Return whether process ids, which are assigned in rising order, may have wrapped around.
 
     This takes a long run, for which the cost of examining all processes is acceptable.
     """
-    return leader + (time.monotonic() - kin.begin) * _STARTS_PER_SECOND >= _pid_max()
+    return leader + (time.monotonic() - tree.begin) * _STARTS_PER_SECOND >= _pid_max()
 
 
-def kill_carrier(pid: int, kin: Kin) -> None:
+def kill_marked(pid: int, tree: ProcessTree) -> None:
     """Kill a process that carries the mark, by a pidfd, since its id may have been reused. Ignores errors."""
     with contextlib.suppress(OSError):
         pidfd = os.pidfd_open(pid)
         try:
-            if carries(pid, [kin.mark]):
+            if has_mark(pid, [tree.mark]):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         finally:
             os.close(pidfd)
@@ -112,38 +112,38 @@ log = logging.getLogger("hookgate.hooks")
 
 
 @dataclass(slots=True)
-class Household:
+class ChildProcesses:
     """The children of this process, and the data that identifies orphans of ended programs among them."""
 
-    living: dict[int, Kin] = field(default_factory=dict)
+    running: dict[int, ProcessTree] = field(default_factory=dict)
     """The running programs, by the id of their first process, which is also the id of their session."""
-    own: Kin | None = None
+    own: ProcessTree | None = None
     """The mark of this process while it adopts orphans, otherwise None."""
     own_children: frozenset[int] = frozenset()
     """The children that existed before this process began to adopt orphans."""
     given_up: set[int] = field(default_factory=set)
     """Orphans that did not die in time, and that are not waited for again."""
 
-    def kill_strangers(self, own: Kin) -> set[int]:
+    def kill_orphans(self, own: ProcessTree) -> set[int]:
         """Kill the children that neither belong to a running program nor were started by this process.
 
         Returns those that may still be alive, so that the caller should try again.
         """
-        strangers = set()
+        orphans = set()
         for pid in sorted(_children() - self.own_children, reverse=True):
-            if self._is_stranger(pid, own):  # the newest first: they may be about to start others
+            if self._is_orphan(pid, own):  # the newest first: they may be about to start others
                 self._kill(pid)
-                strangers.add(pid)
-        return strangers - self.given_up
+                orphans.add(pid)
+        return orphans - self.given_up
 
-    def _is_stranger(self, pid: int, own: Kin) -> bool:
+    def _is_orphan(self, pid: int, own: ProcessTree) -> bool:
         try:
             session = os.getsid(pid)
         except ProcessLookupError:  # already reaped
             return False
-        if session == os.getsid(0) or session in self.living:
+        if session == os.getsid(0) or session in self.running:
             return False
-        return not carries(pid, [own.mark, *(kin.mark for kin in self.living.values())])
+        return not has_mark(pid, [own.mark, *(tree.mark for tree in self.running.values())])
 
     def _kill(self, pid: int) -> None:
         # The id cannot be reused before the process is reaped, which happens here.
@@ -154,7 +154,7 @@ class Household:
                 self.given_up.discard(pid)
 
 
-household = Household()  # global, since the kernel has one set of children for the whole process
+child_processes = ChildProcesses()  # global, since the kernel has one set of children for the whole process
 
 
 @contextlib.contextmanager
@@ -169,16 +169,16 @@ def adopting_orphans() -> Iterator[None]:
         log.warning("A hook that clears its environment may leave processes: this kernel lists no children")
         yield
         return
-    before, household.own = _is_subreaper(), Kin()
-    household.own_children = frozenset(_children())
-    os.environ[MARK] = household.own.mark
+    before, child_processes.own = _is_subreaper(), ProcessTree()
+    child_processes.own_children = frozenset(_children())
+    os.environ[MARK_VARIABLE] = child_processes.own.mark
     _set_subreaper(True)
     try:
         yield
     finally:
         _set_subreaper(before)
-        del os.environ[MARK]
-        household.own = None
+        del os.environ[MARK_VARIABLE]
+        child_processes.own = None
 
 
 def _children() -> set[int]:
@@ -206,24 +206,24 @@ def _set_subreaper(enabled: bool) -> None:
 _PATIENCE, _PAUSE = 1.0, 0.001  # seconds: for all processes to die, and between two scans
 
 
-def track_process(process: subprocess.Popen[bytes], kin: Kin) -> None:
-    """Register a program that was started in a new session with `kin.mark` in its environment."""
-    household.living[process.pid] = kin
+def track_process(process: subprocess.Popen[bytes], tree: ProcessTree) -> None:
+    """Register a program that was started in a new session with `tree.mark` in its environment."""
+    child_processes.running[process.pid] = tree
 
 
-async def end_with_kin(process: subprocess.Popen[bytes]) -> None:
+async def end_process_tree(process: subprocess.Popen[bytes]) -> None:
     """Kill a registered program, if it is still running, and all of its descendants, and reap them.
 
     Processes that do not die within a second are logged. If the caller is cancelled, CancelledError is raised
     after the clean-up. A second call does nothing.
     """
     kill_group(process)
-    kin = household.living.pop(process.pid, None)
-    if kin is None:
+    tree = child_processes.running.pop(process.pid, None)
+    if tree is None:
         return
     cancelled: asyncio.CancelledError | None = None
     deadline = time.monotonic() + _PATIENCE
-    while remaining := _kill_remaining(process, kin):
+    while remaining := _kill_remaining(process, tree):
         if time.monotonic() > deadline:
             _give_up(remaining)
             break
@@ -242,19 +242,19 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _kill_remaining(process: subprocess.Popen[bytes], kin: Kin) -> set[int]:
+def _kill_remaining(process: subprocess.Popen[bytes], tree: ProcessTree) -> set[int]:
     """Scan once for the remaining processes of a program, kill them, and return them."""
     if process.poll() is None:  # its children become orphans when it exits, so they are found afterwards
         return {process.pid}
-    if household.own:
-        return household.kill_strangers(household.own)
-    pids = carriers(process.pid, kin)
+    if child_processes.own:
+        return child_processes.kill_orphans(child_processes.own)
+    pids = marked_processes(process.pid, tree)
     for pid in pids:
-        kill_carrier(pid, kin)
+        kill_marked(pid, tree)
     return pids
 
 
 def _give_up(remaining: set[int]) -> None:
-    if household.own:
-        household.given_up |= remaining
+    if child_processes.own:
+        child_processes.given_up |= remaining
     log.warning("A hook's processes cannot be ended: %s", ", ".join(map(str, sorted(remaining))))

@@ -97,7 +97,7 @@ def _error(hook: Hook, message: str) -> SettingsError:
     return SettingsError(f"{hook.source}: the http hook {name!r}: {message}")
 
 
-MAX_ANSWER = BASE
+MAX_RESPONSE = BASE
 """The maximum size of a response in bytes, after decompression. A large input raises it."""
 
 _CLOSED_BY_PEER = frozenset({errno.ECONNRESET, errno.EPIPE})

@@ -12,7 +12,13 @@ from pathlib import Path
 from hookgate.hooks.clock import OwnLimit, StallClock
 from hookgate.hooks.errors import HookError, HookUnavailableError, is_exhaustion
 from hookgate.hooks.output import ProcessResult
-from hookgate.hooks.runners.cleanup import MARK, Kin, end_with_kin, kill_group, track_process
+from hookgate.hooks.runners.cleanup import (
+    MARK_VARIABLE,
+    ProcessTree,
+    end_process_tree,
+    kill_group,
+    track_process,
+)
 
 ENOUGH = 64 * 1024
 """The default maximum to which the limit of file descriptors is raised. Containers may allow a billion, and
@@ -130,7 +136,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
 
     The caller must await `end_process` afterwards, even if the program has exited.
     """
-    kin = Kin()
+    tree = ProcessTree()
     try:
         # vfork and exec take about a millisecond, regardless of the heap size, so this may block the loop.
         process = subprocess.Popen(  # noqa: S603  # the arguments come from settings files, not from clients
@@ -138,7 +144,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**program.env, MARK: kin.mark},
+            env={**program.env, MARK_VARIABLE: tree.mark},
             cwd=program.cwd,
             start_new_session=True,
             bufsize=0,
@@ -149,7 +155,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
         raise HookError(f"cannot be started: {error}") from None
     give_former_limit(process.pid)
     _lower_priority(process.pid)
-    track_process(process, kin)
+    track_process(process, tree)
     for pipe in (process.stdin, process.stdout, process.stderr):
         os.set_blocking(_fd(pipe), False)
     return process
@@ -174,7 +180,7 @@ async def end_process(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdin, process.stdout, process.stderr):
         with contextlib.suppress(OSError):  # raised for unread input
             pipe.close()  # type: ignore[union-attr]  # Popen types its pipes as optional IO
-    await end_with_kin(process)
+    await end_process_tree(process)
 
 
 class _Communication:

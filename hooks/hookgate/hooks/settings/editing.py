@@ -158,7 +158,7 @@ def _strip_gap(text: str, at: int) -> str:
     return text[:at] + text[right:] if left < at else text
 
 
-Change = Callable[[str], str]
+TextChange = Callable[[str], str]
 
 _BYTE_ORDER_MARK = "\ufeff"  # written by Windows editors
 
@@ -197,7 +197,7 @@ def with_switch(text: str, on: bool) -> str:
     return text if current is on else put(text, place, on)
 
 
-def rewrite(path: Path, change: Change) -> bool:
+def rewrite(path: Path, change: TextChange) -> bool:
     """Apply a change to a settings file, which may be missing. Returns whether the file has changed.
 
     Raises SettingsError, which names the file. If the settings are invalid, nothing is written.

@@ -112,10 +112,10 @@ def read_sources(places: Iterable[SettingsSource]) -> Loaded:
     return Loaded(configuration, tuple(problems[False]), warnings, tuple(problems[True]))
 
 
-Section = tuple[SettingsSource, SettingsFile, FileConfig]
+LayerSection = tuple[SettingsSource, SettingsFile, FileConfig]
 
 
-def _merge(sections: Sequence[Section]) -> Configuration:
+def _merge(sections: Sequence[LayerSection]) -> Configuration:
     """Merge files into one configuration, highest precedence first."""
     declared = [group for section in sections for group in _groups(*section)]
     is_on = _switches(sections)
@@ -151,7 +151,7 @@ def _http_targets(place: SettingsSource, config: FileConfig) -> list[str]:
     return config.http_targets
 
 
-def _revision(sections: Sequence[Section]) -> str:
+def _revision(sections: Sequence[LayerSection]) -> str:
     """Return a hash of the settings, 12 hexadecimal digits, which is the same in all processes."""
     digest = hashlib.sha256()
     for place, file, _ in sections:
@@ -183,7 +183,7 @@ def _check_top_level(file: SettingsFile) -> None:
             file.warn([key], f"{key!r} is not known here and has no effect; did you mean {near}?")
 
 
-def _limits(sections: Sequence[Section]) -> EngineLimits:
+def _limits(sections: Sequence[LayerSection]) -> EngineLimits:
     """Return the limits. Each comes from the highest layer that sets it and may affect all hooks."""
     for place, _, config in sections:
         if not place.binds_all and (config.deadline, config.concurrency) != (None, None):
@@ -203,7 +203,7 @@ def _limits(sections: Sequence[Section]) -> EngineLimits:
     )
 
 
-def _switches(sections: Sequence[Section]) -> Callable[[Hook], bool]:
+def _switches(sections: Sequence[LayerSection]) -> Callable[[Hook], bool]:
     """Return a predicate for hooks that are on.
 
     Hooks of policies are always on. Some files can switch off their own hooks only.

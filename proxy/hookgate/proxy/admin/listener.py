@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import hdrs, web
 
-from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.live_engine import LiveEngine
 from hookgate.proxy.admin.access import KnownHosts
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.config.values import host_and_port

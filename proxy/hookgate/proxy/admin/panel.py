@@ -14,11 +14,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.live_engine import LiveEngine
 from hookgate.proxy import __version__
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
 from hookgate.proxy.admin.calls import FILTERS, Calls, ReceivedCalls, sessions_page
-from hookgate.proxy.admin.live import Live
+from hookgate.proxy.admin.live_feed import LiveFeed
 from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import Config
@@ -27,7 +27,7 @@ from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.connection import error_response
-from hookgate.proxy.observe.metrics import Span, Traffic
+from hookgate.proxy.observe.metrics import TimeRange, Traffic
 from hookgate.proxy.observe.record import Receipts
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
@@ -86,7 +86,7 @@ Answer = Callable[[Query], Awaitable[JsonObject]]
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class PanelApi:
     """The JSON API of the panel. Each answer is one JSON object."""
 
     hooks: HookPanel
@@ -137,7 +137,7 @@ class Api:
         span = query.get("span", "hour")
         if span not in ("hour", "day"):
             raise ApiError(400, "span: must be hour or day")
-        return self.traffic.series(cast(Span, span))
+        return self.traffic.series(cast(TimeRange, span))
 
     async def _page(self, query: Query) -> JsonObject:
         session, key, model, outcome = (query.get(name, "") for name in FILTERS)
@@ -177,7 +177,7 @@ _NOTHING = "There is nothing at this path of the admin listener."
 class Panel:
     """Handles the requests to the panel."""
 
-    def __init__(self, access: Access, api: Api, live: Live, invitation: str = "") -> None:
+    def __init__(self, access: Access, api: PanelApi, live: LiveFeed, invitation: str = "") -> None:
         self.access = access
         self.invitation = invitation
         """The log message that says how to sign in; empty if the token is configured."""
@@ -291,11 +291,11 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         calls: Calls = ReceivedCalls(receipts)
         if config.audit.enabled:
             calls = await _audited(stack, receipts, store_url, sources.state)
-        events = Live(receipts, hooks.health)
+        events = LiveFeed(receipts, hooks.health)
         stack.callback(events.close)
         receipts.watchers.append(traffic.add)
         stack.callback(receipts.watchers.remove, traffic.add)
-        yield Panel(access, Api(hooks, calls, traffic, effective), events, invitation)
+        yield Panel(access, PanelApi(hooks, calls, traffic, effective), events, invitation)
 
 
 def _access(stack: AsyncExitStack, config: Config, state: Path, url: str) -> tuple[Access, str]:

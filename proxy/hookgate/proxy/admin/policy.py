@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from hookgate.hooks import SettingsError
-from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.live_engine import LiveEngine
 from hookgate.hooks.settings import EVENTS, Configuration, Hook
 from hookgate.hooks.settings.configs import HttpConfig, shown_url
 from hookgate.proxy.config.reading import EffectiveConfig, Sources, shown_settings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from hookgate.hooks.live import Changes
+from hookgate.hooks.live_engine import Changes
 from hookgate.proxy.audit.chain import (
     AuditError,
     Entry,

@@ -20,7 +20,7 @@ from hookgate.proxy.call.tool_gate import RetryModel, ToolGate
 from hookgate.proxy.call.verdicts import enforce
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import MAX_ANSWER, checked_answer, read_answer, too_large
-from hookgate.proxy.http.workshop import SMALL_BODY, VALUE_BYTES, BodyWorker
+from hookgate.proxy.http.body_worker import SMALL_BODY, VALUE_BYTES, BodyWorker
 from hookgate.proxy.routing.envelopes import Envelope
 from hookgate.translator import BodyError, Frame, Framing, cut_events, join_events
 from hookgate.translator.fields import JsonObject, read, read_list, without, write
@@ -32,7 +32,7 @@ _LONG = 16 * 1024
 
 _PIECE = 512  # estimated bytes of a piece besides its text and values
 
-Batches = AsyncIterator[list["Piece"]]
+PieceBatches = AsyncIterator[list["Piece"]]
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class ScreenStage:
         """The size of pieces of which nothing was released, in bytes."""
         return held_bytes(piece for number, piece in self._held.items() if number > self._released)
 
-    async def stream(self, batches: Batches) -> Batches:
+    async def stream(self, batches: PieceBatches) -> PieceBatches:
         """Yield the pieces that the screen releases.
 
         If the stream breaks off, the screen releases the held pieces as for an answer that was cut off. An
@@ -115,17 +115,17 @@ class ScreenStage:
         failed = any(piece.frame.data for piece in self._endings)
         yield await self._judged([], last=True, cut_off=failed)
 
-    async def whole(self, pieces: list[Piece]) -> list[Piece]:
+    async def judge_whole(self, pieces: list[Piece]) -> list[Piece]:
         """Judge a complete answer. Raises Withheld if the screen denies it."""
         return await self._judged(pieces, last=True)
 
-    async def redacted(self, data: bytes) -> bytes:
+    async def redact_error(self, data: bytes) -> bytes:
         """Redact an upstream error; returns the same object if unchanged. Raises Withheld if denied."""
         if self._screen.slow or len(data) > SMALL_BODY:
-            return await asyncio.to_thread(self._redacted, data)
-        return self._redacted(data)
+            return await asyncio.to_thread(self._redact_error, data)
+        return self._redact_error(data)
 
-    def _redacted(self, data: bytes) -> bytes:
+    def _redact_error(self, data: bytes) -> bytes:
         try:
             value = loads(data)
         except BodyError:  # for example a proxy's HTML page
@@ -155,7 +155,7 @@ class ScreenStage:
         for piece in batch:
             if piece.body is None and not _is_comment(piece):
                 came = piece.data()
-                new = await self.redacted(came) if came else came
+                new = await self.redact_error(came) if came else came
                 self._endings.append(piece if new is came else replace(piece, error=new))
         return out + comments + (self._endings if last else [])
 
@@ -181,7 +181,7 @@ class AnswerPipeline:
         self,
         engine: RecordedEngine,
         outgoing: OutgoingCall,
-        workshop: BodyWorker,
+        body_worker: BodyWorker,
         gate: ToolGate | None,
         end: TurnEnd | None,
         *,
@@ -189,12 +189,12 @@ class AnswerPipeline:
     ) -> None:
         """Judge function calls with `gate`, and pass the text of an answer that ends a turn to `end`.
 
-        Large answers are parsed in the `workshop`. `keeps`: keep the answer for `answer`.
+        Large answers are parsed in the `body_worker`. `keeps`: keep the answer for `answer`.
         """
         self.call = outgoing.call
         self._kept: list[JsonObject] | None = [] if keeps else None
         self._kept_weight = 0
-        self._workshop = workshop
+        self._body_worker = body_worker
         self._read_bytes = 0
         self._screens: list[HookScreen] = []
         self._screen_stages: list[ScreenStage] = []
@@ -205,8 +205,8 @@ class AnswerPipeline:
     @property
     def has_work(self) -> bool:
         """Whether the answer must be parsed."""
-        lookers = (self._llm_request, self._gate, self._end, self._kept)
-        return bool(self.call.session.call.client_filters) or any(each is not None for each in lookers)
+        listeners = (self._llm_request, self._gate, self._end, self._kept)
+        return bool(self.call.session.call.client_filters) or any(each is not None for each in listeners)
 
     @property
     def answer(self) -> JsonObject | None:
@@ -216,36 +216,36 @@ class AnswerPipeline:
     def held_bytes(self) -> int:
         """Return the bytes held back for hooks."""
         kept = sum(held_bytes(pieces) for pieces in self._holds.values())
-        return kept + sum(screened.held_bytes for screened in self._screen_stages)
+        return kept + sum(stage.held_bytes for stage in self._screen_stages)
 
-    async def whole(self, data: bytes) -> bytes:
+    async def judge_whole(self, data: bytes) -> bytes:
         """Return a complete answer after its hooks.
 
         Raises SyntheticAnswer or ApiError if a hook ends the call, RetryModel to ask the model again.
         """
         piece = await self._piece(Frame(data, data))
         if piece.body is None:
-            return await self.error(data)
+            return await self.redact_error(data)
         pieces = await self._gated(await self._fire([piece], None))
         if self._end is not None and not self._has_calls:
             await self._end.ended(spoken_text(pieces))
         self._keep(pieces)
-        for screen in self._exits():
-            pieces = await screen.whole(pieces)
-        return await self._workshop.run(len(data), pieces[0].data)
+        for screen in self._client_filters():
+            pieces = await screen.judge_whole(pieces)
+        return await self._body_worker.run(len(data), pieces[0].data)
 
-    async def error(self, data: bytes) -> bytes:
+    async def redact_error(self, data: bytes) -> bytes:
         """Redact an upstream error. Raises ApiError if a screen denies it."""
         if self._llm_request is not None:
             self._screens = self._engine.screens(self._event({}), self.call.session)
         try:
-            for screened in (*map(ScreenStage, self._screens), *self._exits()):
-                data = await screened.redacted(data)
+            for stage in (*map(ScreenStage, self._screens), *self._client_filters()):
+                data = await stage.redact_error(data)
         except Withheld as verdict:
             enforce(Verdict("deny", reason=str(verdict)), AfterModel.name, self.call)
         return data
 
-    def stream(self, frames: AsyncIterator[list[Frame]], framing: Framing) -> Batches:
+    def stream(self, frames: AsyncIterator[list[Frame]], framing: Framing) -> PieceBatches:
         """Yield the pieces to send."""
         batches = self._read(frames)
         modes = self._modes()
@@ -263,27 +263,27 @@ class AnswerPipeline:
         batches = batches if self._gate is None else self._by_call(batches)
         batches = batches if self._end is None else self._to_the_end(batches, self._end)
         batches = batches if self._kept is None else self._keeping(batches)
-        for screen in self._exits():
+        for screen in self._client_filters():
             batches = screen.stream(batches)
         return batches
 
     def close(self) -> None:
         """Record the screens' runs when the answer has ended."""
         for screen in self._screens:
-            self._engine.screened(screen, self.call.session, self._read_bytes)
+            self._engine.record_screen(screen, self.call.session, self._read_bytes)
 
     def _modes(self) -> dict[StreamMode, int]:
         if self._llm_request is None:
             return {}
         return self._engine.stream_modes(self._event({}), self.call.session)
 
-    def _exits(self) -> list[ScreenStage]:
+    def _client_filters(self) -> list[ScreenStage]:
         """Return the filters that are applied after all hooks: only the client sees their output."""
         return [ScreenStage(make()) for make in self.call.session.call.client_filters.values()]
 
     # ---- the stages
 
-    async def _read(self, frames: AsyncIterator[list[Frame]]) -> Batches:
+    async def _read(self, frames: AsyncIterator[list[Frame]]) -> PieceBatches:
         async for batch in frames:
             pieces: list[Piece] = []
             try:
@@ -294,23 +294,23 @@ class AnswerPipeline:
                 raise
             yield pieces
 
-    async def _by_screens(self, batches: Batches, framing: Framing) -> Batches:
+    async def _by_screens(self, batches: PieceBatches, framing: Framing) -> PieceBatches:
         self._screen_stages = [ScreenStage(screen) for screen in self._screens]
         if any(screen.enforces for screen in self._screens):
             batches = _without_comments(batches, framing)
-        for screened in self._screen_stages:
-            batches = screened.stream(batches)
+        for stage in self._screen_stages:
+            batches = stage.stream(batches)
         try:
             async for batch in batches:
                 yield batch
         except Withheld as verdict:
             enforce(Verdict("deny", reason=str(verdict)), AfterModel.name, self.call)
 
-    async def _by_event(self, batches: Batches, mode: StreamMode | None) -> Batches:
+    async def _by_event(self, batches: PieceBatches, mode: StreamMode | None) -> PieceBatches:
         async for batch in batches:
             yield await self._fire(batch, mode)
 
-    async def _by_window(self, batches: Batches, mode: StreamMode | None, window: int) -> Batches:
+    async def _by_window(self, batches: PieceBatches, mode: StreamMode | None, window: int) -> PieceBatches:
         held: list[Piece] = []
         async for batch in batches:
             held = await self._fire([*held, *batch], mode)
@@ -322,7 +322,7 @@ class AnswerPipeline:
         self._holds.clear()
         yield held
 
-    async def _complete(self, batches: Batches, mode: StreamMode | None) -> Batches:
+    async def _complete(self, batches: PieceBatches, mode: StreamMode | None) -> PieceBatches:
         held = self._holds["complete"] = []
         size = 0
         async for batch in batches:
@@ -334,11 +334,11 @@ class AnswerPipeline:
         self._holds["complete"] = []
         yield judged
 
-    async def _by_call(self, batches: Batches) -> Batches:
+    async def _by_call(self, batches: PieceBatches) -> PieceBatches:
         async for batch in batches:
             yield await self._gated(batch)
 
-    async def _to_the_end(self, batches: Batches, end: TurnEnd) -> Batches:
+    async def _to_the_end(self, batches: PieceBatches, end: TurnEnd) -> PieceBatches:
         """Hold the piece that ends the answer until hooks have judged all of its text."""
         said: list[str] = []
         size = 0
@@ -363,7 +363,7 @@ class AnswerPipeline:
                 raise
         yield held
 
-    async def _keeping(self, batches: Batches) -> Batches:
+    async def _keeping(self, batches: PieceBatches) -> PieceBatches:
         async for batch in batches:
             self._keep(batch)
             yield batch
@@ -393,12 +393,12 @@ class AnswerPipeline:
         self._read_bytes += size
         if size <= SMALL_BODY:
             return self._parse_piece(frame)
-        self.call.session.call.offload = self._workshop.run_in_thread
-        return await self._workshop.run(size, self._parse_piece, frame)
+        self.call.session.call.offload = self._body_worker.run_in_thread
+        return await self._body_worker.run(size, self._parse_piece, frame)
 
     def _parse_piece(self, frame: Frame) -> Piece:
         envelope = self.call.envelope
-        body = read_answer(frame.data, self._workshop.bounds) if frame.data else None
+        body = read_answer(frame.data, self._body_worker.bounds) if frame.data else None
         if body is None or ("error" in body and read(envelope.open_answer(body), "candidates") is None):
             return Piece(frame, None, {}, envelope)
         return Piece(frame, body, checked_answer(envelope.open_answer(body)), envelope)
@@ -416,17 +416,17 @@ class AnswerPipeline:
             return pieces
         size = held_bytes(answers)
         if size > SMALL_BODY:
-            self.call.session.call.offload = self._workshop.run_in_thread
+            self.call.session.call.offload = self._body_worker.run_in_thread
         joined = (
             answers[0].response
             if len(answers) == 1
-            else await self._workshop.run(size, join_events, _responses(answers))
+            else await self._body_worker.run(size, join_events, _responses(answers))
         )
         outcome = await self._engine.fire(self._event(joined, mode), self.call.session, size)
         enforce(outcome.verdict, AfterModel.name, self.call)
         edited = outcome.event.body
         if edited is not joined:
-            cut = await self._workshop.run(size, cut_events, _responses(answers), joined, edited)
+            cut = await self._body_worker.run(size, cut_events, _responses(answers), joined, edited)
             for piece, response in zip(answers, cut, strict=True):
                 piece.response = response
         return pieces
@@ -447,7 +447,7 @@ def _check_weight(held: Sequence[Piece]) -> None:
         raise too_large()
 
 
-async def _without_comments(batches: Batches, framing: Framing) -> Batches:
+async def _without_comments(batches: PieceBatches, framing: Framing) -> PieceBatches:
     """Remove comments from the frames: screens do not read them, but some clients do."""
     async for batch in batches:
         yield [replace(piece, frame=framing.bare(piece.frame)) for piece in batch]

@@ -40,7 +40,7 @@ _EVENT = BeforeModel.name
 BATCHED = frozenset({"batchGenerateContent", "getBatch", "listBatches"})
 """The judged verbs for batches."""
 
-Change = Callable[[JsonObject], Awaitable[JsonObject]]
+BodyChange = Callable[[JsonObject], Awaitable[JsonObject]]
 
 
 class Batches:
@@ -136,7 +136,7 @@ class Batches:
     # ---- the answers
 
     async def _after(self, data: bytes, call: JudgedCall) -> bytes:
-        worker = self._context.request.workshop
+        worker = self._context.request.body_worker
         body = await worker.run(len(data), read_answer, data, worker.bounds)
 
         async def judged(response: JsonObject) -> JsonObject:
@@ -151,7 +151,7 @@ class Batches:
         return data if new is body else await worker.run(len(data), dumps, new)
 
 
-async def _with_responses(value: Any, change: Change) -> Any:
+async def _with_responses(value: Any, change: BodyChange) -> Any:
     """Return the document with each inlined response changed; the same object if nothing changed."""
     if isinstance(value, list):
         items = [await _with_responses(item, change) for item in value]

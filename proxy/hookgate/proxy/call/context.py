@@ -16,9 +16,9 @@ from hookgate.hooks.settings import Layer, StreamMode
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.body_worker import SMALL_BODY
 from hookgate.proxy.http.client import NoAnswerError, Upstreams
 from hookgate.proxy.http.connection import Request
-from hookgate.proxy.http.workshop import SMALL_BODY
 from hookgate.proxy.identity.bypass import Bypasses
 from hookgate.proxy.identity.callers import Caller, Callers, load_named_keys, named_session
 from hookgate.proxy.identity.sessions import AcceptedKeys, Sessions, text_fingerprint
@@ -45,7 +45,7 @@ class RecordedEngine:
         self._engine, self.record, self._layer = engine, record, layer
         record.revision = engine.revision
 
-    def of_policy_files(self) -> "RecordedEngine":
+    def with_policy_hooks_only(self) -> "RecordedEngine":
         """Return the same engine with the hooks of policy files only."""
         return RecordedEngine(self._engine, self.record, "policy")
 
@@ -66,10 +66,10 @@ class RecordedEngine:
         return self._engine.stream_modes(event, session)
 
     def screens(self, event: AfterModel, session: SessionContext) -> list[HookScreen]:
-        """Return the screens that a streamed answer passes first. Pass each to `screened` afterwards."""
+        """Return the screens that a streamed answer passes first. Pass each to `record_screen` afterwards."""
         return self._engine.screens(event, session)
 
-    def screened(self, screen: HookScreen, session: SessionContext, size: int) -> None:
+    def record_screen(self, screen: HookScreen, session: SessionContext, size: int) -> None:
         """Record a screen's run at the end of an answer of `size` bytes."""
         run = screen.run()
         self._engine.record(AfterModel.name, [run], session)
@@ -193,7 +193,7 @@ class CallContext:
 
     async def work(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of a pure step that depends on the body; uses a thread if the body is large."""
-        return await self.request.workshop.run(self.record.request_bytes, step, *args, **kwargs)
+        return await self.request.body_worker.run(self.record.request_bytes, step, *args, **kwargs)
 
     async def judged_call(
         self, body: JsonObject, envelope: Envelope | None = None, session_in_body: str = ""
@@ -212,7 +212,7 @@ class CallContext:
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
         if self.record.request_bytes > SMALL_BODY:
-            session.call.offload = self.request.workshop.run_in_thread
+            session.call.offload = self.request.body_worker.run_in_thread
         if not self.record.calls:
             note_session(session.session_id)
         self.record.note_call(session)

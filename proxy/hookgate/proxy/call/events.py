@@ -16,7 +16,7 @@ from hookgate.proxy.call.context import CallContext, GatewayServices, RecordedEn
 from hookgate.proxy.call.verdicts import STOPPED
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_request
-from hookgate.proxy.http.workshop import SMALL_BODY
+from hookgate.proxy.http.body_worker import SMALL_BODY
 from hookgate.proxy.identity.sessions import Rates
 from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.routing.table import session_name
@@ -57,7 +57,7 @@ class EventService:
             session = services.transcripts.located(session)
         note_session(session.session_id)
         if record.request_bytes > SMALL_BODY:
-            session.call.offload = request.workshop.run_in_thread
+            session.call.offload = request.body_worker.run_in_thread
         record.note_call(session)
         record.event = event.name
         outcome: Outcome[Event] = await engine.fire(event, session)
@@ -67,7 +67,7 @@ class EventService:
             await services.transcripts.append(session, **line)
         self._note(session, outcome, deliver=request.headers.get(CONTEXT_HEADER) == "deliver")
         for observer in context.observers:
-            observer.see_sent("", output, output)
+            observer.see_upstream_request("", output, output)
         await services.record_event(record)
         return web.Response(body=dumps(output), content_type="application/json")
 

@@ -56,10 +56,10 @@ class Exchange:
                 outgoing = await self._before()
                 await self._ask_model(outgoing, reply)
             except SyntheticAnswer as synthetic:
-                await reply.answer(self._with_originals(synthetic.answer))
+                await reply.send_answer(self._with_originals(synthetic.answer))
             except ApiError as error:
                 context.services.note_error(self._record, error)
-                await reply.refuse(error)
+                await reply.send_error(error)
         return await reply.finish()
 
     # ---- read, BeforeModel, BeforeToolSelection
@@ -87,7 +87,7 @@ class Exchange:
         closed = envelope.close_request(outer, model, body)
         payload = await work(dumps, closed)
         for observer in context.observers:
-            await work(observer.see_sent, model, closed, body)
+            await work(observer.see_upstream_request, model, closed, body)
             await observer.save()
         prompt = prompt_of(contents) if engine.listens_to(AfterAgent.name) else ""
         self._record.model = model
@@ -120,7 +120,7 @@ class Exchange:
                 await self._forward(outgoing, reply, answer)
                 break
             except RetryModel as retry:
-                size, worker = len(outgoing.payload), self._context.request.workshop
+                size, worker = len(outgoing.payload), self._context.request.body_worker
                 outgoing = await worker.run(size, outgoing.with_turns, retry.turns)
                 again = again or retry.final
                 if reply.framing is not None:
@@ -146,7 +146,7 @@ class Exchange:
             end = TurnEndEvents(of_turns, call, outgoing.prompt, again, may_ask_again)
         gate = ToolGate(judges, asks=may_ask_again) if judges or end else None
         keeps = any(observer.wants_answer for observer in self._context.observers)
-        return AnswerPipeline(engine, outgoing, self._context.request.workshop, gate, end, keeps=keeps)
+        return AnswerPipeline(engine, outgoing, self._context.request.body_worker, gate, end, keeps=keeps)
 
     async def _forward(self, outgoing: OutgoingCall, reply: Reply, pipeline: AnswerPipeline) -> None:
         context = self._context
@@ -163,7 +163,7 @@ class Exchange:
             if not reply.started:
                 raise error.as_api_error() from None
             context.services.note_error(self._record, error.as_api_error())
-            reply.cut()
+            reply.abort()
         finally:
             self._record.usage += self._meter.usage()
             self._record.holding = no_bytes
@@ -177,15 +177,15 @@ class Exchange:
         elif reply.framing is None:
             data = await read_whole(self._chunks(answer))
             if data and pipeline.has_work:
-                data = await pipeline.whole(data)
+                data = await pipeline.judge_whole(data)
                 await self._show_answer(pipeline)
-            await reply.send(answer.status, headers, data)
+            await reply.send_whole(answer.status, headers, data)
         elif pipeline.has_work:
-            reply.use_headers(headers)
+            reply.set_headers(headers)
             await self._stream(answer, pipeline, reply, reply.framing)
         else:
-            reply.use_headers(headers)
-            reply.copy_on()
+            reply.set_headers(headers)
+            reply.stop_keep_alives()
             async for chunk in self._chunks(answer):
                 await reply.write(chunk)
 
@@ -194,7 +194,7 @@ class Exchange:
         async for chunk in answer.content.iter_any():
             self._meter.feed(chunk)
             for observer in self._context.observers:
-                observer.see_chunk(chunk)
+                observer.see_upstream_bytes(chunk)
             yield chunk
 
     async def _stream(
@@ -223,8 +223,8 @@ class Exchange:
     ) -> None:
         """Send the upstream's error, redacted like an answer; as text if the stream has started."""
         self._record.outcome = "failed"
-        body = await pipeline.error(await read_whole(answer.content.iter_any()))
-        if not await reply.send(answer.status, to_client(answer.headers), body):
+        body = await pipeline.redact_error(await read_whole(answer.content.iter_any()))
+        if not await reply.send_whole(answer.status, to_client(answer.headers), body):
             raise ApiError(
                 502, f"The upstream answered {answer.status}: {body.decode(errors='replace')[:500]}"
             )

@@ -56,26 +56,26 @@ class Reply:
 
     # ---- whole answers
 
-    async def answer(self, body: JsonObject) -> None:
+    async def send_answer(self, body: JsonObject) -> None:
         """Send a synthetic answer or the last event."""
         data = dumps(self._envelope.answer(body))
         if self.framing is None:
-            await self.send(200, _JSON, data)
+            await self.send_whole(200, _JSON, data)
         else:
             await self.write(self.framing.event(data) + self.framing.end())
 
-    async def refuse(self, error: ApiError) -> None:
+    async def send_error(self, error: ApiError) -> None:
         """Send an error, as text if the stream has started."""
-        if not await self.send(error.code, _JSON, error.body()):
-            await self.answer(text_response(error.message))
+        if not await self.send_whole(error.code, _JSON, error.body()):
+            await self.send_answer(text_response(error.message))
 
-    async def send(self, status: int, headers: Mapping[str, str], body: bytes) -> bool:
+    async def send_whole(self, status: int, headers: Mapping[str, str], body: bytes) -> bool:
         """Send a body. Returns False, and sends nothing, if a stream has started."""
         async with self._starting:
             if self._response is not None:
                 return False
             for observer in self._observers:
-                observer.see_given(body)
+                observer.see_client_bytes(body)
             response = web.Response(status=status, headers=headers, body=body)
             await response.prepare(self._request)
             self._response = response
@@ -83,11 +83,11 @@ class Reply:
 
     # ---- streams
 
-    def use_headers(self, headers: Mapping[str, str]) -> None:
+    def set_headers(self, headers: Mapping[str, str]) -> None:
         """Set headers of the stream, which has not started."""
         self._headers = headers
 
-    def copy_on(self) -> None:
+    def stop_keep_alives(self) -> None:
         """Switch to unmodified copying: no keep-alives from now on."""
         self._copying = True
 
@@ -98,7 +98,7 @@ class Reply:
         response = self._response or await self._stream()
         self._quiet_since = asyncio.get_running_loop().time()
         for observer in self._observers:
-            observer.see_given(data)
+            observer.see_client_bytes(data)
         await response.write(data)
 
     async def _stream(self) -> web.StreamResponse:
@@ -119,7 +119,7 @@ class Reply:
         await response.write_eof()
         return response
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Abort the connection."""
         abort_connection(self._request)
 

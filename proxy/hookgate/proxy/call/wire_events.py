@@ -21,8 +21,8 @@ from hookgate.proxy.call.verdicts import enforce
 from hookgate.proxy.identity.bypass import bypass_denial, unannounced_tools
 from hookgate.proxy.identity.memory import (
     ConversationMemory,
+    HookEffect,
     Result,
-    Treatment,
     asked_turn,
     history_of,
     tool_results,
@@ -61,7 +61,7 @@ def deriving_engine(engine: RecordedEngine, kind: ReportedKind, reported: Collec
     If a shim reports such events, only the hooks of policy files run on derived ones. They still run because
     any client can claim to be a shim.
     """
-    return engine.of_policy_files() if kind in reported else engine
+    return engine.with_policy_hooks_only() if kind in reported else engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +91,20 @@ class RequestEvents:
         unchanged = same_items(new, contents)
         return body if unchanged else write(body, "contents", new)
 
-    async def _treatments(self, results: list[Result]) -> dict[int, Treatment]:
+    async def _treatments(self, results: list[Result]) -> dict[int, HookEffect]:
         """Return what hooks did to the results, by the ids of their parts.
 
         The memory is bounded and may not hold all results of a request, so it is not read here.
         """
         judges = self._engine("tools").listens_to(AfterTool.name)
-        treatments: dict[int, Treatment] = {}
+        treatments: dict[int, HookEffect] = {}
         for result in results:
-            treatment = self.memory.treatment_for(result.identity)
-            if treatment is None and judges:
-                treatment = await self._result(result)
-                self.memory.remember(result.identity, treatment)
-            if treatment is not None:
-                treatments[id(result.part)] = treatment
+            effect = self.memory.effect_on(result.identity)
+            if effect is None and judges:
+                effect = await self._result(result)
+                self.memory.remember(result.identity, effect)
+            if effect is not None:
+                treatments[id(result.part)] = effect
         return treatments
 
     def _engine(self, kind: ReportedKind) -> RecordedEngine:
@@ -112,16 +112,16 @@ class RequestEvents:
 
     def _added(
         self, kind: ReportedKind, outcome: Outcome[SessionStart] | Outcome[BeforeAgent] | Outcome[AfterTool]
-    ) -> Treatment:
+    ) -> HookEffect:
         """Return what hooks add to the conversation; nothing if the shim adds it."""
         context = outcome.verdict.context
-        return Treatment(None, (context,) if context and kind not in self.reported else ())
+        return HookEffect(None, (context,) if context and kind not in self.reported else ())
 
     async def _session(self, turn: str) -> None:
         await self._start()
         if not self.call.wants_json:  # the agent's own questions require JSON and get no context
             self.memory.remember(turn, self.memory.waiting)
-            self.memory.waiting = Treatment()
+            self.memory.waiting = HookEffect()
 
     async def _start(self) -> None:
         async with self.memory.starting:
@@ -147,7 +147,7 @@ class RequestEvents:
         else:
             self.memory.turn = turn
 
-    async def _result(self, result: Result) -> Treatment:
+    async def _result(self, result: Result) -> HookEffect:
         """Return what hooks did to a tool result. Raises SyntheticAnswer or ApiError on a stop."""
         value = read_object(result.response, "response")
         key = _key_of(value)
@@ -160,21 +160,21 @@ class RequestEvents:
         if outcome.verdict.denied:
             reason = {key or "output": outcome.verdict.reason or _WITHHELD}
             hidden = without(write(result.response, "response", reason), "parts")
-            return Treatment(hidden, added)
+            return HookEffect(hidden, added)
         if outcome.event is event:
-            return Treatment(None, added)
+            return HookEffect(None, added)
         new = _edited(value, key, result_of(outcome.event.tool_response))
-        return Treatment(write(result.response, "response", new), added)
+        return HookEffect(write(result.response, "response", new), added)
 
     def _applied(
-        self, contents: list[JsonObject], treatments: dict[int, Treatment], turn: str
+        self, contents: list[JsonObject], treatments: dict[int, HookEffect], turn: str
     ) -> list[JsonObject]:
         """Return the turns with all treatments of results and all added context."""
         new = [_with_results(content, treatments) for content in contents]
         for name, at in _turns(contents, turn, self.memory):
             if name == turn and self.call.wants_json:
                 continue
-            texts = (self.memory.treatment_for(name) or Treatment()).contexts
+            texts = (self.memory.effect_on(name) or HookEffect()).contexts
             parts = [*read_list(new[at], "parts"), *({"text": mark_context(text)} for text in texts)]
             new[at] = write(new[at], "parts", parts) if texts else new[at]
         return new
@@ -187,19 +187,19 @@ def _turns(contents: list[JsonObject], turn: str, memory: ConversationMemory) ->
         ends = at + 1 == len(contents) or contents[at + 1].get("role") == "model"
         if ends and content.get("role") != "model":
             name = turn_of(contents, at + 1)[0]
-            if name == turn or memory.treatment_for(name) is not None:
+            if name == turn or memory.effect_on(name) is not None:
                 found.append((name, at))
     return found
 
 
-def _with_results(content: JsonObject, treatments: dict[int, Treatment]) -> JsonObject:
+def _with_results(content: JsonObject, treatments: dict[int, HookEffect]) -> JsonObject:
     parts = read_list(content, "parts")
     new: list[JsonObject] = []
     for part in parts:
-        treatment = treatments.get(id(part)) or Treatment()
-        response = treatment.response
+        effect = treatments.get(id(part)) or HookEffect()
+        response = effect.response
         new.append(part if response is None else write(part, "functionResponse", response))
-        new += ({"text": mark_context(text)} for text in treatment.contexts)
+        new += ({"text": mark_context(text)} for text in effect.contexts)
     unchanged = same_items(new, parts)
     return content if unchanged else write(content, "parts", new)
 

@@ -21,7 +21,7 @@ from hookgate.proxy.cli.tables import print_call, print_calls, progress
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import describe_os_error, pluralize
-from hookgate.proxy.observe.record import Outcome
+from hookgate.proxy.observe.record import CallOutcome
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.database import AUDIT_FILE, FAILURES, Database, open_audit, reason
 
@@ -127,7 +127,7 @@ def parse_moment(text: str | None) -> int | None:
 
 
 def _list(database: Database, given: argparse.Namespace) -> int:
-    outcomes = get_args(Outcome)
+    outcomes = get_args(CallOutcome)
     if given.outcome and given.outcome not in outcomes:
         raise ValueError(f"--outcome: {given.outcome!r} is not an outcome; use one of {', '.join(outcomes)}")
     wanted = RecordFilter(given.session, given.key, given.model, given.outcome, parse_moment(given.since))

@@ -7,8 +7,8 @@ from itertools import chain
 from pathlib import Path
 
 from hookgate.hooks import Engine, load_settings
-from hookgate.hooks.factory import make_runners
-from hookgate.proxy.cli.replaying import Change, RecordedCall, ReplayReport, read_export, replay_call
+from hookgate.hooks.runner_factory import make_runners
+from hookgate.proxy.cli.replaying import RecordedCall, ReplayChange, ReplayReport, read_export, replay_call
 from hookgate.proxy.cli.tables import progress
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.observe.usage import read_prices
@@ -100,6 +100,6 @@ def _shown(report: ReplayReport) -> str:
     return "\n".join(lines)
 
 
-def _changes(changes: dict[str, Change]) -> list[str]:
+def _changes(changes: dict[str, ReplayChange]) -> list[str]:
     most_first = sorted(changes.items(), key=lambda each: -each[1].count)
     return [f"  {change.count:>6}  {what}    e.g. {', '.join(change.samples)}" for what, change in most_first]

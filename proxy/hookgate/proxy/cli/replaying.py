@@ -141,7 +141,7 @@ Rule = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Change:
+class ReplayChange:
     """A change in a rule's decision or in the outcome, with the number of calls and sample receipt IDs."""
 
     count: int = 0
@@ -165,9 +165,9 @@ class ReplayReport:
     """Calls that hookgate refused before any hook ran, so that no policy can change their outcome."""
     failed: Counter[str] = field(default_factory=Counter)
     """The number of calls in which a hook failed, by hook."""
-    rules: dict[Rule, dict[str, Change]] = field(default_factory=dict)
+    rules: dict[Rule, dict[str, ReplayChange]] = field(default_factory=dict)
     """The changes of decisions by rule, as `old → new`."""
-    outcomes: dict[str, Change] = field(default_factory=dict)
+    outcomes: dict[str, ReplayChange] = field(default_factory=dict)
     """The changes of outcomes, as `old → new`."""
 
     def add(self, was: RecordedCall, now: CallRecord) -> None:
@@ -179,10 +179,10 @@ class ReplayReport:
         for rule in sorted(after.keys() if ends_earlier else before.keys() | after.keys()):
             old, new = before.get(rule, "did not run"), after.get(rule, "does not run")
             if old != new and {old, new} - {"did not run", "does not run", "allow"}:
-                self.rules.setdefault(rule, {}).setdefault(f"{old} → {new}", Change()).add(was.id)
+                self.rules.setdefault(rule, {}).setdefault(f"{old} → {new}", ReplayChange()).add(was.id)
                 changed = True
         if not was.event and was.outcome in _JUDGED and was.outcome != now.outcome:
-            self.outcomes.setdefault(f"{was.outcome} → {now.outcome}", Change()).add(was.id)
+            self.outcomes.setdefault(f"{was.outcome} → {now.outcome}", ReplayChange()).add(was.id)
             changed = True
         self.unchanged += not changed
         for tally in now.hooks.values():
@@ -208,7 +208,7 @@ _JUDGED = frozenset({"answered", "denied", "stopped", "synthetic"})
 """Outcomes that hooks can change."""
 
 
-def _listed(changes: dict[str, Change]) -> list[JsonObject]:
+def _listed(changes: dict[str, ReplayChange]) -> list[JsonObject]:
     return [
         {"change": what, "calls": change.count, "receipts": change.samples}
         for what, change in sorted(changes.items(), key=lambda each: -each[1].count)

@@ -10,9 +10,9 @@ from typing import Any
 from hookgate.hooks import AfterTool, BeforeTool, Engine, Event, Run, SessionContext, SettingsError
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.events.reading import SAMPLES, read_event
-from hookgate.hooks.factory import make_runners
+from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import PriceTable
-from hookgate.hooks.running import FairQueue, Running, base_fields
+from hookgate.hooks.runs import FairQueue, HookExecutor, base_fields
 from hookgate.hooks.settings import KNOWN_TOOLS, Configuration, Group, Hook, HttpConfig, Subject
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
@@ -176,8 +176,8 @@ async def _examined(
     except SettingsError as error:
         return [Diagnosis(str(error))]
     try:
-        running = Running(runners, FairQueue(1), lambda _: None)
-        run = await running.run(hook, event, (), _DOCTOR_SESSION, deadline=None)
+        executor = HookExecutor(runners, FairQueue(1), lambda _: None)
+        run = await executor.run(hook, event, (), _DOCTOR_SESSION, deadline=None)
     finally:
         await runners[hook].close()
     return _diagnose_run(about, run)

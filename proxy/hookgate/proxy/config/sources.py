@@ -106,7 +106,7 @@ def _value(setting: Setting, text: str) -> Any:
         raise ValueError(f"is not a JSON list: {error}") from None
 
 
-Name = tuple[str, ...]
+NamePath = tuple[str, ...]
 
 
 def find_file(named: str | None, environ: Mapping[str, str]) -> Path | None:
@@ -139,13 +139,13 @@ def read_file(path: Path, problems: list[str]) -> dict[str, GivenValue]:
     return {}
 
 
-def lines_of(text: str) -> dict[Name, int]:
+def lines_of(text: str) -> dict[NamePath, int]:
     """Return the line of every table and every key of valid TOML, which tomllib does not report.
 
     Lines are joined until tomllib accepts them as a statement.
     """
-    numbers: dict[Name, int] = {}
-    table: Name = ()
+    numbers: dict[NamePath, int] = {}
+    table: NamePath = ()
     first, lines = 0, text.split("\n")
     for end in range(1, len(lines) + 1):
         statement = "\n".join(lines[first:end])
@@ -163,7 +163,7 @@ def lines_of(text: str) -> dict[Name, int]:
     return numbers
 
 
-def _names(document: Any, before: Name = ()) -> Iterator[Name]:
+def _names(document: Any, before: NamePath = ()) -> Iterator[NamePath]:
     if isinstance(document, list) and document and before:
         document = document[-1]
     if isinstance(document, dict):
@@ -173,7 +173,7 @@ def _names(document: Any, before: Name = ()) -> Iterator[Name]:
 
 
 def _settings(
-    path: Path, document: dict[str, Any], lines: Mapping[Name, int], problems: list[str]
+    path: Path, document: dict[str, Any], lines: Mapping[NamePath, int], problems: list[str]
 ) -> dict[str, GivenValue]:
     given: dict[str, GivenValue] = {}
     tables = sections() | NAMED
@@ -201,7 +201,7 @@ def _settings(
 
 
 def _named(
-    path: Path, at: tuple[str, str], table: Any, lines: Mapping[Name, int], problems: list[str]
+    path: Path, at: tuple[str, str], table: Any, lines: Mapping[NamePath, int], problems: list[str]
 ) -> GivenValue | None:
     """Return a table that the operator named as one value, or None if it is invalid."""
     section, name = at

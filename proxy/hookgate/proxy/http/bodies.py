@@ -8,8 +8,8 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from aiohttp import hdrs, web
 
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.body_worker import SMALL_BODY, VALUE_BYTES
 from hookgate.proxy.http.connection import Request
-from hookgate.proxy.http.workshop import SMALL_BODY, VALUE_BYTES
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import Bounds, parse
@@ -96,17 +96,17 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
     invalid, 403 if there was not enough memory in time, 413 if it is too large, 415 for an unknown coding.
     """
     assert isinstance(request, Request)  # noqa: S101  # for mypy: all requests of the server are
-    workshop, memory = request.workshop, request.memory
+    body_worker, memory = request.body_worker, request.memory
     coding = content_coding(request)
     data = await _read(request, coding)
     if coding != "identity":
-        limit = workshop.limits.body
+        limit = body_worker.limits.body
         await memory.acquire(limit)
-        data = await workshop.run(limit, inflate, data, coding, limit)
+        data = await body_worker.run(limit, inflate, data, coding, limit)
     request.record.request_bytes = len(data)
     memory.resize(len(data))
     try:
-        parsed = await workshop.run(len(data), parse, data, workshop.bounds)
+        parsed = await body_worker.run(len(data), parse, data, body_worker.bounds)
     except BodyError as error:
         raise ApiError(error.status, f"hookgate refuses the request body: {error}", "BODY_REFUSED") from None
     if not isinstance(parsed.value, dict):
@@ -125,8 +125,8 @@ def content_coding(request: web.BaseRequest) -> str:
 
 async def _read(request: Request, coding: str) -> bytes:
     """Return the body's bytes, still encoded. A body of unknown length is assumed to be small at first."""
-    workshop, memory = request.workshop, request.memory
-    limit, length = workshop.limits.body, request.content_length
+    body_worker, memory = request.body_worker, request.memory
+    limit, length = body_worker.limits.body, request.content_length
     if (length or 0) > limit:
         raise body_too_large(limit)
     await memory.acquire(SMALL_BODY if length is None else length)
@@ -139,12 +139,15 @@ async def _read(request: Request, coding: str) -> bytes:
                 raise body_too_large(limit)
             if len(body) > memory.size:
                 await memory.acquire(limit)
-            if workshop.contended and asyncio.get_running_loop().time() - started > workshop.fair_seconds:
+            if (
+                body_worker.contended
+                and asyncio.get_running_loop().time() - started > body_worker.fair_seconds
+            ):
                 message = "The request body arrived too slowly while other requests waited for memory."
                 raise ApiError(400, message, "BODY_REFUSED")
     except web.RequestPayloadError as error:
         raise ApiError(400, f"The request body cannot be read: {error}", "BODY_REFUSED") from None
-    return await workshop.run(len(body), bytes, body)
+    return await body_worker.run(len(body), bytes, body)
 
 
 async def read_whole(chunks: AsyncIterable[bytes]) -> bytes:

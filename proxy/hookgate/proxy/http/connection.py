@@ -24,7 +24,7 @@ from multidict import CIMultiDict
 
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.workshop import BodyWorker, MemoryLease
+from hookgate.proxy.http.body_worker import BodyWorker, MemoryLease
 from hookgate.proxy.identity.callers import KEY_HEADER, SESSION_HEADER
 from hookgate.proxy.observe.logs import log_gateway, request_id
 from hookgate.proxy.observe.record import RECEIPT_HEADER, CallRecord
@@ -253,23 +253,23 @@ def _queued(transport: asyncio.Transport, which: int) -> int:
     return int(struct.unpack("i", fcntl.ioctl(wire.fileno(), which, b"\0" * 4))[0])
 
 
-REQUEST_ID = "X-Request-Id"
+REQUEST_ID_HEADER = "X-Request-Id"
 
 
 class Request(web.BaseRequest):
     """A request with an id, which is the client's if that is valid. It is sent upstream and in the answer."""
 
     ATTRS = web.BaseRequest.ATTRS | frozenset(
-        {"answering", "id", "is_call", "is_http1", "memory", "record", "workshop"}
+        {"answering", "id", "is_call", "is_http1", "memory", "record", "body_worker"}
     )
 
     def __init__(
-        self, message: Any, payload: Any, protocol: Any, *rest: Any, workshop: BodyWorker, **limits: Any
+        self, message: Any, payload: Any, protocol: Any, *rest: Any, body_worker: BodyWorker, **limits: Any
     ) -> None:
         headers = CIMultiDict(message.headers)
-        self.id = headers[REQUEST_ID] = request_id(headers.getall(REQUEST_ID, ()))
+        self.id = headers[REQUEST_ID_HEADER] = request_id(headers.getall(REQUEST_ID_HEADER, ()))
         self.record = CallRecord(request_id=self.id)
-        self.workshop, self.memory = workshop, MemoryLease(workshop)
+        self.body_worker, self.memory = body_worker, MemoryLease(body_worker)
         self.is_call = True
         """Whether the request is a client's call, which gets a receipt. Operators' requests get none."""
         self.answering: Callable[[int], Awaitable[None]] | None = None
@@ -296,7 +296,7 @@ class Request(web.BaseRequest):
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         if self.answering is not None:
             await self.answering(response.status)
-        response.headers[REQUEST_ID] = self.id
+        response.headers[REQUEST_ID_HEADER] = self.id
         if self.is_call:
             response.headers[RECEIPT_HEADER] = self.record.id
         self.record.first_seconds = self.record.elapsed()

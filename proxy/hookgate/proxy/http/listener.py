@@ -15,13 +15,13 @@ from typing import Any
 from aiohttp import web
 
 from hookgate.proxy.config import LimitSettings
+from hookgate.proxy.http.body_worker import BodyWorker
 from hookgate.proxy.http.connection import Connection, Request, Server, Stage, TrackedConnection
-from hookgate.proxy.http.workshop import BodyWorker
-from hookgate.proxy.identity.sessions import Shares
+from hookgate.proxy.identity.sessions import FairMapping
 
 log = logging.getLogger("hookgate.gateway")
 
-Context = Callable[[], ssl.SSLContext | None]
+ContextSource = Callable[[], ssl.SSLContext | None]
 
 _BACKLOG = 1024
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -48,12 +48,12 @@ class ConnectionSlots:
 
     def __init__(self, most: int, most_per_address: int | None, *, closes_calls: bool) -> None:
         self._most, self._most_per_address = most, most_per_address
-        self._connections: Shares[TrackedConnection, None] = Shares(most + 1)
-        self._stages: dict[Stage, Shares[TrackedConnection, None]] = dict.fromkeys(
-            _INCOMPLETE, Shares(most + 1)
+        self._connections: FairMapping[TrackedConnection, None] = FairMapping(most + 1)
+        self._stages: dict[Stage, FairMapping[TrackedConnection, None]] = dict.fromkeys(
+            _INCOMPLETE, FairMapping(most + 1)
         )
         if closes_calls:
-            self._stages[Stage.CALL] = Shares(most + 1)
+            self._stages[Stage.CALL] = FairMapping(most + 1)
         self._closing: set[TrackedConnection] = set()
 
     def is_full(self, address: str) -> bool:
@@ -91,7 +91,7 @@ class ConnectionSlots:
         stages = dict.fromkeys(self._stages.values())  # without duplicates: several stages share one
         return any(self._close_one_of(stage, owner) for stage in stages)
 
-    def _close_one_of(self, stage: Shares[TrackedConnection, None], owner: str | None) -> bool:
+    def _close_one_of(self, stage: FairMapping[TrackedConnection, None], owner: str | None) -> bool:
         for _ in range(min(_MAX_ATTEMPTS, len(stage))):
             if (oldest := stage.oldest(owner)) is None:
                 return False
@@ -133,7 +133,7 @@ class Connections(Server):
     def __init__(self, handler: Any, limits: LimitSettings, *, calls: bool) -> None:
         super().__init__(handler, request_factory=self._request, handler_cancellation=True)
         self._limits, self.has_calls = limits, calls
-        self._workshop = BodyWorker(limits)
+        self._body_worker = BodyWorker(limits)
         self.kept_alive = None if calls else limits.header_timeout
         self._slots = ConnectionSlots(
             limits.connections, limits.connections_per_address, closes_calls=not calls
@@ -154,7 +154,7 @@ class Connections(Server):
         self._slots.move(tracked, stage)
         self._changed.set()
 
-    async def accept(self, listener: socket.socket, context: Context) -> None:
+    async def accept(self, listener: socket.socket, context: ContextSource) -> None:
         """Accept connections until cancelled."""
         accepted = 0
         while True:
@@ -178,7 +178,7 @@ class Connections(Server):
             if accepted % _ACCEPT_BATCH == 0:
                 await asyncio.sleep(0)  # sock_accept does not yield while more connections are pending
 
-    async def _receive(self, connection: socket.socket, address: str, context: Context) -> None:
+    async def _receive(self, connection: socket.socket, address: str, context: ContextSource) -> None:
         """Start serving a connection when there is room, or close it if its address has too many."""
         while self._slots.is_full(address):
             self._changed.clear()
@@ -261,14 +261,14 @@ class Connections(Server):
         self._changed.set()
 
     def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-        request = Request(message, payload, protocol, writer, task, self._loop, workshop=self._workshop)
+        request = Request(message, payload, protocol, writer, task, self._loop, body_worker=self._body_worker)
         request.is_call = self.has_calls
         return request
 
 
 @asynccontextmanager
 async def accepting(  # noqa: PLR0913  # the parts of a listener
-    handler: Any, host: str, port: int, limits: LimitSettings, context: Context, *, calls: bool = True
+    handler: Any, host: str, port: int, limits: LimitSettings, context: ContextSource, *, calls: bool = True
 ) -> AsyncIterator[tuple[Any, ...]]:
     """Serve `handler` on an address, and yield the address that was bound.
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from hookgate.hooks import SessionContext, Verdict
-from hookgate.proxy.identity.memory import Result, Treatment
+from hookgate.proxy.identity.memory import HookEffect, Result
 from hookgate.proxy.identity.sessions import SessionState
 from hookgate.translator.fields import JsonObject, read_object
 
@@ -34,7 +34,7 @@ def unannounced_tools(results: Sequence[Result], state: SessionState, *, forgive
     names = []
     for result in results:
         noticed = f"announced-{result.identity}"  # apart from what hooks made of the result itself
-        known = any(map(state.memory.treatment_for, (result.identity, noticed)))
+        known = any(map(state.memory.effect_on, (result.identity, noticed)))
         if known or not result.trailing:
             continue
         name = str(result.response.get("name") or "")
@@ -42,7 +42,7 @@ def unannounced_tools(results: Sequence[Result], state: SessionState, *, forgive
         if not announced:
             names.append(name)
         if announced or forgives:
-            state.memory.remember(noticed, Treatment())
+            state.memory.remember(noticed, HookEffect())
     return names
 
 

@@ -31,7 +31,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Treatment:
+class HookEffect:
     """What hooks did to a result or a turn: the functionResponse that replaces it, and added context."""
 
     response: JsonObject | None = None
@@ -49,19 +49,19 @@ class ConversationMemory:
     """The id of the turn that was judged last: a repeated call is not a new turn."""
     question: str = ""
     """The same for calls that ask for JSON, which agents make for themselves during a user's turn."""
-    waiting: Treatment = Treatment()
+    waiting: HookEffect = HookEffect()
     """The context that SessionStart hooks added, until a call takes it."""
-    _known: OrderedDict[str, Treatment] = field(default_factory=OrderedDict)
+    _known: OrderedDict[str, HookEffect] = field(default_factory=OrderedDict)
 
-    def treatment_for(self, identity: str) -> Treatment | None:
+    def effect_on(self, identity: str) -> HookEffect | None:
         """Return what hooks did to a result or a turn, or None if it is unknown."""
         return self._known.get(identity)
 
-    def remember(self, identity: str, treatment: Treatment) -> None:
+    def remember(self, identity: str, effect: HookEffect) -> None:
         """Remember what hooks did to a result or a turn, in addition to what is known of it."""
-        before = self._known.get(identity, Treatment())
-        contexts = (*before.contexts, *treatment.contexts)
-        self._known[identity] = Treatment(treatment.response or before.response, contexts)
+        before = self._known.get(identity, HookEffect())
+        contexts = (*before.contexts, *effect.contexts)
+        self._known[identity] = HookEffect(effect.response or before.response, contexts)
         if len(self._known) > KEPT_RESULTS:
             self._known.popitem(last=False)
 

@@ -16,7 +16,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Shares(Generic[K, V]):
+class FairMapping(Generic[K, V]):
     """A bounded mapping that is fair between owners: values by owner and key, at most `most` in all.
 
     When it is full, the owner with the most values loses its least recently used one, so no owner loses a
@@ -222,9 +222,9 @@ class Sessions:
     def __init__(self, keys: AcceptedKeys | None = None) -> None:
         """Keep sessions in fair shares: one for each accepted key of `keys`, and one for all other keys."""
         self._keys = keys or AcceptedKeys()
-        self._states: Shares[_Place, SessionState] = Shares(KEPT_SESSIONS)
-        self._prompts: Shares[_Place, str] = Shares(KEPT_SESSIONS)
-        self._links: Shares[_Place, str] = Shares(KEPT_SESSIONS)
+        self._states: FairMapping[_Place, SessionState] = FairMapping(KEPT_SESSIONS)
+        self._prompts: FairMapping[_Place, str] = FairMapping(KEPT_SESSIONS)
+        self._links: FairMapping[_Place, str] = FairMapping(KEPT_SESSIONS)
 
     def __len__(self) -> int:
         return len(self._states)
@@ -257,7 +257,7 @@ class Sessions:
         self._keep(self._links, place, session_id)
         return replace(session, session_id=session_id)
 
-    def _get(self, known: "Shares[_Place, V]", place: _Place) -> V | None:
+    def _get(self, known: "FairMapping[_Place, V]", place: _Place) -> V | None:
         """Return a value, and move it to its key's own share if the key has been accepted since."""
         own, *others = self._keys.owners(place[0])
         if (value := known.get(own, place)) is not None:
@@ -267,7 +267,7 @@ class Sessions:
                 return self._keep(known, place, value)
         return None
 
-    def _keep(self, known: "Shares[_Place, V]", place: _Place, value: V) -> V:
+    def _keep(self, known: "FairMapping[_Place, V]", place: _Place, value: V) -> V:
         known.store(self._keys.owners(place[0])[0], place, value)
         return value
 

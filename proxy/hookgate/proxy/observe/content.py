@@ -49,16 +49,16 @@ class CallObserver:
     def see_request(self, body: JsonObject) -> None:
         """Called with the body that the client sent, or with the input of an event."""
 
-    def see_sent(self, model: str, body: JsonObject, request: JsonObject) -> None:
+    def see_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         """Called with the body to send upstream and its inner request; for an event, both are its output."""
 
     def begin_answer(self) -> None:
         """Called when an answer of the upstream begins. It replaces the answer of an earlier attempt."""
 
-    def see_chunk(self, chunk: bytes) -> None:
+    def see_upstream_bytes(self, chunk: bytes) -> None:
         """Called with the next bytes of the upstream's answer."""
 
-    def see_given(self, data: bytes) -> None:
+    def see_client_bytes(self, data: bytes) -> None:
         """Called with the next bytes that are sent to the client."""
 
     def see_answer(self, answer: JsonObject) -> None:
@@ -86,16 +86,16 @@ class CallContent(CallObserver):
     def see_request(self, body: JsonObject) -> None:
         self.request = body
 
-    def see_sent(self, model: str, body: JsonObject, request: JsonObject) -> None:
+    def see_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         self.sent = body
 
     def begin_answer(self) -> None:
         self.answer = KeptBytes()
 
-    def see_chunk(self, chunk: bytes) -> None:
+    def see_upstream_bytes(self, chunk: bytes) -> None:
         self.answer.add(chunk)
 
-    def see_given(self, data: bytes) -> None:
+    def see_client_bytes(self, data: bytes) -> None:
         self.given.add(data)
 
     def note_run(self, event: str, run: Run) -> None:
@@ -169,7 +169,7 @@ class SessionTranscript(CallObserver):
     def wants_answer(self) -> bool:
         return True
 
-    def see_sent(self, model: str, body: JsonObject, request: JsonObject) -> None:
+    def see_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         contents = read_list(request, "contents")
         recorded, self._state.recorded = self._state.recorded, len(contents)
         new = contents[recorded:] if recorded < len(contents) else contents  # a new conversation

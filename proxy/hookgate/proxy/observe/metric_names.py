@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["counter", "gauge", "histogram"]
+MetricKind = Literal["counter", "gauge", "histogram"]
 
 _WAITS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300)
 """Histogram bounds in seconds for the time that users wait for a model."""
@@ -12,11 +12,11 @@ _WORK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class MetricName:
     """One metric, by the name that queries use. `buckets` are the bounds of a histogram in seconds."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
@@ -29,96 +29,102 @@ class Name:
         return (self.name,)
 
 
-CALLS = Name(
+CALLS = MetricName(
     "hookgate_calls_total", "counter", "Calls that have ended.", ("route", "status_class", "outcome")
 )
-IN_FLIGHT = Name("hookgate_calls_in_flight", "gauge", "Calls in progress.")
-STREAMS = Name("hookgate_streams_open", "gauge", "Streamed answers in progress.")
-HELD = Name("hookgate_streams_held_bytes", "gauge", "Bytes of streamed answers that hooks hold back now.")
-DURATION = Name(
+IN_FLIGHT = MetricName("hookgate_calls_in_flight", "gauge", "Calls in progress.")
+STREAMS = MetricName("hookgate_streams_open", "gauge", "Streamed answers in progress.")
+HELD = MetricName(
+    "hookgate_streams_held_bytes", "gauge", "Bytes of streamed answers that hooks hold back now."
+)
+DURATION = MetricName(
     "hookgate_call_duration_seconds",
     "histogram",
     "Time from a call's headers to its end.",
     ("route",),
     _WAITS,
 )
-OVERHEAD = Name(
+OVERHEAD = MetricName(
     "hookgate_overhead_seconds",
     "histogram",
     "Time until an answer began, excluding the upstream: hooks, hookgate itself, and reading the request.",
     ("route",),
     _WORK,
 )
-UPSTREAM_REQUESTS = Name(
+UPSTREAM_REQUESTS = MetricName(
     "hookgate_upstream_requests_total",
     "counter",
     "Requests to the upstream; if the model is asked again, one call makes several.",
     ("model", "status_class"),
 )
-UPSTREAM = Name(
+UPSTREAM = MetricName(
     "hookgate_upstream_duration_seconds",
     "histogram",
     "Time until the upstream's answer began, summed over all requests of a call.",
     ("model",),
     _WAITS,
 )
-FIRST_TOKEN = Name(
+FIRST_TOKEN = MetricName(
     "hookgate_first_token_seconds",
     "histogram",
     "Time from a call's headers until its streamed answer began.",
     ("model",),
     _WAITS,
 )
-HOOK_RUNS = Name(
+HOOK_RUNS = MetricName(
     "hookgate_hook_runs_total",
     "counter",
     "Runs of hooks in calls that have ended.",
     ("event", "hook", "outcome"),
 )
-HOOK_DECISIONS = Name(
+HOOK_DECISIONS = MetricName(
     "hookgate_hook_decisions_total",
     "counter",
     "Decisions of hooks, including those of observe mode; for a failed run, the decision of on_error.",
     ("event", "hook", "mode", "decision"),
 )
-HOOK_DURATION = Name(
+HOOK_DURATION = MetricName(
     "hookgate_hook_duration_seconds",
     "histogram",
     "Total time of all runs of a hook for an event in one call, including the time that it was queued.",
     ("event", "hook"),
     _WORK,
 )
-HOOKS_WAITING = Name("hookgate_hooks_waiting", "gauge", "Queued runs of hooks.")
-HOOK_DEGRADED = Name(
+HOOKS_WAITING = MetricName("hookgate_hooks_waiting", "gauge", "Queued runs of hooks.")
+HOOK_DEGRADED = MetricName(
     "hookgate_hook_degraded", "gauge", "1 for a hook whose last run failed.", ("event", "hook")
 )
-TOKENS = Name(
+TOKENS = MetricName(
     "hookgate_tokens_total",
     "counter",
     "Tokens of judged calls, as the upstream counts them.",
     ("model", "team", "kind"),
 )
-COST = Name(
+COST = MetricName(
     "hookgate_cost_total",
     "counter",
     "Cost of judged calls, by the price table.",
     ("model", "team", "currency"),
 )
-UNHOOKED = Name(
+UNHOOKED = MetricName(
     "hookgate_unhooked_calls_total", "counter", "Generative calls that no hook judged.", ("group",)
 )
-BYPASSES = Name("hookgate_bypasses_total", "counter", "Tool runs that no shim announced.", ("kind",))
-RELOADS = Name("hookgate_config_reloads_total", "counter", "Reloads of hook settings.", ("result",))
-REVISION = Name(
+BYPASSES = MetricName("hookgate_bypasses_total", "counter", "Tool runs that no shim announced.", ("kind",))
+RELOADS = MetricName("hookgate_config_reloads_total", "counter", "Reloads of hook settings.", ("result",))
+REVISION = MetricName(
     "hookgate_revision_info", "gauge", "1 for the current revision of the hook settings.", ("revision",)
 )
-AUDIT_QUEUED = Name("hookgate_audit_queued", "gauge", "Audit records that are not written yet.")
-AUDIT_LAG = Name(
+AUDIT_QUEUED = MetricName("hookgate_audit_queued", "gauge", "Audit records that are not written yet.")
+AUDIT_LAG = MetricName(
     "hookgate_audit_lag_seconds", "gauge", "Age of the oldest audit record that is not written yet."
 )
-AUDIT_FAILURES = Name("hookgate_audit_failures_total", "counter", "Failed attempts to write to the audit.")
-SPANS = Name("hookgate_spans_total", "counter", "Spans for the collector; only with tracing.", ("result",))
-SPANS_QUEUED = Name(
+AUDIT_FAILURES = MetricName(
+    "hookgate_audit_failures_total", "counter", "Failed attempts to write to the audit."
+)
+SPANS = MetricName(
+    "hookgate_spans_total", "counter", "Spans for the collector; only with tracing.", ("result",)
+)
+SPANS_QUEUED = MetricName(
     "hookgate_spans_queued", "gauge", "Spans that are queued for the collector; only with tracing."
 )
 

@@ -19,9 +19,9 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hookgate.hooks.live import LiveEngine
+from hookgate.hooks.live_engine import LiveEngine
 from hookgate.proxy.observe import metric_names
-from hookgate.proxy.observe.metric_names import Name
+from hookgate.proxy.observe.metric_names import MetricName
 from hookgate.proxy.observe.record import CallRecord, HookTally
 from hookgate.proxy.observe.usage import Prices
 from hookgate.translator.fields import JsonObject
@@ -90,7 +90,7 @@ class SentSpans(Protocol):
 class ReadMetrics(Collector):
     """A metric whose values are read with `read` when it is collected."""
 
-    def __init__(self, name: Name, read: Callable[[], Values]) -> None:
+    def __init__(self, name: MetricName, read: Callable[[], Values]) -> None:
         self._name, self._read = name, read
 
     def collect(self) -> Iterable[Metric]:
@@ -220,13 +220,13 @@ class Metrics:
     def _streams(self) -> list[CallRecord]:
         return [call for call in self._open.values() if call.streamed and call.first_seconds is not None]
 
-    def _read(self, name: Name, read: Callable[[], Values]) -> None:
+    def _read(self, name: MetricName, read: Callable[[], Values]) -> None:
         self._registry.register(ReadMetrics(name, read))
 
-    def _total(self, name: Name) -> Counter:
+    def _total(self, name: MetricName) -> Counter:
         return Counter(name.name, name.help, name.labels, registry=self._registry)
 
-    def _histogram(self, name: Name) -> Histogram:
+    def _histogram(self, name: MetricName) -> Histogram:
         return Histogram(name.name, name.help, name.labels, buckets=name.buckets, registry=self._registry)
 
 
@@ -244,11 +244,11 @@ def _degraded(live: LiveEngine) -> Values:
     return values.items()
 
 
-Span = Literal["hour", "day"]
+TimeRange = Literal["hour", "day"]
 
 _MINUTE = 60_000
-_STEPS: dict[Span, int] = {"hour": 1, "day": 15}
-_MINUTES: dict[Span, int] = {"hour": 60, "day": 24 * 60}
+_STEPS: dict[TimeRange, int] = {"hour": 1, "day": 15}
+_MINUTES: dict[TimeRange, int] = {"hour": 60, "day": 24 * 60}
 _OUTCOMES = ("answered", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted")
 
 # Each bound is 25% above the previous one, so reported times are exact to about 12%. The last is minutes.
@@ -289,7 +289,7 @@ class Traffic:
         minute.tokens += receipt["usage"]["input_tokens"] + receipt["usage"]["output_tokens"]
         minute.bypasses += receipt["bypasses"]
 
-    def series(self, span: Span) -> JsonObject:
+    def series(self, span: TimeRange) -> JsonObject:
         """Return the traffic of a span up to now, in steps of one or fifteen minutes, the oldest first."""
         step, now = _STEPS[span], self.now() // _MINUTE
         last = now // step

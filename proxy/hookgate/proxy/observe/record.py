@@ -17,7 +17,7 @@ from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.session import utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
-from hookgate.proxy.identity.sessions import Shares
+from hookgate.proxy.identity.sessions import FairMapping
 from hookgate.proxy.observe.content import CallContent
 from hookgate.proxy.observe.trace_context import Trace, new_span
 from hookgate.proxy.observe.usage import Usage
@@ -139,7 +139,9 @@ def hook_type(hook: Hook) -> str:
     return f"builtin:{config.builtin}" if isinstance(config, BuiltinConfig) else config.type
 
 
-Outcome = Literal["answered", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"]
+CallOutcome = Literal[
+    "answered", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"
+]
 """How a call ended: answered by the model; denied, stopped or answered by hooks; refused by hookgate; failed
 with an error of the upstream; left by its client; or interrupted by a gateway that stopped."""
 
@@ -184,7 +186,7 @@ class CallRecord:
     status: int = 0
     dropped: bool = False
     """Whether the gateway ended its connection when it stopped."""
-    outcome: Outcome | None = None
+    outcome: CallOutcome | None = None
     request_bytes: int = 0
     """The size of the request's body."""
     answer_bytes: int = 0
@@ -301,7 +303,7 @@ class CallRecord:
         self.status, self.answer_bytes, self.seconds = status, sent, self.elapsed()
         self.dropped = dropped and not status
         if self.outcome is None:
-            unanswered: Outcome = "interrupted" if dropped else "left"
+            unanswered: CallOutcome = "interrupted" if dropped else "left"
             self.outcome = unanswered if not status else "answered" if status < 400 else "refused"
 
 
@@ -319,7 +321,7 @@ class Receipts:
     """The latest receipts, each with the name of its caller's key: other callers cannot read it."""
 
     def __init__(self) -> None:
-        self._shares: Shares[str, None] = Shares(KEPT_RECEIPTS)
+        self._shares: FairMapping[str, None] = FairMapping(KEPT_RECEIPTS)
         self._kept: dict[str, tuple[str, JsonObject]] = {}  # in the order of their calls' ends
         self.watchers: list[Callable[[JsonObject], None]] = []
         """Called with each new receipt; they must not block."""

@@ -11,7 +11,7 @@ from hookgate.proxy.observe.record import CallRecord, HookTally, UpstreamAttempt
 from hookgate.proxy.observe.trace_context import Trace, new_span
 
 Value = str | int | float | Sequence[str]
-Kind = Literal["server", "client", "internal"]
+SpanKind = Literal["server", "client", "internal"]
 
 _ANSWER_FIELDS = {
     trace_context.RESPONSE_MODEL: re.compile(rb'"modelVersion"\s*:\s*"([^"\\]{1,256})"'),
@@ -30,7 +30,7 @@ class SpanData:
     id: int
     parent: int
     name: str
-    kind: Kind
+    kind: SpanKind
     begin: int
     end: int
     attributes: Mapping[str, Value] = field(default_factory=dict)

@@ -170,14 +170,14 @@ class Trace(CallObserver):
     def wants_answer(self) -> bool:
         return self.keeps_content
 
-    def see_sent(self, model: str, body: JsonObject, request: JsonObject) -> None:
+    def see_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         if self.sampled:
             self.asked = dict(_numbers(read_object(request, "generationConfig")))
         if self.keeps_content:
             self.said[INPUT_MESSAGES] = input_messages(request)
             self.said[SYSTEM_INSTRUCTIONS] = system_instructions(request)
 
-    def see_chunk(self, chunk: bytes) -> None:
+    def see_upstream_bytes(self, chunk: bytes) -> None:
         if self.sampled:
             self.tail = (self.tail + chunk)[-_TAIL:] if len(chunk) < _TAIL else chunk[-_TAIL:]
 

@@ -14,7 +14,7 @@ from hookgate.proxy.errors import ApiError, not_a_route
 from hookgate.translator import MODEL_NAME
 
 Api = Literal["gemini", "vertex", "code_assist"]
-Kind = Literal["judged", "forwarded", "tunnel", "event", "receipt"]
+RouteKind = Literal["judged", "forwarded", "tunnel", "event", "receipt"]
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,255}"
 _VERSIONS = {"gemini": "v1|v1beta|v1alpha", "vertex": "v1|v1beta1", "code_assist": "v1internal"}
@@ -46,7 +46,7 @@ class Row:
     """A kind of request. `template` is the path, in which `{verb}` is one of `verbs`."""
 
     api: Api
-    kind: Kind
+    kind: RouteKind
     methods: tuple[str, ...]
     template: str
     verbs: tuple[str, ...] = ()
@@ -216,7 +216,7 @@ TABLE = (*_GEMINI, *_VERTEX, *_CODE_ASSIST, *_OWN)
 class Route:
     """The route of one request. `path` has no session prefix, and `query` does not include the key."""
 
-    kind: Kind
+    kind: RouteKind
     path: str
     query: str = ""
     session: str = ""

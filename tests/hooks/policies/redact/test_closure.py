@@ -92,7 +92,7 @@ def test_what_is_in_a_closure(pattern: str, inside: list[str], outside: list[str
         pytest.param("a(", "unterminated", id="broken"),
     ],
 )
-def test_what_has_no_closure_is_told(pattern: str, why: str) -> None:
+def test_what_has_no_closure_is_reported(pattern: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         language(pattern)
 

@@ -195,7 +195,7 @@ def test_a_pattern_replaces_its_group_or_all() -> None:
         pytest.param("TICKET", "(a)(b)", "TICKET has 2 groups", id="groups"),
     ],
 )
-def test_what_can_be_no_detector_is_told(kind: str, pattern: str, why: str) -> None:
+def test_what_can_be_no_detector_is_reported(kind: str, pattern: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         pattern_detector(kind, pattern)
 

@@ -195,7 +195,7 @@ def test_prose_waits_for_the_end_of_its_last_word_alone(scanner: Scanner) -> Non
         assert redactor.held_characters == held, said
 
 
-def test_boundaries_are_told_by_what_went_out_before() -> None:
+def test_boundaries_are_reported_by_what_went_out_before() -> None:
     """`ab` is a word only where no letter stands before it, whatever chunk that came in."""
     words = Scanner([words_detector("WORD", ["ab"])])
     assert redacted(words, "x", "ab ", "é", "ab", " ", "ab") == "xab é[WORD] [WORD]"

@@ -11,8 +11,8 @@ from support.builtins import ANNA, made
 from support.hooks import write_file
 
 from hookgate.hooks import SessionContext, SettingsError, load_settings
-from hookgate.hooks.factory import make_runners
 from hookgate.hooks.policies.redact.policy import redact_policy
+from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
 Json = dict[str, Any]
@@ -196,7 +196,7 @@ def test_own_patterns_and_words_are_found_and_kinds_are_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         pytest.param(
             {"detect": ["EMIAL"]}, "detect: unknown detector 'EMIAL'; did you mean EMAIL?", id="unknown"
@@ -213,10 +213,10 @@ def test_own_patterns_and_words_are_found_and_kinds_are_skipped() -> None:
         pytest.param({"action": "hide"}, "action: ", id="action"),
     ],
 )
-def test_bad_options_are_told(options: Json, told: str) -> None:
+def test_bad_options_are_reported(options: Json, expected: str) -> None:
     with pytest.raises(ValueError, match=r".*") as error:
         made(redact_policy, options)
-    assert told in str(error.value)
+    assert expected in str(error.value)
 
 
 def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tmp_path: Path) -> None:

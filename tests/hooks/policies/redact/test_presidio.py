@@ -48,7 +48,7 @@ def test_a_streamed_answer_waits_for_its_end() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("presidio_analyzer") is not None, reason="Presidio is here")
-def test_without_presidio_the_remedy_is_told() -> None:
+def test_without_presidio_the_remedy_is_reported() -> None:
     with pytest.raises(
         ValueError, match=r"presidio: is not installed; run pip install 'hookgate\[presidio\]'"
     ):

@@ -220,7 +220,7 @@ def _last(events: Sequence[JsonObject], has: Callable[[JsonObject], bool]) -> in
     return next((i for i in reversed(range(len(events))) if has(events[i])), len(events) - 1)
 
 
-Decision = str | JsonObject | None
+CallDecision = str | JsonObject | None
 """A text that replaces a call, other arguments for it, or None if the call passes unchanged."""
 
 
@@ -245,7 +245,7 @@ class CallGate:
             (continuing.add if read(call, "willContinue") else continuing.discard)(index)
         return calls
 
-    def apply_decisions(self, body: JsonObject, decisions: Sequence[Decision]) -> JsonObject:
+    def apply_decisions(self, body: JsonObject, decisions: Sequence[CallDecision]) -> JsonObject:
         """Return the event with the decisions applied, one for each call begun, or `body` if all pass."""
         rest = iter(decisions)
         candidates = read_list(body, "candidates")
@@ -254,7 +254,7 @@ class CallGate:
         unchanged = same_items(new, candidates)
         return body if unchanged else write(body, "candidates", new)
 
-    def _candidate(self, index: int, candidate: JsonObject, rest: Iterator[Decision]) -> JsonObject:
+    def _candidate(self, index: int, candidate: JsonObject, rest: Iterator[CallDecision]) -> JsonObject:
         content = read_object(candidate, "content")
         parts = read_list(content, "parts")
         kept = [new for part in parts if (new := self._part(index, part, rest)) is not None]
@@ -262,7 +262,7 @@ class CallGate:
             return candidate
         return write(candidate, "content", write(content, "parts", kept or [{"text": ""}]))
 
-    def _part(self, index: int, part: JsonObject, rest: Iterator[Decision]) -> JsonObject | None:
+    def _part(self, index: int, part: JsonObject, rest: Iterator[CallDecision]) -> JsonObject | None:
         call = _call(part)
         if call is None:
             return part

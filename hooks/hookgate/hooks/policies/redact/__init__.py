@@ -13,9 +13,9 @@ from hookgate.hooks.policies.redact.streaming import (
     BlockedPiece,
     DroppedPiece,
     KeptPiece,
-    Piece,
     Redactor,
     ReplacedPiece,
+    TextPiece,
 )
 
 __all__ = [
@@ -25,10 +25,10 @@ __all__ = [
     "Detector",
     "DroppedPiece",
     "KeptPiece",
-    "Piece",
     "Redactor",
     "ReplacedPiece",
     "Scanner",
+    "TextPiece",
     "make_token",
     "pattern_detector",
     "token_detector",

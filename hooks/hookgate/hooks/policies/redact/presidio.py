@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from hookgate.hooks.policies.options import Options
-from hookgate.hooks.policies.redact.streaming import KeptPiece, Piece, Redactor, ReplacedPiece
+from hookgate.hooks.policies.redact.streaming import KeptPiece, Redactor, ReplacedPiece, TextPiece
 
 BLANK = "blank"
 
@@ -42,22 +42,22 @@ class WholeRedactor:
         self._inner, self._find, self._replace = inner, find, replace
         self._text = ""
 
-    def feed(self, text: str) -> list[Piece]:
+    def feed(self, text: str) -> list[TextPiece]:
         """Buffer the text. Returns an empty list: Presidio needs the complete text."""
         self._text += text
         return []
 
-    def finish(self) -> list[Piece]:
+    def finish(self) -> list[TextPiece]:
         """End the text and return all pieces."""
         return self._redact_kept(self._inner.feed(self._text) + self._inner.finish())
 
-    def cut_off(self) -> list[Piece]:
+    def cut_off(self) -> list[TextPiece]:
         """End the text although it is incomplete, and return all pieces."""
         return self._redact_kept(self._inner.feed(self._text) + self._inner.cut_off())
 
-    def _redact_kept(self, pieces: list[Piece]) -> list[Piece]:
+    def _redact_kept(self, pieces: list[TextPiece]) -> list[TextPiece]:
         findings = self._find(self._text)
-        redacted: list[Piece] = []
+        redacted: list[TextPiece] = []
         at = 0
         for piece in pieces:
             end = at + len(piece.original)
@@ -68,9 +68,9 @@ class WholeRedactor:
             at = end
         return redacted
 
-    def _split_kept(self, begin: int, end: int, findings: list[tuple[int, int, str]]) -> list[Piece]:
+    def _split_kept(self, begin: int, end: int, findings: list[tuple[int, int, str]]) -> list[TextPiece]:
         """Split a piece that the inner redactor kept. Findings are clipped to the piece."""
-        pieces: list[Piece] = []
+        pieces: list[TextPiece] = []
         for first, last, kind in findings:
             start, stop = max(first, begin), min(last, end)
             if start < stop:

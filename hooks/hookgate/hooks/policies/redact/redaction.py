@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 
 from hookgate.hooks.policies.redact.presidio import Find, WholeRedactor
 from hookgate.hooks.policies.redact.scanner import Scanner
-from hookgate.hooks.policies.redact.streaming import AtCap, BlockedPiece, KeptPiece, Piece, Redactor
+from hookgate.hooks.policies.redact.streaming import AtCap, BlockedPiece, KeptPiece, Redactor, TextPiece
 from hookgate.hooks.session import Withheld
 from hookgate.translator.fields import JsonObject, same_items
 
@@ -46,7 +46,7 @@ class ChunkedText(Generic[Place]):
         """Return whether some of the text at a place is undecided."""
         return any(place == undecided for undecided, _ in self._undecided)
 
-    def _put_pieces(self, pieces: list[Piece]) -> None:
+    def _put_pieces(self, pieces: list[TextPiece]) -> None:
         for piece in pieces:
             if isinstance(piece, BlockedPiece):
                 raise Withheld(_TOO_LONG.format(len(piece.original), piece.kind), piece.kind)

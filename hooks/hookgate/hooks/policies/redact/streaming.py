@@ -52,7 +52,7 @@ class BlockedPiece:
         return ""
 
 
-Piece = KeptPiece | ReplacedPiece | DroppedPiece | BlockedPiece
+TextPiece = KeptPiece | ReplacedPiece | DroppedPiece | BlockedPiece
 """All pieces have `original`, the text they stand for, and `output`, the text that replaces it."""
 
 
@@ -96,9 +96,9 @@ class Redactor:
         """The number of characters that are held back."""
         return len(self._held)
 
-    def feed(self, text: str) -> list[Piece]:
+    def feed(self, text: str) -> list[TextPiece]:
         """Add text and return the pieces that are decided now."""
-        pieces: list[Piece] = []
+        pieces: list[TextPiece] = []
         at = 0
         while at < len(text) and not self._blocked:
             if self._dropping:
@@ -114,20 +114,20 @@ class Redactor:
                 self._meet_cap(pieces)
         return pieces
 
-    def finish(self) -> list[Piece]:
+    def finish(self) -> list[TextPiece]:
         """End the text and return the pieces of the held text."""
-        pieces: list[Piece] = []
+        pieces: list[TextPiece] = []
         if self._extent:
             self._drop_extent(pieces, self._extent, final=True)
         self._emit_decided(pieces, final=True)
         return pieces
 
-    def cut_off(self) -> list[Piece]:
+    def cut_off(self) -> list[TextPiece]:
         """End the text although it is incomplete: held text that may be part of a finding is replaced.
 
         A few characters, or a plain word that could only be the beginning of an address, are kept.
         """
-        pieces: list[Piece] = []
+        pieces: list[TextPiece] = []
         if self._extent:
             self._drop_extent(pieces, self._extent, final=True)
         if not self._held:
@@ -142,7 +142,7 @@ class Redactor:
         self._held = ""
         return pieces
 
-    def _emit_decided(self, pieces: list[Piece], final: bool) -> None:
+    def _emit_decided(self, pieces: list[TextPiece], final: bool) -> None:
         """Move the decided part of the held text to the pieces."""
         data = _encoded(self._context + self._held)
         at = len(_encoded(self._context))
@@ -158,7 +158,7 @@ class Redactor:
             pieces.append(KeptPiece(_decoded(data[at:until])))
         self._keep(data, until)
 
-    def _put(self, pieces: list[Piece], data: bytes, at: int, finding: Finding) -> int:
+    def _put(self, pieces: list[TextPiece], data: bytes, at: int, finding: Finding) -> int:
         if at < finding.start:
             pieces.append(KeptPiece(_decoded(data[at : finding.start])))
         kind, original = finding.detector.kind, _decoded(data[finding.start : finding.end])
@@ -173,7 +173,7 @@ class Redactor:
         self._context = _decoded(data[max(before, 0) : start])
         self._held = _decoded(data[start:])
 
-    def _meet_cap(self, pieces: list[Piece]) -> None:
+    def _meet_cap(self, pieces: list[TextPiece]) -> None:
         data = _encoded(self._context + self._held)
         suspect = self._scanner.suspect(searchable(data), len(_encoded(self._context)))
         kind = suspect.kind
@@ -186,7 +186,7 @@ class Redactor:
             self._dropping = suspect.extent is None
         self._context, self._held = self._held[-1], ""
 
-    def _drop_extent(self, pieces: list[Piece], extent: Extent, *, final: bool = False) -> bool:
+    def _drop_extent(self, pieces: list[TextPiece], extent: Extent, *, final: bool = False) -> bool:
         """Drop more of a finding that was replaced before its end was known.
 
         Returns whether its end is known now, so that the held text is after it.
@@ -202,7 +202,7 @@ class Redactor:
             self._extent = None
         return decided
 
-    def _drop(self, text: str, at: int, pieces: list[Piece]) -> int:
+    def _drop(self, text: str, at: int, pieces: list[TextPiece]) -> int:
         end = _ENDS_DROPPING.search(text, at)
         stop = end.start() if end else len(text)
         self._dropping = end is None

@@ -11,7 +11,7 @@ from support.life import until
 from support.panel import BEARER, panel_gateway
 from support.wire import HI, UNARY, Wire, ask, connected, post, request_bytes
 
-from hookgate.proxy.admin.live import MAX_READERS, MAX_ROWS, MAX_WAITING, Live, Reader
+from hookgate.proxy.admin.live_feed import MAX_READERS, MAX_ROWS, MAX_WAITING, LiveFeed, Reader
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import CallRecord, Receipts
 
@@ -31,9 +31,9 @@ async def event(wire: Wire, name: str) -> Any:
     text = ""
     while chunk := await wire.chunk():
         text += chunk.decode()
-        for told in text.split("\n\n")[:-1]:
-            if told.startswith(f"event: {name}\n"):
-                return json.loads(told.partition("data: ")[2])
+        for reported in text.split("\n\n")[:-1]:
+            if reported.startswith(f"event: {name}\n"):
+                return json.loads(reported.partition("data: ")[2])
     raise AssertionError("the stream has ended")
 
 
@@ -45,17 +45,17 @@ async def opened(wire: Wire) -> dict[str, str]:
     return headers
 
 
-async def test_a_call_is_told_of_when_it_has_ended(tmp_path: Path) -> None:
+async def test_a_call_is_reported_of_when_it_has_ended(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, DENY) as gateway, connected(gateway.admin) as wire:
         headers = await opened(wire)
         assert headers["content-type"] == "text/event-stream"
         answer = await post(gateway.url, UNARY, HI)
-        told = await event(wire, "calls")
-    assert [row["id"] for row in told["rows"]] == [answer.headers["x-hookgate-receipt"]]
-    assert told["count"] == 1
+        reported = await event(wire, "calls")
+    assert [row["id"] for row in reported["rows"]] == [answer.headers["x-hookgate-receipt"]]
+    assert reported["count"] == 1
 
 
-async def test_a_switched_hook_is_told_of(tmp_path: Path) -> None:
+async def test_a_switched_hook_is_reported_of(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, DENY) as gateway, connected(gateway.admin) as wire:
         await opened(wire)
         before = gateway.live.current.revision
@@ -76,7 +76,7 @@ async def test_the_stream_ends_with_the_gateway(tmp_path: Path) -> None:
 
 async def test_without_readers_nothing_is_collected() -> None:
     receipts = Receipts()
-    live = Live(receipts, dict, tick=0.001)
+    live = LiveFeed(receipts, dict, tick=0.001)
     assert receipts.watchers == []
     with live.reading():
         assert len(receipts.watchers) == 1
@@ -86,21 +86,21 @@ async def test_without_readers_nothing_is_collected() -> None:
     assert receipts.watchers == []
 
 
-async def test_many_calls_are_told_of_together_and_counted() -> None:
+async def test_many_calls_are_reported_of_together_and_counted() -> None:
     receipts = Receipts()
-    live = Live(receipts, dict, tick=0.02)
+    live = LiveFeed(receipts, dict, tick=0.02)
     with live.reading() as reader:
         made = [ended(receipts) for _ in range(MAX_ROWS + 30)]
         data = await reader.next()
         assert data is not None
-        told = json.loads(data.partition(b"data: ")[2])
-    assert told["count"] == len(made)
-    assert [row["id"] for row in told["rows"]] == made[-MAX_ROWS:]
+        reported = json.loads(data.partition(b"data: ")[2])
+    assert reported["count"] == len(made)
+    assert [row["id"] for row in reported["rows"]] == made[-MAX_ROWS:]
 
 
 async def test_a_slow_reader_is_sent_away_and_the_others_stay() -> None:
     receipts = Receipts()
-    live = Live(receipts, dict, tick=0.001)
+    live = LiveFeed(receipts, dict, tick=0.001)
     with live.reading() as slow, live.reading() as quick:
         taken = 0
         for _ in range(MAX_WAITING + 2):
@@ -114,7 +114,7 @@ async def test_a_slow_reader_is_sent_away_and_the_others_stay() -> None:
 
 
 async def test_so_many_readers_and_no_more() -> None:
-    live = Live(Receipts(), dict)
+    live = LiveFeed(Receipts(), dict)
     readers = [live.reading() for _ in range(MAX_READERS)]
     for each in readers:
         each.__enter__()

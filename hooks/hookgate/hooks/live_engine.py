@@ -13,7 +13,7 @@ from typing import Any
 
 from hookgate.hooks.engine import Engine
 from hookgate.hooks.errors import SettingsError, is_exhaustion
-from hookgate.hooks.running import Health
+from hookgate.hooks.runs import Health
 from hookgate.hooks.settings import Configuration, SettingsSource, load_sources
 from hookgate.hooks.trust import digest_of, hook_fingerprint, scripts_of
 

@@ -122,8 +122,8 @@ class BodyWorker:
 class MemoryLease:
     """The memory reserved for one body, from its first byte to the end of its call."""
 
-    def __init__(self, workshop: BodyWorker) -> None:
-        self._workshop = workshop
+    def __init__(self, body_worker: BodyWorker) -> None:
+        self._body_worker = body_worker
         self.size = 0
 
     async def acquire(self, size: int) -> None:
@@ -132,13 +132,13 @@ class MemoryLease:
         Nothing is kept while waiting, or leases could wait for one another forever.
         """
         self.release()
-        await self._workshop.admit(size)
+        await self._body_worker.admit(size)
         self.size = size
 
     def resize(self, size: int) -> None:
         """Set the number of bytes held, without waiting, whether there is room for them or not."""
         change, self.size = size - self.size, size
-        self._workshop.change(change)
+        self._body_worker.change(change)
 
     def release(self) -> None:
         """Release the memory: the call has ended."""

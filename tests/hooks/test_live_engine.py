@@ -13,8 +13,8 @@ from support.hooks import SESSION, asking, command, one_group, runtime, write_fi
 from support.programs import eventually, watches
 
 from hookgate.hooks import Configuration, Engine, SettingsError
-from hookgate.hooks.live import Changes, LiveEngine
-from hookgate.hooks.running import Health
+from hookgate.hooks.live_engine import Changes, LiveEngine
+from hookgate.hooks.runs import Health
 from hookgate.hooks.settings import SettingsSource
 
 COUNTING = """
@@ -103,7 +103,7 @@ async def test_a_command_of_any_length_keeps_no_later_change_out_of_force(tmp_pa
 async def test_whatever_goes_wrong_is_logged_and_later_changes_come_into_force(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("hookgate.hooks.live._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("hookgate.hooks.live_engine._RETRY_SECONDS", 0.01)
     path, wrong = denying(tmp_path, "one"), False
 
     def find() -> list[SettingsSource]:
@@ -124,7 +124,7 @@ async def test_whatever_goes_wrong_is_logged_and_later_changes_come_into_force(
         assert await reason(engines) == "two"
 
 
-async def test_who_is_told_of_a_reload_and_fails_does_not_end_reloads(tmp_path: Path) -> None:
+async def test_who_is_reported_of_a_reload_and_fails_does_not_end_reloads(tmp_path: Path) -> None:
     engines = live(denying(tmp_path, "one"))
     engines.watchers.append(lambda _: 1 / 0)
     async with watched(engines):
@@ -246,7 +246,7 @@ OFF = {"hooksConfig": {"disabled": ["second"]}}
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "expected"),
     [
         pytest.param(
             one_group(FIRST), one_group(FIRST, SECOND), {"came": ("BeforeModel second",)}, id="came"
@@ -276,7 +276,7 @@ OFF = {"hooksConfig": {"disabled": ["second"]}}
     ],
 )
 async def test_a_reload_tells_what_became_of_which_hooks(
-    before: Any, after: Any, told: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    before: Any, after: Any, expected: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "hookgate.hooks")
     engines = live(write_file(tmp_path, before))
@@ -285,12 +285,12 @@ async def test_a_reload_tells_what_became_of_which_hooks(
     engines.watchers.append(heard.append)
     write_file(tmp_path, after)
     await engines.reload()
-    assert heard == [Changes(revision, engines.current.revision, **told)]
-    assert f"before {revision}; {heard[0] if told else 'no hook changed'}" in caplog.text
+    assert heard == [Changes(revision, engines.current.revision, **expected)]
+    assert f"before {revision}; {heard[0] if expected else 'no hook changed'}" in caplog.text
     await engines.close()
 
 
-async def test_a_script_that_changed_is_told_by_its_hook(tmp_path: Path) -> None:
+async def test_a_script_that_changed_is_reported_by_its_hook(tmp_path: Path) -> None:
     engines = live(denying(tmp_path, "one"))
     heard: list[Changes] = []
     engines.watchers.append(heard.append)

@@ -64,7 +64,7 @@ async def test_no_more_hooks_run_at_once_than_allowed() -> None:
     assert most == 3
 
 
-async def test_runs_that_wait_for_their_turn_are_told_while_they_wait() -> None:
+async def test_runs_that_wait_for_their_turn_are_reported_while_they_wait() -> None:
     go = asyncio.Event()
 
     async def wait(_: Any) -> None:

@@ -53,7 +53,7 @@ class Reader:
             away.cancel()
 
 
-class Live:
+class LiveFeed:
     """The readers of one gateway's panel."""
 
     def __init__(self, receipts: Receipts, hooks: Callable[[], object], tick: float = TICK_SECONDS) -> None:

@@ -99,7 +99,7 @@ class FairQueue:
                 del self._waiting[key]
 
 
-Refusal = Callable[[Hook], str | None]
+TrustCheck = Callable[[Hook], str | None]
 """Returns the reason why a hook that needs trust must not run, or None if it may."""
 
 
@@ -182,10 +182,10 @@ _OVERLOADED = f"{_DEADLINE_PASSED} while it was queued: too many other hooks wer
 log = logging.getLogger("hookgate.hooks")
 
 
-class Running:
+class HookExecutor:
     """Runs hooks, within the event's deadline and the limit on concurrent hooks."""
 
-    def __init__(self, runners: Mapping[Hook, Runner], queue: FairQueue, refusal: Refusal) -> None:
+    def __init__(self, runners: Mapping[Hook, Runner], queue: FairQueue, refusal: TrustCheck) -> None:
         self._runners, self._queue, self._refusal = runners, queue, refusal
 
     @property
