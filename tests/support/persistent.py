@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from support.kinds import hook_of, running
-from support.programs import MARK, marked
+from support.programs import MARK_VARIABLE, marked
 
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.settings import CommandConfig
@@ -48,7 +48,7 @@ def start(
 ) -> AbstractAsyncContextManager[Runner]:
     """A hook in Python, or what `command` says, in a project folder."""
     argv = command or [sys.executable, "-S", "-c", PROLOGUE + body]
-    env = {MARK: mark, **more.pop("env", {})}
+    env = {MARK_VARIABLE: mark, **more.pop("env", {})}
     config = CommandConfig(type="command", command=argv, persistent=True, env=env, **more)
     return running(hook_of(config, folder))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hookgate.hooks.runners.process import ProcessResult, Program, finish_process, spawn
 
-MARK = "HOOKGATE_TEST_MARK"
+MARK_VARIABLE = "HOOKGATE_TEST_MARK"
 """A variable that programs of a test inherit, so that none of their descendants can hide."""
 
 
@@ -20,7 +20,7 @@ async def run_process(program: Program, stdin: bytes) -> ProcessResult:
 
 def marked(mark: str) -> set[int]:
     """The living processes whose environment holds the mark."""
-    return {pid for pid in _processes() if f"{MARK}={mark}\0".encode() in _read(pid, "environ")}
+    return {pid for pid in _processes() if f"{MARK_VARIABLE}={mark}\0".encode() in _read(pid, "environ")}
 
 
 def children() -> set[int]:
