@@ -162,9 +162,8 @@ class Engine:
 
         When the answer is complete, the caller passes the run of each screen to `record`.
         """
-        groups = self._groups_for(replace(event, stream="held"), session)
-        hooks = (hook for group in groups for hook in group.hooks)
-        screens = ((hook, self._screen(hook, session)) for hook in hooks)
+        hooks = (hook for group in self._groups_for(event, session) for hook in group.hooks)
+        screens = ((hook, self._screen(hook, session)) for hook in hooks if hook.config.stream == "held")
         return [HookScreen(hook, screen) for hook, screen in screens if screen is not None]
 
     def record(self, event: str, runs: Sequence[Run], session: SessionContext) -> None:

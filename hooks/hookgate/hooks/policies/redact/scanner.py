@@ -169,7 +169,7 @@ class Scanner:
             if match := undecided.search(data, _before(data, start)):
                 first = min(first, _undecided_start(data, match.start(), start))
         for extent in self._extents:
-            if (begin := extent.first_open(data, start)) is not None:
+            if extent.head in data and (begin := extent.first_open(data, start)) is not None:
                 first = min(first, begin)
         # Do not split escapes: a later search must see them as a whole.
         return start_of_escape(data, start, first)

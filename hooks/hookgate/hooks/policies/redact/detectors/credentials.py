@@ -16,7 +16,6 @@ _BEGIN = re.compile(BEGIN.encode())
 _END = re.compile(f"-----END{_NAME}".encode())
 _LONGEST_END = 120
 _DASHES = b"-----"
-_BEGINS = b"-----BEGIN"
 
 # A run may contain escapes of the three characters of base64 that are not letters or digits.
 _RUN = re.compile(
@@ -35,19 +34,21 @@ _RUN_LENGTH = 32
 class KeyExtent:
     """Finds the end of a private key. Implements Extent."""
 
+    head = b"-----BEGIN"
+
     def end(self, data: bytes, begin: int, end: int, *, final: bool) -> tuple[int, bool]:
         """Implement Extent.end; `begin` is the end of the BEGIN line, or any place inside a key."""
         return _end_of_key(data, begin, end, final=final)
 
     def first_open(self, data: bytes, start: int) -> int | None:
-        at = data.find(_BEGINS, start)
+        at = data.find(self.head, start)
         while at >= 0:
-            position = at + len(_BEGINS)
+            position = at + len(self.head)
             if match := _BEGIN.match(data, at):
                 position, decided = _end_of_key(data, match.end(), len(data), final=False)
                 if not decided:
                     return at
-            at = data.find(_BEGINS, position)
+            at = data.find(self.head, position)
         return None
 
 

@@ -65,6 +65,9 @@ _KIND = re.compile(r"[A-Z][A-Z0-9_]{1,23}")
 class Extent(Protocol):
     """Finds the end of a secret whose beginning a pattern has matched. Pure: called again with more text."""
 
+    head: bytes
+    """The bytes with which every such secret begins."""
+
     def end(self, data: bytes, begin: int, end: int, *, final: bool) -> tuple[int, bool]:
         """Return where the secret ends in the data up to `end`, and whether more text cannot change that.
 
