@@ -1,4 +1,4 @@
-"""Pictures with a palette of 256 colours: a third of the size, and text and areas look the same."""
+"""Pictures with a palette of 256 colors: a third of the size, and text and areas look the same."""
 
 import base64
 import struct
@@ -6,7 +6,7 @@ import zlib
 
 from playwright.async_api import Page
 
-# The browser counts: it has the pixels at hand. What is no colour of the palette becomes its nearest one.
+# The browser counts: it has the pixels at hand. What is no color of the palette becomes its nearest one.
 _INDEXED = """async (data) => {
   const image = new Image();
   image.src = `data:image/png;base64,${data}`;

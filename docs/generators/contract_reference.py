@@ -104,12 +104,7 @@ def _fields(rows: Iterable[list[str]], kind: str) -> str:
 
 def _python(model: type[BaseModel]) -> str:
     lines = [f"- `{name}`: {text}\n" for name, text in properties(model).items()]
-    return (
-        f"\nIn Python, `{model.__name__}` has properties that read whichever alias is present:\n\n"
-        f"{''.join(lines)}"
-        if lines
-        else ""
-    )
+    return f"\nIn Python, `{model.__name__}` also has these properties:\n\n{''.join(lines)}" if lines else ""
 
 
 # ---- a table

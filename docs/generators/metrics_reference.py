@@ -25,7 +25,7 @@ distinguishes them by `instance`, and `sum` over all gateways is correct. Reload
 resets them to zero, which `rate` and `increase` handle.
 
 Tokens and cost are counted only for calls on judged routes, even if no hook inspects these calls. An upload
-or a tunnel has no model, and lasts as long as its client takes.
+or a tunnel (a WebSocket that is forwarded) has no model, and lasts as long as its client keeps it open.
 """
 
 

@@ -175,7 +175,7 @@ async def test_a_hook_that_is_not_trusted_denies_exactly_where_the_table_says(
     [group] = configuration.groups["BeforeModel"]
     hooks = tuple(replace(hook, needs_trust=True) for hook in group.hooks)
     configuration = replace(configuration, groups={"BeforeModel": (replace(group, hooks=hooks),)})
-    judge = Engine(configuration, refusal=lambda hook: "is not trusted")
+    judge = Engine(configuration, trust_check=lambda hook: "is not trusted")
     [outcome] = await fired(judge, asking("hi"), 1)
     assert outcome.verdict.denied == is_denied(failing.UNTRUSTED, layer, on_error)
 

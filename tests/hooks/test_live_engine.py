@@ -116,7 +116,7 @@ async def test_whatever_goes_wrong_is_logged_and_later_changes_come_into_force(
     async with watched(engines):
         wrong = True
         denying(tmp_path, "two")
-        await eventually(lambda: f"revision {before} stays" in caplog.text, within=20)
+        await eventually(lambda: f"revision {before} stays in use" in caplog.text, within=20)
         assert not await engines.reload()
         assert await reason(engines) == "one"
         wrong = False
@@ -157,7 +157,7 @@ async def test_settings_that_cannot_be_used_leave_the_last_good_ones_in_force(
     assert not await engines.reload()
     assert engines.current.revision == revision
     assert await reason(engines) == "good"
-    assert f"revision {revision} stays: {path}" in caplog.text
+    assert f"revision {revision} stays in use: {path}" in caplog.text
     await engines.close()
 
 

@@ -206,7 +206,7 @@ async def test_a_hook_that_could_never_run_is_in_nobody_s_way_before_it_is_trust
     own = write_file(project, one_group(command("exit 2")), "own.json")
     configuration = load_sources([SettingsSource(path, "project"), SettingsSource(own)])
     runners = make_runners(configuration.hooks(), refusal=store.refusal)
-    outcome = await Engine(configuration, runners, refusal=store.refusal).fire(asking("hi"), SESSION)
+    outcome = await Engine(configuration, runners, trust_check=store.refusal).fire(asking("hi"), SESSION)
     assert outcome.verdict.denied
     with pytest.raises(SettingsError):
         make_runners(configuration.hooks())
@@ -220,7 +220,9 @@ def test_a_policy_that_waits_for_trust_screens_no_answer(
     path = write_file(project, one_group(config, event="AfterModel"), ".gemini/settings.json")
     configuration = load_sources([SettingsSource(path, "project")])
     runners = make_runners(configuration.hooks(), refusal=store.refusal)
-    screens = Engine(configuration, runners, refusal=store.refusal).screens(AfterModel({}, {}, "m"), SESSION)
+    screens = Engine(configuration, runners, trust_check=store.refusal).screens(
+        AfterModel({}, {}, "m"), SESSION
+    )
     if on_error == "allow":
         assert screens == []
     else:

@@ -15,7 +15,7 @@ from hookgate.proxy.admin.policy import HookPanel
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.metrics import Metrics
 
-OPEN = "these hooks fail open, a call passes when they fail: open; "
+OPEN = "these hooks fail open (a call passes if they fail): open; "
 OPEN_ON_EXITS = "these hooks fail open when they exit with a code other than 0 and 2: exits; "
 
 

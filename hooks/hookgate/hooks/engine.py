@@ -72,26 +72,26 @@ class Engine:
         configuration: Configuration,
         runners: Mapping[Hook, Runner] | None = None,
         *,
-        refusal: TrustCheck = lambda hook: None,
+        trust_check: TrustCheck = lambda hook: None,
         health: Health | None = None,
     ) -> None:
         """Create an engine.
 
         `runners` are created from the configuration if omitted; raises SettingsError for a hook that can
-        never run. `refusal` returns the reason why a hook must not run, or None (see trust.py). `health` is
-        an existing record to continue.
+        never run. `trust_check` returns the reason why a hook must not run, or None (see trust.py).
+        `health` is an existing record to continue.
         """
         self.configuration = configuration
         self.revision = configuration.revision
         """The hash of this engine's settings."""
         self.health = health or Health()
         self._runners = make_runners(configuration.hooks()) if runners is None else runners
-        self._refusal = refusal
+        self._trust_check = trust_check
         self._groups = configuration.groups
         self._conditional = {event for event in configuration.groups if configuration.has_conditions(event)}
         self._clock = StallClock()
         queue = FairQueue(configuration.limits.concurrency)
-        self._executor = HookExecutor(self._runners, queue, refusal)
+        self._executor = HookExecutor(self._runners, queue, trust_check)
 
     @property
     def waiting(self) -> int:
@@ -130,8 +130,8 @@ class Engine:
     def _deadline_for(self, groups: Sequence[Group], session: SessionContext) -> Deadline | None:
         """Return the event's deadline, or None for a single hook whose own timeout bounds all of its run.
 
-        That takes a hook in this process, and a small body: nothing is started, and nothing waits for the
-        worker.
+        That is an in-process hook with a small body that can start at once: it neither starts a process nor
+        waits for a slot or for the worker.
         """
         seconds = self.configuration.limits.deadline
         hook = _only_hook(groups)
@@ -175,7 +175,7 @@ class Engine:
 
     def refused(self) -> list[tuple[Hook, str]]:
         """Return the hooks that must not run, each with the reason."""
-        reasons = ((hook, self._refusal(hook)) for hook in self.configuration.hooks() if hook.needs_trust)
+        reasons = ((hook, self._trust_check(hook)) for hook in self.configuration.hooks() if hook.needs_trust)
         return [(hook, reason) for hook, reason in reasons if reason is not None]
 
     @contextmanager
@@ -193,7 +193,7 @@ class Engine:
         For a hook that must not run, `on_error` decides between None and a screen that withholds everything.
         """
         try:
-            reason = self._refusal(hook) if hook.needs_trust else None
+            reason = self._trust_check(hook) if hook.needs_trust else None
         except OSError as error:  # no file descriptor to read its scripts: nothing may pass unchecked
             return ScreenRefusal(f"cannot be checked: {error.strerror}")
         if reason is not None:

@@ -180,7 +180,11 @@ class LiveEngine:
             except SettingsError as error:
                 self._digests = digests
                 self.reloads["refused"] += 1
-                log.error("the settings cannot be used, revision %s stays: %s", self.current.revision, error)
+                log.error(
+                    "the settings cannot be used, so revision %s stays in use: %s",
+                    self.current.revision,
+                    error,
+                )
                 return False
             self._digests = digests | await asyncio.to_thread(_digests, self._script_paths(engine))
             if engine.revision == self.current.revision:
@@ -203,10 +207,14 @@ class LiveEngine:
     def _log_unexpected(self, error: Exception) -> None:
         self.reloads["refused"] += 1
         if is_exhaustion(error):
-            log.error("the settings cannot be read now, revision %s stays: %s", self.current.revision, error)
+            log.error(
+                "the settings cannot be read now, so revision %s stays in use: %s",
+                self.current.revision,
+                error,
+            )
             return
         log.exception(
-            "the settings could not be read again, revision %s stays; please report this",
+            "the settings could not be read again, so revision %s stays in use; please report this",
             self.current.revision,
         )
 
@@ -222,7 +230,10 @@ class LiveEngine:
     def _notify(self, difference: Changes) -> None:
         summary = str(difference) or "no hook changed"
         log.info(
-            "settings reloaded: revision %s, before %s; %s", difference.revision, difference.before, summary
+            "settings reloaded: revision %s, previously %s; %s",
+            difference.revision,
+            difference.before,
+            summary,
         )
         for watcher in self.watchers:
             watcher(difference)

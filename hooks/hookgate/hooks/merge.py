@@ -1,8 +1,8 @@
-"""Merges the outputs of an event's hooks, in plan order, into one verdict. Pure.
+"""Merges the outputs of an event's hooks, in plan order, into one verdict. It does no I/O.
 
-No later hook lifts a denial or a stop, and only the reasons of the hooks that denied or asked are reported. A
-denial with an `llm_response` is answered with that response. Tool selections are united, and NONE wins; those
-of hooks with `"merge": "intersect"` restrict the union.
+No later hook lifts a denial or a stop. For an event that is denied, or asked about, only the reasons of hooks
+that denied or asked are reported. A denial with an `llm_response` is answered with that response. Tool
+selections are united, and NONE wins; those of hooks with `"merge": "intersect"` restrict the union.
 """
 
 from collections.abc import Collection, Iterable, Sequence

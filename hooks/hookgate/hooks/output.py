@@ -1,4 +1,4 @@
-"""Reads the outputs of hooks: values, and the exit code, stdout and stderr of programs. Pure.
+"""Reads the outputs of hooks: values, and the exit code, stdout and stderr of programs. It does no I/O.
 
 The result is an output document in canonical spelling, or None if the hook returned nothing. HookError is
 raised if the hook failed.

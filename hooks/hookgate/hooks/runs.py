@@ -1,4 +1,4 @@
-"""Runs single hooks: queueing, deadlines, and the edit that an output makes."""
+"""Runs single hooks, queues their runs, and keeps a health record of each hook."""
 
 import asyncio
 import logging
@@ -140,13 +140,13 @@ class Run:
         return (self.enforced_output() or {}).get("decision") == "deny"
 
     def enforced_output(self) -> Output | None:
-        """Return the output to apply, or None if there is none or the hook only observes."""
+        """Return `effective_output()`, or None if the hook only observes."""
         if self.output is None and self.failure is None:
             return None
         return None if self.observed else self.effective_output()
 
     def effective_output(self) -> Output | None:
-        """Return the output to apply: the hook's own, or a denial if the hook failed closed."""
+        """Return the hook's output, or the denial that replaces it if the hook failed closed."""
         if self.failure is None:
             return self.output
         return {"decision": "deny", "reason": self.client_reason()} if self.fails_closed else None
@@ -168,10 +168,10 @@ class Run:
         """Return the reason for clients. It omits the error, which may reveal details of the gateway."""
         if isinstance(self.failure, HookUnavailableError):
             return f"The hook {self.hook.name!r} could not judge this call ({self.failure.cause})."
-        return failed(self.hook)
+        return failure_message(self.hook)
 
 
-def failed(hook: Hook) -> str:
+def failure_message(hook: Hook) -> str:
     """Return the message for clients about a failed hook. It omits the error, which only the log has."""
     return f"The hook {hook.name!r} failed; see the gateway's log."
 
@@ -205,7 +205,7 @@ class HookExecutor:
         session: SessionContext,
         deadline: Deadline | None,
     ) -> Run:
-        """Run the hook once, before the deadline if any. Never raises: errors become the run's `failure`."""
+        """Run the hook once, before the deadline if any. Exceptions become the run's `failure`."""
         began = time.monotonic()
         failure: HookError | None = None
         try:
@@ -281,7 +281,7 @@ def base_fields(hook: Hook, event: str, session: SessionContext) -> JsonObject:
     }
 
 
-NOTHING = "no output"
+NO_OUTPUT = "no output"
 """The summary of a run without any output."""
 
 Key = tuple[str, str, str]
@@ -325,7 +325,7 @@ class Health:
             status.runs += 1
             status.seconds = run.seconds
             if run.output is None and run.failure is None:
-                status.error, status.summary = "", NOTHING
+                status.error, status.summary = "", NO_OUTPUT
                 continue
             output = run.output or {}
             status.failures += run.failure is not None
@@ -363,4 +363,4 @@ def _summarize(run: Run) -> str:
     effects += [f"edits {', '.join(sorted(run.edit))}"] if run.edit else []
     effects += ["answers for the model"] if specific.get("llm_response") and not run.edit else []
     effects += ["adds context"] if specific.get("additionalContext") else []
-    return "; ".join(effects) or NOTHING
+    return "; ".join(effects) or NO_OUTPUT

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from hookgate.hooks.errors import HookError, HookUnavailableError
 from hookgate.hooks.output import Output
-from hookgate.hooks.runs import Run, failed
+from hookgate.hooks.runs import Run, failure_message
 from hookgate.hooks.session import Screen, Withheld
 from hookgate.hooks.settings import Hook
 from hookgate.translator.fields import JsonObject
@@ -73,10 +73,10 @@ class HookScreen:
             return verdict
         except HookError as error:
             self._failure = HookUnavailableError("internal error", str(error))
-            return Withheld(failed(self._hook))
+            return Withheld(failure_message(self._hook))
         except Exception as error:  # unchecked text must not be sent
             self._failure = HookUnavailableError("internal error", f"raised {error!r}")
-            return Withheld(failed(self._hook))
+            return Withheld(failure_message(self._hook))
         finally:
             self._seconds += time.monotonic() - began
 

@@ -83,7 +83,7 @@ async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
     interrupted: asyncio.Event,
     budget: Budget,
 ) -> None:
-    # Importing it logs, so logging must be configured first.
+    # This import configures loggers, so it must follow logs.configure().
     from hookgate.proxy.audit.trail import open_audit_trail  # noqa: PLC0415  # see above
 
     config = effective.config
@@ -164,9 +164,9 @@ def describe_hooks(configuration: Configuration) -> str:
 
 def fail_open_warnings(configuration: Configuration) -> list[str]:
     """Return a warning about hooks that fail open, and one about those that do so on exit codes only."""
-    remedy = 'to refuse such calls, write "on_error": "deny"'
+    remedy = 'to deny such calls, set "on_error": "deny"'
     hooks_by_warning = {
-        "these hooks fail open, a call passes when they fail": configuration.failing_open("always"),
+        "these hooks fail open (a call passes if they fail)": configuration.failing_open("always"),
         "these hooks fail open when they exit with a code other than 0 and 2": configuration.failing_open(
             "on exit codes"
         ),
@@ -297,7 +297,8 @@ class Gateway:
         recorded, verb = RecordedEngine(engine, context.record), context.route.verb
         if context.route.kind == "event":
             return await self._events.run(context, recorded)
-        if not (engine.configuration.groups or self._services.sessions or self._keeps(context)):
+        has_sessions = len(self._services.sessions) > 0
+        if not (engine.configuration.groups or has_sessions or self._keeps(context)):
             return await forward_unread(context)
         if verb in BATCHED:
             return await Batches(context, recorded).run()

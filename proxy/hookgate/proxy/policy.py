@@ -83,7 +83,7 @@ def load_policy(
             counters=_counters(configuration, refusal, store) if store else None,
             prices=prices,
         )
-        return Engine(configuration, runners, refusal=refusal, health=health)
+        return Engine(configuration, runners, trust_check=refusal, health=health)
 
     return LiveEngine(sources.places, make)
 

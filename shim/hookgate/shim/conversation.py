@@ -34,7 +34,10 @@ def text_of(value: Any) -> str:
 
 
 def retold(value: Any, content: Any) -> Any:
-    """Return a tool's result after its text was edited; parsed again if the text was JSON for a value."""
+    """Return a tool's result after its text was edited.
+
+    If the result was not a string, hooks saw it as JSON, so the edited text is parsed as JSON if possible.
+    """
     if isinstance(value, str) or not isinstance(content, str):
         return content
     try:

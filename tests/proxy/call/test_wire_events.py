@@ -214,7 +214,7 @@ async def test_a_tool_that_ran_past_the_shim_is_flagged_or_denied(
         answer = await ask(gateway, TOOL_TURN)
         passed = len(gateway.recorded)
     past = "read_file" not in expected
-    assert ("ran tools without its shim: read_file" in caplog.text) is past
+    assert ("ran tools that its shim did not report: read_file" in caplog.text) is past
     assert passed == (0 if past and bypass == "deny" else 1)
     assert ("The tools 'read_file' ran without a BeforeTool event" in said(answer)) is (
         past and bypass == "deny"

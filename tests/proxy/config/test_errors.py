@@ -73,7 +73,7 @@ bdy = 1
         ("listen.address = 'h:65536'", "F:1: listen.address: must be HOST:PORT, such as 127.0.0.1:8787"),
         (
             "listen.key = 'k.pem'",
-            "listen.key needs listen.certificate; set both, or neither",
+            "listen.key needs listen.certificate; set listen.certificate, or remove listen.key",
         ),
         ("a = 1\nb = = 2", "F:2:5: is not valid TOML: Invalid value"),
         ("listen = {", "is not valid TOML: "),

@@ -41,7 +41,7 @@ def test_a_file_names_keys(toml: Path) -> None:
 
 
 _NO_NAME = "F:1: keys: a name is a letter or digit, then up to 31 of letters, digits, . _ @ + -"
-_ONE_OF = "needs either sha256 or file, not both; `hookgate key-hash` prints a sha256"
+_ONE_OF = "needs exactly one of sha256 and file; `hookgate key-hash` prints a sha256"
 
 
 @pytest.mark.parametrize(

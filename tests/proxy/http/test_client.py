@@ -305,7 +305,7 @@ ADDRESS = ConnectionKey("upstream.invalid", 443, True, True, None, None, None)
             "the proxy cannot be reached",
             id="proxy",
         ),
-        pytest.param(aiohttp.ServerDisconnectedError("x"), "the connection broke off", id="disconnected"),
+        pytest.param(aiohttp.ServerDisconnectedError("x"), "the connection was lost", id="disconnected"),
         pytest.param(aiohttp.ConnectionTimeoutError("x"), "it took too long", id="time"),
     ],
 )

@@ -119,7 +119,10 @@ async def test_a_certificate_that_cannot_be_used_leaves_the_last_good_one(
                 (tmp_path / "cert.pem").unlink()
         assert not own.reload()
         assert await shakes_hands(url, context)
-    assert "the last good certificate stays in force: listen.certificate" in caplog.text
+    assert (
+        "the certificate cannot be loaded, so the last good one stays in use: listen.certificate"
+        in caplog.text
+    )
 
 
 @pytest.mark.parametrize("content", [None, "", "text", "-----BEGIN CERTIFICATE-----\nAAAA\n"])

@@ -97,7 +97,7 @@ def _check_list(items: list[Any]) -> None:
 
 
 def _check_special(key: str, item: JsonObject) -> None:
-    """The object in a field that is not simply one of the API's."""
+    """Check an object that is a map, a tool's result or inline data."""
     if key in _MAPS:
         for name, value in item.items():
             check_canonical(value, name)

@@ -1,4 +1,4 @@
-"""Reads and writes the fields and texts of REST bodies, in camelCase or snake_case. Pure."""
+"""Reads and writes the fields and texts of REST bodies, in camelCase or snake_case. It does no I/O."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache

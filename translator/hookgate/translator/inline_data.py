@@ -1,8 +1,8 @@
 """Takes base64 data of images and files out of a JSON text before parsing, and puts it back into the value.
 
-Such a string may have tens of megabytes, and a parser would block the interpreter while it copies it. If it
-is taken out, it is copied once, and the rest is small. The strings are recognized by the API's name `data`,
-as in inlineData. Hooks do not inspect them as text.
+Such a string may be tens of megabytes long, and a parser would block the interpreter while it copies it. If
+it is taken out, it is copied once, and the rest is small. The strings are recognized by the API's name
+`data`, as in inlineData. Hooks do not inspect them as text.
 """
 
 import re

@@ -1,14 +1,16 @@
-"""Converts GenerateContentRequest bodies to `LLMRequest` views, and applies hooks' edits to the bodies. Pure.
+"""Converts GenerateContentRequest bodies to `LLMRequest` views, and applies hooks' edits to the bodies.
+
+It does no I/O.
 
     view  = show_request("gemini-2.5-flash", body)
     model, body = apply_request("gemini-2.5-flash", body, edit)
 
-To both show and edit a body, use one ShownRequest. An edit changes only the fields that it contains (laws 1
-to 9 of the hook contract); without a change, `body` itself is returned.
+To both show and edit a body, use one ShownRequest. An edit changes only the fields that it
+contains; without a change, `body` itself is returned.
 
 `toolConfig` restricts the functions that the model may call. The API accepts names only with the modes ANY
 and VALIDATED, and only names of declared functions; otherwise it answers 400. So a hook's selection is
-converted to a valid form that offers exactly the functions which the hook allows (law 7).
+converted to a valid form that offers exactly the functions which the hook allows.
 """
 
 import re
@@ -302,7 +304,7 @@ def _show_config(body: JsonObject) -> JsonObject:
 
 
 def _apply_config(body: JsonObject, edit: Any) -> JsonObject:
-    """Set the given keys, and remove those with null (law 6)."""
+    """Set the given keys, and remove those with null."""
     if not isinstance(edit, dict):
         raise EditError("config", "an object", edit)
     current = config = read_object(body, "generationConfig")

@@ -1,4 +1,4 @@
-"""Maps Claude Code's names of events, tools and triggers to those of Gemini CLI. Pure.
+"""Maps Claude Code's names of events, tools and triggers to those of Gemini CLI. It does no I/O.
 
 The first eight events and seven tools are those of Gemini CLI's own `hooks migrate`, in the spelling of its
 documentation; the others are later names of Claude Code.

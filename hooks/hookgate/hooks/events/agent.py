@@ -88,7 +88,7 @@ class AfterAgentSpecific(SpecificOutput):
     """The fields of hookSpecificOutput for AfterAgent."""
 
     retry: bool | None = None
-    """`true` means `"decision": "deny"`."""
+    """`true` has the same effect as `"decision": "deny"`."""
 
     retry_reason: str | None = Field(None, alias="retryReason")
     """Alias of `reason`, for that denial."""

@@ -102,8 +102,8 @@ def first(*spellings: T | None) -> T | None:
 class HookInput(BaseModel):
     """The document that a hook reads: base fields, then the event's own fields.
 
-    Unknown keys are preserved: newer agents may send additional keys. The result of
-    `model_dump(exclude_unset=True)` equals the parsed document, including the order of keys.
+    Unknown keys are preserved, because newer agents may send more. In Python, an input is a pydantic model;
+    its `model_dump(exclude_unset=True)` equals the parsed document, including the order of keys.
     """
 
     model_config = ConfigDict(strict=True, extra="allow", defer_build=True)

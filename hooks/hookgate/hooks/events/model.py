@@ -43,7 +43,7 @@ class ModelEventInput(HookInput):
     """The request: `model`, `messages`, `config`, `toolConfig`. With `"view": "raw"`, also `contents`,
     `generationConfig`, `systemInstruction` and the read-only `tools`. With `"view": "body"`, only `model`,
     the whole REST body under `raw`, and in BeforeModel the rest of Code Assist's envelope under `beside`.
-    AfterModel always has the default view."""
+    In AfterModel, the request always has the default view."""
 
     @property
     def request(self) -> JsonObject:
@@ -147,7 +147,7 @@ class BeforeToolSelectionOutput(HookOutput):
 
 
 class AfterModelInput(ModelEventInput):
-    """Fires after the model has answered: once for a whole answer. For a streamed answer, the
+    """Fires after the model has answered: once for an answer that is not streamed. For a streamed answer, the
     hook's `stream` setting determines when it runs.
 
     Fired by the gateway. A matcher is ignored.
@@ -220,7 +220,7 @@ class BeforeModel(Event):
     """Fires before a request goes to the model.
 
     Input: `llm_request` {model, messages, config, toolConfig?}, in the view that the hook has configured.
-    Output: `decision` "deny" refuses the call with `reason`; `continue` false stops the agent with
+    Output: `decision` "deny" denies the call with `reason`; `continue` false stops the agent with
     `stopReason`; `hookSpecificOutput.llm_request` edits the request (only the fields given change);
     `hookSpecificOutput.llm_response` is used as the answer, and the model is not called.
     """

@@ -1,4 +1,4 @@
-"""The canonical form of what clients send to the API: equal for equivalent spellings. Pure."""
+"""The canonical form of what clients send to the API: equal for equivalent spellings. It does no I/O."""
 
 import json
 from hashlib import sha256

@@ -19,7 +19,7 @@ from hookgate.translator.fields import JsonObject, is_text, joined_text, read, r
 
 
 def masking() -> Callable[[str], str]:
-    """Return a function that masks what `redact` finds by default, such as `[EMAIL]` for an e-mail address.
+    """Return a function that masks what `redact` finds by default, such as `[EMAIL]` for an email address.
 
     Masks in the text are left unchanged.
     """
@@ -139,7 +139,7 @@ def with_masked_texts(
 
 
 def _turns(contents: Sequence[Any]) -> list[Any]:
-    """Return the turns in canonical form. Consecutive contents of the model are joined to one turn."""
+    """Return the turns in canonical form. Consecutive contents of the model are joined into one turn."""
     turns: list[Any] = []
     for content in contents:
         turn = {**content, "parts": _parts(content)} if isinstance(content, dict) else content

@@ -61,7 +61,7 @@ class Runs(Options):
                 case None:
                     unreadable = unreadable or "an expansion may stand for its arguments; put -- before it"
         if not unreadable and any(self._is_mentioned_in(code) for code in line.foreign):
-            unreadable = "the program is named in code of another language"
+            unreadable = "code in another language names the program"
         return ConditionFinding(bool(unreadable) and self.unreadable == "deny", unreadable)
 
     def _runs_in(self, words: tuple[Word, ...]) -> bool | None:

@@ -160,7 +160,7 @@ class Pins:
 
     @contextmanager
     def _locked_tools(self) -> Iterator[dict[str, PinnedTool]]:
-        """Lock the file, give the tools to change, and write them back."""
+        """Lock the file, yield the tools so that they can be changed, and write them back."""
         if self._path is None:
             yield self._content.tools
             return

@@ -166,7 +166,9 @@ def adopting_orphans() -> Iterator[None]:
     one thread.
     """
     if not os.path.exists(_children_file(os.getpid())):
-        log.warning("A hook that clears its environment may leave processes: this kernel lists no children")
+        log.warning(
+            "processes of a hook that clears its environment may survive: this kernel does not list children"
+        )
         yield
         return
     before, child_processes.own = _is_subreaper(), ProcessTree()

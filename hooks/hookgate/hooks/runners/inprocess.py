@@ -95,7 +95,9 @@ class RuntimeRunner:
 
     async def _call_function(self, value: dict[str, Any]) -> Any:
         if self._threads >= MAX_THREADS:
-            raise HookUnavailableError("overload", f"runs in {MAX_THREADS} threads already; some may hang")
+            raise HookUnavailableError(
+                "overload", f"already runs in {MAX_THREADS} threads; some of them may be hanging"
+            )
         result = await self._call_in_thread(value)
         # An object with an async __call__, for example, returns an awaitable.
         return await result if inspect.isawaitable(result) else result

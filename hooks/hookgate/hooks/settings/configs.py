@@ -116,7 +116,7 @@ class HookConfig(BaseModel):
     """The time limit in milliseconds. A hook that exceeds it is ended and has failed."""
 
     on_error: OnError | None = None
-    """What happens if the hook fails: the call continues (`allow`) or is refused (`deny`)."""
+    """What happens if the hook fails: the call continues (`allow`) or is denied (`deny`)."""
 
     view: Literal["text", "parts", "raw", "body"] = "text"
     """How requests are presented: text only, all parts of a turn, the raw contents too, or the whole body."""
@@ -142,7 +142,7 @@ class HookConfig(BaseModel):
     @classmethod
     def _held_is_for_policies(cls, value: StreamMode) -> StreamMode:
         if value == "held" and not issubclass(cls, BuiltinConfig):
-            raise PydanticCustomError("form", "must be event, window or complete; held is for policies")
+            raise PydanticCustomError("form", "must be event, window or complete; only policies may use held")
         return value
 
 

@@ -17,7 +17,8 @@ Json = dict[str, Any]
 _TOOL_MATCHER = "Matcher: a regular expression for the whole tool name."
 
 EVENT_DESCRIPTIONS = {
-    "SessionStart": "A session begins; the hook may add context. Matcher: startup, resume, clear, compress.",
+    "SessionStart": "A session begins; the hook may deny it or add context. "
+    "Matcher: startup, resume, clear, compress.",
     "SessionEnd": "A session ends; advisory. Matcher: exit, clear, logout, prompt_input_exit, other.",
     "BeforeAgent": "After the user sent a prompt; the hook may deny it or add context.",
     "AfterAgent": "After the final answer; a denial makes the agent retry.",

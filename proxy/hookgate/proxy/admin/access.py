@@ -105,7 +105,7 @@ class Access:
         origin = request.headers.get(hdrs.ORIGIN)
         same = origin is None or urlsplit(origin).netloc.lower() == request.headers.get(hdrs.HOST, "").lower()
         if not request.headers.get(HEADER) or site not in _OWN_SITES or not same:
-            raise ApiError(403, f"Changes are for the panel itself, or a program that sends {HEADER}: 1.")
+            raise ApiError(403, f"Only the panel, or a program that sends {HEADER}: 1, can make changes.")
 
     def sign_in(self, request: web.BaseRequest, token: str) -> web.Response:
         """Return a response with the cookie and the proof of a new session. Raises ApiError (401)."""

@@ -1,4 +1,4 @@
-"""The changes that hooks made in a call, shortened to what a page can show. Pure."""
+"""The changes that hooks made in a call, shortened to what a page can show. It does no I/O."""
 
 from typing import Any
 

@@ -83,7 +83,7 @@ class Lines:
             dropped = len(lines) - max(0, min(room, len(lines)))
             if dropped and not self.dropped:
                 log.error(
-                    "audit.jsonl: the reader is too slow; lines are dropped, the database has all records"
+                    "audit.jsonl: the reader is too slow: lines are dropped, but the database has all records"
                 )
             self.dropped += dropped
             self._condition.notify()

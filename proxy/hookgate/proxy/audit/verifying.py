@@ -119,7 +119,7 @@ class Checker:
         call = document["id"]
         if document["type"] == "start":
             if call in self._open:
-                self.report.add_problem(f"{place}: the call {call} began before")
+                self.report.add_problem(f"{place}: the call {call} has already begun")
             self._open[call] = document["writer"]
         elif document["type"] == "end" and self._open.pop(call, None) is None:
             self._unbegun.append(f"{place}: the call {call} has an end and no start")
@@ -223,7 +223,7 @@ class Checker:
             if chain_hash(previous, document) != own:
                 self.report.add_problem(f"writer {writer}: the registration does not match its hash")
             if before and (number, previous) != (before[0] + 1, before[1]):
-                self.report.add_problem(f"writer {writer}: the one registered before it is missing")
+                self.report.add_problem(f"writer {writer}: the writer that registered before it is missing")
             before = number, own
 
     def _check_chain(self, writer: str, number: int, registration: str, ended: str) -> None:
@@ -258,7 +258,7 @@ class Checker:
             self.report.add_problem(f"writer {writer}: its last records are missing or changed")
         if chain.closed is not None and chain.closed != chain.last:
             self.report.add_problem(
-                f"writer {writer}: it wrote {chain.closed} records, {chain.last} are present"
+                f"writer {writer}: it wrote {chain.closed} records, but {chain.last} are present"
             )
         recorded = "closed" if chain.closed is not None else "recovered" if sealed else ""
         if ended != recorded and self._whole:

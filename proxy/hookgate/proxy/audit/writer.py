@@ -205,7 +205,7 @@ class Writer:
 
         waiting = Waiting(entries, done)
         if not self._queue.put(waiting, bounded=True):
-            raise AuditError("too many records wait to be written")
+            raise AuditError("too many records are waiting to be written")
         try:
             async with asyncio.timeout(self._deadline):
                 await written
@@ -284,7 +284,7 @@ class Writer:
     def _failed(self, problem: str) -> None:
         self.failures += 1
         if self.problem is None:
-            log.error("audit records cannot be written, calls are refused: %s", problem)
+            log.error("audit records cannot be written, so calls are refused: %s", problem)
         self.problem = problem
         self._queue.pause(_RETRY_SECONDS)
 

@@ -203,14 +203,14 @@ class AnswerPipeline:
         self._llm_request, self._gate, self._end = outgoing.llm_request, gate, end
 
     @property
-    def has_work(self) -> bool:
+    def needs_parsing(self) -> bool:
         """Whether the answer must be parsed."""
         listeners = (self._llm_request, self._gate, self._end, self._kept)
         return bool(self.call.session.call.client_filters) or any(each is not None for each in listeners)
 
     @property
     def answer(self) -> JsonObject | None:
-        """The joined answer as sent to the client, or None if not kept."""
+        """The joined answer after all hooks, before pseudonyms are restored; None if it is not kept."""
         return join_events(self._kept) if self._kept else None
 
     def held_bytes(self) -> int:

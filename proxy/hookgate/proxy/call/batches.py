@@ -92,7 +92,9 @@ class Batches:
             items.append(inner)
         labels = await self._labels(route, batch)
         if len(models) > 1:
-            raise ApiError(403, f"Hooks send this batch to several models: {', '.join(sorted(models))}.")
+            raise ApiError(
+                403, f"Hooks chose more than one model for this batch: {', '.join(sorted(models))}."
+            )
         model = next(iter(models), route.model)
         try:
             named = [with_model(route, model, item) for item in items]

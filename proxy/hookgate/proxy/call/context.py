@@ -121,7 +121,7 @@ class GatewayServices:
             self.audit.settle(record)
 
     def note_error(self, record: CallRecord, error: ApiError) -> None:
-        """Record and log an error that is sent to the client."""
+        """Record and log an error that ends a call, whether or not it can still be sent to the client."""
         record.note_error(error)
         note_cause(error.cause)
         if isinstance(error, NoAnswerError):

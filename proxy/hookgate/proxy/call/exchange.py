@@ -111,13 +111,16 @@ class Exchange:
     # ---- record, forward
 
     async def _ask_model(self, outgoing: OutgoingCall, reply: Reply) -> None:
-        """Call the model, and retry after a refused tool call as often as configured."""
+        """Call the model, and call it again if a hook refuses a tool call or the final answer.
+
+        The configuration limits how often.
+        """
         times = self._config.tools.ask_again_at_most
         again = False
         for attempt in range(times + 1):
-            answer = self._pipeline(outgoing, again=again, may_ask_again=attempt < times)
+            pipeline = self._pipeline(outgoing, again=again, may_ask_again=attempt < times)
             try:
-                await self._forward(outgoing, reply, answer)
+                await self._forward(outgoing, reply, pipeline)
                 break
             except RetryModel as retry:
                 size, worker = len(outgoing.payload), self._context.request.body_worker
@@ -126,7 +129,7 @@ class Exchange:
                 if reply.framing is not None:
                     reply.framing.begin_anew()
             finally:
-                answer.close()
+                pipeline.close()
 
     def _pipeline(self, outgoing: OutgoingCall, *, again: bool, may_ask_again: bool) -> AnswerPipeline:
         """Return the pipeline for the answer of one attempt.
@@ -176,11 +179,11 @@ class Exchange:
             await self._pass_error(answer, pipeline, reply)
         elif reply.framing is None:
             data = await read_whole(self._chunks(answer))
-            if data and pipeline.has_work:
+            if data and pipeline.needs_parsing:
                 data = await pipeline.judge_whole(data)
                 await self._show_answer(pipeline)
             await reply.send_whole(answer.status, headers, data)
-        elif pipeline.has_work:
+        elif pipeline.needs_parsing:
             reply.set_headers(headers)
             await self._stream(answer, pipeline, reply, reply.framing)
         else:
@@ -210,7 +213,7 @@ class Exchange:
             await self._show_answer(pipeline)
 
     async def _show_answer(self, pipeline: AnswerPipeline) -> None:
-        """Pass the answer as sent to the client to the observers that need it."""
+        """Pass the answer after all hooks to the observers that need it, with pseudonyms still in place."""
         if (answer := pipeline.answer) is None:
             return
         for observer in self._context.observers:
@@ -221,7 +224,10 @@ class Exchange:
     async def _pass_error(
         self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply
     ) -> None:
-        """Send the upstream's error, redacted like an answer; as text if the stream has started."""
+        """Send the upstream's error, redacted like an answer.
+
+        Raises ApiError if the stream has started; `run` sends it as text.
+        """
         self._record.outcome = "failed"
         body = await pipeline.redact_error(await read_whole(answer.content.iter_any()))
         if not await reply.send_whole(answer.status, to_client(answer.headers), body):

@@ -1,6 +1,6 @@
 """Calls that send text and return numbers: BeforeModel hooks judge the text, and answers are not judged.
 
-A synthetic answer is not possible, so a hook that denies, stops or answers refuses the call with 403.
+A synthetic answer is not possible, so a call that a hook denies, stops or answers is refused with 403.
 """
 
 import aiohttp
@@ -23,7 +23,7 @@ from hookgate.translator.strictjson import dumps
 
 _SPOKEN = "A hook returned a synthetic answer, which is not possible for {}."
 _NO_PLACE = "A hook's edit cannot be sent with {}: {}"
-_SEVERAL = "Hooks send this call to several models: {}."
+_SEVERAL = "Hooks chose more than one model for this call: {}."
 
 
 class InputOnlyCalls:

@@ -47,7 +47,7 @@ class Reply:
         self._headers: Mapping[str, str] = {}
         self._starting = asyncio.Lock()
         self._quiet_since = 0.0
-        self._copying = False
+        self._keep_alives_stopped = False
         self._response: web.StreamResponse | None = None
 
     @property
@@ -57,7 +57,7 @@ class Reply:
     # ---- whole answers
 
     async def send_answer(self, body: JsonObject) -> None:
-        """Send a synthetic answer or the last event."""
+        """Send `body` as the whole answer, or as the last event of the stream."""
         data = dumps(self._envelope.answer(body))
         if self.framing is None:
             await self.send_whole(200, _JSON, data)
@@ -89,19 +89,19 @@ class Reply:
 
     def stop_keep_alives(self) -> None:
         """Switch to unmodified copying: no keep-alives from now on."""
-        self._copying = True
+        self._keep_alives_stopped = True
 
     async def write(self, data: bytes) -> None:
         """Write stream bytes; starts the stream."""
         if not data:
             return
-        response = self._response or await self._stream()
+        response = self._response or await self._start_stream()
         self._quiet_since = asyncio.get_running_loop().time()
         for observer in self._observers:
             observer.see_client_bytes(data)
         await response.write(data)
 
-    async def _stream(self) -> web.StreamResponse:
+    async def _start_stream(self) -> web.StreamResponse:
         async with self._starting:  # the keep-alive may start it at the same moment
             if self._response is None:
                 content_type = self.framing.content_type if self.framing else "application/json"
@@ -115,7 +115,7 @@ class Reply:
 
     async def finish(self) -> web.StreamResponse:
         """End the answer; a stream without events ends as an empty one."""
-        response = await self._stream()
+        response = await self._start_stream()
         await response.write_eof()
         return response
 
@@ -145,7 +145,7 @@ class Reply:
 
     async def _keep_alive(self, patience: StreamSettings) -> None:
         loop = asyncio.get_running_loop()
-        while not self._copying:
+        while not self._keep_alives_stopped:
             limit = patience.keep_alive if self.started else patience.header_timeout
             quiet = loop.time() - self._quiet_since
             if quiet >= limit:

@@ -33,7 +33,7 @@ class SyntheticAnswer(Exception):  # noqa: N818  # ends a call, but not as an er
 
 
 def client_response(verdict: Verdict, event: str, call: JudgedCall) -> JsonObject | ApiError | None:
-    """Return the answer that replaces the model's, or None if the call continues."""
+    """Return the response or error that replaces the model's answer, or None if the call continues."""
     if verdict is NO_VERDICT:
         return None
     if verdict.stop:
@@ -84,7 +84,10 @@ async def before_model(
 async def before_wrapped_model(
     engine: RecordedEngine, call: JudgedCall, model: str, body: JsonObject, outer: JsonObject
 ) -> tuple[str, JsonObject, JsonObject]:
-    """Return the same for a request in the envelope `outer`, and the edited envelope."""
+    """Return the model, the request and the envelope `outer` after BeforeModel hooks.
+
+    Raises SyntheticAnswer or ApiError if a hook ends the call.
+    """
     beside = call.envelope.beside(outer)
     event = await _fire_before_model(engine, call, BeforeModel(model, body, beside))
     if event.beside is not beside:

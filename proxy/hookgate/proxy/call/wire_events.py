@@ -294,7 +294,7 @@ async def before_session_events(
     state = context.services.sessions.state_for(call.session)
     run_step = call.session.call.run_step
     if not ("turns" in reported or call.tool_turn or call.wants_json):
-        state.take_turn((await run_step(turn_of, read_list(body, "contents")))[0])
+        state.observe_turn((await run_step(turn_of, read_list(body, "contents")))[0])
     if state.stopped is not None:
         _end(engine, call, Verdict(stop=True, reason=state.stopped))
     if "tools" in reported:

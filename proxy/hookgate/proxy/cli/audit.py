@@ -62,7 +62,7 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
         "--expect",
         type=Path,
         metavar="HEADS",
-        help="heads or an export from before, whose records must be present",
+        help="earlier heads, or an earlier export, whose records must still be present",
     )
     heads = commands.add_parser(
         "heads", help="print the last record of each writer, to keep on another machine"
@@ -244,7 +244,7 @@ def _print_report(report: VerificationReport) -> int:
     for chain in report.chains[-_CHAINS:]:
         print(f"{chain}.")
     if len(report.chains) > _CHAINS:
-        print(f"{pluralize(len(report.chains) - _CHAINS, 'earlier writer')} more.")
+        print(f"{pluralize(len(report.chains) - _CHAINS, 'more writer')} before these.")
     if report.partial:
         print(
             "Nothing outside of these records determines where they begin and end; see: hookgate audit heads."

@@ -45,7 +45,7 @@ def add_hook_flags(parser: argparse.ArgumentParser) -> None:
         "--project",
         dest="hooks.project",
         metavar="FOLDER",
-        help="read the settings that Gemini CLI reads there: of the project, user, system and extensions",
+        help="read Gemini CLI's settings for this folder: of the project, user, system and extensions",
     )
 
 

@@ -60,7 +60,7 @@ def run_command(argv: Sequence[str] | None = None) -> int:
 def _escaped_output(arguments: argparse.Namespace) -> "contextlib.AbstractContextManager[object]":
     """Escape the output of commands: much of it comes from clients, upstreams, projects and hooks.
 
-    The demo prints only its own texts, in colours.
+    The demo prints only its own texts, in colors.
     """
     if arguments.run is _demo:
         return contextlib.nullcontext()
@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_config(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_config, log_level=logging.WARNING)
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="config_command")
-    check = commands.add_parser("check", help="report all mistakes, also in the files that are named")
+    check = commands.add_parser("check", help="report all errors, including those in the files that it names")
     add_gateway_flags(check)
     show = commands.add_parser("show", help="show every setting in force, and where it was set")
     add_gateway_flags(show)
@@ -140,7 +140,7 @@ def _add_tools(parser: argparse.ArgumentParser) -> None:
     add_state_flags(
         commands.add_parser("list", help="list the tools that a policy has pinned, and their changes")
     )
-    accept = commands.add_parser("accept", help="show the changes of tools, and accept them")
+    accept = commands.add_parser("accept", help="show changes to pinned declarations, and accept them")
     add_state_flags(accept)
     accept.add_argument("name", nargs="+")
     accept.add_argument("--yes", action="store_true", help="do not ask for confirmation")

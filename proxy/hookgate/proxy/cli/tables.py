@@ -116,5 +116,5 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
         table.add_column(name, no_wrap=name in ("ended", "id"))
     for row in rows:
         table.add_row(*(cell.replace("[", "\\[") for cell in row))
-    # The table's colours are escape sequences; its cells contain none.
+    # The table's colors are escape sequences; its cells contain none.
     Console(file=getattr(sys.stdout, "unescaped", sys.stdout)).print(table)

@@ -41,7 +41,7 @@ async def try_hooks(
             http_targets=configuration.http_targets,
             prices=prices,
         ),
-        refusal=hooks.trust.refusal,
+        trust_check=hooks.trust.refusal,
     )
     try:
         outcome = await engine.fire(event, _TEST_SESSION)

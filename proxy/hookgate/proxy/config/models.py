@@ -49,7 +49,9 @@ class ListenSettings(Section):
     @model_validator(mode="after")
     def _key_has_a_certificate(self) -> Self:
         if self.key and not self.certificate:
-            raise ValueError("listen.key needs listen.certificate; set both, or neither")
+            raise ValueError(
+                "listen.key needs listen.certificate; set listen.certificate, or remove listen.key"
+            )
         return self
 
 
@@ -242,7 +244,7 @@ class NamedKey(Section):
     @model_validator(mode="after")
     def _is_one_key(self) -> Self:
         if (self.sha256 is None) == (self.file is None):
-            raise ValueError("needs either sha256 or file, not both; `hookgate key-hash` prints a sha256")
+            raise ValueError("needs exactly one of sha256 and file; `hookgate key-hash` prints a sha256")
         return self
 
 

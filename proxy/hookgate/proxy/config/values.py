@@ -94,7 +94,7 @@ def key_name(text: str) -> str:
     there. Names are shown, so the maximum length excludes API keys that were entered by mistake.
     """
     if not re.fullmatch(_NAME, text):
-        raise ValueError("a name is a letter or digit, then up to 31 of letters, digits, . _ @ + -")
+        raise ValueError("a name is a letter or digit, then up to 31 letters, digits or . _ @ + -")
     if text == "no-key" or re.fullmatch(r"[0-9a-f]{24}", text):
         raise ValueError("this name is reserved for keys without a name; choose another")
     return text

@@ -97,7 +97,7 @@ async def _redacted_stream(agent: DemoAgent, upstream: EmbeddedUpstream) -> Show
     return Shown(
         [("asks", "Who looks after the staging database?"), *(("gets", event) for event in events)],
         {
-            "the mail address and the password are masked": text.count("[REDACTED]") == 2,
+            "the email address and the password are masked": text.count("[REDACTED]") == 2,
             "neither of them reached the agent": "@example.com" not in text and "hunter2" not in text,
             "the answer arrived as a stream": len(events) == 4,
         },

@@ -26,8 +26,10 @@ _GZIP, _ZLIB, _RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 
 def inflate(data: bytes, coding: str, limit: int) -> bytes:
-    """Decompress a body. Raises ApiError: 400 if the data is invalid or has more than one stream, 413 as soon
-    as the output exceeds `limit` bytes.
+    """Decompress a body.
+
+    Raises ApiError: 400 if the data is invalid or has more than one stream, 413 as soon as the output exceeds
+    `limit` bytes.
     """
     if not data:
         return data

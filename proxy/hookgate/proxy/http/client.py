@@ -19,8 +19,9 @@ from hookgate.proxy.observe.record import UpstreamAttempt
 from hookgate.proxy.routing.table import Route
 
 _KEEP_ALIVE_SHARE = 1 / 8
-"""The share of the connections in use above which a connection is not kept alive for reuse. Idle connections
-take descriptors too, for each of the three upstreams."""
+"""A connection is kept for reuse only while at most this share of the limit is in use.
+
+Idle connections take descriptors, too, for each of the three upstreams."""
 
 _SLICE = 256 * 1024
 
@@ -30,7 +31,7 @@ class UpstreamError(Exception):
 
     def as_api_error(self) -> ApiError:
         """Return the error for a client that has not received any part of the answer."""
-        return ApiError(502, f"The upstream's answer broke off ({self}).", "UPSTREAM_BROKE")
+        return ApiError(502, f"The upstream's answer was cut off ({self}).", "UPSTREAM_BROKE")
 
 
 class NoAnswerError(ApiError):
@@ -109,10 +110,10 @@ class Upstreams:
         *,
         decompress: bool,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request and yield the response before its body is read. `attempt` comes from
-        CallRecord.attempt.
+        """Send a request and yield the response before its body is read.
 
-        A large body is sent in slices, as fast as the upstream reads it: aiohttp would copy it as a whole.
+        `attempt` comes from `CallRecord.attempt`. A large body is sent in slices, as fast as the upstream
+        reads it: aiohttp would copy it as a whole.
         Leaving the context before the end of the body closes the connection, which also cancels the call
         upstream. Raises ApiError if there is no answer, and UpstreamError if reading the answer fails.
         """
@@ -245,7 +246,7 @@ def describe_connection_error(error: Exception) -> str:
         return f"the proxy answered {error.status}"
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno).lower()
-    return "the connection broke off"
+    return "the connection was lost"
 
 
 _DESCRIPTIONS: tuple[tuple[type[Exception], str], ...] = (

@@ -74,8 +74,8 @@ class Budget:
         needed = descriptors_of_hooks(configuration)
         if needed > self.hooks:
             log.error(
-                "hooks may need %d open descriptors now, but %d were reserved at the start: a hook that "
-                "gets none denies; restart the gateway, or lower hooksConfig.concurrency",
+                "hooks may need %d open descriptors now, but %d were reserved at startup: a hook that "
+                "gets none denies the call; restart the gateway, or lower hooksConfig.concurrency",
                 needed,
                 self.hooks,
             )

@@ -71,7 +71,7 @@ class ConnectionSlots:
         self.move(tracked, Stage.IDLE)
 
     def move(self, tracked: TrackedConnection, stage: Stage) -> None:
-        """Note that a connection has reached another stage."""
+        """Record that a connection has reached another stage."""
         if tracked in self._closing:
             return
         self._remove_from_stage(tracked)
@@ -228,7 +228,7 @@ class Connections(Server):
         if self._loop.time() >= self._next_warning:
             self._next_warning = self._loop.time() + _WARNING_INTERVAL
             log.warning(
-                "the limit of connections from %s is reached: idle ones are closed for new ones", source
+                "the limit on connections from %s is reached: new connections replace idle ones", source
             )
 
     async def drain(self) -> None:

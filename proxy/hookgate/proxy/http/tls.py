@@ -29,7 +29,7 @@ class Certificate:
         try:
             self.context = self._load()
         except ValueError as error:
-            log.error("the last good certificate stays in force: %s", error)
+            log.error("the certificate cannot be loaded, so the last good one stays in use: %s", error)
             return False
         log.info("certificate loaded from %s", self._certificate)
         return True

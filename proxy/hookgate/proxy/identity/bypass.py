@@ -23,7 +23,11 @@ class Bypasses:
         """Count and log the runs of tools that were not announced."""
         if tools:
             self.counts["unannounced"] += len(tools)
-            log.warning("session %s ran tools without its shim: %s", session.session_id, ", ".join(tools))
+            log.warning(
+                "session %s ran tools that its shim did not report: %s",
+                session.session_id,
+                ", ".join(tools),
+            )
 
 
 def unannounced_tools(results: Sequence[Result], state: SessionState, *, forgives: bool) -> list[str]:

@@ -42,7 +42,7 @@ def load_named_keys(configured: Mapping[str, NamedKey]) -> dict[str, Named]:
     for name, key in configured.items():
         setting = f"keys.{name}"
         try:
-            digest = _hash_of(key)
+            digest = _configured_hash(key)
         except ValueError as error:
             problems.append((setting, f"{setting}.file: {key.file}: {error}"))
             continue
@@ -68,8 +68,8 @@ def short_key_name(digest: str) -> str:
     return digest[:_NAME_DIGITS]
 
 
-def hash_of(text: bytes) -> str:
-    """Return the hash of the key that is the whole text. Raises ValueError if the text is not one key."""
+def hash_of_key_file(text: bytes) -> str:
+    """Return the SHA-256 of the key that is the whole text, in hex. Raises ValueError if it is not one."""
     key = text.rstrip(b"\r\n")
     if not re.fullmatch(rb"[!-~]+", key):
         raise ValueError("contains no key, or more than one; it must contain one key on one line")
@@ -80,17 +80,17 @@ async def print_hash() -> int:
     """Run `hookgate key-hash`: print the hash of the key on stdin. On a terminal the input is not shown."""
     text = getpass("API key: ").encode() if sys.stdin.isatty() else sys.stdin.buffer.read()
     try:
-        print(hash_of(text))
+        print(hash_of_key_file(text))
     except ValueError as error:
         raise ValueError(f"stdin {error}") from None
     return 0
 
 
-def _hash_of(key: NamedKey) -> str:
+def _configured_hash(key: NamedKey) -> str:
     if key.file is None:
         return key.sha256 or ""
     try:
-        return hash_of(key.file.read_bytes())
+        return hash_of_key_file(key.file.read_bytes())
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}; check the path") from None
 

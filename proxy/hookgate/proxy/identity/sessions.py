@@ -132,11 +132,11 @@ SHIM_HEADER = "x-hookgate-shim"
 
 ReportedKind = Literal["session", "turns", "tools"]
 
-_INSIDE: frozenset[ReportedKind] = frozenset({"session", "turns", "tools"})
+_ALL_KINDS: frozenset[ReportedKind] = frozenset({"session", "turns", "tools"})
 _KINDS_BY_EVENT: Mapping[str, frozenset[ReportedKind]] = {
     "SessionStart": frozenset({"session"}),  # launchers send it, and no other events
-    "BeforeAgent": _INSIDE,
-    "AfterAgent": _INSIDE,
+    "BeforeAgent": _ALL_KINDS,
+    "AfterAgent": _ALL_KINDS,
     "BeforeTool": frozenset({"tools"}),
     "AfterTool": frozenset({"tools"}),
 }
@@ -179,7 +179,7 @@ class SessionState:
 
     def reported_kinds(self, claimed: str) -> set[ReportedKind]:
         """Return the kinds of events that a shim reports: those it sent and those it claims in a header."""
-        return self.reported | _INSIDE.intersection(kind.strip() for kind in claimed.split(","))
+        return self.reported | _ALL_KINDS.intersection(kind.strip() for kind in claimed.split(","))
 
     def announce(self, tool: str, *, runs: bool) -> None:
         """Count a run of a tool that a shim has announced: one that runs, or one that was denied."""
@@ -195,14 +195,14 @@ class SessionState:
         counts[tool] -= 1
         return True
 
-    def take_turn(self, turn: str) -> None:
-        """Note the user's turn of a call, for a shim that reports tools but not turns."""
+    def observe_turn(self, turn: str) -> None:
+        """Begin a new turn if the user's turn of a call is not that of the last call."""
         if turn != self.turn:
             self.turn = turn
             self.begin_turn()
 
     def begin_turn(self) -> None:
-        """Begin a turn or a session, which is not stopped."""
+        """Begin a turn or a session: an earlier stop no longer applies."""
         self.stopped = None
 
     def add_context(self, text: str) -> None:

@@ -35,7 +35,7 @@ CALLS = MetricName(
 IN_FLIGHT = MetricName("hookgate_calls_in_flight", "gauge", "Calls in progress.")
 STREAMS = MetricName("hookgate_streams_open", "gauge", "Streamed answers in progress.")
 HELD = MetricName(
-    "hookgate_streams_held_bytes", "gauge", "Bytes of streamed answers that hooks hold back now."
+    "hookgate_streams_held_bytes", "gauge", "Bytes of streamed answers that hooks currently hold back."
 )
 DURATION = MetricName(
     "hookgate_call_duration_seconds",
@@ -86,7 +86,7 @@ HOOK_DECISIONS = MetricName(
 HOOK_DURATION = MetricName(
     "hookgate_hook_duration_seconds",
     "histogram",
-    "Total time of all runs of a hook for an event in one call, including the time that it was queued.",
+    "Total time of all runs of a hook for an event in one call, including time in the queue.",
     ("event", "hook"),
     _WORK,
 )
@@ -107,7 +107,7 @@ COST = MetricName(
     ("model", "team", "currency"),
 )
 UNHOOKED = MetricName(
-    "hookgate_unhooked_calls_total", "counter", "Generative calls that no hook judged.", ("group",)
+    "hookgate_unhooked_calls_total", "counter", "Calls of unhooked routes, which no hook judged.", ("group",)
 )
 BYPASSES = MetricName("hookgate_bypasses_total", "counter", "Tool runs that no shim announced.", ("kind",))
 RELOADS = MetricName("hookgate_config_reloads_total", "counter", "Reloads of hook settings.", ("result",))

@@ -181,7 +181,7 @@ class CallRecord:
     streamed: bool = False
     """Whether the client asked for a stream."""
     holding: Callable[[], int] = no_bytes
-    """Returns how many bytes of its answer hooks hold back now."""
+    """Returns how many bytes of its answer hooks currently hold back."""
     trace: Trace | None = None
     status: int = 0
     dropped: bool = False
@@ -192,7 +192,7 @@ class CallRecord:
     answer_bytes: int = 0
     """The bytes sent to the client, including headers."""
     requests: list[UpstreamAttempt] = field(default_factory=list)
-    """Requests to the upstream: none for a denied call, several if the model was asked again."""
+    """Requests to the upstream: none if the call ended before, several if the model was called again."""
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
     bypasses: int = 0
@@ -221,7 +221,7 @@ class CallRecord:
         return time.monotonic() - self._clock
 
     @property
-    def began_at(self) -> float:
+    def began_monotonic(self) -> float:
         """When the call began, on the monotonic clock."""
         return self._clock
 
@@ -289,7 +289,7 @@ class CallRecord:
             self.outcome = "denied"
 
     def note_error(self, error: ApiError) -> None:
-        """Add an error that is sent to the client. The reasons of denials are already recorded by event."""
+        """Add an error that ends the call. The reasons of denials are already recorded by event."""
         if error.reason != POLICY_DENIED:
             self.reasons["gateway"] = error.on_record
         if error.reason in UPSTREAM_FAILED:
@@ -310,7 +310,7 @@ class CallRecord:
 RECEIPT_HEADER = "x-hookgate-receipt"
 
 NO_RECEIPT = (
-    "There is no such receipt for this key: the id is unknown, its call has not ended yet, or it is too old."
+    "There is no such receipt for this key: the ID is unknown, its call has not ended yet, or it is too old."
 )
 
 KEPT_RECEIPTS = 10_000

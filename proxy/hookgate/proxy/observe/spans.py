@@ -46,7 +46,7 @@ def spans_of(record: CallRecord, servers: Mapping[str, str]) -> Iterator[SpanDat
     if trace is None:
         return
     clock = _Clock(record)
-    begin, end = clock.at(record.began_at), clock.at(record.began_at + record.seconds)
+    begin, end = clock.at(record.began_monotonic), clock.at(record.began_monotonic + record.seconds)
     succeeded = record.status and record.status < 500 and record.outcome not in _FAILED
     error = "" if succeeded else str(record.outcome)
     attributes = _call_attributes(record, trace)
@@ -64,7 +64,7 @@ class _Clock:
     """Converts times of the monotonic clock to nanoseconds since 1970, by the start of the call."""
 
     def __init__(self, record: CallRecord) -> None:
-        self._offset = record.began - record.began_at
+        self._offset = record.began - record.began_monotonic
 
     def at(self, time: float) -> int:
         return round((self._offset + time) * 1_000_000_000)

@@ -1,4 +1,4 @@
-"""Traces of calls: W3C Trace Context, the attributes of spans, and GenAI messages. Pure."""
+"""Traces of calls: W3C Trace Context, the attributes of spans, and GenAI messages. It does no I/O."""
 
 import random
 import re

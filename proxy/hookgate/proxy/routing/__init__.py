@@ -1,1 +1,1 @@
-"""What the gateway serves, matched on the raw request target. Pure."""
+"""What the gateway serves, matched on the raw request target. It does no I/O."""

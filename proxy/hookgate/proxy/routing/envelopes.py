@@ -1,4 +1,4 @@
-"""Extracts a request from its body, with its model and the files that it refers to. Pure."""
+"""Extracts a request from its body, with its model and the files that it refers to. It does no I/O."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from hookgate.translator.fields import JsonObject, read, read_list, write
 
 
 class Envelope(Protocol):
-    """Unwraps the bodies of one API for hooks, and wraps them again; unchanged values keep identity."""
+    """Unwraps the bodies of one API for hooks, and wraps them again; unchanged values keep their identity."""
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         """Return the model and the GenerateContentRequest. Raises BodyError if the body is invalid."""

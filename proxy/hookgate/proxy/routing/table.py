@@ -1,4 +1,7 @@
-"""The routes of the gateway (see docs/gateway.md), and the matching of raw request targets. Pure."""
+"""The routes of the gateway (see docs/gateway.md), and the matching of raw request targets.
+
+It does no I/O.
+"""
 
 import logging
 import re
@@ -386,8 +389,6 @@ class UnhookedRoutes:
     def note(self, method: str, route: Route) -> None:
         """Count and log a call."""
         if not self.counts[route.unhooked]:
-            log.warning(
-                "routes.unhooked lists %r: such calls pass without any hook, unhooked", route.unhooked
-            )
+            log.warning("routes.unhooked lists %r: no hook judges such calls", route.unhooked)
         self.counts[route.unhooked] += 1
         log.info("unhooked %s call: %s %s", route.unhooked, method, route.path)

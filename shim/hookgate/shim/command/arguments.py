@@ -16,7 +16,7 @@ def add_shim(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of `hookgate shim`."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="shim_command")
     install = commands.add_parser(
-        "install", help="add hooks to an agent that report its events to the gateway"
+        "install", help="add hooks to an agent, which report its events to the gateway"
     )
     _add_agent(install)
     install.add_argument(

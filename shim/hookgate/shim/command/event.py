@@ -38,7 +38,7 @@ USAGE = """\
 usage: hookgate event EVENT [options] < input.json
 
 Reports an agent's event to the gateway and prints the output of its hooks.
-Exit codes: 0 success, 2 denied (the reason is on stderr), 1 any other error.
+Exit codes: 0 no denial, 2 denied or stopped (the reason is on stderr), 1 error.
 
   --gateway URL                  the gateway (default: HOOKGATE_URL, or http://127.0.0.1:8787)
   --key-env NAME                 the variable that holds the key (default: GEMINI_API_KEY, GOOGLE_API_KEY)

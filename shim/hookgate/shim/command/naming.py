@@ -1,4 +1,6 @@
-"""Translates Claude Code's events, tools and triggers to the names of the hook contract, and back. Pure.
+"""Translates Claude Code's events, tools and triggers to the names of the hook contract, and back.
+
+It does no I/O.
 
 `hookgate.hooks.claude_code.names` has more names, for matchers, but is too slow to import here. A test checks
 that the two agree.

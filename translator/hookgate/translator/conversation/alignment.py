@@ -1,6 +1,6 @@
 """Matches the messages of an edited list with those that the hook was shown.
 
-A hook returns a list of messages, not of edits. Messages are recognized by role and text (law 4), not by
+A hook returns a list of messages, not of edits. Messages are recognized by role and text, not by
 position, so that adding, removing or reordering messages preserves the hidden parts of the others.
 """
 
@@ -13,7 +13,7 @@ from hookgate.translator.streaming.edits import common_prefix, common_suffix
 
 _MAX_PAIRINGS = 2_500  # size of a gap in which every pairing is weighed; larger ones are cut up first
 _MAX_COMPARISONS = 10_000_000  # equal pairs times blocks of them; beyond it difflib would take seconds
-_ALIKE = 16  # characters by which an edited message is recognised in a large gap
+_ALIKE = 16  # characters by which an edited message is recognized in a large gap
 
 
 Message = tuple[str, str]
@@ -69,7 +69,8 @@ def _align(shown: Sequence[Message], edited: Sequence[Message]) -> list[int | No
 def in_order(shown: Sequence[Hashable], edited: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Pairs of places at which the lists are equal, each place once and both in ascending order.
 
-    They are as many as difflib finds; of long lists that say the same many times, each with the next.
+    The pairs are those that difflib finds. In long lists with many equal items, for which difflib is slow,
+    each item is paired with the next equal one.
     """
     often = Counter(shown)
     if sum(often[each] for each in edited) * min(len(shown), len(edited)) > _MAX_COMPARISONS:

@@ -1,4 +1,7 @@
-"""Distributes an edited text over the pieces it came from, so that untouched pieces are unchanged. Pure."""
+"""Distributes an edited text over the pieces it came from, so that untouched pieces are unchanged.
+
+It does no I/O.
+"""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -83,7 +86,7 @@ def _borders(joined: str, edges: Sequence[int], new: str) -> list[int | None]:
 
 
 def _all_places(text: str, words: set[str], size: int) -> dict[str, list[int]]:
-    """Return all offsets, also overlapping ones, of the words, which have the same size."""
+    """Return all offsets of each word, including overlapping ones. All words have the same size."""
     places: dict[str, list[int]] = {word: [] for word in words}
     for at in range(len(text) - size + 1 if words else 0):
         if (word := text[at : at + size]) in words:

@@ -226,8 +226,9 @@ CallDecision = str | JsonObject | None
 
 @dataclass(slots=True)
 class CallGate:
-    """Filters the function calls of one answer. For each event, call `starting_calls`, then
-    `apply_decisions`.
+    """Filters the function calls of one answer.
+
+    For each event, call `starting_calls`, then `apply_decisions`.
     """
 
     passed: bool = False

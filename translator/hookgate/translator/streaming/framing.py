@@ -62,7 +62,8 @@ class Framing(ABC):
 class ServerSentEvents(Framing):
     """`alt=sse`. Lines may end in LF, CR or CRLF; an event may hold comments and several data lines.
 
-    Several data lines go on as one: clients that leave out one of them would read another answer.
+    Several data lines are forwarded as one, because a client that ignores some of them would read a different
+    answer.
     """
 
     content_type = "text/event-stream"
@@ -104,7 +105,7 @@ class ServerSentEvents(Framing):
         for line in self._LINE_END.split(raw):
             if line.startswith(b"data:"):
                 values.append(line[5:].removeprefix(b" "))  # noqa: PERF401  # a loop makes no function call
-        if len(values) > 1:  # a line end is white space in JSON, or else no JSON
+        if len(values) > 1:  # a line end is whitespace between JSON tokens; inside a string it is invalid
             return Frame(b"data: " + b" ".join(values) + b"\r\n\r\n", b"\n".join(values))
         return Frame(raw, values[0] if values else b"")
 

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from re import _constants as codes  # type: ignore[attr-defined]  # typeshed leaves both out
-from re import _parser as parser  # type: ignore[attr-defined]  # the tree is not public, and stable
+from re import _parser as parser  # type: ignore[attr-defined]  # a private API, but stable
 from typing import Any
 
 _POSITIONS = {

@@ -52,7 +52,7 @@ _CONTROLS = bytes({*range(32), 127} - {*b"\t\n\f\r\x1b"})
 """Bytes that hardly occur in text in an 8-bit encoding."""
 
 _HEAD = 4096
-"""The number of bytes that are examined to recognise text: most files are large, and not text."""
+"""The number of bytes that are examined to recognize text: most files are large, and not text."""
 
 _MOST_CONTROLS = 0.03
 

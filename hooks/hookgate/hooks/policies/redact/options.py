@@ -71,8 +71,6 @@ class RedactOptions(Options):
             for glob in globs:
                 if not any(fnmatchcase(name, glob) for name in known):
                     raise ValueError(f"{option}: unknown detector {glob!r}; {_remedy(glob, known, groups)}")
-        if "{kind}" not in self.mask.replace("{{", "").replace("}}", "") and "{" in self.mask:
-            raise ValueError("mask: only {kind} is allowed in braces")
         return self
 
     def own(self) -> tuple[Detector, ...]:

@@ -161,7 +161,7 @@ class Redaction:
     def piece(self, text: str) -> str:
         """Redact a piece of a text that was already redacted as a whole. Raises Withheld.
 
-        The additional detector is not used: it has searched the whole, and may not recognise masks.
+        The additional detector is not used: it has searched the whole, and may not recognize masks.
         """
         if self._scanner.is_clean(text):
             return text

@@ -1,8 +1,8 @@
 """The scanner: searches UTF-8 bytes for all detectors with one pattern.
 
-RE2 searches for all detectors in a single pass. Only where it finds something is it determined which detector
-matches, and whether its check passes. Two things bound the cost of crafted text: RE2 takes linear time, and
-the searched windows have a bounded size (see `Redactor.held_characters`).
+RE2 searches for all detectors in a single pass. Only where this pattern matches are the detectors tried one
+by one, and their checks run. Two things bound the cost of crafted text: RE2 takes linear time, and
+the searched windows have a bounded size (the `cap` of `Redactor`).
 """
 
 import copy
@@ -73,7 +73,9 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _CompiledDetector:
+    """A detector with its compiled patterns."""
+
     detector: Detector
     matches: Any
     undecided: Any
@@ -116,10 +118,10 @@ class Scanner:
             rf"\A{_either([_either(closures) for closures in prefixes.values()])}\z"
         )
         self._extents = [d.extent for d, _ in languages if d.extent]
-        self._candidates = [_candidate(*pair) for pair in languages]
+        self._detectors = [_compiled(*pair) for pair in languages]
         self._checks_left: float = math.inf
         self._is_brief = False
-        self._by_first = [[c for c in self._candidates if _may_begin(c, byte)] for byte in range(256)]
+        self._by_first = [[c for c in self._detectors if _may_begin(c, byte)] for byte in range(256)]
 
     def limited(self, suspects: int, *, brief: bool = False) -> "Scanner":
         """Return a copy of the scanner for one body.
@@ -177,7 +179,7 @@ class Scanner:
     def suspect(self, data: bytes, start: int) -> Detector:
         """Return the first detector for which everything from `start` on is undecided. There must be one."""
         places = range(start, min(start + LONGEST_ESCAPE + 1, len(data)))
-        return next(c.detector for place in places for c in self._candidates if c.is_open(data, place))
+        return next(c.detector for place in places for c in self._detectors if c.is_open(data, place))
 
     def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
         at = _before(data, start)
@@ -213,7 +215,7 @@ def searchable(data: bytes) -> bytes:
     return _SURROGATE.sub("\ufffd".encode(), data) if _SURROGATE_HEAD in data else data
 
 
-def _accepted_finding(candidate: _Candidate, data: bytes, begin: int, end: int) -> Finding | None:
+def _accepted_finding(candidate: _CompiledDetector, data: bytes, begin: int, end: int) -> Finding | None:
     match = candidate.matches.match(data, begin, end)
     if match is None or not candidate.may_stand(data, begin):
         return None
@@ -314,11 +316,11 @@ def _either(patterns: list[str]) -> str:
     return f"(?:{'|'.join(patterns)})"
 
 
-def _candidate(detector: Detector, pattern_language: Language) -> _Candidate:
+def _compiled(detector: Detector, pattern_language: Language) -> _CompiledDetector:
     try:
         after = _compile(detector.after) if detector.after else None
         undecided = _compile(_at_end([str(pattern_language.prefixes)]))
-        return _Candidate(detector, _compile(detector.pattern), undecided, after)
+        return _CompiledDetector(detector, _compile(detector.pattern), undecided, after)
     except ValueError as error:
         raise ValueError(f"{detector.kind}: {error}") from None
 
@@ -328,7 +330,7 @@ def _at_end(prefixes: list[str]) -> str:
     return rf"(?:{'|'.join(prefixes)})\z"
 
 
-def _may_begin(candidate: _Candidate, byte: int) -> bool:
+def _may_begin(candidate: _CompiledDetector, byte: int) -> bool:
     """Return whether a match may begin with this byte. Always true for bytes that are not ASCII."""
     if byte >= 0x80:
         return True

@@ -31,7 +31,7 @@ class ReplacedPiece:
 
 @dataclass(frozen=True, slots=True)
 class DroppedPiece:
-    """More of a finding that was replaced before its end was known. Its output is empty."""
+    """The continuation of a finding that was replaced before its end had arrived. Its output is empty."""
 
     original: str
 

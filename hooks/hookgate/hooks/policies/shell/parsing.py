@@ -68,7 +68,7 @@ def parse_script(text: str) -> ParsedScript:
         source, bodies = _without_heredocs(source)
         if _is_too_long(source):
             return ParsedScript(
-                (), (), f"it is longer than {MAX_BYTES} bytes or {MAX_CONTROLS} control characters"
+                (), (), f"it has more than {MAX_BYTES} bytes or {MAX_CONTROLS} control characters"
             )
     return _Walk(source, bodies).script()
 
@@ -80,7 +80,7 @@ def _is_too_long(source: bytes) -> bool:
 def _without_heredocs(source: bytes) -> tuple[bytes, dict[bytes, bytes]]:
     """Replace each quoted here-document with a mark. Returns the script, and the bodies by their marks.
 
-    Here-documents are recognised by their lines only, so the parser must confirm each mark afterwards.
+    Here-documents are recognized by their lines only, so the parser must confirm each mark afterwards.
     """
     bodies: dict[bytes, bytes] = {}
     kept: list[bytes] = []
@@ -150,11 +150,11 @@ class _Walk:
                     self._mark_unreadable(node, "it has a substitution that is not understood")
                 # The parser includes a line end before a backslash in the word, for example.
                 elif node.type == "word" and _UNQUOTED.search(node.text or b""):
-                    self._mark_unreadable(node, "it has words that shells read differently")
+                    self._mark_unreadable(node, "it has words that different shells read differently")
             case "heredoc_body":
                 self._check_heredoc(node)
         if _skips_text(node):
-            self._mark_unreadable(node, "it has text that shells read differently")
+            self._mark_unreadable(node, "it has text that different shells read differently")
 
     def _nest(self, node: "Node") -> None:
         inner = (node.text or b"").decode()[1:-1]

@@ -1,4 +1,4 @@
-"""The words of a shell command, as far as they are known before expansion. Pure."""
+"""The words of a shell command, as far as they are known before expansion. It does no I/O."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""Programs that run other programs, and how their arguments name these. Pure."""
+"""Programs that run other programs, and how their arguments name these. It does no I/O."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

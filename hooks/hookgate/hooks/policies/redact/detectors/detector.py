@@ -19,7 +19,7 @@ WORD_END = r"(?:\b|_{1,3}\b)"
 _ESCAPE = (
     r"\\[nrtbfv0]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}"  # in strings of JSON and programming languages
     r"|%(?:25)?[0-9A-Fa-f]{2}"  # in URLs and forms, encoded once or twice
-    r"|\[[0-9;]{0,12}[mK]"  # the end of a terminal's colour sequence
+    r"|\[[0-9;]{0,12}[mK]"  # the end of a terminal's color sequence
 )
 BEGINS_ESCAPE = frozenset(b"\\%[_")
 LONGEST_ESCAPE = 15
@@ -81,7 +81,7 @@ class Extent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """One way to recognise a secret or personal data. Several detectors may have the same kind."""
+    """One way to recognize a secret or personal data. Several detectors may have the same kind."""
 
     kind: str
     """The kind of its findings: 2 to 24 capitals, digits and underscores."""

@@ -1,4 +1,4 @@
-"""Detectors of personal data: e-mail and IP addresses, telephone, card, account and national numbers."""
+"""Detectors of personal data: email and IP addresses, telephone, card, account and national numbers."""
 
 import re
 from collections import defaultdict
