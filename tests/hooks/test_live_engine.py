@@ -249,10 +249,10 @@ OFF = {"hooksConfig": {"disabled": ["second"]}}
     ("before", "after", "expected"),
     [
         pytest.param(
-            one_group(FIRST), one_group(FIRST, SECOND), {"came": ("BeforeModel second",)}, id="came"
+            one_group(FIRST), one_group(FIRST, SECOND), {"added": ("BeforeModel second",)}, id="added"
         ),
         pytest.param(
-            one_group(FIRST, SECOND), one_group(FIRST), {"went": ("BeforeModel second",)}, id="went"
+            one_group(FIRST, SECOND), one_group(FIRST), {"removed": ("BeforeModel second",)}, id="removed"
         ),
         pytest.param(
             one_group(FIRST, SECOND),
@@ -286,7 +286,7 @@ async def test_a_reload_tells_what_became_of_which_hooks(
     write_file(tmp_path, after)
     await engines.reload()
     assert heard == [Changes(revision, engines.current.revision, **expected)]
-    assert f"before {revision}; {heard[0] if expected else 'no hook changed'}" in caplog.text
+    assert f"previously {revision}; {heard[0] if expected else 'no hook changed'}" in caplog.text
     await engines.close()
 
 

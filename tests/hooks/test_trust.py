@@ -236,7 +236,7 @@ async def test_an_untrusted_hook_does_not_run_and_its_on_error_decides(
     project: Path, store: TrustStore, on_error: str, denied: bool
 ) -> None:
     path = write_file(project, one_group(command("touch ran", on_error=on_error)), ".gemini/settings.json")
-    engine = Engine(load_sources([SettingsSource(path, "project")]), refusal=store.refusal)
+    engine = Engine(load_sources([SettingsSource(path, "project")]), trust_check=store.refusal)
     outcome = await engine.fire(asking("hi"), SESSION)
     assert "is not trusted" in outcome.runs[0].error
     assert outcome.verdict.denied == denied
@@ -248,7 +248,7 @@ async def test_a_trusted_hook_whose_script_cannot_be_read_for_want_of_a_descript
 ) -> None:
     store.trust(hooks_of(project, command("hooks/guard.sh")))
     path = project / ".gemini/settings.json"
-    engine = Engine(load_sources([SettingsSource(path, "project")]), refusal=store.refusal)
+    engine = Engine(load_sources([SettingsSource(path, "project")]), trust_check=store.refusal)
     error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     with mock.patch("hookgate.hooks.trust.open", side_effect=error, create=True):
         outcome = await engine.fire(asking("hi"), SESSION)
@@ -261,7 +261,7 @@ async def test_a_script_that_changes_while_hooks_run_is_not_run(project: Path, s
     hooks = hooks_of(project, command("hooks/guard.sh"))
     store.trust(hooks)
     path = project / ".gemini/settings.json"
-    engine = Engine(load_sources([SettingsSource(path, "project")]), refusal=store.refusal)
+    engine = Engine(load_sources([SettingsSource(path, "project")]), trust_check=store.refusal)
     assert (await engine.fire(asking("hi"), SESSION)).verdict.denied
     (project / "hooks/guard.sh").write_text("#!/bin/sh\ntouch ran\n")
     outcome = await engine.fire(asking("hi"), SESSION)

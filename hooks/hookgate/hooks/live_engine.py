@@ -35,8 +35,8 @@ class Changes:
 
     before: str
     revision: str
-    came: tuple[str, ...] = ()
-    went: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
     switched_on: tuple[str, ...] = ()
     switched_off: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -71,15 +71,15 @@ def outline(configuration: Configuration) -> Outline:
 
 def changes(before: str, old: Outline, revision: str, new: Outline) -> Changes:
     """Return the differences between two revisions."""
-    came, went = new.on.keys() - old.on.keys(), old.on.keys() - new.on.keys()
+    added, removed = new.on.keys() - old.on.keys(), old.on.keys() - new.on.keys()
     same = old.on.keys() & new.on.keys()
     return Changes(
         before,
         revision,
-        came=_sorted_names(came - old.off),
-        went=_sorted_names(went - new.off),
-        switched_on=_sorted_names(came & old.off),
-        switched_off=_sorted_names(went & new.off),
+        added=_sorted_names(added - old.off),
+        removed=_sorted_names(removed - new.off),
+        switched_on=_sorted_names(added & old.off),
+        switched_off=_sorted_names(removed & new.off),
         changed=_sorted_names(label for label in same if old.on[label] != new.on[label]),
     )
 

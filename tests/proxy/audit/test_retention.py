@@ -113,7 +113,7 @@ def test_a_whole_writer_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         connection.execute("DELETE FROM audit_records WHERE writer = 2")
         connection.execute("DELETE FROM audit_writers WHERE number = 2")
     [problem] = report_of(tmp_path).problems
-    assert "the one registered before it is missing" in problem
+    assert "the writer that registered before it is missing" in problem
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ async def test_no_more_wait_than_there_is_room_for(tmp_path: Path) -> None:
             for _ in range(MAX_WAITING // len(some)):
                 writer.append_soon(*some)
             assert not writer.append_soon(*some, bounded=True)
-            with pytest.raises(AuditError, match="too many records wait"):
+            with pytest.raises(AuditError, match="too many records are waiting"):
                 await writer.append(*some)
             for waiting in writer._queue._waiting:  # nobody needs them
                 waiting.withdrawn = True

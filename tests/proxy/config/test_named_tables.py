@@ -40,7 +40,7 @@ def test_a_file_names_keys(toml: Path) -> None:
     assert effective.places == {"keys.alice": f"{toml}:1", "keys.b.c@d": f"{toml}:4"}
 
 
-_NO_NAME = "F:1: keys: a name is a letter or digit, then up to 31 of letters, digits, . _ @ + -"
+_NO_NAME = "F:1: keys: a name is a letter or digit, then up to 31 letters, digits or . _ @ + -"
 _ONE_OF = "needs exactly one of sha256 and file; `hookgate key-hash` prints a sha256"
 
 
@@ -64,7 +64,7 @@ _ONE_OF = "needs exactly one of sha256 and file; `hookgate key-hash` prints a sh
         (f"[keys.a]\nkey = '{KEY}'", "F:2: keys.a.key: is not known; "),
         (
             f"[keys.a]\nsha256 = '{HASH}'\nteam = 'x/y'",
-            "F:1: keys.a.team: a name is a letter or digit, then up to 31 of",
+            "F:1: keys.a.team: a name is a letter or digit, then up to 31",
         ),
         (f"[keys.{KEY}]\nteam = 'x'", _NO_NAME),
         ("[keys.'../x']", _NO_NAME),
