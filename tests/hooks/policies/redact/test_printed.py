@@ -166,6 +166,8 @@ WRITTEN = {
     "numbers of signs": ("\\u0022password\\u0022:\\u0022", "kR9!vq82Lm#x", "\\u0022"),
     "escaped line end": ("DB_PASSWORD=", "kR9!vq82Lm#x", "\\nUSER=joe"),
     "query": ("x?token=", "kR9vq82Lmx", "&user=joe"),
+    "like a field": ("AUTH_TOKEN=", "._7d:&i0bq=;8O|{oVi~IwWv", "\n"),
+    "like a template": ('client_secret: "', "%{33FaXX2^~=+k]%JLV", '",'),
     "fields": ("Server=x;Password=", "kR9!vq82Lm#x", ";Database=y"),
     "address with a number sign": ("postgres://app:", "p#ss[w0rd", "@host/x"),
     "address with slashes escaped": ("postgres:\\/\\/app:", "p4ssw0rd", "@host"),
