@@ -14,6 +14,7 @@ from hookgate import hooks
 from hookgate.hooks import BeforeModel, Configuration, Engine, Event, HookError, SessionContext
 from hookgate.hooks.engine import combined_output
 from hookgate.hooks.events.base import Document, Encoded
+from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.merge import merge
 from hookgate.hooks.output import read_output, read_process
 from hookgate.hooks.runners.command import command_program, in_session
@@ -151,13 +152,10 @@ def additional_context(event: str, output: Json) -> str | None:
 
 
 def chain_input(event: str, input: Json, output: Json) -> Json:  # noqa: A002  # the vectors' own name
-    if event == "BeforeModel":
-        request = input["llm_request"]
-        before: Event = BeforeModel(*t.apply_request(request["model"], {}, request))
-    else:
-        before = EVENT_CLASSES[event](**input)
+    before: Event = read_event(event, input) if "llm_request" in input else EVENT_CLASSES[event](**input)
     specific = output.get("hookSpecificOutput") or {}
-    after = before.sequel(specific).edited(before.changed(specific, "text"), "text")
+    after, edit = before.sequel(specific), before.changed(specific, "text")
+    after = after.edited(edit, "text") if edit else after
     return {key: value for key, value in after.fields("text").items() if key in input}
 
 

@@ -157,7 +157,7 @@ BAD_EDITS = [
         "llm_request.systemInstruction.parts[0].inlineData: the field is given twice",
     ),
     ({"hookSpecificOutput": {"llm_request": "x"}}, "llm_request: expected an object, got 'x'"),
-    ({"hookSpecificOutput": {"llm_response": {}}}, "llm_response.candidates: expected"),
+    ({"hookSpecificOutput": {"llm_response": {"a": 1}}}, "llm_response.candidates: expected"),
     ({"hookSpecificOutput": {"llm_response": {"candidates": [5]}}}, "llm_response.candidates[0]: expected"),
 ]
 

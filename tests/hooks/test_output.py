@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgate.hooks import HookError
-from hookgate.hooks.output import Output, ProcessResult, read_output, read_process
+from hookgate.hooks.output import Output, ProcessResult, describe_unread, read_output, read_process
 from hookgate.hooks.settings import EVENTS
 
 DENY = '{"decision": "deny", "reason": "no"}'
@@ -97,6 +97,33 @@ def test_half_an_emoji_is_replaced_and_the_verdict_stays() -> None:
 def test_stderr_is_never_an_output(stderr: str) -> None:
     assert read("", stderr) is None
     assert read('{"decision": "allow"}', stderr) == {"decision": "allow"}
+
+
+VERDICTS = [
+    f"Processing...\n{DENY}",
+    f"{DENY}\n{DENY}",
+    f"{DENY} done",
+    "{'decision': 'deny'}",
+    '{"decision": "deny"',
+    '[{"decision": "deny"}]',
+    '{"continue": false,}',
+    'x {"hookSpecificOutput": {}}',
+]
+
+
+@pytest.mark.parametrize("stdout", VERDICTS)
+@pytest.mark.parametrize("event", EVENTS)
+def test_a_verdict_that_is_only_a_message_is_warned_of(stdout: str, event: str) -> None:
+    output = read(stdout, event=event)
+    assert output is not None
+    assert output["systemMessage"] == stdout
+    assert "decides nothing; print one JSON object" in describe_unread(output)
+
+
+@pytest.mark.parametrize("stdout", [DENY, "Processing...", "a decision: deny", '{"systemMessage": "x"}'])
+def test_a_verdict_that_counts_and_a_message_without_one_are_not(stdout: str) -> None:
+    assert describe_unread(read(stdout) or {}) == ""
+    assert describe_unread(read(f"x {DENY}", code=2) or {}) == ""
 
 
 # ---- exit code 0 and plain tool names
@@ -360,7 +387,7 @@ def test_additional_context_that_is_no_string_is_ignored(event: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["llm_request", "llm_response", "toolConfig", "tools"])
-@pytest.mark.parametrize("value", [5, "x", [1], {"a": None}])
+@pytest.mark.parametrize("value", [5, "x", [1], {"a": 1}])
 def test_edits_of_a_model_call_are_left_for_the_translator_to_check(key: str, value: Any) -> None:
     for event in ("BeforeModel", "BeforeToolSelection", "AfterModel"):
         assert specific(event, **{key: value}) == {key: value}

@@ -19,7 +19,7 @@ from hookgate.hooks.events import (
 from hookgate.hooks.merge import Verdict
 from hookgate.hooks.runs import Run
 from hookgate.hooks.session import CallEnd, CallState, Screen, SessionContext, Withheld
-from hookgate.hooks.settings import Configuration, load_settings
+from hookgate.hooks.settings import Configuration, load_settings, register_hook
 
 __all__ = [
     "AfterAgent",
@@ -48,4 +48,5 @@ __all__ = [
     "Verdict",
     "Withheld",
     "load_settings",
+    "register_hook",
 ]

@@ -306,11 +306,13 @@ def _sequel(run: Run, event: E) -> E:
 
 
 def _log_run(event: str, run: Run, session: SessionContext) -> None:
-    """Log a failure, denial or message of a run, but no content of the call."""
+    """Log a failure, warning, denial or message of a run, but no content of the call."""
     would = "would have " if run.observed else ""
     if run.error:
         then = "; the call is denied" if run.fails_closed and not run.observed else ""
         log.warning("%s hook %r failed: %s%s", event, run.hook.name, run.error, then)
+    if run.warning:
+        log.warning("%s hook %r %s", event, run.hook.name, run.warning)
     output = run.output or {}
     if output.get("decision") == "deny" or output.get("continue") is False:
         log.info("%s hook %r %sdenied a call of session %s", event, run.hook.name, would, session.session_id)
@@ -342,6 +344,7 @@ def combined_output(event: Event, outcome: Outcome[Event]) -> Output:
         "tools": verdict.tools,
         "tailToolCallRequest": verdict.tail_tool_call,
         "clearContext": verdict.clear_context or None,
+        "redacted": verdict.redacted or None,
     }
     specific = {key: value for key, value in specific.items() if value is not None}
     if specific:

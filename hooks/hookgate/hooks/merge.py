@@ -31,6 +31,8 @@ class Verdict:
     tools: list[str] | None = None
     tail_tool_call: JsonObject | None = None
     clear_context: bool = False
+    redacted: bool = False
+    """Whether a hook has marked the answer as redacted."""
 
     @property
     def synthetic(self) -> bool:
@@ -75,6 +77,7 @@ def merge(event: str, outputs: Sequence[Output], narrowing: Collection[int] = ()
         tools=_common_tools([s.get("tools") for s in specifics]) if selection else None,
         tail_tool_call=_last_value(specifics, "tailToolCallRequest") if event == "AfterTool" else None,
         clear_context=event == "AfterAgent" and any(s.get("clearContext") is True for s in specifics),
+        redacted=event == "AfterModel" and any(s.get("redacted") is True for s in specifics),
     )
 
 

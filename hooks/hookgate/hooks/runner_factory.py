@@ -49,7 +49,7 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
             return RefusedRunner(reason)
         match hook.config:
             case RuntimeConfig() as config:
-                return RuntimeRunner(hook, load_action(hook, config, files))
+                return RuntimeRunner(hook, hook.function or load_action(hook, config, files))
             case HttpConfig() as config:
                 return _http_runner(hook, config, targets)
             case BuiltinConfig() as config:

@@ -12,7 +12,7 @@ from hookgate.hooks.clock import Deadline, TimeLimit
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError, is_exhaustion
 from hookgate.hooks.events import Event
 from hookgate.hooks.events.base import Document
-from hookgate.hooks.output import Output
+from hookgate.hooks.output import Output, describe_unread
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.session import SessionContext, utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook, RuntimeConfig
@@ -118,6 +118,8 @@ class Run:
     failure: HookError | None = None
     seconds: float = 0.0
     began: float = 0.0
+    warning: str = ""
+    """What its author probably did not intend, although the output is valid; otherwise empty."""
 
     @property
     def error(self) -> str:
@@ -208,10 +210,15 @@ class HookExecutor:
         """Run the hook once, before the deadline if any. Exceptions become the run's `failure`."""
         began = time.monotonic()
         failure: HookError | None = None
+        warning = ""
         try:
             output = await self._run_queued(hook, event, session, deadline)
             specific = output.get("hookSpecificOutput") if output else None
-            edit = await session.call.run_step(event.changed, specific, hook.config.view) if specific else {}
+            edit: JsonObject = {}
+            if specific:
+                edit, warning = await session.call.run_step(_examine, event, specific, hook.config.view)
+            elif output:
+                warning = describe_unread(output)
         except HookError as error:
             failure = error
         except TranslatorError as error:
@@ -221,7 +228,7 @@ class HookExecutor:
         seconds = time.monotonic() - began
         if failure is not None:
             return Run(hook, seen, failure=failure, seconds=seconds, began=began)
-        return Run(hook, seen, output, edit, seconds=seconds, began=began)
+        return Run(hook, seen, output, edit, seconds=seconds, began=began, warning=warning)
 
     async def _run_queued(
         self, hook: Hook, event: Event, session: SessionContext, deadline: Deadline | None
@@ -252,6 +259,12 @@ class HookExecutor:
     async def _execute(self, hook: Hook, event: Event, session: SessionContext) -> Output | None:
         document = await session.call.run_step(_document, hook, event, session)
         return await self._runners[hook].run(event.name, session, document)
+
+
+def _examine(event: Event, specific: JsonObject, view: str) -> tuple[JsonObject, str]:
+    """Return the edit in a hookSpecificOutput, and a warning about it or an empty string."""
+    edit = event.changed(specific, view)
+    return edit, event.describe_surprise(specific, edit, view)
 
 
 def internal_failure(error: Exception) -> HookUnavailableError:

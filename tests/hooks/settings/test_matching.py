@@ -40,10 +40,35 @@ def test_a_pattern_matches_whole_names(pattern: str, matching: list[str], others
     assert not any(matcher.matches(Subject(tools=(tool,))) for tool in others)
 
 
+@pytest.mark.parametrize("blanks", [(" ", ""), ("", " "), ("\n\t", "  ")])
+def test_blanks_around_a_pattern_do_not_count(blanks: tuple[str, str]) -> None:
+    before, after = blanks
+    assert Matcher("BeforeTool", f"{before}read_file{after}").matches(Subject(tools=("read_file",)))
+    assert Matcher("SessionStart", f"{before}startup{after}").matches(Subject(trigger="startup"))
+    assert Matcher("BeforeTool", f"{before}*{after}").matches(Subject(tools=("x",)))
+    assert Matcher("BeforeTool", before + after).matches(Subject(tools=("x",)))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        (r"(?<verb>read|write)_file", "read_file", "glob"),
+        (r"(?<part>\w)\k<part>_.*", "aa_x", "ab_x"),
+        (r"(?<!x)(?<=)read_.*", "read_file", "write_file"),
+        (r"[(?<a>]{2}", "(?", "ab"),
+        (r"\(\?<a", "(?<a", "a"),
+    ],
+)
+def test_a_pattern_may_name_groups_as_javascript_does(pattern: str, matching: str, others: str) -> None:
+    matcher = Matcher("BeforeTool", pattern)
+    assert matcher.matches(Subject(tools=(matching,)))
+    assert not matcher.matches(Subject(tools=(others,)))
+
+
 @given(st.sampled_from(sorted(TRIGGER_EVENTS)), st.text(min_size=1), st.text())
 def test_a_trigger_is_matched_word_for_word(event: str, pattern: str, trigger: str) -> None:
-    if pattern != "*":
-        assert Matcher(event, pattern).matches(Subject(trigger=trigger)) == (pattern == trigger)
+    if pattern.strip() not in ("", "*"):
+        assert Matcher(event, pattern).matches(Subject(trigger=trigger)) == (pattern.strip() == trigger)
 
 
 @given(st.sampled_from(sorted(set(EVENTS) - TOOL_EVENTS - TRIGGER_EVENTS)), st.text())

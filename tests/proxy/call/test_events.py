@@ -98,6 +98,42 @@ async def test_every_captured_input_is_taken_and_shown_to_hooks_with_its_fields(
         assert {key: shown[key] for key in same} == {key: captured[key] for key in same}
 
 
+TOOLS = [{"functionDeclarations": [{"name": "glob"}]}]
+SELECTION = {"mode": "AUTO", "allowedFunctionNames": ["glob"]}
+MINIMAL = [
+    ("SessionStart", {}, {"source": "startup"}),
+    ("SessionEnd", {}, {"reason": "other"}),
+    ("PreCompress", {"context_size": 9, "max_context_size": 10}, {"trigger": "auto", "context_size": 9}),
+    (
+        "BeforeToolSelection",
+        {"available_tools": TOOLS, "tool_config": {"mode": "AUTO", "allowed_function_names": ["glob"]}},
+        {"available_tools": TOOLS, "tool_config": {"mode": "AUTO", "allowed_function_names": ["glob"]}},
+    ),
+    (
+        "BeforeModel",
+        {"llm_request": {"model": "m", "messages": [], "toolConfig": {"functionCallingConfig": SELECTION}}},
+        {
+            "llm_request": {
+                "model": "m",
+                "messages": [],
+                "config": {},
+                "toolConfig": {**SELECTION, "functionCallingConfig": SELECTION},
+            }
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("event", "fields", "shown"), MINIMAL)
+async def test_the_least_input_that_a_document_shows_is_taken(
+    event: str, fields: dict[str, Any], shown: dict[str, Any]
+) -> None:
+    seen: list[dict[str, Any]] = []
+    async with peer() as upstream, gateway_before(upstream.url, {event: [listens(seen)]}) as url:
+        assert said(await tell(url, event, **fields)) == {}
+    assert seen[0].items() >= shown.items()
+
+
 @pytest.mark.parametrize(
     ("event", "fields", "place"),
     [

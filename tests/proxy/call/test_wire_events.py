@@ -39,9 +39,12 @@ def tool_turn(*results: Json, calls: tuple[Json, ...] = ()) -> list[Json]:
 TOOL_TURN = tool_turn(result("read_file", "a secret"), calls=(call("read_file", path="x"),))
 
 
-async def ask(gateway: Any, contents: Any, target: str = UNARY) -> Answer:
-    body = {"contents": contents} if isinstance(contents, list) else {"contents": [user(contents)]}
-    return await post(gateway.url, target, body, SESSION)
+async def ask(gateway: Any, said: Any, target: str = UNARY) -> Answer:
+    """A call with a whole body, with these turns, or with a text of the user."""
+    contents = said if isinstance(said, list) else [user(said)]
+    return await post(
+        gateway.url, target, said if isinstance(said, dict) else {"contents": contents}, SESSION
+    )
 
 
 def bodies(answer: Answer) -> list[Json]:
@@ -311,6 +314,16 @@ async def test_rewritten_arguments_reach_the_agent(target: str) -> None:
         answer = await ask(gateway, "read", target)
     [found] = [part for part in parts(answer) if "functionCall" in part]
     assert found["functionCall"] == {"name": "read_file", "args": {"path": "y", "limit": 1}, "id": "c-1"}
+
+
+async def test_a_hook_is_shown_what_the_request_says_of_the_tool() -> None:
+    seen: list[Json] = []
+    script = answers({"chunks": [[call("read_file"), call("glob")]]})
+    declarations = [{"name": "read_file", "description": "Reads a file."}, {"name": "glob"}]
+    body = {"contents": [user("read")], "tools": [{"functionDeclarations": declarations}]}
+    async with running_gateway({"BeforeTool": [listens(seen)]}, script) as gateway:
+        await ask(gateway, body)
+    assert [event.get("tool_description") for event in seen] == ["Reads a file.", None]
 
 
 async def test_a_stop_before_a_tool_ends_the_answer_with_its_reason() -> None:

@@ -52,6 +52,13 @@ def test_without_hooks_the_list_tells_where_they_were_looked_for(project: Path, 
     assert str(project / ".gemini/settings.json") in output
 
 
+def test_the_list_is_also_called_panel(project: Path, hookgate: Hookgate) -> None:
+    configure(project, DENY)
+    code, output = hookgate("panel")
+    assert (code, output) == hookgate("list")
+    assert (code, "deny" in output, "BeforeModel" in output) == (0, True, True)
+
+
 def test_a_project_s_hook_runs_once_it_is_trusted(project: Path, hookgate: Hookgate) -> None:
     configure(project, DENY)
     assert "untrusted" in hookgate("list")[1]
@@ -207,6 +214,29 @@ def test_an_input_that_is_none_is_reported(
     assert (code, expected in printed) == (1, True)
 
 
+def test_trying_tells_of_a_matcher_that_is_only_a_part_of_names(project: Path, hookgate: Hookgate) -> None:
+    path = write_file(
+        project, {"hooks": {"BeforeTool": [{"matcher": "write_", "hooks": [DENY]}]}}, "hooks.json"
+    )
+    code, output = hookgate("test", "BeforeTool", "--hooks", str(path))
+    assert (code, output.startswith(f"warning: {path}:")) == (1, True)
+    assert "did you mean 'write_.*'?" in output
+
+
+def test_a_captured_input_is_tried_with_its_tool_selection(project: Path, hookgate: Hookgate) -> None:
+    selection = {"mode": "AUTO", "allowedFunctionNames": ["glob"]}
+    request = {"model": "m", "messages": [], "toolConfig": {"functionCallingConfig": selection}}
+    path = write_file(project, {"llm_request": request}, "input.json")
+    edit = {"hookSpecificOutput": {"llm_request": {"toolConfig": {"mode": "ANY"}}}}
+    hooks = configure(project, command(f"echo '{json.dumps(edit)}'"), name="hooks.json")
+    code, output = hookgate("test", "BeforeModel", "--input", str(path), "--hooks", str(hooks))
+    assert (code, '"allowedFunctionNames"' in output) == (0, True)
+    assert [line[1:].split() for line in output.splitlines() if line.startswith(("-  ", "+  "))] == [
+        ['"mode":', '"AUTO",'],
+        ['"mode":', '"ANY",'],
+    ]
+
+
 def test_the_doctor_finds_what_will_not_work(project: Path, hookgate: Hookgate) -> None:
     path = configure(project, command("/no/such/program", name="gone"), DENY, name="hooks.json")
     code, output = hookgate("doctor", "--hooks", str(path))
@@ -220,6 +250,40 @@ def test_the_doctor_finds_what_will_not_work(project: Path, hookgate: Hookgate) 
     path.write_text('{"hooks": {"Never": []}}')
     code, output = hookgate("doctor", "--hooks", str(path))
     assert (code, f"FAIL  {path}:1: hooks.Never: there is no such event" in output) == (1, True)
+
+
+JSON_BROKEN = """echo '{"hookSpecificOutput": {"llm_response": {"text": "Be careful!"}}}'"""
+SURPRISING = [
+    ("BeforeModel", """echo hi; echo '{"decision": "deny"}'""", ("FAIL", "decides nothing")),
+    ("BeforeToolSelection", "echo done", ("note", "selects only tools that the request does not declare")),
+    (
+        "BeforeToolSelection",
+        "echo read_file,wirte_file",
+        ("note", "names tools that the request does not declare: 'wirte_file'"),
+    ),
+    ("AfterModel", JSON_BROKEN, ("note", "so that it is not JSON any more")),
+]
+
+
+@pytest.mark.parametrize(("event", "line", "finding"), SURPRISING)
+def test_the_doctor_tells_of_surprising_output(
+    event: str, line: str, finding: tuple[str, str], project: Path, hookgate: Hookgate
+) -> None:
+    path = configure(project, command(line, name="odd"), event=event, name="hooks.json")
+    level, warning = finding
+    output = hookgate("doctor", "--hooks", str(path))[1]
+    [told] = [each for each in output.splitlines() if warning in each]
+    assert told.startswith(f"{level}  {event} hook 'odd' ({path}) ")
+
+
+@pytest.mark.parametrize(("event", "line", "warning"), [(e, line, w) for e, line, (_, w) in SURPRISING[:3]])
+def test_trying_tells_of_surprising_output(
+    event: str, line: str, warning: str, project: Path, hookgate: Hookgate
+) -> None:
+    path = configure(project, command(line, name="odd"), event=event, name="hooks.json")
+    output = hookgate("test", event, "--hooks", str(path))[1]
+    [told] = [each for each in output.splitlines() if each.startswith("--- warning: the hook ")]
+    assert warning.partition(": ")[0] in told
 
 
 def test_claude_code_s_hooks_are_taken_over_once(project: Path, hookgate: Hookgate) -> None:

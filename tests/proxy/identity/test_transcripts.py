@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import listens, running_gateway, runs
+from support.gateway import listens, running_gateway, runs, says
 from support.policies import CARD, REDACTED, redact
 from support.wire import KEY, SSE, UNARY, post
 
@@ -50,6 +50,18 @@ async def test_a_session_is_written_down_as_hooks_left_it(target: str, tmp_path:
     assert {line["session_id"] for line in lines(path)} == {"s-1"}
     assert path.is_relative_to(tmp_path)
     assert mode(path) == 0o600
+
+
+@pytest.mark.parametrize("suppressed", [False, True])
+async def test_a_message_that_a_hook_suppresses_is_not_written_down(suppressed: bool, tmp_path: Path) -> None:
+    output = {"systemMessage": "noise", "suppressOutput": suppressed}
+    seen: list[dict[str, Any]] = []
+    hooks = {"BeforeAgent": [listens(seen), says(output)]}
+    async with running_gateway(hooks, {"rules": []}, kept_in(tmp_path)) as gateway:
+        answer = await post(gateway.url, "/s/s-1/hookgate/v1/events/BeforeAgent", {"prompt": "hi"}, KEY)
+    assert answer.json["systemMessage"] == "noise"
+    [event] = lines(seen[0]["transcript_path"])
+    assert event["output"].get("systemMessage") == (None if suppressed else "noise")
 
 
 async def test_none_is_kept_unless_it_is_wanted(tmp_path: Path) -> None:

@@ -206,3 +206,14 @@ async def test_a_receipt_names_the_hooks_whose_last_run_failed() -> None:
     async with running_gateway(hooks) as gateway:
         answer = await post(gateway.url, UNARY, HI, KEY)
         assert (await receipt(gateway.url, answer)).json["degraded"] == ["broken"]
+
+
+async def test_a_receipt_names_the_hooks_that_marked_the_answer_as_redacted() -> None:
+    def marks(_: Json) -> Json:
+        return {"hookSpecificOutput": {"redacted": True}}
+
+    names = {"enforced": "enforce", "observed": "observe"}
+    marking = [runs(marks, name=name, mode=mode) for name, mode in names.items()]
+    async with running_gateway({"AfterModel": [*marking, runs(lambda _: {}, name="silent")]}) as gateway:
+        answer = await post(gateway.url, UNARY, HI, KEY)
+        assert (await receipt(gateway.url, answer)).json["redacted"] == ["enforced"]

@@ -17,6 +17,7 @@ from hookgate.translator.request import (
     apply_tool_config,
     apply_tools,
     callable_names,
+    declared_descriptions,
     declared_names,
     read_tool_config,
     read_tools,
@@ -24,6 +25,7 @@ from hookgate.translator.request import (
     show_request_parts,
     show_request_raw,
     show_tool_config,
+    write_tool_config,
 )
 from hookgate.translator.response import apply_response, show_response, synthetic_response, text_response
 from hookgate.translator.streaming.events import CallGate, cut_events, join_events
@@ -55,6 +57,7 @@ __all__ = [
     "check_response",
     "check_spellings",
     "cut_events",
+    "declared_descriptions",
     "declared_names",
     "join_events",
     "read_inputs",
@@ -67,4 +70,5 @@ __all__ = [
     "show_tool_config",
     "synthetic_response",
     "text_response",
+    "write_tool_config",
 ]

@@ -63,6 +63,18 @@ def declared_names(body: JsonObject) -> list[str]:
     ]
 
 
+def declared_descriptions(body: JsonObject) -> dict[str, str]:
+    """Return the descriptions of declared functions by name, as far as they have one."""
+    return {
+        declaration["name"]: description
+        for tool in read_list(body, "tools")
+        if isinstance(tool, dict)
+        for declaration in read_list(tool, "functionDeclarations")
+        if isinstance(declaration, dict) and isinstance(declaration.get("name"), str)
+        if isinstance(description := declaration.get("description"), str) and description
+    }
+
+
 def callable_names(body: JsonObject) -> frozenset[str]:
     """Return the functions that the model may call: declared functions that the calling config allows."""
     config = read_object(read_object(body, "toolConfig"), "functionCallingConfig")
@@ -127,6 +139,23 @@ def apply_tool_config(body: JsonObject, patch: Any) -> JsonObject:
     if mode in _NAMING_MODES:
         return _with_calling_config(body, mode, allowed)
     return apply_tools(_with_calling_config(body, mode, None) if shown else body, allowed)
+
+
+def write_tool_config(body: JsonObject, patch: Any) -> JsonObject:
+    """Write a tool selection into a body whose function declarations are not known.
+
+    The selection is not converted to the form that the API accepts, which depends on the declarations. Raises
+    EditError if it is invalid.
+    """
+    shown = show_tool_config(body) or {}
+    selection = read_tool_config(patch, shown)
+    if not selection:
+        return body
+    keys = ("mode", "allowedFunctionNames")
+    written = {**{key: shown[key] for key in keys if key in shown}, **selection}
+    if written.get("mode") == "NONE":
+        written = {"mode": "NONE"}
+    return write(body, "toolConfig", write(read_object(body, "toolConfig"), "functionCallingConfig", written))
 
 
 def _with_calling_config(body: JsonObject, mode: str, names: list[str] | None) -> JsonObject:

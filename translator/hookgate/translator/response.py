@@ -19,6 +19,7 @@ from hookgate.translator.fields import (
     write,
 )
 from hookgate.translator.streaming.edits import respread
+from hookgate.translator.strictjson import dumps
 
 
 def synthetic_response(llm_response: Any) -> JsonObject:
@@ -62,10 +63,10 @@ def text_response(text: str) -> JsonObject:
 
 
 def synthetic_candidate(edit: JsonObject, path: str) -> JsonObject:
-    """Return a REST candidate for a hook's candidate. String parts become text parts."""
-    texts = read_parts(edit, path)
+    """Return a REST candidate for a hook's candidate. Strings become text parts; calls are kept."""
+    parts = read_parts(edit, path) or []
     candidate: JsonObject = {
-        "content": {"role": "model", "parts": [{"text": text} for text in texts or []]},
+        "content": {"role": "model", "parts": [{"text": p} if isinstance(p, str) else p for p in parts]},
         "finishReason": edit.get("finishReason") or "STOP",
     }
     for field in ("index", "safetyRatings"):
@@ -88,8 +89,23 @@ def read_candidates(edit: JsonObject) -> list[JsonObject]:
     return candidates
 
 
-def read_parts(edit: JsonObject, path: str) -> list[str] | None:
-    """Return the texts of a hook's candidate, or None if it has no parts."""
+_REST_PARTS = (
+    "functionCall",
+    "functionResponse",
+    "inlineData",
+    "fileData",
+    "executableCode",
+    "codeExecutionResult",
+)
+"""The fields of parts that are no text."""
+
+
+def read_parts(edit: JsonObject, path: str) -> list[str | JsonObject] | None:
+    """Return the parts of a hook's candidate, or None if it has none.
+
+    They are texts, or parts of the API such as a function call. An object that is neither becomes a text, its
+    JSON. Raises TranslatorError.
+    """
     content = edit.get("content")
     if content is None:
         return None
@@ -100,14 +116,27 @@ def read_parts(edit: JsonObject, path: str) -> list[str] | None:
         return None
     if not isinstance(parts, list):
         raise EditError(f"{path}.content.parts", "a list of strings", parts)
-    return [_read_text(part, f"{path}.content.parts[{i}]") for i, part in enumerate(parts)]
+    return [_read_part(part, f"{path}.content.parts[{i}]") for i, part in enumerate(parts)]
 
 
-def _read_text(part: Any, path: str) -> str:
+def _read_part(part: Any, path: str) -> str | JsonObject:
+    if isinstance(part, dict) and any(read(part, field) is not None for field in _REST_PARTS):
+        return _checked_part(part, path)
+    if isinstance(part, dict) and part.get("text") is None:
+        return dumps(part).decode()
     text = part.get("text") if isinstance(part, dict) else part
     if not isinstance(text, str):
-        raise EditError(path, "a string or {text}", part)
+        raise EditError(path, "a string, {text} or {functionCall}", part)
     return text
+
+
+def _checked_part(part: JsonObject, path: str) -> JsonObject:
+    try:
+        check_response({"candidates": [{"content": {"parts": [part]}}]})
+    except BodyError as error:
+        error.path = path + error.path.removeprefix("candidates[0].content.parts[0]")
+        raise
+    return part
 
 
 _FIELDS = ("finishReason", "index", "safetyRatings")
@@ -225,14 +254,25 @@ def _position(current: Sequence[JsonObject], edit: JsonObject, position: int) ->
 
 def _edit_candidate(candidate: JsonObject, edit: JsonObject, path: str) -> JsonObject:
     content = _content(candidate)
-    texts = read_parts(edit, path)
-    if texts is not None and texts != _texts(content)[0]:
-        candidate = write(candidate, "content", with_texts(content, texts))
+    parts = read_parts(edit, path)
+    if parts is not None and (edited := _with_parts(content, parts)) is not content:
+        candidate = write(candidate, "content", edited)
     for field in ("finishReason", "safetyRatings"):
         value = edit.get(field)
         if value is not None and not same(value, read(candidate, field)):
             candidate = write(candidate, field, value)
     return candidate
+
+
+def _with_parts(content: JsonObject, edited: Sequence[str | JsonObject]) -> JsonObject:
+    """Return the content with the hook's texts, and with the calls and other parts that it added."""
+    texts = [part for part in edited if isinstance(part, str)]
+    parts = read_list(content, "parts")
+    others = [part for part in edited if isinstance(part, dict)]
+    added = [other for other in others if not any(same(other, part) for part in parts)]
+    if texts != _texts(content)[0]:
+        content = with_texts(content, texts)
+    return write(content, "parts", [*read_list(content, "parts"), *added]) if added else content
 
 
 def _apply_text(body: JsonObject, text: str) -> JsonObject:

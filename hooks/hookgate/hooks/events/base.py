@@ -219,7 +219,7 @@ class HookOutput(BaseModel):
     """A message for the user or, in a model event, for the gateway's log."""
 
     suppress_output: bool | None = Field(None, alias="suppressOutput")
-    """If true, `systemMessage` is not logged."""
+    """If true, `systemMessage` is not logged, and not written to transcripts."""
 
     hook_specific_output: Specific[SpecificOutput] = None
     """The fields that are specific to the event. The event's section lists them."""
@@ -234,11 +234,14 @@ class HookOutput(BaseModel):
 
 
 class AdvisoryOutput(HookOutput):
-    """The output of an event that hooks cannot stop: `decision` and `continue` are ignored."""
+    """The output of an event that hooks cannot stop: decisions, stops and their reasons are ignored."""
 
     def canonical(self) -> JsonObject:
         output = self.model_dump(by_alias=True, exclude_none=True)
-        return {key: value for key, value in output.items() if key not in ("decision", "continue")}
+        return {key: value for key, value in output.items() if key not in _FLOW_CONTROL}
+
+
+_FLOW_CONTROL = frozenset({"decision", "reason", "continue", "stopReason"})
 
 
 def _rename_keys(specific: JsonObject, spellings: dict[str, str]) -> None:
@@ -287,6 +290,13 @@ class Event:
     def edited(self, edit: JsonObject, view: str) -> Self:
         """Return the event with an edit from `changed` applied. Raises TranslatorError."""
         return self
+
+    def describe_surprise(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
+        """Return a warning if a valid output probably does not do what its author intended, or "".
+
+        `edit` is its edit from `changed`. The warning continues the name of the hook.
+        """
+        return ""
 
     def sequel(self, specific: JsonObject) -> Self:
         """Return the event for the next hook of a sequential group, given this hook's output."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema
 
 from hookgate.hooks.events.base import (
     Encoded,
@@ -22,6 +22,7 @@ from hookgate.hooks.settings.plan import Subject
 from hookgate.translator import (
     VIEWS,
     ShownRequest,
+    TranslatorError,
     apply_response,
     check_request,
     check_response,
@@ -32,8 +33,10 @@ from hookgate.translator import (
     show_response,
     show_tool_config,
     synthetic_response,
+    write_tool_config,
 )
 from hookgate.translator.fields import JsonObject, camel, read, read_list, read_object, same
+from hookgate.translator.strictjson import loads
 
 
 class ModelEventInput(HookInput):
@@ -65,15 +68,22 @@ class BeforeModelInput(ModelEventInput):
     hook_event_name: Literal["BeforeModel"]
 
 
+def _none_if_empty(llm_response: Any) -> Any:
+    """Return None for an object without any answer, so that the model is called."""
+    empty = isinstance(llm_response, dict) and all(value in (None, []) for value in llm_response.values())
+    return None if empty else llm_response
+
+
 class BeforeModelSpecific(SpecificOutput):
     """The fields of hookSpecificOutput for BeforeModel."""
 
     llm_request: Unchecked = None
     """Edits to the request: only the fields given here change."""
 
-    llm_response: Unchecked = None
+    llm_response: Annotated[Unchecked, BeforeValidator(_none_if_empty)] = None
     """An answer to use instead of calling the model. `{"text": "…"}` is enough; a whole REST body
-    under `raw` is used unchanged."""
+    under `raw` is used unchanged. Parts are strings, `{text}` or parts of the API such as
+    `{functionCall}`. An empty object is no answer."""
 
 
 class BeforeModelOutput(HookOutput):
@@ -184,7 +194,7 @@ class AfterModelSpecific(SpecificOutput):
     the text."""
 
     redacted: bool | None = None
-    """`true` marks the record of the call as redacted."""
+    """`true` marks the record of the call: its receipt lists the hook under `redacted`."""
 
 
 class AfterModelOutput(HookOutput):
@@ -230,6 +240,8 @@ class BeforeModel(Event):
     body: JsonObject
     beside: JsonObject = field(default_factory=dict)
     """The other fields of Code Assist's envelope, which the view `body` includes."""
+    tools_known: bool = True
+    """Whether the body has all tools of the request. The stable form that an agent reports has none."""
 
     @cached_property
     def _views(self) -> "_RequestViews":
@@ -253,6 +265,8 @@ class BeforeModel(Event):
 
     def edited(self, edit: JsonObject, view: str) -> Self:
         model, body = with_hook_path("llm_request", self._views.get(view).edited, edit)
+        if not self.tools_known and edit.get("toolConfig") is not None:
+            body = with_hook_path("llm_request", write_tool_config, body, edit["toolConfig"])
         if not _RAW.isdisjoint(edit):  # raw contents are used unchanged, so they have not been checked
             with_hook_path("llm_request", check_request, body)
         beside = (
@@ -293,6 +307,21 @@ class BeforeToolSelection(Event):
             read_tools(specific["tools"])
         return {}  # selections are united, not chained, so hooks do not see each other's
 
+    def undeclared_names(self, specific: JsonObject) -> list[str]:
+        """Return the tools that an output names although the request does not declare them."""
+        selection = read_tool_config(read(specific, "toolConfig") or {})
+        names = [*selection.get("allowedFunctionNames", ()), *read_tools(specific.get("tools") or [])]
+        declared = set(declared_names(self.body))
+        return [name for name in dict.fromkeys(names) if name not in declared] if declared else []
+
+    def describe_surprise(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
+        names = self.undeclared_names(specific)
+        selected = read_tool_config(read(specific, "toolConfig") or {}).get("allowedFunctionNames")
+        if not names or not selected or not set(selected) <= set(names):
+            return ""
+        shown = ", ".join(map(repr, names[:5]))
+        return f"selects only tools that the request does not declare ({shown}), so the model can call none"
+
 
 @dataclass(frozen=True)
 class AfterModel(Event):
@@ -325,10 +354,38 @@ class AfterModel(Event):
             body = with_hook_path("llm_response.raw", check_response, object_in(edit, "raw"))
         return replace(self, body=with_hook_path("llm_response", apply_response, body, edit))
 
+    def describe_surprise(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
+        if not edit or self.stream not in (None, "complete") or _WANTS_JSON not in self.llm_request.json:
+            return ""
+        try:
+            texts = [
+                show_response(body).get("text", "") for body in (self.body, self.edited(edit, view).body)
+            ]
+        except TranslatorError:  # the edit does not fit, and is not applied
+            return ""
+        if not _is_json(texts[0]) or _is_json(texts[1]):
+            return ""
+        return (
+            "has edited an answer that the client wants as JSON so that it is not JSON any more; the client "
+            "may repeat the call"
+        )
+
     def _shown(self, view: str) -> JsonObject:
         """Return a view of the answer. The views `raw` and `body` include the REST body, with its calls."""
         shown = show_response(self.body)
         return {**shown, "raw": self.body} if view in _WITH_BODY else shown
+
+
+_WANTS_JSON = b'"responseMimeType":"application/json"'
+"""In the JSON of a request as shown: the client wants an answer in JSON."""
+
+
+def _is_json(text: str) -> bool:
+    try:
+        loads(text.encode())
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 _WITH_BODY = ("raw", "body")

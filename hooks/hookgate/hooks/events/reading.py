@@ -8,8 +8,8 @@ from hookgate.hooks.events.base import Encoded, Event
 from hookgate.hooks.events.model import AfterModel, BeforeModel, BeforeToolSelection
 from hookgate.hooks.events.session import Notification, PreCompress, SessionEnd, SessionStart
 from hookgate.hooks.events.tool import AfterTool, BeforeTool
-from hookgate.translator import apply_request, show_request, synthetic_response
-from hookgate.translator.fields import JsonObject, read
+from hookgate.translator import apply_request, show_request, synthetic_response, write_tool_config
+from hookgate.translator.fields import JsonObject, read, without
 
 _MODEL = "gemini-2.5-flash"
 _BODY: JsonObject = {
@@ -61,15 +61,40 @@ def _get_any(document: JsonObject, *keys: str) -> Any:
     raise KeyError(keys[0])
 
 
-def _request(document: JsonObject) -> tuple[str, JsonObject]:
-    shown = document.get("llm_request")
-    if shown is None and read(document, "contents") is not None:
-        return str(document.get("model", _MODEL)), document
+def _cause(document: JsonObject, key: str, default: str) -> Any:
+    """Return what caused a session event. The documents disagree on the key, and some leave it out."""
+    return next((value for each in (key, "trigger") if (value := document.get(each)) is not None), default)
+
+
+def _before_model(document: JsonObject) -> BeforeModel:
+    if document.get("llm_request") is None and read(document, "contents") is not None:  # a REST request
+        return BeforeModel(str(document.get("model", _MODEL)), document)
+    model, body = _request(_get_any(document, "llm_request"), {})
+    return BeforeModel(model, body, tools_known="tools" in body)
+
+
+def _before_tool_selection(document: JsonObject) -> BeforeToolSelection:
+    """Read the event. One of the documents shows hooks the tools and their selection, but no request."""
+    tools, shown = document.get("available_tools"), document.get("llm_request")
+    if shown is None and read(document, "contents") is not None:  # a REST request
+        return BeforeToolSelection(str(document.get("model", _MODEL)), document)
+    if shown is None and tools is None:
+        raise KeyError("llm_request")
+    model, body = _request({} if shown is None else shown, {} if tools is None else {"tools": tools})
+    if (selection := document.get("tool_config")) is not None and "toolConfig" not in body:
+        body = write_tool_config(body, selection)
+    return BeforeToolSelection(model, body)
+
+
+def _request(shown: Any, body: JsonObject) -> tuple[str, JsonObject]:
+    """Return the model and the body of a request in its stable form. `body` holds what the form lacks."""
     if not isinstance(shown, dict):
         raise KeyError("llm_request")
-    tools = document.get("available_tools")
-    model, body = apply_request(str(shown.get("model", _MODEL)), {"tools": tools} if tools else {}, shown)
-    return model, body
+    if isinstance(tools := shown.get("tools"), list):  # of the view `raw`
+        body = {"tools": tools, **body}
+    model, body = apply_request(str(shown.get("model", _MODEL)), body, without(shown, "toolConfig"))
+    selection = read(shown, "toolConfig")
+    return model, body if selection is None else write_tool_config(body, selection)
 
 
 def _after_model(document: JsonObject) -> AfterModel:
@@ -80,8 +105,8 @@ def _after_model(document: JsonObject) -> AfterModel:
 
 
 _READERS: Mapping[str, Callable[[JsonObject], Event]] = {
-    "SessionStart": lambda d: SessionStart(_get_any(d, "source", "trigger")),
-    "SessionEnd": lambda d: SessionEnd(_get_any(d, "reason", "trigger")),
+    "SessionStart": lambda d: SessionStart(_cause(d, "source", "startup")),
+    "SessionEnd": lambda d: SessionEnd(_cause(d, "reason", "other")),
     "BeforeAgent": lambda d: BeforeAgent(
         _get_any(d, "prompt", "user_message"), d.get("conversation_history")
     ),
@@ -91,9 +116,9 @@ _READERS: Mapping[str, Callable[[JsonObject], Event]] = {
         bool(d.get("stop_hook_active")),
         d.get("conversation_history"),
     ),
-    "BeforeModel": lambda d: BeforeModel(*_request(d)),
+    "BeforeModel": _before_model,
     "AfterModel": _after_model,
-    "BeforeToolSelection": lambda d: BeforeToolSelection(*_request(d)),
+    "BeforeToolSelection": _before_tool_selection,
     "BeforeTool": lambda d: BeforeTool(
         _get_any(d, "tool_name"),
         _get_any(d, "tool_input", "tool_args"),
@@ -109,7 +134,7 @@ _READERS: Mapping[str, Callable[[JsonObject], Event]] = {
         d.get("original_request_name"),
     ),
     "PreCompress": lambda d: PreCompress(
-        _get_any(d, "trigger"), d.get("context_size"), d.get("max_context_size")
+        _cause(d, "trigger", "auto"), d.get("context_size"), d.get("max_context_size")
     ),
     "Notification": lambda d: Notification(
         _get_any(d, "notification_type"), str(d.get("message", "")), d.get("details") or {}

@@ -122,7 +122,8 @@ class AfterToolSpecific(ContextOutput):
     """The fields of hookSpecificOutput for AfterTool."""
 
     tool_result: JsonObject | None = None
-    """An edit of the result: only the fields given here change."""
+    """A result that replaces the whole result, `returnDisplay` and `error` included. Without `llmContent`,
+    the model sees an empty result."""
 
     tail_tool_call_request: TailToolCall | None = Field(None, alias="tailToolCallRequest")
     """Another tool to run immediately. Its result replaces the result of this one."""
@@ -208,14 +209,17 @@ class AfterTool(Event):
         return Subject(tools=(self.tool_name,))
 
     def changed(self, specific: JsonObject, view: str) -> JsonObject:
-        """Return the keys of the result that change."""
+        """Return the whole new result if it differs from the one that the hook was shown."""
         result = specific.get("tool_result")
         new = {"llmContent": result} if isinstance(result, str) else object_in(specific, "tool_result")
         shown = result_of(self.tool_response)
-        return {key: value for key, value in new.items() if not same(value, shown.get(key))}
+        if not new or same(new, shown):
+            return {}
+        # A reader that finds no llmContent would use the tool's own, which the hook has replaced.
+        return {"llmContent": "", **new} if "llmContent" in shown else new
 
     def edited(self, edit: JsonObject, view: str) -> Self:
-        return replace(self, tool_response={**result_of(self.tool_response), **edit})
+        return replace(self, tool_response=edit)
 
 
 def result_of(response: Any) -> JsonObject:

@@ -30,6 +30,7 @@ from hookgate.hooks.settings.plan import (
     Subject,
     project_sources,
 )
+from hookgate.hooks.settings.registering import register_hook
 
 __all__ = [
     "ADVISORY",
@@ -61,4 +62,5 @@ __all__ = [
     "load_sources",
     "project_sources",
     "read_sources",
+    "register_hook",
 ]

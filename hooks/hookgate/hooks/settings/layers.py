@@ -137,6 +137,7 @@ def _merge(sections: Sequence[LayerSection]) -> Configuration:
         _revision(sections),
         tuple(target for place, _, config in sections for target in _http_targets(place, config)),
         tuple(hook for group in declared for hook in group.hooks),
+        is_on,
     )
 
 

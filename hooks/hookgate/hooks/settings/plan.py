@@ -60,14 +60,33 @@ class Subject:
     """The stream mode of the hooks that a piece of a streamed answer is for; empty for all other events."""
 
 
+_NAMED_GROUPS = re.compile(
+    r"""\\k<(?P<reference>\w+)> | \(\?<(?=[A-Za-z_])
+    | \\. | \[\^?\]?(?:\\.|[^\]\\])*\]""",
+    re.VERBOSE | re.DOTALL,
+)
+"""Matches JavaScript's named groups and references, or an escaped character or a class, which have none."""
+
+
+def _python_regex(pattern: str) -> str:
+    """Return a regular expression of JavaScript in Python's syntax, which differs for named groups."""
+
+    def converted(found: re.Match[str]) -> str:
+        if found["reference"]:
+            return f"(?P={found['reference']})"
+        return "(?P<" if found[0] == "(?<" else found[0]
+
+    return _NAMED_GROUPS.sub(converted, pattern)
+
+
 class Matcher:
-    """A group's `matcher`. The patterns "", "*" and None match everything."""
+    """A group's `matcher`, without surrounding blanks. The patterns "", "*" and None match everything."""
 
     def __init__(self, event: str, pattern: str | None) -> None:
         """Compile the pattern. Raises re.error if a tool event's pattern is not a regular expression."""
-        self._event, self.pattern = event, pattern or "*"
+        self._event, self.pattern = event, (pattern or "").strip() or "*"
         regex = event in TOOL_EVENTS and self.pattern != "*"
-        self._regex = re.compile(self.pattern) if regex else None
+        self._regex = re.compile(_python_regex(self.pattern)) if regex else None
 
     @property
     def selects(self) -> bool:
@@ -97,7 +116,7 @@ class Literally(Matcher):
     """A matcher that compares tool names with a literal string."""
 
     def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
+        self.pattern = pattern.strip()
 
     @property
     def selects(self) -> bool:
@@ -176,6 +195,8 @@ class Hook:
     on_exit_code: OnError = "allow"
     needs_trust: bool = False
     """Whether the hook comes from a project, so that it runs only after somebody has trusted it."""
+    function: Callable[[dict[str, object]], object] | None = None
+    """The function of a hook that a program has registered; other runtime hooks name theirs."""
     timeout: float = field(init=False)
     """The time limit in seconds."""
     target: str = field(init=False)
@@ -259,6 +280,8 @@ class Configuration:
     http_targets: tuple[str, ...] = ()
     declared: tuple[Hook, ...] = field(default=(), compare=False)
     """All hooks of all files in order, including those that are off."""
+    is_on: Callable[[Hook], bool] = field(default=lambda hook: True, compare=False, repr=False)
+    """Returns whether the settings leave a hook on, for hooks that a program adds."""
 
     def for_event(self, event: str) -> tuple[Group, ...]:
         """Return all groups that are configured for the event."""

@@ -255,6 +255,8 @@ class OutgoingCall:
     """The kinds of events that a shim reports, which need not be derived from the answer."""
     prompt: str
     """The user turn to answer; empty if no AfterAgent hook is configured."""
+    descriptions: Mapping[str, str]
+    """The descriptions of the request's tools, by name; empty if no BeforeTool hook is configured."""
 
     def with_turns(self, turns: list[JsonObject]) -> "OutgoingCall":
         """Return a copy of the call with `turns` appended to its conversation."""

@@ -11,6 +11,7 @@ from hookgate.hooks import BeforeAgent, BeforeTool, Event, Outcome, SessionConte
 from hookgate.hooks.engine import combined_output
 from hookgate.hooks.events import INPUTS
 from hookgate.hooks.events.reading import read_event
+from hookgate.hooks.output import Output
 from hookgate.hooks.settings import ADVISORY
 from hookgate.proxy.call.context import CallContext, GatewayServices, RecordedEngine
 from hookgate.proxy.call.verdicts import STOPPED
@@ -63,7 +64,7 @@ class EventService:
         outcome: Outcome[Event] = await engine.fire(event, session)
         output = combined_output(event, outcome)
         if services.transcripts is not None:
-            line = {"type": "event", "event": event.name, "input": body, "output": output}
+            line = {"type": "event", "event": event.name, "input": body, "output": _output_on_record(output)}
             await services.transcripts.append(session, **line)
         self._note(session, outcome, deliver=request.headers.get(CONTEXT_HEADER) == "deliver")
         for observer in context.observers:
@@ -101,6 +102,12 @@ def _event(name: str, body: JsonObject) -> Event:
         raise ApiError(400, f"Invalid {name} input: {place}: {first['msg']}", "EVENT_REFUSED") from None
     except (ValueError, TypeError, AttributeError) as error:
         raise ApiError(400, f"Invalid {name} input: {error}", "EVENT_REFUSED") from None
+
+
+def _output_on_record(output: Output) -> Output:
+    """Return the output for the transcript: without the message, if a hook suppresses its output."""
+    hidden = output.get("suppressOutput") is True
+    return {key: value for key, value in output.items() if not (hidden and key == "systemMessage")}
 
 
 def _session(context: CallContext, body: JsonObject) -> SessionContext:

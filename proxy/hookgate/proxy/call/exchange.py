@@ -34,7 +34,7 @@ from hookgate.proxy.routing.envelopes import (
     with_model,
 )
 from hookgate.proxy.routing.table import Route
-from hookgate.translator import Framing, JsonArray, ServerSentEvents, show_request
+from hookgate.translator import Framing, JsonArray, ServerSentEvents, declared_descriptions, show_request
 from hookgate.translator.fields import JsonObject, read_list
 from hookgate.translator.strictjson import dumps
 
@@ -93,7 +93,9 @@ class Exchange:
         self._record.model = model
         if self._record.content is None:  # otherwise the parsed request is needed later
             context.request.memory.resize(len(payload) + (len(shown.json) if shown else 0))
-        return OutgoingCall(call, route.for_model(model), model, payload, shown, allowed, reported, prompt)
+        descriptions = declared_descriptions(body) if engine.listens_to(BeforeTool.name) else {}
+        routed = route.for_model(model)
+        return OutgoingCall(call, routed, model, payload, shown, allowed, reported, prompt, descriptions)
 
     def _reported(self, call: JudgedCall) -> Collection[str]:
         """Return the kinds of events that a shim reports, by its events so far or its claim in this call."""
@@ -143,7 +145,7 @@ class Exchange:
             judges.append(AllowedTools(outgoing.allowed, asks=asks))
         of_tools = deriving_engine(engine, "tools", outgoing.reported)
         if of_tools.listens_to(BeforeTool.name):
-            judges.append(ToolCallEvents(of_tools, call))
+            judges.append(ToolCallEvents(of_tools, call, outgoing.descriptions))
         of_turns, end = deriving_engine(engine, "turns", outgoing.reported), None
         if of_turns.listens_to(AfterAgent.name) and not call.wants_json:
             end = TurnEndEvents(of_turns, call, outgoing.prompt, again, may_ask_again)

@@ -1,6 +1,6 @@
 """Derives events from model calls, for sessions whose agent has no shim."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -219,11 +219,12 @@ def _shown(value: JsonObject, key: str | None) -> JsonObject:
 
 
 def _edited(value: JsonObject, key: str | None, after: JsonObject) -> JsonObject:
-    """Return the response with a hook's edits."""
+    """Return the response with the result that a hook has put in its place."""
     content = after.get("llmContent")
     if key is None:
         return content if isinstance(content, dict) else {"output": content}
-    return {**value, key: content, **({"error": after["error"]} if "error" in after else {})}
+    error = {"error": after["error"]} if "error" in after else {}
+    return {**without(value, "error"), key: content, **error}
 
 
 _SHOWN = "The tool {name!r} was not called: {reason}"
@@ -237,13 +238,16 @@ class ToolCallEvents:
 
     engine: RecordedEngine
     call: JudgedCall
+    descriptions: Mapping[str, str]
+    """The descriptions of the tools that the request declares, by name."""
 
     async def judge(self, call: JsonObject) -> Refusal | JsonObject:
         """Return the arguments after hooks, or the refusal. Raises SyntheticAnswer or ApiError on a stop."""
         name, arguments = str(call.get("name") or ""), read_object(call, "args")
         if not name or read(call, "willContinue") or read(call, "partialArgs") is not None:
             return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks=True)
-        outcome = await self.engine.fire(BeforeTool(name, arguments), self.call.session)
+        event = BeforeTool(name, arguments, self.descriptions.get(name))
+        outcome = await self.engine.fire(event, self.call.session)
         verdict = outcome.verdict
         if verdict.stop:
             enforce(verdict, BeforeTool.name, self.call)

@@ -26,15 +26,14 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add every command to `hookgate hooks`."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="hooks_command")
 
-    def command(name: str, description: str) -> argparse.ArgumentParser:
-        added = commands.add_parser(
-            name, help=description, description=description[0].upper() + description[1:] + "."
-        )
+    def command(name: str, description: str, *aliases: str) -> argparse.ArgumentParser:
+        sentence = f"{description[0].upper()}{description[1:]}."
+        added = commands.add_parser(name, aliases=aliases, help=description, description=sentence)
         add_hook_flags(added)
         added.set_defaults(log_level=logging.WARNING)
         return added
 
-    listed = command("list", "list every hook: event, source, kind, state, last run")
+    listed = command("list", "list every hook: event, source, kind, state, last run", "panel")
     listed.add_argument("--json", action="store_true", help="print JSON, for programs")
     command("show", "show everything known about one hook").add_argument("name")
     for name, description in (("enable", "switch a hook on again"), ("disable", "switch a hook off")):
@@ -215,7 +214,7 @@ async def run_hooks(arguments: argparse.Namespace) -> int:  # noqa: PLR0911  # o
     config = read_config(vars(arguments)).config
     sources = find_sources(config.hooks, default_project=Path.cwd())
     match arguments.hooks_command:
-        case "list":
+        case "list" | "panel":
             return list_hooks(sources, arguments.json)
         case "show":
             return show_hook(sources, arguments.name)

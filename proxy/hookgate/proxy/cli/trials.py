@@ -7,9 +7,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks import AfterTool, BeforeTool, Engine, Event, Run, SessionContext, SettingsError
-from hookgate.hooks.events.base import Document
+from hookgate.hooks import (
+    AfterModel,
+    AfterTool,
+    BeforeTool,
+    BeforeToolSelection,
+    Engine,
+    Event,
+    Run,
+    SessionContext,
+    SettingsError,
+)
+from hookgate.hooks.events.base import Document, Encoded
 from hookgate.hooks.events.reading import SAMPLES, read_event
+from hookgate.hooks.output import describe_unread
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import PriceTable
 from hookgate.hooks.runs import FairQueue, HookExecutor, base_fields
@@ -24,11 +35,13 @@ _TEST_SESSION = SessionContext("hookgate-test")
 async def try_hooks(
     sources: Sources, name: str, only: str | None, given: Path | None, prices: PriceTable | None
 ) -> int:
-    """Run the event's hooks, and print input, output, time and the changes that they make.
+    """Run the event's hooks, and print input, output, time and the changes that they make, after warnings.
 
     Returns 1 if a hook failed or if no hook runs for the event, else 0.
     """
     hooks = read_configured_hooks(sources)
+    for warning in hooks.loaded.warnings:
+        print(f"warning: {warning}")
     if only is not None:
         hooks.named(only)
     configuration = _narrowed(hooks.loaded.configuration, name, only)
@@ -88,8 +101,19 @@ def _print_run(run: Run, event: Event) -> None:
         print(f"--- failed: {run.error}; the call {'is denied' if run.fails_closed else 'continues'}")
     else:
         print("--- output", json.dumps(run.output, indent=2, ensure_ascii=False), sep="\n")
+    for warning in _warnings(run, event):
+        print(f"--- warning: the hook {warning}")
     if run.observed:
         print("--- mode is 'observe': the output is not applied")
+
+
+def _warnings(run: Run, event: Event) -> list[str]:
+    """Return warnings about a run, each of which continues the hook's name."""
+    specific = (run.output or {}).get("hookSpecificOutput")
+    if run.warning or not specific or not isinstance(event, BeforeToolSelection):
+        return [run.warning] if run.warning else []
+    names = ", ".join(map(repr, event.undeclared_names(specific)))
+    return [f"names tools that the request does not declare: {names}"] if names else []
 
 
 def _print_outcome(decision: str, stop: bool, reason: str) -> None:
@@ -113,6 +137,12 @@ SLOW = 0.2
 """Seconds after which a hook noticeably slows down a conversation; a Python script takes about 0.05."""
 
 _DOCTOR_SESSION = SessionContext("hookgate-doctor")
+
+_JSON_ANSWER = AfterModel(
+    Encoded({"model": "", "messages": [], "config": {"responseMimeType": "application/json"}}),
+    {"candidates": [{"content": {"role": "model", "parts": [{"text": '{"next_speaker": "user"}'}]}}]},
+)
+"""An answer in JSON, as agents request it for their own questions. A hook that adds words to it breaks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +187,14 @@ def _matching(group: Group) -> list[Diagnosis]:
 
 
 def _harmless(group: Group, event: str) -> Event:
-    """Return the event's sample. A tool event has a tool that matches the group's matcher if possible."""
+    """Return the event's sample. A tool event has a tool that matches the group's matcher if possible.
+
+    For a tool selection, the request declares all tools of Gemini CLI.
+    """
     sample = SAMPLES[event]
+    if isinstance(sample, BeforeToolSelection):
+        tools = [{"functionDeclarations": [{"name": name} for name in KNOWN_TOOLS]}]
+        return replace(sample, body={**sample.body, "tools": tools})
     candidates = (*KNOWN_TOOLS, group.matcher.pattern)
     tool = next((name for name in candidates if group.matcher.matches(Subject(tools=(name,)))), None)
     return replace(sample, tool_name=tool) if tool and isinstance(sample, BeforeTool | AfterTool) else sample
@@ -178,17 +214,22 @@ async def _examined(
     try:
         executor = HookExecutor(runners, FairQueue(1), lambda _: None)
         run = await executor.run(hook, event, (), _DOCTOR_SESSION, deadline=None)
+        findings = _diagnose_run(about, run, event)
+        if isinstance(event, AfterModel) and not run.error:
+            run = await executor.run(hook, _JSON_ANSWER, (), _DOCTOR_SESSION, deadline=None)
+            findings += [Diagnosis(f"{about} {warning}", bad=False) for warning in _warnings(run, event)]
     finally:
         await runners[hook].close()
-    return _diagnose_run(about, run)
+    return findings
 
 
-def _diagnose_run(about: str, run: Run) -> list[Diagnosis]:
+def _diagnose_run(about: str, run: Run, event: Event) -> list[Diagnosis]:
     if run.error:
         service = isinstance(run.hook.config, HttpConfig)
         remedy = "check that the service is running" if service else "`hookgate hooks test` shows more"
         return [Diagnosis(f"{about} {run.error}; {remedy}")]
-    findings = []
+    unread = bool(describe_unread(run.output or {}))
+    findings = [Diagnosis(f"{about} {warning}", bad=unread) for warning in _warnings(run, event)]
     if run.seconds > SLOW:
         slow = (
             f'{about} took {run.seconds * 1000:.0f} ms; with "persistent": true its program starts only once'

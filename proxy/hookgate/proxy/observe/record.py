@@ -86,6 +86,8 @@ class HookTally:
     """The fields that it changed, or in observe mode would have changed."""
     findings: Counter[str] = field(default_factory=Counter)
     """A policy's findings, by kind."""
+    redacted: bool = False
+    """Whether it has marked the answer as redacted."""
 
     def add(self, run: Run, size: int) -> None:
         """Add a run on a body of `size` bytes."""
@@ -105,6 +107,7 @@ class HookTally:
         decision = _decision(run)
         self.decisions[decision] += 1
         self.denials += decision in ("deny", "stop") and run.failure is None
+        self.redacted |= specific.get("redacted") is True and not run.observed
         findings = specific.get("findings")
         for kind, count in findings.items() if isinstance(findings, dict) else ():
             if type(count) is int and count > 0:  # hooks may return anything under this key
@@ -384,6 +387,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
         },
         "bypasses": record.bypasses,
         "degraded": list(record.degraded),
+        "redacted": sorted({tally.hook for tally in record.hooks.values() if tally.redacted}),
         "hooks": [_hook(tally) for tally in record.hooks.values()],
     }
 

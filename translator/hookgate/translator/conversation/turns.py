@@ -59,7 +59,7 @@ class TurnLens(Protocol):
 
 
 class TextLens:
-    """Shows the joined text parts."""
+    """Shows the joined text parts. Parts of other types in a hook's content become text, as JSON."""
 
     def forms(self, contents: Sequence[Any]) -> list[str]:
         return joined_texts(contents)
@@ -71,9 +71,8 @@ class TextLens:
         if isinstance(content, str):
             return content
         if not isinstance(content, list):
-            raise EditError(path, "a string or a list of text parts", content)
-        parts = [read_typed_part(part, f"{path}[{i}]", ("text",)) for i, part in enumerate(content)]
-        return "".join(part["text"] for part in parts)
+            raise EditError(path, "a string or a list of parts", content)
+        return "".join(_part_as_text(part, f"{path}[{i}]") for i, part in enumerate(content))
 
     def edited(self, content: JsonObject, form: str) -> JsonObject:
         texts = texts_of(content)
@@ -84,6 +83,13 @@ class TextLens:
 
     def new(self, role: str, form: str) -> JsonObject:
         return {"role": role, "parts": [{"text": form}]}
+
+
+def _part_as_text(part: Any, path: str) -> str:
+    if isinstance(part, dict) and part.get("type", "text") != "text":
+        return dumps(part).decode()
+    text: str = read_typed_part(part, path, ("text",))["text"]
+    return text
 
 
 class PartsLens:
