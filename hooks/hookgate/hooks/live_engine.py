@@ -14,7 +14,7 @@ from typing import Any
 from hookgate.hooks.engine import Engine
 from hookgate.hooks.errors import SettingsError, is_exhaustion
 from hookgate.hooks.runs import Health
-from hookgate.hooks.settings import Configuration, SettingsSource, load_sources
+from hookgate.hooks.settings import Configuration, SettingsSource, load_sources, read_sources
 from hookgate.hooks.trust import digest_of, hook_fingerprint, scripts_of
 
 Label = tuple[str, str]
@@ -223,9 +223,21 @@ class LiveEngine:
         await asyncio.gather(self.current.close(), *self._closing)
 
     def _load(self) -> tuple[Engine, Outline]:
-        configuration = load_sources(self._find_places())
+        places = list(self._find_places())
+        try:
+            configuration = load_sources(places)
+        except SettingsError as error:
+            raise self._with_hook_problems(error, read_sources(places).configuration) from None
         configuration = replace(configuration, revision=_revision(configuration))
         return self._make_engine(configuration, self.health), outline(configuration)
+
+    def _with_hook_problems(self, error: SettingsError, readable: Configuration) -> SettingsError:
+        """Return the error with the problems of those hooks that could be read, such as wrong options."""
+        try:
+            self._make_engine(readable, Health())  # nothing is started before the first event
+        except SettingsError as more:
+            return SettingsError(f"{error}\n{more}")
+        return error
 
     def _notify(self, difference: Changes) -> None:
         summary = str(difference) or "no hook changed"

@@ -34,7 +34,7 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
     counters: Counters | None = None,
     prices: PriceTable | None = None,
 ) -> dict[Hook, Runner]:
-    """Return a runner for each hook. Raises SettingsError for a hook that can never run.
+    """Return a runner for each hook. Raises SettingsError with every hook that can never run.
 
     `refusal` returns the reason why a hook must not run, or None; nothing of a refused hook is imported or
     created. `http_targets` are the URL prefixes, besides this machine, that http hooks may post to.
@@ -61,7 +61,20 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
             case CommandConfig() as config:
                 return CommandRunner(hook, config)
 
-    return {hook: make_runner(hook) for hook in hooks}
+    return _make_all(hooks, make_runner)
+
+
+def _make_all(hooks: Iterable[Hook], make_runner: Callable[[Hook], Runner]) -> dict[Hook, Runner]:
+    runners: dict[Hook, Runner] = {}
+    problems: list[str] = []
+    for hook in hooks:
+        try:
+            runners[hook] = make_runner(hook)
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return runners
 
 
 class RefusedRunner:

@@ -33,7 +33,7 @@ from hookgate.proxy.http.body_worker import Pacer
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.connection import Request, check_head, error_response
 from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
-from hookgate.proxy.http.listener import accepting, url_of
+from hookgate.proxy.http.listener import CLIENTS, accepting, url_of
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.identity.callers import check_credentials
 from hookgate.proxy.observe import logs
@@ -255,7 +255,11 @@ class Gateway:
             return error_response(failure)
 
     async def _dispatch(self, request: Request) -> web.StreamResponse:
-        route = match(request.method, request.raw_path, self._unhooked.groups, self._config.routes.files)
+        try:
+            route = match(request.method, request.raw_path, self._unhooked.groups, self._config.routes.files)
+        except ApiError:
+            logs.note_refused_path(request.raw_path)
+            raise
         context = CallContext(request, route, self._services)
         self._note(context)
         check_credentials(request.headers, route.key, route.access_token)
@@ -343,7 +347,7 @@ async def serve_on(
     `limits.drain_timeout` seconds to finish. Raises OSError if the address cannot be bound.
     """
     limits, context = limits or LimitSettings(), lambda: certificate.context if certificate else None
-    async with accepting(handler, host, port, limits, context) as address:
+    async with accepting(handler, host, port, limits, context, CLIENTS) as address:
         yield url_of("https" if certificate else "http", address)
 
 

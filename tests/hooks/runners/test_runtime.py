@@ -293,3 +293,8 @@ async def test_a_function_that_hangs_takes_so_many_threads_and_then_denies(
         assert "overload" in outcome.verdict.reason
     finally:
         release.set()
+
+
+async def test_the_error_of_a_hook_has_its_file_and_line() -> None:
+    line = divide.__code__.co_firstlineno + 1
+    assert (await run(divide)).error.endswith(f" in {__file__}:{line}")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.audits import audited_gateway, reading, report_of
 from support.gateway import running_upstream, says
-from support.wire import SSE, UNARY, post, prompt
+from support.wire import SSE, STREAM, UNARY, post, prompt
 
 from hookgate.proxy.audit.reading import CallDetail
 
@@ -174,3 +174,12 @@ async def test_redacted_content_covers_what_the_policy_covers(tmp_path: Path) ->
     assert (first["text"], second["text"]) == ("write to [EMAIL]", "")
     assert base64.b64decode(data["inlineData"]["data"]) == b"[EMAIL]"
     assert request["labels"] == {"owner": "[EMAIL]"}
+
+
+@pytest.mark.parametrize("path", [UNARY, SSE, STREAM], ids=["whole", "events", "array"])
+async def test_a_denied_call_has_the_error_that_its_client_got(path: str, tmp_path: Path) -> None:
+    hooks = {"BeforeModel": [says({"decision": "deny", "reason": "not that"})]}
+    detail, answer = await told_of(asks("hi"), tmp_path, hooks, "full", path)
+    _, end = contents(detail)
+    assert answer.status == 403
+    assert end["given"]["error"]["message"] == "not that"

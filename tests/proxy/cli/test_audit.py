@@ -22,7 +22,9 @@ CALLS = 12
 def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a gateway that has taken calls."""
     folder = tmp_path_factory.mktemp("state")
-    records = [record_of(number, outcome="denied" if number == 3 else None) for number in range(CALLS)]
+    records = [record_of(number) for number in range(CALLS)]
+    records[3] = record_of(3, outcome="denied", reasons={"BeforeModel": "no secrets in prompts"})
+    records[3].hooks["BeforeModel", "no-secrets"].decisions["deny"] = 1  # type: ignore[index]  # see record_of
     with opened(folder) as database, ledger_in(database, folder) as ledger:
         ledger.write(entries_of(*records))
         ledger.close()
@@ -33,8 +35,12 @@ async def test_calls_are_listed(state: Path) -> None:
     ended = await run("audit", "list", "--state", str(state))
     head, *lines = ended.out.splitlines()
     assert (ended.code, ended.err, len(lines)) == (0, "", CALLS)
-    assert head.split() == ["ended", "id", "outcome", "status", "ms", "tokens", "model", "key", "session"]
+    columns = "ended id outcome hook status ms tokens model key session reason"
+    assert head.split() == columns.split()
     assert "alice" in lines[0]
+    [denied] = [line for line in lines if "denied" in line]
+    assert "no-secrets" in denied
+    assert denied.endswith("no secrets in prompts")
 
 
 @pytest.mark.parametrize(
@@ -59,6 +65,29 @@ async def test_one_call_is_shown(state: Path) -> None:
     reported = json.loads(shown.out)
     assert reported["start"]["body"]["session"]["key"] == "alice"
     assert reported["end"]["body"]["outcome"] == "answered"
+
+
+async def test_a_denied_call_is_shown_with_its_outcome_and_reason_first(state: Path) -> None:
+    listed = (await run("audit", "list", "--outcome", "denied", "--state", str(state))).out
+    shown = await run("audit", "show", listed.splitlines()[1].split()[1], "--state", str(state))
+    assert shown.out.splitlines()[:3] == [
+        "outcome: denied, with status 200",
+        "hooks:   no-secrets",
+        "reason:  no secrets in prompts",
+    ]
+
+
+async def test_a_part_of_an_id_must_belong_to_one_call(tmp_path: Path) -> None:
+    ids = ["abcdef12" + "0" * 24, "abcdef13" + "0" * 24]
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        ledger.write(entries_of(*(record_of(number, id=name) for number, name in enumerate(ids))))
+        ledger.close()
+    shown = [await run("audit", "show", part, "--state", str(tmp_path)) for part in ("abcdef1", "abcdef12")]
+    assert [each.code for each in shown] == [1, 0]
+    assert shown[0].complaint == (
+        f"hookgate: several calls have IDs that begin with abcdef1: {', '.join(ids)}; use more digits"
+    )
+    assert ids[0] in shown[1].out
 
 
 async def test_the_last_calls(state: Path) -> None:
@@ -125,7 +154,7 @@ async def test_progress_is_for_terminals(state: Path) -> None:
         ),
         pytest.param(
             ["list", "--outcome", "denid"],
-            "--outcome: 'denid' is not an outcome; use one of answered, denied, stopped, ",
+            "--outcome: 'denid' is not an outcome; use one of answered, blocked, denied, stopped, ",
             id="no outcome",
         ),
         pytest.param(

@@ -183,6 +183,19 @@ def test_show_tells_file_and_what_runs(project: Path, hookgate: Hookgate) -> Non
     assert "exit 2" in output
 
 
+def test_trying_several_hooks_shows_an_input_once_and_names_those_that_do_not_run(
+    project: Path, hookgate: Hookgate
+) -> None:
+    hooks = [{"type": "command", "command": f"exit 0 #{name}", "name": name} for name in "ab"]
+    hooks.append({**hooks[0], "name": "c", "when": {"models": ["*-pro"]}})
+    (project / "three.json").write_text(json.dumps({"hooks": {"BeforeModel": [{"hooks": hooks}]}}))
+    output = hookgate("test", "BeforeModel", "--hooks", str(project / "three.json"))[1]
+    assert output.count('"hook_event_name"') == 1
+    assert "=== c does not run on this event: its `matcher` or `when` does not match" in output
+    shown = hookgate("show", "c", "--hooks", str(project / "three.json"))[1]
+    assert '{"models":["*-pro"]}' in shown
+
+
 @pytest.mark.parametrize("event", EVENTS)
 def test_every_event_can_be_tried_on_a_harmless_input(event: str, project: Path, hookgate: Hookgate) -> None:
     settings = str(configure(project, command("cat >/dev/null; echo '{}'"), event=event, name="hooks.json"))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import socket
 import sys
 from asyncio.subprocess import PIPE
@@ -61,14 +62,27 @@ def test_a_command_line_it_does_not_know_is_a_usage_error(arguments: tuple[str, 
     assert (ended.code, ended.err.startswith("usage: hookgate")) == (2, True)
 
 
+_NO_ADDRESS = "must be HOST:PORT, such as 127.0.0.1:8787"
+
+
 @pytest.mark.parametrize(
-    "address", ["8787", ":8787", "localhost", "localhost:", "localhost:x", "localhost:65536", "h:-1"]
+    ("address", "expected"),
+    [
+        *(
+            (address, _NO_ADDRESS)
+            for address in ("8787", ":8787", "localhost", "localhost:", "localhost:x", "h:-1")
+        ),
+        ("localhost:65536", "65536 is not a port: ports are at most 65535; 0 selects a free one"),
+        ("localhost:99999", "99999 is not a port: ports are at most 65535; 0 selects a free one"),
+    ],
 )
 @pytest.mark.parametrize("command", ["serve", "upstream"])
-def test_a_listen_address_that_is_none_is_one_line(command: str, address: str, here: Here) -> None:
+def test_a_listen_address_that_is_none_is_one_line(
+    command: str, address: str, expected: str, here: Here
+) -> None:
     ended = here(command, "--listen", address)
     assert ended.code == 1
-    assert ended.complaint.endswith("must be HOST:PORT, such as 127.0.0.1:8787")
+    assert ended.complaint.endswith(expected)
 
 
 async def test_the_environment_is_checked_like_the_command_line() -> None:
@@ -131,6 +145,40 @@ async def test_a_port_in_use_is_one_line_that_names_it(command: str) -> None:
     assert ended.code == 1
     assert str(port) in ended.complaint
     assert "address already in use" in ended.complaint.lower()
+
+
+@pytest.mark.parametrize(
+    ("flag", "other", "expected"),
+    [
+        (
+            "--admin",
+            "--listen",
+            "the admin listener cannot listen on {}: .*; choose .* --admin or admin.address",
+        ),
+        ("--listen", "--admin", "the gateway cannot listen on {}: .*; choose .* --listen or listen.address"),
+    ],
+)
+async def test_a_port_in_use_is_reported_with_its_listener_and_setting(
+    flag: str, other: str, expected: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = await run("serve", flag, address, other, "127.0.0.1:0")
+    assert ended.code == 1
+    assert re.search(expected.format(re.escape(address)), ended.err)
+
+
+async def test_a_start_reports_the_problems_of_settings_and_of_all_hooks_at_once(tmp_path: Path) -> None:
+    misspelled = {"type": "command", "comand": "true"}
+    unknown = {"type": "builtin", "builtin": "models", "options": {"dney": []}}
+    files = []
+    for name, hook in (("a", misspelled), ("b", unknown)):
+        (tmp_path / name).mkdir()
+        files.append(str(write_settings(tmp_path / name, {"BeforeModel": [hook]})))
+    for command in (("serve",), ("config", "check")):
+        ended = await run(*command, "--listen", "127.0.0.1:99999", "--policy", *files)
+        told = ("99999 is not a port", "did you mean command?", "did you mean deny?")
+        assert [text for text in told if text not in ended.err] == []
 
 
 def test_a_wrong_script_is_one_line_with_place_and_remedy(tmp_path: Path, here: Here) -> None:

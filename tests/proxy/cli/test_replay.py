@@ -253,7 +253,10 @@ async def test_a_policy_that_was_observed_decides_the_same_when_it_is_replayed_a
     ran = await run("replay", "--json", "--policy", str(policy), str(exported))
     reported = json.loads(ran.out)
     assert (reported["replayed"], reported["without_content"], reported["rules"]) == (4, 0, [])
-    assert reported["outcomes"] == [{"change": "answered → denied", "calls": 1, "receipts": [ANY]}]
+    assert reported["outcomes"] == [
+        {"change": "answered → blocked", "calls": 2, "receipts": [ANY, ANY]},
+        {"change": "answered → denied", "calls": 1, "receipts": [ANY]},
+    ]
 
 
 REMOVES = {"name": "sh", "args": {"command": "rm -rf x"}}

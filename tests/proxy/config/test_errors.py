@@ -70,7 +70,7 @@ bdy = 1
         ("limits.body = 1.5", "F:1: limits.body: must be a whole number"),
         ("tools.ask_again_at_most = 11", "F:1: tools.ask_again_at_most: must be at most 10"),
         ("tools.ask_again_at_most = 0", "F:1: tools.ask_again_at_most: must be at least 1"),
-        ("listen.address = 'h:65536'", "F:1: listen.address: must be HOST:PORT, such as 127.0.0.1:8787"),
+        ("listen.address = 'h:65536'", "F:1: listen.address: 65536 is not a port: ports are at most 65535"),
         (
             "listen.key = 'k.pem'",
             "listen.key needs listen.certificate; set listen.certificate, or remove listen.key",

@@ -126,6 +126,14 @@ async def test_what_a_hook_does_is_reported_with_the_calls_id(stderr: Stderr) ->
     assert {line["request_id"] for line in reported} == {"r-1"}
 
 
+async def test_a_refused_path_is_logged_without_what_may_be_a_key(stderr: Stderr) -> None:
+    logs.configure(LogSettings())
+    async with running_gateway() as gateway:
+        await post(gateway.url, f"/v1beta/models/gemini-2.5-flash:generateContents?key={CANARY}", HI, {})
+    assert "POST /v1beta/models/…:generateContents session" in stderr.text
+    assert CANARY not in stderr.text
+
+
 @pytest.mark.parametrize("level", ["debug", "info", "warning"])
 @pytest.mark.parametrize("form", ["text", "json"])
 async def test_no_line_holds_a_key_or_a_word_of_a_call(stderr: Stderr, form: Any, level: Any) -> None:

@@ -8,10 +8,12 @@ import importlib.util
 import inspect
 import sys
 import threading
+import traceback
 import types
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import get_close_matches
 from pathlib import Path
 from types import CodeType
 from typing import Any, Protocol, runtime_checkable
@@ -188,8 +190,14 @@ def _resume(coroutine: Generator[Any, Any, Any], waits_for: Any) -> Generator[An
 
 def _hook_error(error: BaseException) -> HookError:
     """Return the failure for an exception of a callable, which shares the gateway's resources."""
-    message = f"raised {error!r}"
+    message = f"raised {error!r}{_place_of(error)}"
     return HookUnavailableError("no resources", message) if is_exhaustion(error) else HookError(message)
+
+
+def _place_of(error: BaseException) -> str:
+    """Return the file and line that raised the exception, or an empty string if they are unknown."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" in {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 Policy = Callable[[dict[str, Any], SessionContext], Any]
@@ -284,8 +292,10 @@ def _create_policy(
 ) -> Policy:
     factory = builtins.get(config.builtin)
     if factory is None:
-        known = ", ".join(sorted(builtins)) or "none"
-        raise _settings_error(hook, f"there is no policy {config.builtin!r}; known policies: {known}")
+        near = get_close_matches(config.builtin, builtins, n=1)
+        known = f"known policies: {', '.join(sorted(builtins)) or 'none'}"
+        remedy = f"{known}; did you mean {near[0]}?" if near else known
+        raise _settings_error(hook, f"there is no policy {config.builtin!r}; {remedy}")
     try:
         return factory(config.options, surroundings)
     except ValueError as error:

@@ -127,7 +127,22 @@ class SettingsFile:
             keys = [key for index, key in enumerate(details["loc"]) if index != skip]
             if details["type"].startswith("union_tag"):
                 keys.append("type")
-            self.add_problem([*place, *keys], f": {describe_mistake(details, _MISTAKES)}")
+            similar = closest_name(str(keys[-1]), self._keys([*place, *keys[:-1]])) if keys else None
+            if details["type"] == "missing" and similar:
+                meant = f": is not known here; did you mean {keys[-1]}?"
+                self.add_problem([*place, *keys[:-1], similar], meant)
+            else:
+                self.add_problem([*place, *keys], f": {describe_mistake(details, _MISTAKES)}")
+
+    def _keys(self, place: ValuePath) -> list[str]:
+        """Return the keys of the object at `place`; none if it is not an object."""
+        value: Any = self.settings
+        for step in place:
+            if isinstance(value, list) and isinstance(step, int):
+                value = value[step]
+            elif isinstance(value, dict):
+                value = value.get(str(step))
+        return list(value) if isinstance(value, dict) else []
 
     def section(self, name: str) -> Mapping[str, Any]:
         """Return a top-level object of the file, or an empty one if it is missing."""

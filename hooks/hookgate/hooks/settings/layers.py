@@ -255,7 +255,9 @@ def _groups(place: SettingsSource, file: SettingsFile, defaults: FileConfig) -> 
         if event in _NOT_EVENTS:
             continue
         if event not in EVENTS:
-            file.add_problem(where, f": there is no such event; use one of {', '.join(EVENTS)}")
+            near = closest_name(event, EVENTS)
+            remedy = f"did you mean {near}?" if near else f"use one of {', '.join(EVENTS)}"
+            file.add_problem(where, f": there is no such event; {remedy}")
         elif not isinstance(groups, list):
             file.add_problem(where, ": must be a list")
         else:

@@ -141,7 +141,7 @@ def _empty(row: JsonObject) -> JsonObject:
 def _add(session: JsonObject, row: JsonObject) -> None:
     session["first"] = min(session["first"], row["at"])
     session["events" if row["kind"] == "event" else "calls"] += 1
-    session["denied"] += row["outcome"] in ("denied", "stopped")
+    session["denied"] += row["outcome"] in ("denied", "stopped", "blocked")
     if row["model"] and row["model"] not in session["models"]:
         session["models"].append(row["model"])
 

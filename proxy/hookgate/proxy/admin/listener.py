@@ -17,7 +17,7 @@ from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.connection import error_response
 from hookgate.proxy.http.descriptors import ADMIN
-from hookgate.proxy.http.listener import accepting, url_of
+from hookgate.proxy.http.listener import OPERATORS, accepting, url_of
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.observe.metrics import CONTENT_TYPE, Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
@@ -111,7 +111,7 @@ def _json(status: int, body: dict[str, Any]) -> web.Response:
 @asynccontextmanager
 async def serve_admin(admin: AdminListener, host: str, port: int) -> AsyncIterator[str]:
     """Serve operators on an address, and yield its URL. Raises OSError if the address cannot be bound."""
-    async with accepting(admin.handle, host, port, _LIMITS, lambda: None, calls=False) as address:
+    async with accepting(admin.handle, host, port, _LIMITS, lambda: None, OPERATORS) as address:
         admin.url = url_of("http", address)
         yield admin.url
 

@@ -36,7 +36,9 @@ class Contents:
 
     def content_for(self, route: Route) -> CallContent | None:
         """Return a container for the content of a call on this route, or None if it is not stored."""
-        judged = route.kind == "judged" and route.verb in ("generateContent", "streamGenerateContent")
+        # Only the scanner of requests and answers finds everything, for example in encoded files.
+        scannable = route.verb in ("generateContent", "streamGenerateContent")
+        judged = route.kind == "judged" and (scannable or self._scanner is None)
         return CallContent(route) if judged or route.kind == "event" else None
 
     async def at_start(self, record: CallRecord) -> JsonObject | None:
@@ -109,6 +111,8 @@ Make = Callable[[CallContent, Concealed | None], JsonObject]
 
 def _redacted(redaction: Redaction, name: str, value: Any) -> Any:
     """Return a stored field with everything masked that the policy `redact` finds."""
+    if name == "earlier":
+        return [_redacted_answer(redaction, answer) for answer in value]
     if not isinstance(value, dict):
         return redaction.value(value)
     if name in ("answer", "given"):
@@ -134,19 +138,25 @@ def _start(content: CallContent, concealed: Concealed | None) -> JsonObject:
 
 def _end(content: CallContent, concealed: Concealed | None) -> JsonObject:
     answer, given = _joined(content.answer, content.route), _joined(content.given, content.route)
+    earlier = [_joined(kept, content.route) for kept in content.earlier]
+    attempts = {"earlier": earlier} if earlier and not (concealed and concealed.found) else {}
     if concealed:
         stored = given if not concealed.restored else _LEFT_OUT if concealed.found else answer
-        return {"sent": None, "answer": stored, "given": None, "edits": []}
+        left: JsonObject = {"sent": None, "answer": stored, "given": None, "edits": []}
+        return {**left, **attempts, "blocked": content.blocked}
     return {
+        **attempts,
         "sent": None if content.sent == content.request else content.sent,
         "answer": answer,
         "given": None if given == answer else given,
         "edits": content.edits,
+        "blocked": content.blocked,
     }
 
 
 def _event(content: CallContent, concealed: Concealed | None) -> JsonObject:
-    return {"input": None if concealed else content.request, "output": content.sent}
+    shown = None if concealed else content.request
+    return {"input": shown, "output": content.sent, "blocked": content.blocked}
 
 
 def _joined(kept: KeptBytes, route: Route) -> Any:
@@ -158,14 +168,14 @@ def _joined(kept: KeptBytes, route: Route) -> Any:
         return None
     try:
         events = _events(data, route)
-        return join_events(events) if route.streamed else events[0]
+        return join_events(events) if events else None
     except (BodyError, ValueError, TypeError, KeyError, IndexError, AttributeError):
         return {"unreadable": data.decode(errors="replace")}
 
 
 def _events(data: bytes, route: Route) -> list[Any]:
     envelope = envelope_of(route)
-    if not route.streamed:
+    if not route.streamed or data.lstrip().startswith(b"{"):  # an error before a stream starts has no framing
         return [envelope.open_answer(loads(data))]
     framing = ServerSentEvents() if route.alt == "sse" else JsonArray()
     frames = [*framing.feed(data), *framing.finish()]

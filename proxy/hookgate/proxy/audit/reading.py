@@ -76,6 +76,9 @@ class CallDetail:
     end: StoredRecord | None
 
 
+_ID_DIGITS = 32
+
+
 class AuditReader:
     """Reads the audit's database. Every method may raise database errors."""
 
@@ -118,6 +121,14 @@ class AuditReader:
             return [
                 BegunCall(row.id.hex(), row.at, record_body(row.body)) for row in connection.execute(query)
             ]
+
+    def ids(self, prefix: str, limit: int) -> list[str]:
+        """Return the IDs of calls and events that begin with these hexadecimal digits, at most `limit`."""
+        first, last = (bytes.fromhex(prefix.ljust(_ID_DIGITS, fill)) for fill in "0f")
+        with self._engine.begin() as connection:
+            query = select(AuditRecord.id).where(AuditRecord.id.between(first, last)).distinct()
+            found = connection.execute(query.order_by(AuditRecord.id).limit(limit)).scalars()
+            return [each.hex() for each in found]
 
     def call(self, receipt: str) -> CallDetail | None:
         """Return a call or event by its receipt's id, or None. Raises ValueError if the id is not hex."""

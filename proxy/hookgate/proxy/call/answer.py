@@ -57,8 +57,12 @@ class Piece:
 
 def spoken_text(pieces: Sequence[Piece]) -> str:
     """Return the text of the first candidate in these pieces, without thoughts."""
-    joined = join_texts([piece.response for piece in pieces if piece.body is not None])
-    return joined.get(TextStrand(0, thought=False), "")
+    return spoken_text_of([piece.response for piece in pieces if piece.body is not None])
+
+
+def spoken_text_of(responses: Sequence[JsonObject]) -> str:
+    """Return the text of the first candidate in these responses, without thoughts."""
+    return join_texts(responses).get(TextStrand(0, thought=False), "")
 
 
 def restore_pseudonyms(response: JsonObject, call: CallState) -> JsonObject:

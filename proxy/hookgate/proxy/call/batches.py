@@ -69,8 +69,12 @@ class Batches:
 
     async def _answer(self, answer: aiohttp.ClientResponse, call: JudgedCall) -> web.Response:
         body = await read_whole(answer.content.iter_any())
+        for observer in self._context.observers:
+            observer.see_upstream_bytes(body)
         if 200 <= answer.status < 300 and body and self._engine.listens_to(AfterModel.name):
             body = await self._after(body, call)
+        for observer in self._context.observers:
+            observer.see_client_bytes(body)
         return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
 
     # ---- the requests
@@ -78,6 +82,8 @@ class Batches:
     async def _before(self, route: Route) -> tuple[Route, bytes]:
         """Return the route and the body of the batch after its hooks. Raises ApiError if it is refused."""
         body = await read_request(self._context.request)
+        for observer in self._context.observers:
+            observer.see_request(body)
         work = self._context.work
         batch = await work(_read, body)
         check_model(route, route.model, batch.batch, "batch")
@@ -102,6 +108,8 @@ class Batches:
         except EditError as error:
             raise policy_denied(f"A hook's edit cannot be sent in a batch: {error}", _EVENT) from None
         body = write(body, "batch", with_model(route, model, read_object(body, "batch")))
+        for observer in self._context.observers:
+            observer.see_upstream_request(model, body, body)
         return route.for_model(model), await work(dumps, body)
 
     async def _one(self, route: Route, item: JsonObject) -> tuple[str, JsonObject]:
@@ -149,14 +157,14 @@ class Batches:
                 return outcome.event.body
             return text_response(answer.message) if isinstance(answer, ApiError) else answer
 
-        new = await _with_responses(body, judged)
+        new = await map_responses(body, judged)
         return data if new is body else await worker.run(len(data), dumps, new)
 
 
-async def _with_responses(value: Any, change: BodyChange) -> Any:
+async def map_responses(value: Any, change: BodyChange) -> Any:
     """Return the document with each inlined response changed; the same object if nothing changed."""
     if isinstance(value, list):
-        items = [await _with_responses(item, change) for item in value]
+        items = [await map_responses(item, change) for item in value]
         return value if same_items(items, value) else items
     if not isinstance(value, dict):
         return value
@@ -165,7 +173,7 @@ async def _with_responses(value: Any, change: BodyChange) -> Any:
     new: JsonObject = {}
     for key, item in value.items():
         holds_answer = key == "response" and isinstance(item, dict) and "candidates" in item
-        new[key] = await (change(checked_answer(item)) if holds_answer else _with_responses(item, change))
+        new[key] = await (change(checked_answer(item)) if holds_answer else map_responses(item, change))
     return value if all(new[key] is item for key, item in value.items()) else new
 
 

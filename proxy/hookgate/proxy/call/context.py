@@ -4,15 +4,16 @@ import logging
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import aiohttp
 
-from hookgate.hooks import AfterModel, CallEnd, Engine, Event, Outcome, SessionContext
+from hookgate.hooks import AfterModel, BeforeTool, CallEnd, Engine, Event, Outcome, SessionContext
 from hookgate.hooks.events.base import Encoded
 from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import Layer, StreamMode
+from hookgate.proxy.call.tool_gate import ToolSelection
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import ApiError
@@ -22,6 +23,7 @@ from hookgate.proxy.http.connection import Request
 from hookgate.proxy.identity.bypass import Bypasses
 from hookgate.proxy.identity.callers import Caller, Callers, load_named_keys, named_session
 from hookgate.proxy.identity.sessions import AcceptedKeys, Sessions, text_fingerprint
+from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
 from hookgate.proxy.observe.content import CallObserver, open_transcripts
 from hookgate.proxy.observe.logs import note_cause, note_session
 from hookgate.proxy.observe.record import CallRecord, Receipts
@@ -60,6 +62,13 @@ class RecordedEngine:
         if outcome.verdict is not NO_VERDICT:
             self.record.note_verdict(event.name, outcome.verdict)
         return outcome
+
+    def note_blocked_tool(self, event: BeforeTool, outcome: Outcome[Any]) -> None:
+        """Record the tool call of `event` if the outcome's hooks denied it or stopped the agent."""
+        verdict = outcome.verdict
+        if verdict.denied or verdict.stop:
+            blocked = BlockedOutput(event.name, denying_hooks(outcome.runs), verdict.reason, event.tool_name)
+            self.record.note_blocked(blocked, event.tool_input)
 
     def stream_modes(self, event: AfterModel, session: SessionContext) -> dict[StreamMode, int]:
         """Return the stream modes of the hooks that run for a streamed answer, each with its window."""
@@ -163,12 +172,20 @@ def describe_call(
 
     `session_id` is the client's name for the session; empty if it sends none.
     """
+    session = caller.in_session(session_id or caller.conversation(read_list(body, "contents")))
+    return call_in_session(session, route, body, envelope, named=bool(session_id))
+
+
+def call_in_session(
+    session: SessionContext, route: Route, body: JsonObject, envelope: Envelope, *, named: bool
+) -> JudgedCall:
+    """Return the facts of the call with `body` in a session that the client names, or that is derived."""
     contents = read_list(body, "contents")
     mime_type = read(read_object(body, "generationConfig"), "responseMimeType")
     return JudgedCall(
         route=route,
-        session=caller.in_session(session_id or caller.conversation(contents)),
-        named=bool(session_id),
+        session=session,
+        named=named,
         envelope=envelope,
         wants_json=isinstance(mime_type, str) and "json" in mime_type,
         tool_turn=bool(contents) and has_part(contents[-1], "functionResponse"),
@@ -249,7 +266,7 @@ class OutgoingCall:
     payload: bytes
     llm_request: Encoded | None
     """The request as shown to AfterModel hooks; None if no such hook is configured."""
-    allowed: frozenset[str] | None
+    allowed: ToolSelection | None
     """The tools that the answer may call; None if no hook selected any."""
     reported: Collection[str]
     """The kinds of events that a shim reports, which need not be derived from the answer."""

@@ -18,7 +18,7 @@ from hookgate.proxy.call.verdicts import STOPPED
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.body_worker import SMALL_BODY
-from hookgate.proxy.identity.sessions import Rates
+from hookgate.proxy.identity.sessions import Rates, Sessions
 from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.routing.table import session_name
 from hookgate.translator.fields import JsonObject
@@ -62,34 +62,43 @@ class EventService:
         record.note_call(session)
         record.event = event.name
         outcome: Outcome[Event] = await engine.fire(event, session)
+        if isinstance(outcome.event, BeforeTool):
+            engine.note_blocked_tool(outcome.event, outcome)
         output = combined_output(event, outcome)
         if services.transcripts is not None:
             line = {"type": "event", "event": event.name, "input": body, "output": _output_on_record(output)}
             await services.transcripts.append(session, **line)
-        self._note(session, outcome, deliver=request.headers.get(CONTEXT_HEADER) == "deliver")
+        deliver = request.headers.get(CONTEXT_HEADER) == "deliver"
+        apply_outcome(self._sessions, session, outcome, deliver=deliver)
         for observer in context.observers:
             observer.see_upstream_request("", output, output)
         await services.record_event(record)
         return web.Response(body=dumps(output), content_type="application/json")
 
-    def _note(self, session: SessionContext, outcome: Outcome[Event], *, deliver: bool) -> None:
-        """Store the effects of an event on the session's model calls."""
-        event, verdict = outcome.event.name, outcome.verdict
-        if event == "SessionEnd":
-            return self._sessions.end(session)
-        state = self._sessions.state_for(session)
-        state.note_event(event)
-        if isinstance(outcome.event, BeforeAgent):
-            self._sessions.announce(session, outcome.event.prompt)
-        if isinstance(outcome.event, BeforeTool):
-            state.announce(outcome.event.tool_name, runs=not (verdict.denied or verdict.stop))
-        if event in ("SessionStart", "BeforeAgent"):
-            state.begin_turn()
-        if verdict.stop and event not in ADVISORY:
-            state.stopped = verdict.reason or STOPPED
-        if deliver and verdict.context:
-            state.add_context(verdict.context)
-        return None
+
+def apply_outcome(
+    sessions: Sessions, session: SessionContext, outcome: Outcome[Event], *, deliver: bool
+) -> None:
+    """Store the effects of a shim's event on the session's model calls.
+
+    `deliver`: the gateway has to add the hooks' context to the next call.
+    """
+    event, verdict = outcome.event.name, outcome.verdict
+    if event == "SessionEnd":
+        return sessions.end(session)
+    state = sessions.state_for(session)
+    state.note_event(event)
+    if isinstance(outcome.event, BeforeAgent):
+        sessions.announce(session, outcome.event.prompt)
+    if isinstance(outcome.event, BeforeTool):
+        state.announce(outcome.event.tool_name, runs=not (verdict.denied or verdict.stop))
+    if event in ("SessionStart", "BeforeAgent"):
+        state.begin_turn()
+    if verdict.stop and event not in ADVISORY:
+        state.stopped = verdict.reason or STOPPED
+    if deliver and verdict.context:
+        state.add_context(verdict.context)
+    return None
 
 
 def _event(name: str, body: JsonObject) -> Event:

@@ -142,7 +142,7 @@ class Exchange:
         judges: list[CallJudge] = []
         if outgoing.allowed is not None:
             asks = self._config.tools.refused == "ask_again"
-            judges.append(AllowedTools(outgoing.allowed, asks=asks))
+            judges.append(AllowedTools(outgoing.allowed, self._record, asks=asks))
         of_tools = deriving_engine(engine, "tools", outgoing.reported)
         if of_tools.listens_to(BeforeTool.name):
             judges.append(ToolCallEvents(of_tools, call, outgoing.descriptions))

@@ -36,9 +36,13 @@ class InputOnlyCalls:
         """Answer the request. Raises ApiError if it is refused or the upstream fails."""
         context, route = self._context, self._context.route
         body = await read_request(context.request)
+        for observer in context.observers:
+            observer.see_request(body)
         inputs = await context.work(_read, route, body)
         model, edited = await self._judge(route, inputs)
         self._record.model = model
+        for observer in context.observers:
+            observer.see_upstream_request(model, edited, edited)
         payload = await context.work(dumps, edited)
         headers = to_upstream(context.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
         try:

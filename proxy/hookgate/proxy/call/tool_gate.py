@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from hookgate.hooks import BeforeToolSelection
+from hookgate.proxy.observe.blocked import BlockedOutput
+from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import CallGate
 from hookgate.translator.fields import JsonObject, read, read_list, read_object
 
 BLOCKED = "Tool execution blocked: {}"
 """The message that the model receives for a refused call, as in Gemini CLI."""
 
+_NOT_ALLOWED = "this tool is not allowed here"
 _NOT_RUN = "another tool of this turn was blocked; call this one again without it"
 
 
@@ -37,18 +41,28 @@ class CallJudge(Protocol):
         """Return the call's arguments, possibly edited, or a refusal. May raise to end the whole answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToolSelection:
+    """The names of the tools that an answer may call, and of the hooks that selected them."""
+
+    tools: frozenset[str]
+    hooks: tuple[str, ...]
+
+
 class AllowedTools:
     """Refuses tools that BeforeToolSelection hooks did not select."""
 
-    def __init__(self, names: frozenset[str], *, asks: bool) -> None:
-        self._names, self._asks = names, asks
+    def __init__(self, selection: ToolSelection, record: CallRecord, *, asks: bool) -> None:
+        self._selection, self._record, self._asks = selection, record, asks
 
     async def judge(self, call: JsonObject) -> Refusal | JsonObject:
         name = call.get("name")
-        if name in self._names:
+        if name in self._selection.tools:
             return read_object(call, "args")
+        blocked = BlockedOutput(BeforeToolSelection.name, self._selection.hooks, _NOT_ALLOWED, str(name))
+        self._record.note_blocked(blocked, read_object(call, "args"))
         shown = f"The tool {name!r} is not allowed here and was not called."
-        return Refusal(shown, "this tool is not allowed here", self._asks)
+        return Refusal(shown, _NOT_ALLOWED, self._asks)
 
 
 class RetryModel(Exception):  # noqa: N818  # a turn of the conversation, not an error

@@ -7,7 +7,9 @@ where an error would make the client prompt the model again or retry.
 from hookgate.hooks import BeforeModel, BeforeToolSelection, Verdict
 from hookgate.hooks.merge import NO_VERDICT
 from hookgate.proxy.call.context import JudgedCall, RecordedEngine
+from hookgate.proxy.call.tool_gate import ToolSelection
 from hookgate.proxy.errors import ApiError, policy_denied
+from hookgate.proxy.observe.blocked import selecting_hooks
 from hookgate.translator import (
     BodyError,
     apply_tool_config,
@@ -103,8 +105,8 @@ async def _fire_before_model(engine: RecordedEngine, call: JudgedCall, event: Be
 
 async def before_tool_selection(
     engine: RecordedEngine, call: JudgedCall, model: str, body: JsonObject
-) -> tuple[JsonObject, frozenset[str] | None]:
-    """Return the request with the selected tools, and their names if any hook selected some.
+) -> tuple[JsonObject, ToolSelection | None]:
+    """Return the request with the selected tools, and the selection if any hook selected some.
 
     Raises SyntheticAnswer or ApiError if a hook ends the call.
     """
@@ -117,4 +119,4 @@ async def before_tool_selection(
         body = apply_tools(body, verdict.tools)
     if verdict.tool_config is not None:
         body = apply_tool_config(body, verdict.tool_config)
-    return body, callable_names(body)
+    return body, ToolSelection(callable_names(body), selecting_hooks(outcome.runs))

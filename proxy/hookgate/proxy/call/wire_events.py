@@ -1,6 +1,6 @@
 """Derives events from model calls, for sessions whose agent has no shim."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -28,7 +28,8 @@ from hookgate.proxy.identity.memory import (
     tool_results,
     turn_of,
 )
-from hookgate.proxy.identity.sessions import ReportedKind
+from hookgate.proxy.identity.sessions import ReportedKind, SessionState
+from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, same_items, without, write
 
 
@@ -245,9 +246,11 @@ class ToolCallEvents:
         """Return the arguments after hooks, or the refusal. Raises SyntheticAnswer or ApiError on a stop."""
         name, arguments = str(call.get("name") or ""), read_object(call, "args")
         if not name or read(call, "willContinue") or read(call, "partialArgs") is not None:
+            self.engine.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
             return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks=True)
         event = BeforeTool(name, arguments, self.descriptions.get(name))
         outcome = await self.engine.fire(event, self.call.session)
+        self.engine.note_blocked_tool(outcome.event, outcome)
         verdict = outcome.verdict
         if verdict.stop:
             enforce(verdict, BeforeTool.name, self.call)
@@ -280,6 +283,10 @@ class TurnEndEvents:
         if verdict.denied and self.asks:
             reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
             said = [{"role": "model", "parts": [{"text": text}]}] if text else []
+            blocked = BlockedOutput(
+                AfterAgent.name, denying_hooks(outcome.runs), verdict.reason or _NO_REASON
+            )
+            self.engine.record.note_blocked(blocked)
             raise RetryModel([*said, reason], final=True)
 
 
@@ -295,14 +302,35 @@ async def before_session_events(
     `reported` contains the kinds of events that a shim reports, which need not be derived. Raises
     SyntheticAnswer or ApiError if a hook ends the call.
     """
-    state = context.services.sessions.state_for(call.session)
+    services = context.services
+
+    def check(results: Sequence[Result]) -> None:
+        _check_bypass(context, engine, call, results)
+
+    state = services.sessions.state_for(call.session)
+    return await run_session_events(engine, call, body, state, reported, check)
+
+
+async def run_session_events(  # noqa: PLR0913, PLR0917  # the call, and what is known of its session
+    engine: RecordedEngine,
+    call: JudgedCall,
+    body: JsonObject,
+    state: SessionState,
+    reported: Collection[str],
+    check_results: Callable[[Sequence[Result]], None],
+) -> JsonObject:
+    """Return the request after the hooks of session events, for a session in `state`.
+
+    `check_results` is called with the results of tools that a shim should have reported. Raises what it
+    raises, and SyntheticAnswer or ApiError if a hook ends the call.
+    """
     run_step = call.session.call.run_step
     if not ("turns" in reported or call.tool_turn or call.wants_json):
         state.observe_turn((await run_step(turn_of, read_list(body, "contents")))[0])
     if state.stopped is not None:
         _end(engine, call, Verdict(stop=True, reason=state.stopped))
     if "tools" in reported:
-        _check_bypass(context, engine, call, await run_step(tool_results, read_list(body, "contents")))
+        check_results(await run_step(tool_results, read_list(body, "contents")))
     if any(map(engine.listens_to, RequestEvents.EVENTS)):
         body = await RequestEvents(engine, call, state.memory, reported).judged(body)
     waiting = "" if call.wants_json else state.take_context()  # the agent's own questions require JSON

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import re
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,6 @@ from hookgate.proxy.audit.reading import AuditReader, RecordFilter
 from hookgate.proxy.audit.stored import StoredRecord, around_time, registrations, walk_records
 from hookgate.proxy.audit.verifying import VerificationReport
 from hookgate.proxy.cli.flags import add_state_flags
-from hookgate.proxy.cli.receipts import check_receipt_id
 from hookgate.proxy.cli.tables import print_call, print_calls, progress
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
@@ -47,7 +47,9 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
     )
     shown = commands.add_parser("show", help="show everything that is recorded about one call")
     shown.add_argument(
-        "id", metavar="ID", help="the receipt's ID, from the answer's header x-hookgate-receipt"
+        "id",
+        metavar="ID",
+        help="the receipt's ID, from the answer's header x-hookgate-receipt, or its first digits",
     )
     tail = commands.add_parser("tail", help="show the latest calls")
     tail.add_argument("-f", "--follow", action="store_true", help="also show new calls, until interrupted")
@@ -74,6 +76,9 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
 
 
 _TAIL = 10
+_PREFIX = re.compile(r"[0-9a-f]{4,32}")
+_MOST_MATCHES = 5
+"""The maximum number of IDs to name if several begin with the same digits."""
 _CHAINS = 20
 """The maximum number of chains to print one by one."""
 _LOOK_SECONDS = 0.5
@@ -136,12 +141,27 @@ def _list(database: Database, given: argparse.Namespace) -> int:
 
 
 def _show(database: Database, given: argparse.Namespace) -> int:
-    detail = AuditReader(database).call(check_receipt_id(given.id))
+    reader = AuditReader(database)
+    receipts = reader.ids(_check_prefix(given.id), _MOST_MATCHES + 1)
+    if len(receipts) > 1:
+        listed = ", ".join(receipts[:_MOST_MATCHES]) + (", …" if len(receipts) > _MOST_MATCHES else "")
+        raise ValueError(f"several calls have IDs that begin with {given.id}: {listed}; use more digits")
+    detail = reader.call(receipts[0]) if receipts else None
     if detail is None:
         print(f"hookgate: there is no record of the call {given.id}", file=sys.stderr)
         return 1
     print_call(detail, as_json=given.json)
     return 0
+
+
+def _check_prefix(text: str) -> str:
+    """Check and return an ID or its beginning. Raises ValueError if it is neither."""
+    if not _PREFIX.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is not a receipt ID: use the 32 hexadecimal digits of the header x-hookgate-receipt, "
+            "or at least the first 4 of them"
+        )
+    return text
 
 
 async def _tail(database: Database, given: argparse.Namespace) -> int:

@@ -39,6 +39,16 @@ async def check_configuration(effective: EffectiveConfig) -> str:
     return summary
 
 
+async def every_problem(found: ValueError, effective: EffectiveConfig) -> ConfigError:
+    """Return the problems that were found, followed by all others of the configuration."""
+    problems = str(found).splitlines()
+    try:
+        await check_configuration(effective)
+    except ConfigError as error:
+        problems += [problem for problem in error.problems if problem not in problems]
+    return ConfigError(problems)
+
+
 async def _hooks(config: Config) -> str:
     sources = find_sources(config.hooks)
     Store(config.store, sources.state).url()  # only the URL is checked: the gateway creates the database
@@ -75,7 +85,12 @@ async def run_config(arguments: argparse.Namespace) -> int:
     if arguments.config_command == "schema":
         print(json.dumps(config_schema(), indent=2))
         return 0
-    effective = read_config(vars(arguments))
+    try:
+        effective = read_config(vars(arguments))
+    except ConfigError as error:
+        if error.usable is None or arguments.config_command == "show":
+            raise
+        raise await every_problem(error, error.usable) from None
     if arguments.config_command == "show":
         print(_json(effective) if arguments.json else _table(effective))
     else:

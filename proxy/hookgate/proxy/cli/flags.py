@@ -4,6 +4,23 @@ They are separate from the modules of the configuration, so that parsing a comma
 """
 
 import argparse
+from difflib import get_close_matches
+from typing import Any
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose commands report wrong words themselves, with their own usage and the likely flag."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the words of this command, and end the program if some are not known."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._suggestion(unknown[0])}")
+        return parsed, unknown
+
+    def _suggestion(self, word: str) -> str:
+        near = get_close_matches(word.partition("=")[0], self._option_string_actions, n=1)
+        return f"; did you mean {near[0]}?" if word.startswith("-") and near else ""
 
 
 def add_config_flag(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +79,12 @@ def add_gateway_flags(parser: argparse.ArgumentParser) -> None:
         dest="upstream.gemini",
         metavar="URL",
         help="the base URL of the Gemini API (default: HOOKGATE_UPSTREAM)",
+    )
+    parser.add_argument(
+        "--admin",
+        dest="admin.address",
+        metavar="HOST:PORT",
+        help="where operators connect: panel, metrics, health; 'off' for none (default: 127.0.0.1:9787)",
     )
     add_hook_flags(parser)
     parser.add_argument(

@@ -111,6 +111,8 @@ def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str
     if full:
         row |= {
             "runs": hook.runs,
+            "options": json.dumps(getattr(hook.config, "options", {}), ensure_ascii=False),
+            "when": hook.config.when.model_dump_json(exclude_none=True),
             "in": hook.root,
             "file": hook.source,
             "scripts": ", ".join(map(str, scripts_of(hook))) or "none",

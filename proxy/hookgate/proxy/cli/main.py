@@ -16,10 +16,10 @@ from typing import Any, TextIO, cast
 
 from hookgate.proxy import __version__
 from hookgate.proxy.cli.audit import add_audit
-from hookgate.proxy.cli.flags import add_gateway_flags, add_state_flags
+from hookgate.proxy.cli.flags import CommandParser, add_gateway_flags, add_state_flags
 from hookgate.proxy.cli.hooks import add_commands
 from hookgate.proxy.errors import describe_os_error
-from hookgate.proxy.observe.logs import EscapingFormatter, EscapingStream, escape_controls
+from hookgate.proxy.observe.logs import EscapingStream, TextLines, escape_controls
 from hookgate.shim.command.arguments import add_event, add_run, add_shim
 
 _EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests": "otel"}
@@ -33,7 +33,7 @@ def run_command(argv: Sequence[str] | None = None) -> int:
     """
     arguments = _parser().parse_args(argv)
     handler = logging.StreamHandler()
-    handler.setFormatter(EscapingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(TextLines())
     logging.basicConfig(handlers=[handler], level=arguments.log_level)
     run: Callable[[argparse.Namespace], Coroutine[Any, Any, int]] = arguments.run
     try:
@@ -80,7 +80,7 @@ def _describe_error(error: OSError) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="hookgate", description="A policy gateway for Gemini agents.")
+    parser = CommandParser(prog="hookgate", description="A policy gateway for Gemini agents.")
     parser.add_argument("--version", action="version", version=f"hookgate {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve = commands.add_parser("serve", help="run the gateway between Gemini agents and the Gemini API")
@@ -153,7 +153,7 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_replay, log_level=logging.ERROR)
 
 
-def _add_shim(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_shim(commands: "argparse._SubParsersAction[CommandParser]") -> None:
     run = commands.add_parser("run", help="start an agent in its own session of the gateway")
     shim = commands.add_parser(
         "shim", help="make Gemini CLI or Claude Code report their events to the gateway"
@@ -178,10 +178,21 @@ def _add_upstream(parser: argparse.ArgumentParser) -> None:
 
 
 async def _serve(arguments: argparse.Namespace) -> int:
+    from hookgate.hooks import SettingsError  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.app import serve  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.cli.config import every_problem  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.config.sources import ConfigError  # noqa: PLC0415  # see the module's docstring
 
-    await serve(read_config(vars(arguments)))
+    effective = None
+    try:
+        effective = read_config(vars(arguments))
+        await serve(effective)
+    except (ConfigError, SettingsError) as error:
+        usable = effective or getattr(error, "usable", None)
+        if usable is None:
+            raise
+        raise await every_problem(error, usable) from None
     return 0
 
 

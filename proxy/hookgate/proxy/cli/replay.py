@@ -3,15 +3,24 @@
 import argparse
 import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from hookgate.hooks import Engine, load_settings
+from hookgate.hooks.policies import BUILTINS
+from hookgate.hooks.policies.counters import MemoryCounters
+from hookgate.hooks.policies.limits import limits_policy
 from hookgate.hooks.runner_factory import make_runners
-from hookgate.proxy.cli.replaying import RecordedCall, ReplayChange, ReplayReport, read_export, replay_call
+from hookgate.proxy.cli.recordings import CallStart, RecordedCall, read_export
+from hookgate.proxy.cli.replay_report import ReplayChange, ReplayReport
+from hookgate.proxy.cli.replaying import Replay, ReplayClock
 from hookgate.proxy.cli.tables import progress
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.observe.usage import read_prices
+
+_MOST_COUNTS = 1_000_000
+"""The maximum number of counts of limits to keep. A gateway keeps them in its database."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,10 +65,18 @@ async def run_replay(given: argparse.Namespace) -> int:
     policies, exports = files_of(given)
     configuration = load_settings(policies)
     prices = read_prices(given.prices)
-    engine = Engine(configuration, make_runners(configuration.hooks(), prices=prices))
+    clock = ReplayClock()
+    runners = make_runners(
+        configuration.hooks(),
+        builtins={**BUILTINS, "limits": partial(limits_policy, clock=clock)},
+        counters=MemoryCounters(clock, _MOST_COUNTS),
+        prices=prices,
+    )
+    engine = Engine(configuration, runners)
     try:
         with progress("replaying", sum(map(_size, exports))) as read:
-            report = await _replay(engine, chain.from_iterable(read_export(path, read) for path in exports))
+            records = chain.from_iterable(read_export(path, read) for path in exports)
+            report = await _replay(Replay(engine, clock, prices), records)
     finally:
         await engine.close()
     print(json.dumps(report.as_json(), indent=2, ensure_ascii=False) if given.json else _shown(report))
@@ -70,15 +87,18 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-async def _replay(engine: Engine, calls: Iterator[RecordedCall]) -> ReplayReport:
+async def _replay(replay: Replay, records: Iterator[CallStart | RecordedCall]) -> ReplayReport:
     report = ReplayReport()
-    for recorded in calls:
-        if recorded.request is None and recorded.outcome == "refused" and not recorded.hooks:
+    for recorded in records:
+        if isinstance(recorded, CallStart):
+            await replay.begin(recorded)
+        elif recorded.outcome == "refused" and not recorded.hooks:
+            await replay.end(recorded)
             report.refused += 1
-        elif recorded.request is None:
+        elif (recorded.event and recorded.request is None) or (now := await replay.end(recorded)) is None:
             report.without_content += 1
         else:
-            report.add(recorded, await replay_call(engine, recorded))
+            report.add(recorded, now)
     return report
 
 

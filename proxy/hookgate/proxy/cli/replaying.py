@@ -1,260 +1,245 @@
-"""Applies another policy to recorded calls, and compares its decisions with the recorded ones."""
+"""Applies another policy to recorded calls, in their order and at their times."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
-from hookgate.hooks import AfterModel, BeforeModel, BeforeTool, BeforeToolSelection, Engine, SessionContext
+from hookgate.hooks import (
+    AfterAgent,
+    AfterModel,
+    BeforeModel,
+    BeforeTool,
+    CallEnd,
+    CallState,
+    Engine,
+    SessionContext,
+)
 from hookgate.hooks.events.base import Encoded
 from hookgate.hooks.events.reading import read_event
-from hookgate.hooks.settings import EVENTS
-from hookgate.proxy.call.context import RecordedEngine
-from hookgate.proxy.observe.record import CallRecord, make_receipt
-from hookgate.translator import BodyError, CallGate, show_request
-from hookgate.translator.fields import JsonObject, read_object
-from hookgate.translator.strictjson import loads
+from hookgate.proxy.call.answer import spoken_text_of
+from hookgate.proxy.call.batches import BATCHED, map_responses
+from hookgate.proxy.call.context import JudgedCall, RecordedEngine, call_in_session
+from hookgate.proxy.call.events import apply_outcome
+from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate, ToolSelection
+from hookgate.proxy.call.verdicts import SyntheticAnswer, before_model, before_tool_selection, enforce
+from hookgate.proxy.call.wire_events import ToolCallEvents, TurnEndEvents, deriving_engine, run_session_events
+from hookgate.proxy.cli.recordings import CallStart, RecordedCall
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.identity.memory import Result, prompt_of
+from hookgate.proxy.identity.sessions import ReportedKind, Sessions
+from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.usage import Prices, Usage
+from hookgate.proxy.routing.envelopes import envelope_of, named_model, open_request_body
+from hookgate.translator import BodyError, declared_descriptions, read_inputs, show_request
+from hookgate.translator.batches import BatchBody
+from hookgate.translator.fields import JsonObject, read_list
+from hookgate.translator.inputs import INPUTS
 
-_CODE_ASSIST = "/v1internal"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedCall:
-    """One call, or one event from a shim, with its name as `event` and its input as `request`."""
-
-    id: str
-    session: SessionContext
-    model: str
-    event: str
-    request: JsonObject | None
-    """The request as the client sent it, or None if the audit stored no content."""
-    answer: JsonObject | None
-    """The upstream's answer, with its events joined, or None if there was none."""
-    outcome: str
-    hooks: tuple[JsonObject, ...]
-    """What each hook did, as in the receipt."""
+_GENERATE = ("generateContent", "streamGenerateContent")
 
 
-class ExportError(ValueError):
-    """Raised if a file is not an export of the audit. The message has the file, the line and a remedy."""
+class ReplayClock:
+    """The time of the recording."""
+
+    def __init__(self) -> None:
+        self.now = datetime.fromtimestamp(0, UTC)
+
+    def __call__(self) -> datetime:
+        """Return the time of the record that is being replayed."""
+        return self.now
 
 
-def read_export(path: Path, read: Callable[[int], None]) -> Iterator[RecordedCall]:
-    """Yield the calls and events of an export, in the order of their ends. Raises ExportError.
+@dataclass(slots=True)
+class _OpenCall:
+    """A call whose start has been replayed."""
 
-    A call without an end is left out. `read` is called with the size of each line in bytes.
+    engine: RecordedEngine
+    asks: bool = False
+    """Whether hooks let the request pass, so that the model is asked."""
+    call: JudgedCall | None = None
+    """The call whose answer hooks judge; None if there is none."""
+    model: str = ""
+    shown: Encoded | None = None
+    selection: ToolSelection | None = None
+    reported: frozenset[ReportedKind] = field(default_factory=frozenset)
+    prompt: str = ""
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    """The descriptions of the request's tools, by name."""
+
+
+class Replay:
+    """Replays the records of an export. Pass it all starts, ends and events in their order.
+
+    A start runs the hooks of a request, and an end those of the answer, so that limits count calls that
+    overlapped as they did then.
     """
-    starts: dict[str, JsonObject] = {}
-    for record in _records(path, read):
-        kind, name = record.get("type"), str(record.get("id"))
-        if kind == "start":
-            starts[name] = record
-        elif kind == "end":
-            yield _call(name, starts.pop(name, {}), record)
-        elif kind == "event" and read_object(record, "body").get("event") in EVENTS:  # others are its own
-            yield _event(name, record)
+
+    def __init__(self, engine: Engine, clock: ReplayClock, prices: Prices | None) -> None:
+        self._engine, self._clock, self._prices = engine, clock, prices
+        self._sessions = Sessions()
+        self._open: dict[str, _OpenCall] = {}
+
+    async def begin(self, start: CallStart) -> None:
+        """Run the hooks of a call's request, if the audit stored it."""
+        if not start.stored:
+            return
+        self._clock.now = start.at
+        session = replace(start.session, call=CallState())
+        record = CallRecord(id=start.id, model=start.model, kind="judged", session=session)
+        opened = self._open[start.id] = _OpenCall(RecordedEngine(self._engine, record))
+        try:
+            if self._sessions.state_for(session).stopped is not None and start.route.verb not in _GENERATE:
+                return  # it was refused without running hooks
+            if start.route.verb in INPUTS:
+                await self._inputs(opened.engine, start)
+            elif start.route.verb in BATCHED:
+                await self._batch(opened, start)
+            else:
+                await self._generate(opened, start, session)
+            opened.asks = opened.engine.record.outcome is None
+        except (SyntheticAnswer, ApiError, BodyError):
+            return  # hooks have ended it, and the record has the outcome
+
+    async def end(self, was: RecordedCall) -> CallRecord | None:
+        """Run the hooks of an answer or event. Returns the new record; None for a call without content.
+
+        Raises ValueError if an event cannot be read.
+        """
+        self._clock.now = was.at
+        if was.event:
+            return await self._event(was)
+        opened = self._open.pop(was.id, None)
+        if opened is None:
+            return None
+        record = opened.engine.record
+        try:
+            if opened.asks and opened.call is not None and opened.call.route.verb in BATCHED:
+                await self._batch_answers(opened, opened.call, was.answers)
+            elif opened.asks and opened.call is not None:
+                await self._answers(opened, opened.call, was.answers)
+        except (SyntheticAnswer, ApiError):
+            pass  # the record has the outcome
+        self._settle(record, was.usage if opened.asks else Usage())
+        return record
+
+    def _settle(self, record: CallRecord, used: Usage) -> None:
+        """Tell the policies that a call has ended, with its recorded usage."""
+        model, cost = record.model, None
+        if self._prices is not None:
+            cost = self._prices.cost(model, used.input_tokens, used.output_tokens, used.cached_tokens)
+        end = CallEnd(model, used.input_tokens, used.output_tokens, cost)
+        for callback in (callback for call in record.calls for callback in call.at_end):
+            callback(end)
+        record.end(200, 0)
+
+    async def _event(self, was: RecordedCall) -> CallRecord:
+        session = replace(was.session, call=CallState())
+        record = CallRecord(id=was.id, kind="event", session=session, event=was.event)
+        engine = RecordedEngine(self._engine, record)
+        record.note_call(session)
+        outcome = await engine.fire(read_event(was.event, was.request or {}), session)
+        if isinstance(outcome.event, BeforeTool):
+            engine.note_blocked_tool(outcome.event, outcome)
+        apply_outcome(self._sessions, session, outcome, deliver=False)
+        record.end(200, 0)
+        return record
+
+    # ---- requests
+
+    async def _generate(self, opened: _OpenCall, start: CallStart, session: SessionContext) -> None:
+        engine, envelope = opened.engine, envelope_of(start.route)
+        model, body = open_request_body(envelope, start.route, start.request or {})
+        call = call_in_session(session, start.route, body, envelope, named=True)
+        engine.record.note_call(session)
+        contents = read_list(body, "contents")
+        state = self._sessions.state_for(session)
+        opened.reported = frozenset(state.reported_kinds(""))
+        body = await run_session_events(engine, call, body, state, opened.reported, _ignore_results)
+        model, body = await before_model(engine, call, model, body)
+        body, opened.selection = await before_tool_selection(engine, call, model, body)
+        engine.record.model = opened.model = model
+        opened.shown, opened.prompt, opened.call = (
+            Encoded(show_request(model, body)),
+            prompt_of(contents),
+            call,
+        )
+        opened.descriptions = declared_descriptions(body)
+
+    async def _inputs(self, engine: RecordedEngine, start: CallStart) -> None:
+        for carried in read_inputs(start.route.verb, start.request or {}).requests:
+            model = named_model(start.route, carried.holder)
+            session = replace(start.session, call=CallState())
+            engine.record.note_call(session)
+            verdict = (await engine.fire(BeforeModel(model, carried.request), session)).verdict
+            if verdict.synthetic:
+                engine.record.outcome = "denied"
+            if verdict.stop or verdict.denied or verdict.synthetic:
+                return
+
+    async def _batch(self, opened: _OpenCall, start: CallStart) -> None:
+        engine, route = opened.engine, start.route
+        call = self._batch_call(engine, start, {})
+        if route.verb == "batchGenerateContent":
+            batch = BatchBody(start.request or {})
+            for _, item in batch.requests:
+                one = self._batch_call(engine, start, item)
+                model, body = await before_model(engine, one, route.model, item)
+                await before_tool_selection(engine, one, model, body)
+            if labels := batch.labels():
+                await before_model(engine, self._batch_call(engine, start, labels), route.model, labels)
+        opened.call = call
+
+    @staticmethod
+    def _batch_call(engine: RecordedEngine, start: CallStart, body: JsonObject) -> JudgedCall:
+        session = replace(start.session, call=CallState())
+        engine.record.note_call(session)
+        return call_in_session(session, start.route, body, envelope_of(start.route), named=True)
+
+    # ---- answers
+
+    async def _answers(self, opened: _OpenCall, call: JudgedCall, answers: Sequence[JsonObject]) -> None:
+        again = False
+        for number, answer in enumerate(answers, 1):
+            try:
+                await self._answer(opened, call, answer, again=again, more=number < len(answers))
+            except RetryModel as retry:
+                again = again or retry.final
+            else:
+                return
+
+    async def _answer(
+        self, opened: _OpenCall, call: JudgedCall, answer: JsonObject, *, again: bool, more: bool
+    ) -> None:
+        """Judge one answer. Raises RetryModel if it is rejected and `more` answers follow."""
+        engine, session = opened.engine, call.session
+        body = answer
+        if opened.shown is not None and engine.listens_to(AfterModel.name):
+            outcome = await engine.fire(AfterModel(opened.shown, body, opened.model), session)
+            enforce(outcome.verdict, AfterModel.name, call)
+            body = outcome.event.body
+        judges: list[CallJudge] = []
+        if opened.selection is not None:
+            judges.append(AllowedTools(opened.selection, engine.record, asks=True))
+        of_tools = deriving_engine(engine, "tools", opened.reported)
+        if of_tools.listens_to(BeforeTool.name):
+            judges.append(ToolCallEvents(of_tools, call, opened.descriptions))
+        gate = ToolGate(judges, asks=more)
+        body = await gate.judged(body)
+        of_turns = deriving_engine(engine, "turns", opened.reported)
+        if of_turns.listens_to(AfterAgent.name) and not (call.wants_json or gate.passed):
+            await TurnEndEvents(of_turns, call, opened.prompt, again, more).ended(spoken_text_of([body]))
+
+    async def _batch_answers(
+        self, opened: _OpenCall, call: JudgedCall, answers: Sequence[JsonObject]
+    ) -> None:
+        async def judged(response: JsonObject) -> JsonObject:
+            shown = Encoded(show_request(call.route.model, {}))
+            event = AfterModel(shown, response, call.route.model)
+            return (await opened.engine.fire(event, call.session)).event.body
+
+        for answer in answers:
+            await map_responses(answer, judged)
 
 
-def _records(path: Path, read: Callable[[int], None]) -> Iterator[JsonObject]:
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                read(len(line))
-                if line.strip():
-                    yield _record(line, f"{path}: line {number}")
-    except OSError as error:
-        raise ExportError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _record(line: bytes, place: str) -> JsonObject:
-    try:
-        value = loads(line)
-    except BodyError as error:
-        raise ExportError(
-            f"{place}: is not JSON: {error}; create an export with: hookgate audit export"
-        ) from None
-    if not isinstance(value, dict) or "type" not in value:
-        raise ExportError(f"{place}: is not an audit record; create an export with: hookgate audit export")
-    return value
-
-
-def _call(name: str, start: JsonObject, end: JsonObject) -> RecordedCall:
-    begun, body = read_object(start, "body"), read_object(end, "body")
-    record = {**begun, **body}
-    answer = read_object(end, "content").get("answer")
-    return RecordedCall(
-        id=name,
-        session=_session(record),
-        model=str(record.get("model") or ""),
-        event="",
-        request=_request(start),
-        answer=answer if isinstance(answer, dict) else None,
-        outcome=str(record.get("outcome") or ""),
-        hooks=_hooks(body),
-    )
-
-
-def _request(start: JsonObject) -> JsonObject | None:
-    """Return the GenerateContentRequest of a call, which for Code Assist is in an envelope."""
-    request = read_object(start, "content").get("request")
-    path = str(read_object(read_object(start, "body"), "route").get("path") or "")
-    inner = request.get("request") if isinstance(request, dict) and path.startswith(_CODE_ASSIST) else None
-    found = inner if isinstance(inner, dict) else request
-    return found if isinstance(found, dict) else None
-
-
-def _event(name: str, record: JsonObject) -> RecordedCall:
-    body = read_object(record, "body")
-    return RecordedCall(
-        id=name,
-        session=_session(body),
-        model="",
-        event=str(body.get("event") or ""),
-        request=read_object(record, "content").get("input"),
-        answer=None,
-        outcome=str(body.get("outcome") or ""),
-        hooks=_hooks(body),
-    )
-
-
-def _session(record: Mapping[str, Any]) -> SessionContext:
-    who = read_object(record, "session")
-    return SessionContext(
-        session_id=str(who.get("id") or ""),
-        client=str(who.get("client") or ""),
-        key=str(who.get("key") or ""),
-        team=str(who.get("team") or ""),
-    )
-
-
-def _hooks(body: JsonObject) -> tuple[JsonObject, ...]:
-    hooks = body.get("hooks")
-    return tuple(hook for hook in hooks if isinstance(hook, dict)) if isinstance(hooks, list) else ()
-
-
-SAMPLES = 5
-"""The number of receipts that the report names for each change."""
-
-Rule = tuple[str, str]
-"""An event and the name of one of its hooks."""
-
-
-@dataclass(slots=True)
-class ReplayChange:
-    """A change in a rule's decision or in the outcome, with the number of calls and sample receipt IDs."""
-
-    count: int = 0
-    samples: list[str] = field(default_factory=list)
-
-    def add(self, receipt: str) -> None:
-        self.count += 1
-        if len(self.samples) < SAMPLES:
-            self.samples.append(receipt)
-
-
-@dataclass(slots=True)
-class ReplayReport:
-    """The result of replaying all recorded calls."""
-
-    replayed: int = 0
-    unchanged: int = 0
-    without_content: int = 0
-    """Calls that cannot be replayed, because the audit did not store their content."""
-    refused: int = 0
-    """Calls that hookgate refused before any hook ran, so that no policy can change their outcome."""
-    failed: Counter[str] = field(default_factory=Counter)
-    """The number of calls in which a hook failed, by hook."""
-    rules: dict[Rule, dict[str, ReplayChange]] = field(default_factory=dict)
-    """The changes of decisions by rule, as `old → new`."""
-    outcomes: dict[str, ReplayChange] = field(default_factory=dict)
-    """The changes of outcomes, as `old → new`."""
-
-    def add(self, was: RecordedCall, now: CallRecord) -> None:
-        """Compare one recorded call with its replay."""
-        self.replayed += 1
-        before, after = _decisions_by_rule(was.hooks), _decisions_by_rule(make_receipt(now)["hooks"])
-        changed = False
-        ends_earlier = now.outcome != "answered"  # later hooks do not run then; that is no change
-        for rule in sorted(after.keys() if ends_earlier else before.keys() | after.keys()):
-            old, new = before.get(rule, "did not run"), after.get(rule, "does not run")
-            if old != new and {old, new} - {"did not run", "does not run", "allow"}:
-                self.rules.setdefault(rule, {}).setdefault(f"{old} → {new}", ReplayChange()).add(was.id)
-                changed = True
-        if not was.event and was.outcome in _JUDGED and was.outcome != now.outcome:
-            self.outcomes.setdefault(f"{was.outcome} → {now.outcome}", ReplayChange()).add(was.id)
-            changed = True
-        self.unchanged += not changed
-        for tally in now.hooks.values():
-            self.failed[tally.hook] += bool(tally.failures)
-
-    def as_json(self) -> JsonObject:
-        """Return the report as a JSON object."""
-        return {
-            "replayed": self.replayed,
-            "unchanged": self.unchanged,
-            "without_content": self.without_content,
-            "refused": self.refused,
-            "failed": {hook: count for hook, count in self.failed.items() if count},
-            "outcomes": _listed(self.outcomes),
-            "rules": [
-                {"event": event, "hook": hook, "changes": _listed(changes)}
-                for (event, hook), changes in self.rules.items()
-            ],
-        }
-
-
-_JUDGED = frozenset({"answered", "denied", "stopped", "synthetic"})
-"""Outcomes that hooks can change."""
-
-
-def _listed(changes: dict[str, ReplayChange]) -> list[JsonObject]:
-    return [
-        {"change": what, "calls": change.count, "receipts": change.samples}
-        for what, change in sorted(changes.items(), key=lambda each: -each[1].count)
-    ]
-
-
-def _decisions_by_rule(hooks: Iterable[JsonObject]) -> dict[Rule, str]:
-    """Return a short description of what each rule did in a call."""
-    return {(str(hook.get("event")), str(hook.get("hook"))): _words(hook) for hook in hooks}
-
-
-def _words(hook: JsonObject) -> str:
-    decisions = read_object(hook, "decisions")
-    said = next((each for each in ("stop", "deny", "answer", "ask") if decisions.get(each)), "allow")
-    if hook.get("failures"):
-        said = f"{said}, failed"
-    findings = ", ".join(f"{kind} {count}" for kind, count in sorted(read_object(hook, "findings").items()))
-    if hook.get("edits"):
-        said = "edit" if said == "allow" else f"{said}, edit"
-    return f"{said} ({findings})" if findings else said
-
-
-async def replay_call(engine: Engine, recorded: RecordedCall) -> CallRecord:
-    """Replay a call and return its new record. Raises ValueError if an event cannot be read."""
-    record = CallRecord(id=recorded.id, model=recorded.model, session=recorded.session)
-    firing = RecordedEngine(engine, record)
-    if recorded.event:
-        event = read_event(recorded.event, recorded.request or {})
-        await firing.fire(event, recorded.session)
-    else:
-        await _session_of_call(firing, recorded, recorded.request or {})
-    record.outcome = record.outcome or "answered"
-    return record
-
-
-async def _session_of_call(firing: RecordedEngine, recorded: RecordedCall, body: JsonObject) -> None:
-    """Run the hooks of a call in their order, until one of them ends it."""
-    session, record = recorded.session, firing.record
-    before = (await firing.fire(BeforeModel(recorded.model, body), session)).event
-    if record.outcome is not None:
-        return
-    await firing.fire(BeforeToolSelection(before.model, before.body), session)
-    if record.outcome is not None or recorded.answer is None:
-        return
-    shown = Encoded(show_request(before.model, before.body))
-    after = await firing.fire(AfterModel(shown, recorded.answer, before.model), session)
-    if record.outcome is None:
-        for call in CallGate().starting_calls(after.event.body):
-            await firing.fire(BeforeTool(str(call.get("name") or ""), read_object(call, "args")), session)
+def _ignore_results(_: Sequence[Result]) -> None:
+    """Accept results of tools that ran without a shim's report: it is not part of a policy."""

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from importlib.util import find_spec
 
 from hookgate.hooks.session import utc_text
+from hookgate.proxy.audit.explaining import explain_outcome, outcome_lines
 from hookgate.proxy.audit.reading import CallDetail, EndedCall
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.translator.fields import JsonObject
@@ -47,7 +48,12 @@ class _Plain:
             print(f"\rhookgate: {self._what}: {percent} %", end="", file=sys.stderr, flush=True)
 
 
-_COLUMNS = ("ended", "id", "outcome", "status", "ms", "tokens", "model", "key", "session")
+_COLUMNS = ("ended", "id", "outcome", "hook", "status", "ms", "tokens", "model", "key", "session", "reason")
+
+_SHORT_ID = 12
+"""The digits of an ID in tables. `hookgate audit show` accepts a part of an ID."""
+
+_LONGEST_REASON = 100
 
 
 def print_calls(calls: Sequence[EndedCall], *, as_json: bool, head: bool = True) -> None:
@@ -70,15 +76,17 @@ def print_calls(calls: Sequence[EndedCall], *, as_json: bool, head: bool = True)
 
 
 def print_call(detail: CallDetail, *, as_json: bool) -> None:
-    """Print everything that is recorded about a call."""
+    """Print everything that is recorded about a call, first its outcome and the reason."""
     documents = {
         name: _document(each) for name, each in (("start", detail.start), ("end", detail.end)) if each
     }
     if as_json:
         print(json.dumps(documents, ensure_ascii=False))
         return
+    for line in outcome_lines(detail.end.record.body if detail.end else {}):
+        print(line)
     for name, document in documents.items():
-        print(f"{name}:")
+        print(f"\n{name}:")
         print(json.dumps(document, indent=2, ensure_ascii=True))  # no control characters for the terminal
 
 
@@ -92,16 +100,19 @@ def _row(call: EndedCall) -> tuple[str, ...]:
     usage, timings = body.get("usage") or {}, body.get("timings") or {}
     tokens = f"{usage['input_tokens']}+{usage['output_tokens']}" if usage else "-"
     ms = timings.get("total_ms")
+    why = explain_outcome(body)
     cells = (
         utc_text(call.at / 1000),
-        call.id,
+        call.id[:_SHORT_ID],
         call.outcome if call.type == "end" else f"{call.outcome} ({body.get('event')})",
+        ", ".join(why.hooks) or "-",
         str(body.get("status") or "-"),
         "-" if ms is None else f"{ms:.0f}",
         tokens,
         call.model or "-",
         call.key or "-",
         call.session or "-",
+        why.reason[:_LONGEST_REASON] or "-",
     )
     # Clients choose some of these, so control characters for the terminal are replaced.
     return tuple("".join(c if c.isprintable() else "\ufffd" for c in cell) for cell in cells)

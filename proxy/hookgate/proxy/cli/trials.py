@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,11 +61,15 @@ async def try_hooks(
         outcome = await engine.fire(event, _TEST_SESSION)
     finally:
         await engine.close()
-    if not outcome.runs:
+    ran = {run.hook for run in outcome.runs}
+    for hook in (hook for hook in configuration.hooks() if hook not in ran):
+        print(f"=== {hook.name} does not run on this event: its `matcher` or `when` does not match")
+    if not ran:
         print(f"No {name} hook runs for this event; `hookgate hooks list` lists the configured hooks.")
         return 1
+    shown = ""
     for run in outcome.runs:
-        _print_run(run, event)
+        shown = _print_run(run, event, shown)
     verdict = outcome.verdict
     _print_outcome(verdict.decision, verdict.stop, verdict.reason)
     ends = verdict.stop or verdict.denied or verdict.synthetic
@@ -93,10 +98,12 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _print_run(run: Run, event: Event) -> None:
+def _print_run(run: Run, event: Event, shown: str) -> str:
+    """Print a run, with its input unless that is the one that was `shown` last. Returns the input."""
     print(f"=== {run.hook.name} ({run.hook.config.type}, {run.seconds * 1000:.1f} ms)")
     fields = {**base_fields(run.hook, event.name, _TEST_SESSION), **event.fields(run.hook.config.view)}
-    print("--- input", json.dumps(Document(fields).value(), indent=2, ensure_ascii=False), sep="\n")
+    given = json.dumps(Document(fields).value(), indent=2, ensure_ascii=False)
+    print("--- the same input" if _without_time(given) == _without_time(shown) else f"--- input\n{given}")
     if run.error:
         print(f"--- failed: {run.error}; the call {'is denied' if run.fails_closed else 'continues'}")
     else:
@@ -105,6 +112,11 @@ def _print_run(run: Run, event: Event) -> None:
         print(f"--- warning: the hook {warning}")
     if run.observed:
         print("--- mode is 'observe': the output is not applied")
+    return given
+
+
+def _without_time(text: str) -> str:
+    return re.sub(r'"timestamp": "[^"]*"', "", text)
 
 
 def _warnings(run: Run, event: Event) -> list[str]:

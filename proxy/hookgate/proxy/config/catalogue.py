@@ -21,6 +21,7 @@ NAMED: dict[str, type[BaseModel]] = {"keys": NamedKey}
 _FLAGS = {
     "listen.address": "--listen",
     "upstream.gemini": "--upstream",
+    "admin.address": "--admin",
     "hooks.policy": "--policy",
     "hooks.files": "--hooks",
     "hooks.project": "--project",

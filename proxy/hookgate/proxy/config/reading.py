@@ -47,13 +47,15 @@ def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
             values.setdefault(setting.section, {})[setting.key] = _validated(setting, source)
         except ValidationError as error:
             problems += [f"{source.place}: {name}{message}" for message in describe_errors(error)]
-    if problems:
-        raise ConfigError(problems)
     try:
         config = Config.model_validate(values)
     except ValidationError as error:  # settings that are valid alone but not together
-        raise ConfigError([message.partition(": ")[2] for message in describe_errors(error)]) from None
-    return EffectiveConfig(config, {name: source.place for name, source in sources.items()}, file)
+        problems += [message.partition(": ")[2] for message in describe_errors(error)]
+        raise ConfigError(problems) from None
+    effective = EffectiveConfig(config, {name: source.place for name, source in sources.items()}, file)
+    if problems:
+        raise ConfigError(problems, effective)
+    return effective
 
 
 def _validated(setting: Setting, source: GivenValue) -> Any:

@@ -75,7 +75,7 @@ class MetricSettings(Section):
 
 
 class TracingSettings(Section):
-    """Traces for OpenTelemetry. They need the extra `otel`: `pip install 'hookgate[otel]'`."""
+    """Traces for OpenTelemetry. They need the extra `otel`: `pip install '.[otel]'` in a checkout."""
 
     endpoint: Origin | None = None
     """The base URL of a collector that accepts OTLP over HTTP, such as `http://127.0.0.1:4318`. Without it

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from hookgate.proxy.config.values import key_name
 class ConfigError(ValueError):
     """Raised for an invalid configuration. The message has a line for each problem: its place and remedy."""
 
-    def __init__(self, problems: list[str]) -> None:
-        self.problems = problems
+    def __init__(self, problems: list[str], usable: Any = None) -> None:
+        """`usable` is the configuration without the invalid settings, to find further problems."""
+        self.problems, self.usable = problems, usable
         super().__init__("\n".join(problems))
 
 
@@ -50,6 +52,8 @@ def read_flags(flags: Mapping[str, Any]) -> dict[str, GivenValue]:
 
 
 _FROM_FILE = "_FILE"
+_OTHER_VARIABLES = ("HOOKGATE_CONFIG", "HOOKGATE_SESSION", "HOOKGATE_URL")
+"""Variables that are no settings of the gateway: the configuration file, and what shims read."""
 _VARIABLES = {variable: setting for setting in SETTINGS.values() for variable in setting.variables}
 
 
@@ -61,7 +65,7 @@ def read_environment(environ: Mapping[str, str], problems: list[str]) -> dict[st
         setting = _VARIABLES.get(variable) or _VARIABLES.get(variable.removesuffix(_FROM_FILE))
         if setting is None:
             # Others may set variables without `__`: Kubernetes sets HOOKGATE_PORT for a service.
-            if "__" in variable:
+            if "__" in variable or _resembles_setting(variable):
                 problems.append(f"{variable}: {_unknown_variable_remedy(variable.upper())}")
             continue
         if other := given.get(setting.name):
@@ -76,11 +80,18 @@ def read_environment(environ: Mapping[str, str], problems: list[str]) -> dict[st
     return given
 
 
+def _resembles_setting(variable: str) -> bool:
+    """Return whether a short variable is probably a misspelled one of hookgate's."""
+    known = [name.removeprefix(PREFIX) for name in (*_VARIABLES, *_OTHER_VARIABLES) if "__" not in name]
+    name = variable.removeprefix(PREFIX)
+    return name not in known and bool(get_close_matches(name, known, n=1, cutoff=0.8))
+
+
 def _unknown_variable_remedy(variable: str) -> str:
     section = variable.removeprefix(PREFIX).partition("__")[0].lower()
     if section in NAMED:
         return f"is not known; write [{section}.NAME] in hookgate.toml instead"
-    return unknown_setting_remedy(variable, _VARIABLES)
+    return unknown_setting_remedy(variable, [*_VARIABLES, *_OTHER_VARIABLES])
 
 
 def _text(variable: str, text: str) -> str:

@@ -1,5 +1,8 @@
 """`hookgate demo`: a real google-genai client uses the gateway, offline, in checked scenes."""
 
+import shlex
+import shutil
+import sys
 from pathlib import Path
 
 from hookgate.hooks import Engine, load_settings
@@ -24,7 +27,15 @@ async def run_demo() -> int:
         Upstreams(UpstreamSettings(gemini=stand_in.url)) as upstream,
         serve_on(Gateway(engine, upstream).handle, "127.0.0.1", 0) as url,
     ):
-        return await play_scenes(url, stand_in)
+        code = await play_scenes(url, stand_in)
+    if code == 0:
+        print("Next:", shlex.join([_command(), "serve", "--hooks", str(examples / "settings.json")]))
+    return code
+
+
+def _command() -> str:
+    """Return the command as the user can type it: by its name if that is found, else by its path."""
+    return "hookgate" if shutil.which("hookgate") else str(Path(sys.executable).with_name("hookgate"))
 
 
 def _examples() -> Path:

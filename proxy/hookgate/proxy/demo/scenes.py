@@ -186,7 +186,6 @@ async def play_scenes(gateway_url: str, upstream: EmbeddedUpstream) -> int:
         console.print(f"[bold red]{pluralize(failed, 'check')} failed[/]")
         return 1
     console.print(f"[bold green]All {len(SCENES)} scenes passed.[/]")
-    console.print("Next: hookgate serve --hooks YOUR/settings.json")
     return 0
 
 

@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from typing import Any
 
@@ -266,17 +267,37 @@ class Connections(Server):
         return request
 
 
+@dataclass(frozen=True, slots=True)
+class ListenerPurpose:
+    """For whom a listener is, and where its address is set."""
+
+    name: str
+    flag: str
+    setting: str
+
+
+CLIENTS = ListenerPurpose("the gateway", "--listen", "listen.address")
+"""The listener whose requests are clients' calls, each with a receipt."""
+
+OPERATORS = ListenerPurpose("the admin listener", "--admin", "admin.address")
+
+
 @asynccontextmanager
-async def accepting(  # noqa: PLR0913  # the parts of a listener
-    handler: Any, host: str, port: int, limits: LimitSettings, context: ContextSource, *, calls: bool = True
+async def accepting(  # noqa: PLR0913, PLR0917  # the parts of a listener
+    handler: Any,
+    host: str,
+    port: int,
+    limits: LimitSettings,
+    context: ContextSource,
+    purpose: ListenerPurpose,
 ) -> AsyncIterator[tuple[Any, ...]]:
     """Serve `handler` on an address, and yield the address that was bound.
 
-    `calls` says whether the requests are clients' calls, each with a receipt. If not, idle connections are
-    closed after `limits.header_timeout`. Raises OSError if the address cannot be bound.
+    Idle connections of operators are closed after `limits.header_timeout`. Raises OSError, which names the
+    listener and its setting, if the address cannot be bound.
     """
-    listeners = await _bind(host, port)
-    server = Connections(handler, limits, calls=calls)
+    listeners = await _bind(host, port, purpose)
+    server = Connections(handler, limits, calls=purpose is CLIENTS)
     tasks = [asyncio.create_task(server.accept(listener, context)) for listener in listeners]
     try:
         yield listeners[0].getsockname()
@@ -299,7 +320,7 @@ async def _stop_accepting(tasks: list[asyncio.Task[None]], listeners: list[socke
     await asyncio.sleep(0)  # let the connections that were accepted last be set up
 
 
-async def _bind(host: str, port: int) -> list[socket.socket]:
+async def _bind(host: str, port: int, purpose: ListenerPurpose) -> list[socket.socket]:
     listeners: list[socket.socket] = []
     try:
         loop = asyncio.get_running_loop()
@@ -313,7 +334,10 @@ async def _bind(host: str, port: int) -> list[socket.socket]:
             listener.close()
         # The error's own message repeats the address.
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise OSError(f"cannot listen on {host}:{port}: {reason}; use another address") from None
+        raise OSError(
+            f"{purpose.name} cannot listen on {host}:{port}: {reason}; "
+            f"choose another address with {purpose.flag} or {purpose.setting}"
+        ) from None
     return listeners
 
 

@@ -15,7 +15,7 @@ from hookgate.translator.fields import JsonObject, read_list
 from hookgate.translator.strictjson import dumps
 
 MOST_BYTES = 64 * 1024 * 1024
-"""The maximum size of an answer in bytes. Nothing of a larger one is kept."""
+"""The maximum size of a call's answers in bytes. Nothing of a larger one is kept."""
 
 MOST_EDITS = 200
 """The maximum number of edits that are kept of one call. A hook may edit every event of a stream."""
@@ -27,10 +27,11 @@ class KeptBytes:
 
     data: bytearray = field(default_factory=bytearray)
     too_large: bool = False
+    most: int = MOST_BYTES
 
     def add(self, chunk: bytes) -> None:
         """Add the next bytes."""
-        if len(self.data) + len(chunk) > MOST_BYTES:
+        if len(self.data) + len(chunk) > self.most:
             self.data, self.too_large = bytearray(), True
         if not self.too_large:
             self.data += chunk
@@ -79,9 +80,13 @@ class CallContent(CallObserver):
     """The request as it was sent upstream, or the answer to a shim's event."""
     answer: KeptBytes = field(default_factory=KeptBytes)
     """The upstream's last answer."""
+    earlier: list[KeptBytes] = field(default_factory=list)
+    """The answers before the last one, which hooks rejected: for each, the model was asked again."""
     given: KeptBytes = field(default_factory=KeptBytes)
     """The answer as it was sent to the client."""
     edits: list[JsonObject] = field(default_factory=list)
+    blocked: list[JsonObject] = field(default_factory=list)
+    """The tool calls and answers that hooks blocked, in the order of the record's list."""
 
     def see_request(self, body: JsonObject) -> None:
         self.request = body
@@ -90,13 +95,19 @@ class CallContent(CallObserver):
         self.sent = body
 
     def begin_answer(self) -> None:
-        self.answer = KeptBytes()
+        if self.answer.data or self.answer.too_large:
+            self.earlier.append(self.answer)
+        self.answer = KeptBytes(most=MOST_BYTES - sum(len(kept.data) for kept in self.earlier))
 
     def see_upstream_bytes(self, chunk: bytes) -> None:
         self.answer.add(chunk)
 
     def see_client_bytes(self, data: bytes) -> None:
         self.given.add(data)
+
+    def note_blocked(self, tool: str, arguments: JsonObject | None) -> None:
+        """Keep the arguments of a blocked tool call."""
+        self.blocked.append({"tool": tool, "arguments": arguments})
 
     def note_run(self, event: str, run: Run) -> None:
         """Keep the edit of a hook's run, if it made one."""

@@ -44,13 +44,6 @@ def _escaped(character: str) -> str:
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
-class EscapingFormatter(logging.Formatter):
-    """A formatter that escapes control characters other than newlines and tabs."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return escape_controls(super().format(record))
-
-
 class EscapingStream:
     """A wrapper of a text stream that escapes control characters in what is written to it."""
 
@@ -65,6 +58,10 @@ class EscapingStream:
 
 
 log_gateway = logging.getLogger("hookgate.gateway")
+
+_LONGEST_PATH = 200
+"""Characters of a refused path that are logged."""
+_WORD = re.compile(r"[A-Za-z]{1,24}|v[0-9][a-z0-9]{0,10}")
 
 MAX_WAITING = 10_000
 """Lines that are queued for a slow reader of stderr. Further ones are dropped, and their number is logged."""
@@ -107,6 +104,17 @@ def note_route(route: Route) -> None:
     call = _current.get()
     if call is not None:
         call.route, call.kind, call.session = route.path, route.kind, route.session or call.session
+
+
+def note_refused_path(target: str) -> None:
+    """Set the path of a request target that has no route.
+
+    The query is left out, and only plain words of the path are shown: either may contain a key.
+    """
+    call = _current.get()
+    if call is not None:
+        path = target.partition("?")[0][:_LONGEST_PATH]
+        call.route = re.sub(r"[^/:]+", lambda part: part[0] if _WORD.fullmatch(part[0]) else "…", path)
 
 
 def note_session(session: str) -> None:

@@ -161,8 +161,9 @@ LABELS = {
     "status_class": "`2xx` … `5xx`, `left` if the client disconnected first, or `interrupted` "
     "if the gateway stopped; for requests to the upstream "
     "`1xx` … `5xx`, or `none` if there was no answer",
-    "outcome": "for calls `answered`, `denied`, `stopped`, `synthetic` (a hook answered), "
-    "`refused` (by hookgate), `failed` (the upstream), `left` or `interrupted`; "
+    "outcome": "for calls `answered`, `blocked` (answered, but hooks blocked tool calls or answers), "
+    "`denied`, `stopped`, `synthetic` (a hook answered), `refused` (by hookgate), `failed` (the upstream), "
+    "`left` or `interrupted`; "
     "for runs of hooks `allowed`, `denied` or `failed`",
     "event": "one of the eleven events",
     "hook": "a hook's name in the settings",

@@ -159,7 +159,7 @@ class Metrics:
         self._duration.labels(*route).observe(record.seconds)
         if record.first_seconds is not None:
             self._overhead.labels(*route).observe(max(0.0, record.first_seconds - record.waited_before_first))
-            if record.streamed and record.outcome == "answered":
+            if record.streamed and record.outcome in ("answered", "blocked"):
                 self._first.labels(*model).observe(record.first_seconds)
         if record.requests:
             self._upstream.labels(*model).observe(record.upstream_seconds)
@@ -249,7 +249,17 @@ TimeRange = Literal["hour", "day"]
 _MINUTE = 60_000
 _STEPS: dict[TimeRange, int] = {"hour": 1, "day": 15}
 _MINUTES: dict[TimeRange, int] = {"hour": 60, "day": 24 * 60}
-_OUTCOMES = ("answered", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted")
+_OUTCOMES = (
+    "answered",
+    "blocked",
+    "denied",
+    "stopped",
+    "synthetic",
+    "refused",
+    "failed",
+    "left",
+    "interrupted",
+)
 
 # Each bound is 25% above the previous one, so reported times are exact to about 12%. The last is minutes.
 _BOUNDS = tuple(0.5 * 1.25**step for step in range(60))

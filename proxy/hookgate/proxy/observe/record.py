@@ -18,6 +18,7 @@ from hookgate.hooks.session import utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.identity.sessions import FairMapping
+from hookgate.proxy.observe.blocked import MOST_BLOCKED, BlockedOutput
 from hookgate.proxy.observe.content import CallContent
 from hookgate.proxy.observe.trace_context import Trace, new_span
 from hookgate.proxy.observe.usage import Usage
@@ -143,9 +144,10 @@ def hook_type(hook: Hook) -> str:
 
 
 CallOutcome = Literal[
-    "answered", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"
+    "answered", "blocked", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"
 ]
-"""How a call ended: answered by the model; denied, stopped or answered by hooks; refused by hookgate; failed
+"""How a call ended: answered by the model, with tool calls or answers that hooks blocked (`blocked`) or
+without; denied, stopped or answered by hooks; refused by hookgate; failed
 with an error of the upstream; left by its client; or interrupted by a gateway that stopped."""
 
 Audited = Literal["", "due", "began", "late", "ended"]
@@ -210,6 +212,10 @@ class CallRecord:
     hooks: dict[tuple[str, Hook], HookTally] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     """The reasons for denials and stops, by event; under `gateway`, the reason for an error of hookgate."""
+    blocked: list[BlockedOutput] = field(default_factory=list)
+    """What hooks kept from the agent, at most MOST_BLOCKED entries."""
+    blocked_count: int = 0
+    """The number of outputs that hooks kept from the agent."""
     audited: Audited = ""
     start_written: "asyncio.Future[bool] | None" = None
     """Whether the audit could write the start of the call; None until it is tried."""
@@ -291,6 +297,14 @@ class CallRecord:
         elif verdict.denied and event in _ENDING:
             self.outcome = "denied"
 
+    def note_blocked(self, blocked: BlockedOutput, arguments: JsonObject | None = None) -> None:
+        """Add an output that hooks kept from the agent, with the arguments if it is a tool call."""
+        self.blocked_count += 1
+        if self.blocked_count <= MOST_BLOCKED:
+            self.blocked.append(blocked)
+            if self.content is not None:
+                self.content.note_blocked(blocked.tool, arguments)
+
     def note_error(self, error: ApiError) -> None:
         """Add an error that ends the call. The reasons of denials are already recorded by event."""
         if error.reason != POLICY_DENIED:
@@ -307,7 +321,8 @@ class CallRecord:
         self.dropped = dropped and not status
         if self.outcome is None:
             unanswered: CallOutcome = "interrupted" if dropped else "left"
-            self.outcome = unanswered if not status else "answered" if status < 400 else "refused"
+            answered: CallOutcome = "blocked" if self.blocked_count else "answered"
+            self.outcome = unanswered if not status else answered if status < 400 else "refused"
 
 
 RECEIPT_HEADER = "x-hookgate-receipt"
@@ -388,6 +403,8 @@ def make_receipt(record: CallRecord) -> JsonObject:
         "bypasses": record.bypasses,
         "degraded": list(record.degraded),
         "redacted": sorted({tally.hook for tally in record.hooks.values() if tally.redacted}),
+        "blocked_count": record.blocked_count,
+        "blocked": [each.as_json() for each in record.blocked],
         "hooks": [_hook(tally) for tally in record.hooks.values()],
     }
 

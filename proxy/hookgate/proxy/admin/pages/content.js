@@ -34,10 +34,11 @@ function choices(title, name, values, choice, draw) {
 
 const OTHER_FIELDS = "The text is unchanged; other fields differ: see JSON.";
 
-function bodies({ request, sent, answer, given }, asked, choice) {
+function bodies({ request, sent, answer, given, blocked }, asked, choice) {
   return [
     part("Request", request, sent, asked === 0 ? NOT_SENT : asked ? SENT : BEGUN, choice),
     part("Answer", answer, given, answer === null ? OWN : ANSWERED, choice),
+    blocked?.length ? [el("h3", {}, "Blocked tool calls"), plainText(written(blocked, "json"))] : null,
   ];
 }
 

@@ -1,19 +1,17 @@
 // Formats numbers and times.
 
-const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const TIME = new Intl.DateTimeFormat(undefined, {
+  year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false, timeZoneName: "short",
+});
 const SHORT = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
-const DATE = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "2-digit" });
 const COUNT = new Intl.NumberFormat();
 
 export const count = (value) => COUNT.format(value ?? 0);
 
 export const clock = (at) => SHORT.format(at);
 
-/** Format a time, without the date if it is today. */
-export function when(at) {
-  const time = TIME.format(at);
-  return DATE.format(at) === DATE.format(Date.now()) ? time : `${DATE.format(at)}, ${time}`;
-}
+/** Format a time with its date and time zone. */
+export const when = (at) => TIME.format(at);
 
 /** Format milliseconds with a useful number of digits. */
 export function ms(value) {

@@ -5,11 +5,11 @@ import { el, fill } from "./dom.js";
 import { count } from "./format.js";
 
 const SIGNS = {
-  answered: "✓", denied: "✕", stopped: "■", synthetic: "◆", refused: "⊘", failed: "!", left: "→", interrupted: "…",
+  answered: "✓", blocked: "◩", denied: "✕", stopped: "■", synthetic: "◆", refused: "⊘", failed: "!", left: "→", interrupted: "…",
   on: "✓", off: "○", untrusted: "?", degraded: "!", observe: "◐", shadowed: "○",
 };
 const TONES = {
-  answered: "good", on: "good", denied: "bad", stopped: "bad", degraded: "bad", failed: "bad", interrupted: "warn",
+  answered: "good", on: "good", blocked: "bad", denied: "bad", stopped: "bad", degraded: "bad", failed: "bad", interrupted: "warn",
   refused: "warn", untrusted: "warn", synthetic: "info", observe: "info",
 };
 

@@ -30,7 +30,7 @@ export async function showCall({ parts: [id] }) {
     title: `Call ${id.slice(0, 8)}`,
     node: [
       heading(`Call ${id.slice(0, 8)}`, badge(call.outcome)),
-      el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons)), section("Time", timeline(call.timings))),
+      el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons), blocked(call)), section("Time", timeline(call.timings))),
       section("Hooks", call.hooks?.length ? table("What each hook did", HOOKS, call.hooks) : note("No hook ran for this call.")),
       told.content ? content(told.content, call.upstream_requests) : section("Content", note(
         "The content of this call is not stored. Set audit.content to redacted or full to store it; it is off by default.")),
@@ -67,6 +67,16 @@ function reasons(found) {
   const told = Object.entries(found ?? {}).filter(([, text]) => text);
   if (told.length === 0) return null;
   return [el("h3", {}, "Reasons"), facts(told)];
+}
+
+/** Return what hooks kept from the agent: tool calls, and answers that the model had to replace. */
+function blocked({ blocked: found = [], blocked_count: total = found.length }) {
+  if (found.length === 0) return null;
+  const lines = found.map((each) => el("li", {}, el("strong", {}, each.tool ? `tool ${each.tool}` : "answer"),
+    `: ${each.reason || "no reason was given"}`,
+    el("span", { class: "muted" }, ` ${each.event}, by ${each.hooks.join(", ") || "the gateway"}`)));
+  const more = total > found.length ? note(`${count(total - found.length)} more are not listed.`) : null;
+  return [el("h3", {}, "Blocked"), el("ul", {}, lines), more];
 }
 
 const WIDTH = 600;

@@ -7,7 +7,7 @@ import { plural } from "./format.js";
 import { heading, more, note } from "./parts.js";
 import { row, table } from "./table.js";
 
-const OUTCOMES = ["answered", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"];
+const OUTCOMES = ["answered", "blocked", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"];
 const FILTERS = ["outcome", "session", "key", "model"];
 const MOST_ROWS = 500;
 const SPEAK_EVERY_MS = 10_000;

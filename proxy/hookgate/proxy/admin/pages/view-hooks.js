@@ -86,7 +86,10 @@ function confirmed(hook, go) {
     el("form", { method: "dialog", class: "buttons" },
       el("button", { value: "no" }, "Cancel"),
       el("button", { value: "yes", class: on ? "primary" : "danger" }, on ? "Enable" : "Disable")));
+  const leave = () => dialog.close("no"); // the question is about the view that was left
+  addEventListener("hashchange", leave);
   dialog.addEventListener("close", () => {
+    removeEventListener("hashchange", leave);
     dialog.remove();
     if (dialog.returnValue === "yes") go();
   });

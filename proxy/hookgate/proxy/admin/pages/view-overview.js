@@ -50,7 +50,7 @@ function spans(chosen) {
 }
 
 function numbers(overview, { total, since, span }) {
-  const denied = total.outcomes.denied + total.outcomes.stopped;
+  const denied = total.outcomes.denied + total.outcomes.stopped + total.outcomes.blocked;
   const running = overview.hooks.filter((hook) => !["off", "shadowed"].includes(hook.state));
   const degraded = running.filter((hook) => hook.state === "degraded").length;
   const share = total.calls ? `${((100 * denied) / total.calls).toFixed(1)} % of calls` : "no calls";
@@ -71,22 +71,22 @@ function drawn({ steps, total, span }) {
   const time = (step) => clock(step.at);
   const over = SPANS[span].toLowerCase();
   const of = (...names) => (step) => names.reduce((sum, name) => sum + step.outcomes[name], 0);
-  const denied = total.outcomes.denied + total.outcomes.stopped;
+  const denied = total.outcomes.denied + total.outcomes.stopped + total.outcomes.blocked;
   return [
     chart({
       title: "Traffic", steps, clock: time, said: count, whole: true,
       summary: `${plural(total.calls, "call")} in the ${over}`,
       kinds: [
         { name: "good", title: "answered", shape: "bars", of: of("answered", "synthetic") },
-        { name: "bad", title: "denied", shape: "bars", of: of("denied", "stopped") },
+        { name: "bad", title: "denied", shape: "bars", of: of("denied", "stopped", "blocked") },
         { name: "warn", title: "other", shape: "bars", of: of("refused", "failed", "left", "interrupted") },
       ],
     }),
     chart({
       title: "Denials", steps, clock: time, said: count, whole: true,
-      summary: `${count(denied)} denied or stopped, ${count(total.outcomes.refused)} refused in the ${over}`,
+      summary: `${count(denied)} denied, stopped or blocked, ${count(total.outcomes.refused)} refused in the ${over}`,
       kinds: [
-        { name: "bad", title: "denied or stopped by hooks", shape: "bars", of: of("denied", "stopped") },
+        { name: "bad", title: "denied, stopped or blocked by hooks", shape: "bars", of: of("denied", "stopped", "blocked") },
         { name: "warn", title: "refused by hookgate", shape: "bars", of: of("refused") },
       ],
     }),

@@ -1,0 +1,178 @@
+"""Reads recorded calls from exports of the audit."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hookgate.hooks import SessionContext
+from hookgate.hooks.settings import EVENTS
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.observe.usage import Usage
+from hookgate.proxy.routing.table import Route, match
+from hookgate.translator import BodyError
+from hookgate.translator.fields import JsonObject, read_list, read_object
+from hookgate.translator.strictjson import loads
+
+
+@dataclass(frozen=True, slots=True)
+class CallStart:
+    """The start of a call. `at` is when its hooks had judged the request."""
+
+    id: str
+    at: datetime
+    session: SessionContext
+    route: Route
+    model: str
+    """The model that was called."""
+    request: JsonObject | None
+    """The body as the client sent it; None if the audit stored no content, or if there was no body."""
+    stored: bool
+    """Whether the audit stored content."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """The end of a call, or an event from a shim, with its name as `event` and its input as `request`."""
+
+    id: str
+    at: datetime
+    session: SessionContext
+    outcome: str
+    hooks: tuple[JsonObject, ...]
+    """What each hook did, as in the receipt."""
+    start: CallStart | None = None
+    """The start of the call; None if it is not in the export."""
+    event: str = ""
+    request: JsonObject | None = None
+    answers: tuple[JsonObject, ...] = ()
+    """The upstream's answers with their events joined. Hooks rejected all but the last one."""
+    usage: Usage = field(default_factory=Usage)
+
+
+class ExportError(ValueError):
+    """Raised if a file is not an export of the audit. The message has the file, the line and a remedy."""
+
+
+def read_export(path: Path, read: Callable[[int], None]) -> Iterator[CallStart | RecordedCall]:
+    """Yield the starts and ends of calls, and events, in the order of their records. Raises ExportError.
+
+    `read` is called with the size of each line in bytes.
+    """
+    starts: dict[str, CallStart] = {}
+    for record in _records(path, read):
+        kind, name = record.get("type"), str(record.get("id"))
+        if kind == "start":
+            starts[name] = _start(name, record)
+            yield starts[name]
+        elif kind == "end":
+            yield _end(name, starts.pop(name, None), record)
+        elif kind == "event" and read_object(record, "body").get("event") in EVENTS:  # others are its own
+            yield _event(name, record)
+
+
+def _records(path: Path, read: Callable[[int], None]) -> Iterator[JsonObject]:
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                read(len(line))
+                if line.strip():
+                    yield _record(line, f"{path}: line {number}")
+    except OSError as error:
+        raise ExportError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _record(line: bytes, place: str) -> JsonObject:
+    try:
+        value = loads(line)
+    except BodyError as error:
+        raise ExportError(
+            f"{place}: is not JSON: {error}; create an export with: hookgate audit export"
+        ) from None
+    if not isinstance(value, dict) or "type" not in value:
+        raise ExportError(f"{place}: is not an audit record; create an export with: hookgate audit export")
+    return value
+
+
+def _start(name: str, record: JsonObject) -> CallStart:
+    body, content = read_object(record, "body"), read_object(record, "content")
+    path, request = str(read_object(body, "route").get("path") or ""), content.get("request")
+    model = str(body.get("model") or "")
+    return CallStart(
+        id=name,
+        at=_time(record),
+        session=_session(body),
+        route=_route(path, model),
+        model=model,
+        request=request if isinstance(request, dict) else None,
+        stored="request" in content,
+    )
+
+
+def _route(path: str, model: str) -> Route:
+    """Return the route of a recorded path; without one, that of a call to the model."""
+    for method in ("POST", "GET"):
+        try:
+            return match(method, path)
+        except ApiError:
+            continue
+    return Route("judged", path, model=model, verb="generateContent")
+
+
+def _end(name: str, start: CallStart | None, record: JsonObject) -> RecordedCall:
+    body, content = read_object(record, "body"), read_object(record, "content")
+    used = read_object(body, "usage")
+    tokens = (used.get(kind) for kind in ("input_tokens", "output_tokens", "cached_tokens"))
+    return RecordedCall(
+        id=name,
+        at=_time(record),
+        session=start.session if start else _session(body),
+        outcome=str(body.get("outcome") or ""),
+        hooks=_hooks(body),
+        start=start,
+        answers=tuple(
+            answer for answer in (*read_list(content, "earlier"), content.get("answer")) if _is_answer(answer)
+        ),
+        usage=Usage(*(count if isinstance(count, int) else 0 for count in tokens)),
+    )
+
+
+def _is_answer(answer: Any) -> bool:
+    """Return whether a stored answer is one, and not a note that it was not stored."""
+    return isinstance(answer, dict) and not {"left_out", "unreadable"} & answer.keys()
+
+
+def _event(name: str, record: JsonObject) -> RecordedCall:
+    body = read_object(record, "body")
+    return RecordedCall(
+        id=name,
+        at=_time(record),
+        session=_session(body),
+        outcome=str(body.get("outcome") or ""),
+        hooks=_hooks(body),
+        event=str(body.get("event") or ""),
+        request=read_object(record, "content").get("input"),
+    )
+
+
+def _time(record: JsonObject) -> datetime:
+    try:
+        return datetime.fromisoformat(str(record.get("at")))
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
+
+
+def _session(record: Mapping[str, Any]) -> SessionContext:
+    who = read_object(record, "session")
+    return SessionContext(
+        session_id=str(who.get("id") or ""),
+        client=str(who.get("client") or ""),
+        key=str(who.get("key") or ""),
+        team=str(who.get("team") or ""),
+    )
+
+
+def _hooks(body: JsonObject) -> tuple[JsonObject, ...]:
+    hooks = body.get("hooks")
+    return tuple(hook for hook in hooks if isinstance(hook, dict)) if isinstance(hooks, list) else ()

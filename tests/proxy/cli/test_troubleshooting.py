@@ -1,0 +1,66 @@
+"""The page of typical mistakes: each is made, and its message is the one on the page."""
+
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hookgate.proxy.cli.main import run_command
+
+PAGE = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
+FOLDER = "/srv/policies"
+"""What the page calls the folder of its files."""
+
+_SECTION = re.compile(
+    r"^## (?P<title>.+)\n\n(?:In `(?P<file>[^`]+)`:\n\n(?P<text>(?:    .*\n)+)\n)?"
+    r"    \$ hookgate (?P<command>.+)\n(?P<shown>(?:    .*\n)+)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One section of the page."""
+
+    title: str
+    file: str | None
+    text: str
+    command: str
+    shown: str
+
+
+def unindented(text: str | None) -> str:
+    return "".join(line.removeprefix("    ") for line in (text or "").splitlines(keepends=True))
+
+
+MISTAKES = [
+    Mistake(each["title"], each["file"], unindented(each["text"]), each["command"], unindented(each["shown"]))
+    for each in _SECTION.finditer(PAGE.read_text())
+]
+
+
+def test_the_page_has_twenty_mistakes() -> None:
+    titles = re.findall(r"^## .+", PAGE.read_text(), re.MULTILINE)
+    assert len(MISTAKES) == len(titles) >= 20
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda each: each.title)
+def test_a_mistake_is_reported_as_the_page_says(
+    mistake: Mistake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in os.environ if name.startswith("HOOKGATE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOOKGATE_CONFIG", os.devnull)
+    monkeypatch.chdir(tmp_path)
+    if mistake.file:
+        (tmp_path / mistake.file).write_text(mistake.text)
+    try:
+        code = run_command(shlex.split(mistake.command))
+    except SystemExit as ended:  # argparse ends the program
+        code = int(str(ended.code))
+    shown = capsys.readouterr()
+    assert code in (1, 2)
+    assert (shown.out + shown.err).replace(str(tmp_path), FOLDER) == mistake.shown
