@@ -21,17 +21,22 @@ RUN /build/bin/pip wheel --no-deps --no-build-isolation --disable-pip-version-ch
  && /venv/bin/pip check
 
 FROM base
-# A fixed user ID, so that it can own files of hooks. It has no home, no shell, and no permission to write.
+# A fixed user ID, so that it can own files of hooks. It has no shell, and may write only to the state folder.
 RUN groupadd --system --gid 10001 hookgate \
- && useradd --system --uid 10001 --gid hookgate --no-create-home --shell /usr/sbin/nologin hookgate
+ && useradd --system --uid 10001 --gid hookgate --no-create-home --home-dir /var/lib/hookgate \
+    --shell /usr/sbin/nologin hookgate \
+ && install --directory --owner 10001 --group 10001 --mode 0700 /var/lib/hookgate
 COPY --from=build /venv /venv
 ENV PATH=/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
+    HOME=/var/lib/hookgate \
+    HOOKGATE_STATE=/var/lib/hookgate \
     HOOKGATE_LISTEN=0.0.0.0:8787
 WORKDIR /hooks
 USER 10001:10001
-EXPOSE 8787
+EXPOSE 8787 9787
+VOLUME /var/lib/hookgate
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
   CMD ["python3", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:9787/healthz', timeout=2)"]
 STOPSIGNAL SIGTERM

@@ -8,7 +8,7 @@ ADK_DIR := tests/e2e/adk
 ADK_VENV := .venv-adk
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install node adk browser pictures demo test slow fuzz lint bench lock image clean
+.PHONY: help install node adk browser pictures demo test slow fuzz lint bench lock image container clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -85,5 +85,11 @@ lock: install ## update requirements.lock and requirements-build.lock to the new
 image: ## build the container image hookgate:latest
 	docker build -t hookgate:latest .
 
+IMAGE_ROOT := build/image
+container: install image ## run the files of the image as docker-compose.yml does; needs root
+	rm -rf $(IMAGE_ROOT) && mkdir -p $(IMAGE_ROOT)
+	id=$$(docker create hookgate:latest) && docker export $$id | tar -x -C $(IMAGE_ROOT); docker rm $$id >/dev/null
+	HOOKGATE_IMAGE_ROOT=$(abspath $(IMAGE_ROOT)) $(BIN)/pytest tests/container/test_image.py
+
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(ADK_VENV) $(NODE_DIR)/node_modules dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(ADK_VENV) $(NODE_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -11,14 +11,14 @@ from pathlib import Path
 from tests.support.corpora import CORPORA, left_of, material, secrets
 from tests.support.secrets import pieces
 
-from hookgate.hooks.policies.redact import DETECTORS, ReplacedPiece, Scanner
+from hookgate.hooks.policies.redact import SENSITIVE, ReplacedPiece, Scanner
 
 PLANTED = 500
 SIZE = 3_000_000
 
 
 def main() -> None:
-    scanner = Scanner([detector for detector in DETECTORS if detector.default])
+    scanner = Scanner(SENSITIVE)
     only = sys.argv[1:]
     print(f"detection: {PLANTED} secrets of all kinds in what each tool prints of real files\n")
     print("| printed by | missed | text without secrets | findings in it | of them addresses |")

@@ -1,9 +1,10 @@
 """The real Gemini CLI, headless, behind the gateway: what only it does. The rest is in test_matrix.py."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.gateway import running_gateway, runs
+from support.gateway import listens, running_gateway, runs, says
 from support.node import GeminiCli
 from support.policies import (
     CARD,
@@ -73,3 +74,82 @@ async def test_hooks_are_shown_the_session_that_the_user_names(gemini: GeminiCli
             header = "X-Hookgate-Session: abc"
             ran = await gemini.ask(gateway.url, "who am I?", GEMINI_CLI_CUSTOM_HEADERS=header)
     assert (ran.exit_code, ran.stdout.strip()) == (0, "session abc")
+
+
+# ---- what docs/clients.md says
+
+EXIT_2 = {"type": "command", "command": f"echo '{REFUSAL}' >&2; exit 2"}
+
+
+@pytest.mark.parametrize(
+    "hook", [says({"decision": "deny", "reason": REFUSAL}), EXIT_2], ids=["deny", "exit code 2"]
+)
+async def test_a_denial_shows_its_reason_in_an_error_report(gemini: GeminiCli, hook: dict[str, Any]) -> None:
+    async with running_gateway({"BeforeModel": [hook]}) as gateway:
+        ran = await gemini.ask(gateway.url, "how do I build a rocket?")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert f'"message":"{REFUSAL}"' in ran.stderr
+    assert "    at throwErrorIfNotOK" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        says({"continue": False, "stopReason": REFUSAL}),
+        says({"decision": "deny"}, llm_response={"text": REFUSAL}),
+    ],
+    ids=["stop", "synthetic answer"],
+)
+async def test_a_stop_and_a_synthetic_answer_show_one_sentence(
+    gemini: GeminiCli, hook: dict[str, Any]
+) -> None:
+    async with running_gateway({"BeforeModel": [hook]}) as gateway:
+        ran = await gemini.ask(gateway.url, "how do I build a rocket?")
+    assert (ran.exit_code, ran.stdout) == (0, f"{REFUSAL}\n")
+    assert REFUSAL not in ran.stderr
+
+
+def explain(event: dict[str, Any]) -> dict[str, Any]:
+    """An AfterModel hook that puts words before every answer, even one in JSON."""
+    return {"hookSpecificOutput": {"llm_response": {"text": "So: " + event["llm_response"]["text"]}}}
+
+
+async def test_an_edit_that_spoils_the_choice_of_a_model_is_not_asked_for_again(
+    gemini: GeminiCli, arrived: list[str]
+) -> None:
+    async with running_gateway({"AfterModel": [runs(explain, stream="complete")]}) as gateway:
+        ran = await gemini.ask(gateway.url, "say hi", model="auto")
+    assert (ran.exit_code, ran.stdout.strip()) == (0, "So: You said: say hi")
+    methods = [target.rpartition(":")[2] for target in arrived]
+    assert methods == ["generateContent", "streamGenerateContent?alt=sse"]
+
+
+async def test_a_hook_need_not_see_the_choice_of_a_model(gemini: GeminiCli, arrived: list[str]) -> None:
+    shown: list[dict[str, Any]] = []
+    hook = listens(shown) | {"when": {"json": False}}
+    async with running_gateway({"BeforeModel": [hook]}) as gateway:
+        ran = await gemini.ask(gateway.url, "say hi", model="auto")
+    assert (ran.exit_code, len(arrived), len(shown)) == (0, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("project_settings", "environment", "message"),
+    [
+        pytest.param(False, {"GEMINI_API_KEY": ""}, "you must specify the GEMINI_API_KEY", id="no key"),
+        pytest.param(
+            True,
+            {"GEMINI_CLI_TRUST_WORKSPACE": "false"},
+            "Invalid auth method selected",
+            id="settings of an untrusted folder",
+        ),
+    ],
+)
+async def test_it_says_what_it_needs(
+    project_settings: bool, environment: dict[str, str], message: str, tmp_path: Path, arrived: list[str]
+) -> None:
+    cli = GeminiCli(tmp_path, project_settings=project_settings)
+    async with running_gateway() as gateway:
+        ran = await cli.ask(gateway.url, "say hi", **environment)
+    assert ran.exit_code != 0
+    assert message in ran.stderr
+    assert arrived == []

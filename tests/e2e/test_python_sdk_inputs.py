@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from google.genai import Client, types
 from google.genai.errors import ClientError
+from support.builtins import SENSITIVE
 from support.gateway import running_gateway
 from support.python_sdk import python_client, sdk_warnings
 
@@ -38,7 +39,7 @@ WAYS = pytest.mark.parametrize("call", [count, embed, embed_with_title])
 
 @WAYS
 async def test_a_redacted_text_reaches_the_upstream_without_what_it_held(call: Call) -> None:
-    hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact"}]}
+    hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact", "options": SENSITIVE}]}
     async with running_gateway(hooks) as gateway, python_client(gateway.url) as client:
         assert await call(client, f"write to {MAIL} today")
         [sent] = gateway.recorded
@@ -51,7 +52,7 @@ async def test_a_redacted_text_reaches_the_upstream_without_what_it_held(call: C
     ("builtin", "options", "reason"),
     [
         ("models", {"allow": ["gemini-2.5-*"]}, "is not allowed here"),
-        ("redact", {"actions": {"EMAIL": "block"}}, "EMAIL"),
+        ("redact", {"detect": ["EMAIL"], "actions": {"EMAIL": "block"}}, "EMAIL"),
     ],
 )
 async def test_a_denial_is_shown_after_one_request(
@@ -81,7 +82,9 @@ async def test_an_embedding_batch_is_judged() -> None:
     source = types.EmbeddingsBatchJobSource(
         inlined_requests=types.EmbedContentBatch(contents=["more", f"write to {MAIL} today"])
     )
-    hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact", "options": {"action": "block"}}]}
+    hooks = {
+        "BeforeModel": [{"type": "builtin", "builtin": "redact", "options": {**SENSITIVE, "action": "block"}}]
+    }
     async with running_gateway(hooks) as gateway, python_client(gateway.url) as client:
         with pytest.raises(ClientError, match=r"requests\[1\].request.*EMAIL"):
             await client.aio.batches.create_embeddings(model=MODEL, src=source)

@@ -10,6 +10,9 @@ from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 
 Json = dict[str, Any]
 
+SENSITIVE = {"detect": ["credentials", "personal"]}
+"""Options of the policy `redact` that ask for personal data as well."""
+
 ANNA = SessionContext("s-1", client="GeminiCLI", key="anna", team="search")
 
 

@@ -48,15 +48,17 @@ async def run_script(name: str, *arguments: str) -> Ran:
 class GeminiCli:
     """Gemini CLI with a home and a workspace of its own in `folder`."""
 
-    def __init__(self, folder: Path, login: Login = "api key") -> None:
+    def __init__(self, folder: Path, login: Login = "api key", *, project_settings: bool = False) -> None:
+        """With `project_settings`, the settings of the workspace select the login, not the user's."""
         need_node()
         self.workspace = folder / "workspace"
         self._home = folder / "home"
         self.workspace.mkdir()
         (self._home / ".gemini").mkdir(parents=True)
         selected, self._base_url, self._credentials = _LOGINS[login]
+        auth = {"security": {"auth": {"selectedType": selected}}}
         settings = {
-            "security": {"auth": {"selectedType": selected}},
+            **({} if project_settings else auth),
             "privacy": {"usageStatisticsEnabled": False},  # or it phones home at its start and end
             # In its terminal it would show news, questions and tips.
             "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
@@ -64,6 +66,9 @@ class GeminiCli:
             "ui": {"theme": "ANSI", "hideTips": True},
         }
         (self._home / ".gemini" / "settings.json").write_text(json.dumps(settings))
+        if project_settings:
+            (self.workspace / ".gemini").mkdir()
+            (self.workspace / ".gemini" / "settings.json").write_text(json.dumps(auth))
 
     async def ask(
         self,

@@ -1,7 +1,7 @@
 """The hook engine: selects the hooks of an event, runs them and merges their outputs.
 
 Hooks run concurrently, and again if an earlier hook has edited their input: the result is that of running
-them in order.
+them in order. Hooks listed after a policy wait for it, so that they never see what it took out.
 """
 
 import asyncio
@@ -210,6 +210,7 @@ class Engine:
             key=session.key,
             team=session.team,
             session_id=session.session_id,
+            requires_json=session.call.requires_json,
         )
         return self.configuration.plan(event.name, subject)
 
@@ -251,25 +252,39 @@ class _Chain:
             run = await self._executor.run(only, event, (), self._session, self._deadline)
             run, event = await self._apply(run, event) if run.edit else (run, event)
             return event, [run]
-        first_runs = await _gather([self._run_group(group, event) for group in groups])
-        return await self._apply_in_order(event, [run for runs in first_runs for run in runs])
-
-    async def _run_group(self, group: Group, event: E) -> list[Run]:
-        if not group.sequential:
-            return await _gather([self._run(hook, event, ()) for hook in group.hooks])
         runs: list[Run] = []
-        edits: tuple[Run, ...] = ()
+        for stage in _stages(groups):
+            event, stage_runs = await self._run_stage(stage, event, _edits_of(runs))
+            runs += stage_runs
+            if any(_ends_chain(run) for run in stage_runs):
+                break
+        return event, runs
+
+    async def _run_stage(
+        self, groups: Sequence[Group], event: E, edits: tuple[Run, ...]
+    ) -> tuple[E, list[Run]]:
+        """Run groups concurrently on an event that contains `edits`."""
+        first_runs = await _gather([self._run_group(group, event, edits) for group in groups])
+        return await self._apply_in_order(event, [run for runs in first_runs for run in runs], edits)
+
+    async def _run_group(self, group: Group, event: E, edits: tuple[Run, ...]) -> list[Run]:
+        if not group.sequential:
+            return await _gather([self._run(hook, event, edits) for hook in group.hooks])
+        runs: list[Run] = []
         for hook in group.hooks:
             run, event = await self._apply(await self._run(hook, event, edits), event)
             event = _sequel(run, event)
             runs.append(run)
+            if _ends_chain(run):
+                break
             edits = (*edits, run) if run.edits else edits
         return runs
 
-    async def _apply_in_order(self, event: E, first_runs: Sequence[Run]) -> tuple[E, list[Run]]:
+    async def _apply_in_order(
+        self, event: E, first_runs: Sequence[Run], edits: tuple[Run, ...]
+    ) -> tuple[E, list[Run]]:
         """Apply the runs' edits in order. A hook runs again if its first run did not see the latest edits."""
         runs: list[Run] = []
-        edits: tuple[Run, ...] = ()
         for first in first_runs:
             up_to_date = set(first.seen) == set(edits)
             run = first if up_to_date else await self._run(first.hook, event, edits)
@@ -293,6 +308,49 @@ class _Chain:
         except Exception as error:
             return replace(run, output=None, edit={}, failure=internal_failure(error)), event
         return run, event if run.observed else edited
+
+
+def _is_policy(hook: Hook) -> bool:
+    """Return whether later hooks wait for this one: a built-in policy that is enforced."""
+    return isinstance(hook.config, BuiltinConfig) and hook.config.mode == "enforce"
+
+
+def _ends_chain(run: Run) -> bool:
+    """Return whether a policy denied the event: later hooks would see what it withholds."""
+    return _is_policy(run.hook) and run.enforced_denial
+
+
+def _edits_of(runs: Sequence[Run]) -> tuple[Run, ...]:
+    return tuple(run for run in runs if run.edits)
+
+
+def _stages(groups: Sequence[Group]) -> Iterator[list[Group]]:
+    """Split the groups after each policy. The hooks of a stage may start together.
+
+    A sequential group with a policy is a stage of its own, because its hooks wait for each other anyway.
+    """
+    stage: list[Group] = []
+    for group in groups:
+        has_policy = any(map(_is_policy, group.hooks))
+        if group.sequential and has_policy and stage:
+            yield stage
+            stage = []
+        for part in [group] if group.sequential or not has_policy else _parts(group):
+            stage.append(part)
+            if any(map(_is_policy, part.hooks)):
+                yield stage
+                stage = []
+    if stage:
+        yield stage
+
+
+def _parts(group: Group) -> Iterator[Group]:
+    """Split a parallel group after each policy."""
+    start = 0
+    for index, hook in enumerate(group.hooks, 1):
+        if _is_policy(hook) or index == len(group.hooks):
+            yield replace(group, hooks=group.hooks[start:index])
+            start = index
 
 
 async def _gather(calls: Sequence[Coroutine[Any, Any, R]]) -> list[R]:

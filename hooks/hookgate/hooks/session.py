@@ -76,6 +76,8 @@ class CallState:
     """Filters for the answer to the client, applied after all hooks, such as one that restores names."""
     at_end: list[Callable[[CallEnd], None]] = field(default_factory=list)
     """Callbacks for the end of the call. They must be quick, and must not raise."""
+    requires_json: bool = False
+    """Whether the client requires an answer in JSON."""
     offload: Offload | None = None
     """Runs steps whose cost is proportional to the bodies; None if the bodies are small."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.audits import audited_gateway, reading, report_of
+from support.builtins import SENSITIVE
 from support.gateway import running_upstream, says
 from support.wire import SSE, STREAM, UNARY, post, prompt
 
@@ -139,7 +140,7 @@ EVENT = "/s/s1/hookgate/v1/events/AfterTool"
         pytest.param("redacted", {}, {"input": {"tool_response": {"llmContent": "[EMAIL]"}}}, id="redacted"),
         pytest.param(
             "redacted",
-            {"AfterTool": [{"type": "builtin", "builtin": "redact"}]},
+            {"AfterTool": [{"type": "builtin", "builtin": "redact", "options": SENSITIVE}]},
             {"input": None},
             id="under a policy",
         ),

@@ -8,6 +8,8 @@ import pytest
 from support.gateway import gateway_before, listens, running_gateway, runs, says
 from support.wire import KEY, SSE, STREAM, UNARY, Answer, ask, ok, peer, post, prompt, response
 
+from hookgate.proxy.call.verdicts import EDIT_NOT_JSON
+
 HI = prompt("hi there my old friend")
 WATCHED: dict[str, Any] = {"BeforeModel": [says()], "BeforeToolSelection": [says()], "AfterModel": [says()]}
 EVERY_WAY = pytest.mark.parametrize("target", [UNARY, SSE, STREAM], ids=["unary", "sse", "array"])
@@ -190,3 +192,56 @@ async def test_a_stream_without_any_event_ends_as_an_empty_one() -> None:
     async with peer(ok(b"", "text/event-stream")) as upstream, gateway_before(upstream.url, WATCHED) as url:
         answer = await post(url, SSE, HI)
     assert (answer.status, answer.body, answer.complete) == (200, b"", True)
+
+
+# ---- answers in JSON: Gemini CLI asks for some, and asks again and again if it cannot read one
+
+ASKS_JSON = {**HI, "generationConfig": {"responseMimeType": "application/json"}}
+CHOICE = '{"model_choice": "flash"}'
+
+
+def puts_before(text: str) -> dict[str, Any]:
+    """An AfterModel hook that puts a text before the answer."""
+
+    def edit(event: dict[str, Any]) -> dict[str, Any]:
+        return {"hookSpecificOutput": {"llm_response": {"text": text + event["llm_response"]["text"]}}}
+
+    return runs(edit)
+
+
+async def answered(body: dict[str, Any], hooks: dict[str, Any], text: str, target: str = UNARY) -> Answer:
+    script = {"rules": [{"answer": {"chunks": [[{"text": "so", "thought": True}, {"text": text}]]}}]}
+    async with running_gateway(hooks, script) as gateway:
+        return await post(gateway.url, target, body, KEY)
+
+
+async def test_an_edit_that_leaves_no_json_is_refused_where_json_is_required() -> None:
+    answer = await answered(ASKS_JSON, {"AfterModel": [puts_before("Note: ")]}, CHOICE)
+    assert answer.status == 403
+    assert answer.error["message"] == EDIT_NOT_JSON
+    assert CHOICE not in answer.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("body", "before", "text"),
+    [
+        pytest.param(ASKS_JSON, " ", CHOICE, id="still JSON"),
+        pytest.param(ASKS_JSON, "Note: ", "no JSON", id="no JSON before"),
+        pytest.param(HI, "Note: ", CHOICE, id="JSON is not required"),
+    ],
+)
+async def test_other_edits_of_answers_apply(body: dict[str, Any], before: str, text: str) -> None:
+    answer = await answered(body, {"AfterModel": [puts_before(before)]}, text)
+    assert answer.status == 200
+    assert answer.json["candidates"][0]["content"]["parts"][-1]["text"] == before + text
+
+
+@pytest.mark.parametrize("requires", [True, False])
+async def test_a_hook_may_ask_for_calls_that_require_json_or_not(requires: bool) -> None:
+    shown: list[dict[str, Any]] = []
+    hook = listens(shown) | {"when": {"json": requires}}
+    async with running_gateway({"BeforeModel": [hook], "AfterModel": [hook]}) as gateway:
+        await post(gateway.url, UNARY, ASKS_JSON if requires else HI, KEY)
+        assert [event["hook_event_name"] for event in shown] == ["BeforeModel", "AfterModel"]
+        await post(gateway.url, UNARY, HI if requires else ASKS_JSON, KEY)
+    assert len(shown) == 2

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from support.builtins import SENSITIVE
 from support.gateway import gateway_before, listens, running_gateway, runs
 from support.policies import answer_itself
 from support.secrets import PLANTED, planted, redacted
@@ -42,7 +43,7 @@ MASKED = "Mail [EMAIL] about [AWS_ACCESS_KEY], please."
 
 
 def policy(**options: Any) -> Json:
-    return {"type": "builtin", "name": "no-secrets", "builtin": "redact", "options": options}
+    return {"type": "builtin", "name": "no-secrets", "builtin": "redact", "options": SENSITIVE | options}
 
 
 def both(**options: Any) -> Json:
@@ -440,3 +441,25 @@ async def test_what_is_counted_and_embedded_is_redacted(target: str, body: Json)
     assert SECRET.encode() not in heard
     assert MAIL.encode() not in heard
     assert b"[EMAIL]" in heard
+
+
+@pytest.mark.parametrize("mode", ["event", "window", "complete"])
+async def test_a_hook_behind_the_policy_sees_only_the_masked_stream(mode: str) -> None:
+    shown: list[Json] = []
+    recorder = listens(shown) | {"stream": mode}
+    for hooks in ([policy(), recorder], [recorder, policy()]):  # a stream passes the policy first in any case
+        answer = await streamed(cut(f"The key is {SECRET}, keep it.", 14, 20, 25), {"AfterModel": hooks})
+        assert said(answer) == "The key is [AWS_ACCESS_KEY], keep it."
+    assert len(shown) >= 2
+    assert "[AWS_ACCESS_KEY]" in json.dumps(shown)
+    assert not re.search("AKIA|Q3EGR|7XJ4W", json.dumps(shown))
+
+
+async def test_a_hook_behind_the_policy_sees_only_the_masked_call() -> None:
+    shown: list[Json] = []
+    hooks = {event: [policy(), listens(shown)] for event in ("BeforeModel", "AfterModel")}
+    async with running_gateway(hooks, {"rules": [{"answer": {"text": SAID}}]}) as gateway:
+        await post(gateway.url, UNARY, prompt(SAID), KEY)
+    assert [event["hook_event_name"] for event in shown] == ["BeforeModel", "AfterModel"]
+    assert all(MASKED in json.dumps(event) for event in shown)
+    assert SECRET not in json.dumps(shown)

@@ -8,6 +8,7 @@ from unittest.mock import ANY
 
 import pytest
 from support.audits import audited_gateway
+from support.builtins import SENSITIVE
 from support.gateway import running_upstream, write_settings
 from support.program import run
 from support.wire import KEY, SSE, UNARY, post, prompt
@@ -34,7 +35,8 @@ def said(*parts: Json) -> Json:
 
 
 def builtin(name: str, policy: str, **options: Any) -> Json:
-    return {"type": "builtin", "name": name, "builtin": policy, "options": options}
+    asked = SENSITIVE if policy == "redact" else {}
+    return {"type": "builtin", "name": name, "builtin": policy, "options": asked | options}
 
 
 def export(folder: Path, *records: Json) -> Path:
@@ -121,6 +123,14 @@ async def test_events_of_shims_are_replayed_and_calls_without_content_counted(tm
     ]
 
 
+async def test_a_rule_for_calls_that_require_json_is_replayed_for_those(tmp_path: Path) -> None:
+    start, end = call("1", "which model?")
+    start["content"]["request"]["generation_config"] = {"response_mime_type": "application/json"}
+    rule = builtin("models", "models", deny=["*-pro"]) | {"when": {"json": True}}
+    reported = await report(tmp_path, {"BeforeModel": [rule]}, start, end, *call("2", "hi"))
+    assert reported["outcomes"] == [{"change": "answered → denied", "calls": 1, "receipts": ["1"]}]
+
+
 async def test_calls_in_code_assists_envelope_are_replayed(tmp_path: Path) -> None:
     start, end = call("1", f"write to {MAIL}")
     envelope = {"model": "gemini-2.5-pro", "project": "p", "request": start["content"]["request"]}
@@ -177,7 +187,9 @@ async def test_a_policy_may_be_of_several_files(tmp_path: Path, words: list[str]
     files = {"audit": export(tmp_path, *call("1", "hi"))}
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        settings = {"BeforeModel": [builtin(name, "models", deny=["*-pro"])]}
+        settings = {
+            "BeforeModel": [builtin(name, "models", cap={"maxOutputTokens": 9 if name == "a" else 8})]
+        }
         files[name] = write_settings(tmp_path / name, settings)
     ran = await run("replay", "--json", *(word.format_map(files) for word in words))
     assert [rule["hook"] for rule in json.loads(ran.out)["rules"]] == ["a", "b"]

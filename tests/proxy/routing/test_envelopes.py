@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from support.builtins import SENSITIVE
 from support.gateway import gateway_before, listens, runs
 from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
 from support.wire import STREAM_HEAD, ok, peer, post, spoken, sse
@@ -89,7 +90,7 @@ async def test_a_model_cannot_get_past_the_rules_by_a_longer_name(path: str) -> 
 
 async def test_what_stands_beside_the_request_is_redacted_as_well() -> None:
     mail = "anna.berg@example.org"
-    hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact"}]}
+    hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact", "options": SENSITIVE}]}
     body = {**asking("hi", labels={"owner": mail}), "user_prompt_id": mail, "unknown": [{mail: mail}]}
     async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, hooks) as url:
         await post(url, UNARY, body)

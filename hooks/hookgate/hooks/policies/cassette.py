@@ -10,7 +10,7 @@ from pydantic import Field
 
 from hookgate.hooks.policies.canonical import canonical_form, digest
 from hookgate.hooks.policies.options import Options, Pattern, Pointer, compile_pattern, read_options
-from hookgate.hooks.policies.redact import DETECTORS, Redactor, Scanner
+from hookgate.hooks.policies.redact import SENSITIVE, Redactor, Scanner
 from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext, utc_text
 from hookgate.hooks.settings.editing import write_atomically
@@ -19,11 +19,11 @@ from hookgate.translator.fields import JsonObject, is_text, joined_text, read, r
 
 
 def masking() -> Callable[[str], str]:
-    """Return a function that masks what `redact` finds by default, such as `[EMAIL]` for an email address.
+    """Return a function that masks credentials and personal data, such as `[EMAIL]` for an email address.
 
     Masks in the text are left unchanged.
     """
-    scanner = Scanner(tuple(detector for detector in DETECTORS if detector.default))
+    scanner = Scanner(SENSITIVE)
 
     def mask(text: str) -> str:
         redactor = Redactor(scanner, lambda kind, original: f"[{kind}]")

@@ -78,7 +78,7 @@ def shown_url(url: str) -> str:
 
 
 class When(BaseModel):
-    """Conditions under which a hook runs: each list that is given must match the call's value."""
+    """Conditions under which a hook runs: all that are given must be met by the call."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
@@ -99,6 +99,9 @@ class When(BaseModel):
 
     tools: Globs | None = None
     """Names of tools that the call declares or uses."""
+
+    requires_json: bool | None = Field(default=None, alias="json")
+    """Whether the call requires a JSON answer, as an agent's own questions do."""
 
 
 class HookConfig(BaseModel):

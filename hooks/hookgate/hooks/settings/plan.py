@@ -56,6 +56,7 @@ class Subject:
     session_id: str = ""
     tools: tuple[str, ...] = ()
     trigger: str = ""
+    requires_json: bool = False
     stream: str = ""
     """The stream mode of the hooks that a piece of a streamed answer is for; empty for all other events."""
 
@@ -130,7 +131,7 @@ class Literally(Matcher):
 
 
 def holds(when: When, subject: Subject) -> bool:
-    """Return whether all lists in `when` match. An unknown property, such as no API key, matches no list."""
+    """Return whether all conditions are met. An unknown property, such as no API key, matches no list."""
     return (
         _matches_any(when.models, [subject.model])
         and _matches_any(when.clients, [subject.client])
@@ -138,6 +139,7 @@ def holds(when: When, subject: Subject) -> bool:
         and _matches_any(when.teams, [subject.team])
         and _matches_any(when.sessions, [subject.session_id])
         and _matches_any(when.tools, subject.tools)
+        and when.requires_json in (None, subject.requires_json)
     )
 
 

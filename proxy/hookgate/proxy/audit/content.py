@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 from hookgate.hooks import AfterModel
-from hookgate.hooks.policies.redact import Scanner
+from hookgate.hooks.policies.redact import SENSITIVE, Scanner
 from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.fields import elsewhere, redacted_fields, redacted_request
-from hookgate.hooks.policies.redact.options import RedactOptions
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.proxy.observe.content import CallContent, KeptBytes
 from hookgate.proxy.observe.record import CallRecord
@@ -31,7 +30,7 @@ class Contents:
     """Builds the documents to store from the content of calls, in its own thread: bodies may be large."""
 
     def __init__(self, mode: Mode) -> None:
-        self._scanner = Scanner(RedactOptions().detectors()) if mode == "redacted" else None
+        self._scanner = Scanner(SENSITIVE) if mode == "redacted" else None
         self._thread = ThreadPoolExecutor(1, "hookgate-audit-content")
 
     def content_for(self, route: Route) -> CallContent | None:
@@ -110,7 +109,7 @@ Make = Callable[[CallContent, Concealed | None], JsonObject]
 
 
 def _redacted(redaction: Redaction, name: str, value: Any) -> Any:
-    """Return a stored field with everything masked that the policy `redact` finds."""
+    """Return a stored field with credentials and personal data masked."""
     if name == "earlier":
         return [_redacted_answer(redaction, answer) for answer in value]
     if not isinstance(value, dict):

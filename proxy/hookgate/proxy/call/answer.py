@@ -17,7 +17,7 @@ from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
 from hookgate.proxy.call.context import OutgoingCall, RecordedEngine
 from hookgate.proxy.call.tool_gate import RetryModel, ToolGate
-from hookgate.proxy.call.verdicts import enforce
+from hookgate.proxy.call.verdicts import check_edit, enforce
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import MAX_ANSWER, checked_answer, read_answer, too_large
 from hookgate.proxy.http.body_worker import SMALL_BODY, VALUE_BYTES, BodyWorker
@@ -430,6 +430,8 @@ class AnswerPipeline:
         enforce(outcome.verdict, AfterModel.name, self.call)
         edited = outcome.event.body
         if edited is not joined:
+            if self.call.wants_json:
+                await self._body_worker.run(size, check_edit, joined, edited, AfterModel.name)
             cut = await self._body_worker.run(size, cut_events, _responses(answers), joined, edited)
             for piece, response in zip(answers, cut, strict=True):
                 piece.response = response

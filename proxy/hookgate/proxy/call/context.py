@@ -159,10 +159,19 @@ class JudgedCall:
     named: bool
     """Whether the client names its session. If not, the session is derived from its conversation."""
     envelope: Envelope
-    wants_json: bool
-    """Whether the client requires JSON: text would make it retry, so it gets an error instead."""
     tool_turn: bool
     """Whether the last turn is a tool's result: an error would make the client prompt again; it gets text."""
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether the client requires JSON: text would make it retry, so it gets an error instead."""
+        return self.session.call.requires_json
+
+
+def requires_json(request: JsonObject) -> bool:
+    """Return whether a request requires an answer in JSON."""
+    mime_type = read(read_object(request, "generationConfig"), "responseMimeType")
+    return isinstance(mime_type, str) and "json" in mime_type
 
 
 def describe_call(
@@ -181,13 +190,12 @@ def call_in_session(
 ) -> JudgedCall:
     """Return the facts of the call with `body` in a session that the client names, or that is derived."""
     contents = read_list(body, "contents")
-    mime_type = read(read_object(body, "generationConfig"), "responseMimeType")
+    session.call.requires_json = requires_json(body)
     return JudgedCall(
         route=route,
         session=session,
         named=named,
         envelope=envelope,
-        wants_json=isinstance(mime_type, str) and "json" in mime_type,
         tool_turn=bool(contents) and has_part(contents[-1], "functionResponse"),
     )
 

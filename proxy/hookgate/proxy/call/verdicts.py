@@ -18,13 +18,15 @@ from hookgate.translator import (
     synthetic_response,
     text_response,
 )
-from hookgate.translator.fields import JsonObject, texts_of
+from hookgate.translator.fields import JsonObject, read_list, read_object, texts_of
 from hookgate.translator.response import is_whole
 from hookgate.translator.strictjson import loads
 
 DENIED = "A hook denied this call without giving a reason."
 STOPPED = "A hook stopped the agent without giving a reason."
 NOT_JSON = "A hook returned a synthetic answer that is not JSON, but this call requires JSON."
+
+EDIT_NOT_JSON = "A hook's edit left an answer that is not JSON, but this call requires JSON."
 
 
 class SyntheticAnswer(Exception):  # noqa: N818  # ends a call, but not as an error
@@ -63,13 +65,31 @@ def enforce(verdict: Verdict, event: str, call: JudgedCall) -> None:
         raise SyntheticAnswer(response)
 
 
+def check_edit(before: JsonObject, after: JsonObject, event: str) -> None:
+    """Check the answer of a call that requires JSON after hooks have edited it.
+
+    Raises ApiError if the answer was JSON before, and is not any more: the client would ask for it again and
+    again.
+    """
+    if _is_json(before) and not _is_json(after):
+        raise policy_denied(EDIT_NOT_JSON, event)
+
+
 def _is_json(response: JsonObject) -> bool:
+    candidates = [item for item in read_list(response, "candidates") if isinstance(item, dict)]
     try:
-        for candidate in response["candidates"]:
-            loads("".join(texts_of(candidate["content"])).encode())
+        for candidate in candidates:
+            loads(_answer_text(read_object(candidate, "content")).encode())
     except BodyError:
         return False
-    return True
+    return bool(candidates)
+
+
+def _answer_text(content: JsonObject) -> str:
+    parts = [
+        part for part in read_list(content, "parts") if not (isinstance(part, dict) and part.get("thought"))
+    ]
+    return "".join(texts_of({"parts": parts}))
 
 
 async def before_model(

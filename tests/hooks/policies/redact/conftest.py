@@ -2,9 +2,9 @@
 
 import pytest
 
-from hookgate.hooks.policies.redact import DETECTORS, Scanner
+from hookgate.hooks.policies.redact import SENSITIVE, Scanner
 
 
 @pytest.fixture(scope="session")
 def scanner() -> Scanner:
-    return Scanner([detector for detector in DETECTORS if detector.default])
+    return Scanner(SENSITIVE)

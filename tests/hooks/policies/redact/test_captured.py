@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.builtins import SENSITIVE
 from support.captured import RESPONSES, STREAMS, responses_in
 
 from hookgate.hooks import SessionContext
@@ -15,7 +16,7 @@ from hookgate.translator.streaming.events import TextStrand, join_texts
 pytestmark = pytest.mark.usefixtures("shared")
 
 Json = dict[str, Any]
-POLICY: Any = redact_policy({}, PolicyEnvironment(Path("/")))
+POLICY: Any = redact_policy(SENSITIVE, PolicyEnvironment(Path("/")))
 PLANTED = " Reach anna.berg@example.org with AKIA" + "Q3EGRYH7XJ4WPL2D today. "
 
 

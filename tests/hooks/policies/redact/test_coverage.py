@@ -16,7 +16,7 @@ from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from support.builtins import made
+from support.builtins import SENSITIVE, made
 from support.places import DOCS
 from support.secrets import PLANTED, planted
 
@@ -108,7 +108,7 @@ def undocumented(value: Any) -> list[str]:
 
 def redacted_request(body: Json, **options: Any) -> Json:
     event = {"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": body}}
-    said = made(redact_policy, options)(event)
+    said = made(redact_policy, SENSITIVE | options)(event)
     output = asyncio.run(said) if asyncio.iscoroutine(said) else said  # so many findings take a thread
     new: Json = output["hookSpecificOutput"]["llm_request"]["raw"]
     return new
@@ -116,12 +116,12 @@ def redacted_request(body: Json, **options: Any) -> Json:
 
 def redacted_response(body: Json) -> Json:
     event = {"hook_event_name": "AfterModel", "llm_response": {"raw": body}}
-    new: Json = made(redact_policy, {})(event)["hookSpecificOutput"]["llm_response"]["raw"]
+    new: Json = made(redact_policy, SENSITIVE)(event)["hookSpecificOutput"]["llm_response"]["raw"]
     return new
 
 
 def redacted_events(*events: Json) -> list[Json]:
-    policy: Any = redact_policy({}, PolicyEnvironment(Path("/")))
+    policy: Any = redact_policy(SENSITIVE, PolicyEnvironment(Path("/")))
     screen = policy.screen(SessionContext("s-1"))
     steps = [screen.judge([event], last=False) for event in events]
     return [body for step in (*steps, screen.judge([], last=True)) for _, body in step]
@@ -157,7 +157,7 @@ def test_every_field_of_a_part_is_redacted_by_itself(part: str) -> None:
 
 def _changed(body: Json) -> Json:
     event = {"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": body}}
-    said = made(redact_policy, {})(event)
+    said = made(redact_policy, SENSITIVE)(event)
     return said["hookSpecificOutput"]["llm_request"]["raw"] if said else body
 
 
@@ -172,7 +172,7 @@ def test_a_body_without_secrets_is_left_alone(snake: bool) -> None:
     clean: Json = _replaced(request(snake=snake), SECRET, "word")
     before = copy.deepcopy(clean)
     event = {"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": clean}}
-    assert made(redact_policy, {})(event) is None
+    assert made(redact_policy, SENSITIVE)(event) is None
     assert clean == before
     answer: Json = _replaced(response(snake=snake), SECRET, "word")
     answer["candidates"][0].pop("logprobs_result" if snake else "logprobsResult")
@@ -188,7 +188,7 @@ def test_the_same_value_gets_the_same_replacement_wherever_it_stands(snake: bool
 
 @SNAKE
 def test_pseudonyms_come_back_from_every_string_of_an_answer(snake: bool) -> None:
-    policy: Any = redact_policy({"action": "pseudonymise"}, PolicyEnvironment(Path("/")))
+    policy: Any = redact_policy({**SENSITIVE, "action": "pseudonymise"}, PolicyEnvironment(Path("/")))
     session = SessionContext("s-1")
     asked = {"contents": [{"role": "user", "parts": [{"text": SECRET}]}]}
     said = policy({"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": asked}}, session)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builtins import ANNA, made
+from support.builtins import ANNA, SENSITIVE, made
 from support.hooks import write_file
 
 from hookgate.hooks import SessionContext, SettingsError, load_settings
@@ -35,7 +35,7 @@ def before_model(body: Json) -> Json:
 
 def asked(contents: list[Json], options: Json | None = None, system: Json | None = None) -> Any:
     raw = {"contents": contents, **({"systemInstruction": system} if system else {})}
-    return made(redact_policy, options or {})(before_model(raw))
+    return made(redact_policy, SENSITIVE | (options or {}))(before_model(raw))
 
 
 def sent(contents: list[Json], options: Json | None = None, system: Json | None = None) -> Any:
@@ -220,7 +220,9 @@ def test_bad_options_are_reported(options: Json, expected: str) -> None:
 
 
 def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tmp_path: Path) -> None:
-    policy: Any = redact_policy({"action": "pseudonymise"}, PolicyEnvironment(Path("/"), tmp_path))
+    policy: Any = redact_policy(
+        {**SENSITIVE, "action": "pseudonymise"}, PolicyEnvironment(Path("/"), tmp_path)
+    )
     session = SessionContext("s-1")
     request = {"contents": [user({"text": f"{MAIL} and {MAIL}, {KEY}"})]}
     said = policy(before_model(request), session)
@@ -248,7 +250,7 @@ def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tm
 def test_pseudonyms_outlive_a_restart_and_are_another_gateways_own(tmp_path: Path) -> None:
     here, there = tmp_path / "a", tmp_path / "b"
     texts = [
-        made(redact_policy, {"action": "pseudonymise"}, folder)(
+        made(redact_policy, {**SENSITIVE, "action": "pseudonymise"}, folder)(
             before_model({"contents": [user({"text": MAIL})]})
         )["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
         for folder in (here, here, there)
@@ -258,7 +260,9 @@ def test_pseudonyms_outlive_a_restart_and_are_another_gateways_own(tmp_path: Pat
 
 
 def test_another_call_s_pseudonyms_do_not_come_back(tmp_path: Path) -> None:
-    policy: Any = redact_policy({"action": "pseudonymise"}, PolicyEnvironment(Path("/"), tmp_path))
+    policy: Any = redact_policy(
+        {**SENSITIVE, "action": "pseudonymise"}, PolicyEnvironment(Path("/"), tmp_path)
+    )
     anna, bob = SessionContext("s-1"), SessionContext("s-1")
     request = {"contents": [user({"text": MAIL})]}
     said = policy(before_model(request), anna)
@@ -285,7 +289,7 @@ def test_a_whole_answer_is_redacted_with_its_calls_and_sources() -> None:
         "modelVersion": "m",
     }
     event = {"hook_event_name": "AfterModel", "llm_response": {"raw": raw}}
-    said = made(redact_policy, {})(event)["hookSpecificOutput"]
+    said = made(redact_policy, SENSITIVE)(event)["hookSpecificOutput"]
     [candidate] = said["llm_response"]["raw"]["candidates"]
     assert candidate == {
         "content": model(
@@ -298,7 +302,7 @@ def test_a_whole_answer_is_redacted_with_its_calls_and_sources() -> None:
 
 
 def test_results_and_arguments_that_a_shim_tells_of_are_masked_and_never_exchanged() -> None:
-    policy = made(redact_policy, {"action": "pseudonymise"}, session=ANNA)
+    policy = made(redact_policy, {**SENSITIVE, "action": "pseudonymise"}, session=ANNA)
     after = policy({"hook_event_name": "AfterTool", "tool_response": {"llmContent": f"key {KEY}"}})
     before = policy({"hook_event_name": "BeforeTool", "tool_input": {"to": MAIL}})
     assert after["hookSpecificOutput"]["tool_result"] == {"llmContent": "key [AWS_ACCESS_KEY]"}
@@ -390,7 +394,7 @@ def test_a_file_keeps_the_bytes_that_are_no_secret() -> None:
 def test_a_whole_answer_of_which_nothing_is_left_stays_an_answer() -> None:
     raw = {"candidates": [{"content": model({"text": MAIL}), "index": 0}]}
     event = {"hook_event_name": "AfterModel", "llm_response": {"raw": raw}}
-    said = made(redact_policy, {"mask": ""})(event)
+    said = made(redact_policy, {**SENSITIVE, "mask": ""})(event)
     assert said["hookSpecificOutput"]["llm_response"]["raw"] == {
         "candidates": [{"content": model(), "index": 0}]
     }
@@ -402,7 +406,7 @@ def test_a_whole_answer_of_which_nothing_is_left_stays_an_answer() -> None:
     ids=["aws", "mail", "github", "gitlab"],
 )
 def test_a_hash_is_taken_for_nothing(secret: str) -> None:
-    policy = made(redact_policy, {"action": "hash"})
+    policy = made(redact_policy, {**SENSITIVE, "action": "hash"})
 
     def hashed(*texts: str) -> Any:
         request = {"contents": [user(*({"text": text} for text in texts))]}
@@ -469,7 +473,7 @@ def test_arguments_that_a_request_holds_in_pieces_are_read_as_one(at: int, toget
 def test_what_goes_on_like_a_key_for_long_is_masked_wherever_it_stands() -> None:
     begun = "-----BEGIN RSA PRIVATE KEY-----\n" + "A" * 9000
     raw = {"contents": [user({"text": "hi"})], "labels": {"note": begun}}
-    said = made(redact_policy, {})(before_model(raw))
+    said = made(redact_policy, SENSITIVE)(before_model(raw))
     assert "AAAA" not in str(said)
     assert said["hookSpecificOutput"]["findings"] == {"PRIVATE_KEY": 1}
 
@@ -484,7 +488,7 @@ def test_a_pattern_that_begins_a_text_is_found_in_every_string() -> None:
     """Many strings are searched at once, and none of them may hide where another begins or ends."""
     options = {"patterns": {"FIRST": r"\Aalpha$", "LAST": r"(?-m:^beta$)"}}
     raw = {"contents": [user({"text": "hi"})], "labels": {"a": "x", "b": "alpha", "c": "beta", "d": "y"}}
-    said = made(redact_policy, options)(before_model(raw))
+    said = made(redact_policy, SENSITIVE | options)(before_model(raw))
     labels = said["hookSpecificOutput"]["llm_request"]["raw"]["labels"]
     assert labels == {"a": "x", "b": "[FIRST]", "c": "[LAST]", "d": "y"}
 
@@ -508,7 +512,7 @@ def test_a_word_that_names_a_speaker_leaves_the_roles_alone() -> None:
 
 @pytest.mark.parametrize("unit", ["12345678A ", "4111111111111112 ", "password=abcdefg1 "])
 async def test_text_made_of_suspects_is_looked_through_in_a_thread(unit: str) -> None:
-    policy: Any = redact_policy({}, PolicyEnvironment(Path("/")))
+    policy: Any = redact_policy(SENSITIVE, PolicyEnvironment(Path("/")))
     said = policy(before_model({"contents": [user({"text": unit * 2000 + MAIL})]}), SessionContext("s-1"))
     assert inspect.isawaitable(said)
     text = (await said)["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
@@ -516,7 +520,34 @@ async def test_text_made_of_suspects_is_looked_through_in_a_thread(unit: str) ->
 
 
 async def test_an_ordinary_text_is_looked_through_at_once() -> None:
-    policy: Any = redact_policy({}, PolicyEnvironment(Path("/")))
+    policy: Any = redact_policy(SENSITIVE, PolicyEnvironment(Path("/")))
     assert isinstance(
         policy(before_model({"contents": [user({"text": f"write to {MAIL}"})]}), SessionContext("s-1")), dict
     )
+
+
+PERSONAL = f"{MAIL} 4111 1111 1111 1111, 123-45-6789, 127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("options", "masked"),
+    [
+        pytest.param({}, PERSONAL, id="nothing by default"),
+        pytest.param({"detect": ["EMAIL"]}, PERSONAL.replace(MAIL, "[EMAIL]"), id="a kind"),
+        pytest.param({"detect": ["US"]}, PERSONAL.replace("123-45-6789", "[US_SSN]"), id="a country"),
+        pytest.param({"detect": ["personal"]}, "[EMAIL] [CARD], [US_SSN], 127.0.0.1", id="personal data"),
+        pytest.param({"detect": ["*"]}, "[EMAIL] [CARD], [US_SSN], [IP_ADDRESS]", id="everything"),
+    ],
+)
+def test_personal_data_is_redacted_on_request(options: Json, masked: str) -> None:
+    event = before_model({"contents": [user({"text": PERSONAL})]})
+    said = made(redact_policy, options)(event)
+    contents = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"] if said else None
+    assert contents == (None if masked == PERSONAL else [user({"text": masked})])
+
+
+@pytest.mark.parametrize("detect", [{}, {"detect": ["personal"], "skip": ["EMAIL"]}])
+def test_an_action_for_what_is_not_detected_is_an_error(detect: Json) -> None:
+    """Before, such a policy would have looked as if it redacted addresses."""
+    with pytest.raises(ValueError, match="actions: 'EMAIL' is not detected; add it to `detect`"):
+        made(redact_policy, {**detect, "actions": {"EMAIL": "pseudonymise"}})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.builtins import SENSITIVE
 
 from hookgate.hooks import SessionContext, Withheld
 from hookgate.hooks.policies.redact.policy import redact_policy
@@ -20,7 +21,7 @@ KEY = "AKIA" + "Q3EGRYH7XJ4WPL2D"
 SAID = f"Write to {MAIL}, quote AKIA and {KEY}; ünïcode – ok. {MAIL}"
 MASKED = "Write to [EMAIL], quote AKIA and [AWS_ACCESS_KEY]; ünïcode – ok. [EMAIL]"
 
-POLICY: Any = redact_policy({}, PolicyEnvironment(Path("/")))
+POLICY: Any = redact_policy(SENSITIVE, PolicyEnvironment(Path("/")))
 
 
 def event(*parts: Json, index: int = 0, **more: Any) -> Json:
@@ -152,7 +153,9 @@ def test_pieces_of_one_event_join_to_what_it_held() -> None:
 
 
 def test_what_blocks_ends_the_answer() -> None:
-    policy: Any = redact_policy({"action": "block", "reason": "no"}, PolicyEnvironment(Path("/")))
+    policy: Any = redact_policy(
+        {**SENSITIVE, "action": "block", "reason": "no"}, PolicyEnvironment(Path("/"))
+    )
     screen = policy.screen(SessionContext("s-1"))
     assert screen.judge([text("the key is AKIAQ3EG")], last=False)
     with pytest.raises(Withheld, match="no"):
@@ -161,7 +164,7 @@ def test_what_blocks_ends_the_answer() -> None:
 
 @pytest.mark.parametrize("at_cap", ["mask", "block"])
 def test_what_waits_is_bounded(at_cap: str) -> None:
-    policy: Any = redact_policy({"cap": 256, "at_cap": at_cap}, PolicyEnvironment(Path("/")))
+    policy: Any = redact_policy({**SENSITIVE, "cap": 256, "at_cap": at_cap}, PolicyEnvironment(Path("/")))
     begin = "-----BEGIN RSA PRIVATE KEY-----\n"
     events = [text(begin), *(text("A" * 64 + "\n") for _ in range(20))]
     if at_cap == "block":

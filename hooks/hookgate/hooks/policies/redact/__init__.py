@@ -4,7 +4,7 @@ A `Scanner` is created once from the configured detectors. Each text has its own
 chunks and returns pieces: text that is kept, replaced, dropped or blocked.
 """
 
-from hookgate.hooks.policies.redact.detectors import DETECTORS
+from hookgate.hooks.policies.redact.detectors import DETECTORS, SENSITIVE
 from hookgate.hooks.policies.redact.detectors.detector import Detector, pattern_detector, words_detector
 from hookgate.hooks.policies.redact.policy import make_token, token_detector
 from hookgate.hooks.policies.redact.scanner import Scanner
@@ -20,6 +20,7 @@ from hookgate.hooks.policies.redact.streaming import (
 
 __all__ = [
     "DETECTORS",
+    "SENSITIVE",
     "AtCap",
     "BlockedPiece",
     "Detector",

@@ -1,5 +1,6 @@
 """The options of the policy `redact`."""
 
+import re
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Literal, Self
@@ -20,7 +21,7 @@ class RedactOptions(Options):
     """The options of the policy `redact`."""
 
     detect: Globs | None = None
-    """Kinds and groups of detectors to use, with wildcards; default: those that are on by default."""
+    """Kinds and groups of detectors to use, with wildcards; default: `credentials`."""
 
     skip: Globs = ()
     """Kinds and groups of detectors not to use, even if `detect` lists them."""
@@ -64,14 +65,25 @@ class RedactOptions(Options):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         detectors = self.own() + DETECTORS
-        groups = {detector.group for detector in detectors} | {"presidio"}
+        groups = {name for detector in detectors for name in detector.names[1:]} | {"presidio"}
         known = groups | {detector.kind for detector in detectors}
         known |= {*(self.presidio.entities if self.presidio else ())}
         for option, globs in (("detect", self.detect or ()), ("skip", self.skip), ("actions", self.actions)):
             for glob in globs:
                 if not any(fnmatchcase(name, glob) for name in known):
                     raise ValueError(f"{option}: unknown detector {glob!r}; {_remedy(glob, known, groups)}")
+        if re.search("[{}]", self.mask.replace("{kind}", "")):
+            raise ValueError("mask: only {kind} is allowed in braces")
+        self._check_actions()
         return self
+
+    def _check_actions(self) -> None:
+        """Check that each action applies to something: personal data, for one, is off by default."""
+        names = {"presidio", *self.presidio.entities} if self.presidio else set()
+        names.update(name for detector in self.detectors() for name in detector.names)
+        for glob in self.actions:
+            if not any(fnmatchcase(name, glob) for name in names):
+                raise ValueError(f"actions: {glob!r} is not detected; add it to `detect`")
 
     def own(self) -> tuple[Detector, ...]:
         """Return the detectors of `patterns` and `words`. Raises ValueError if one is invalid."""
@@ -90,19 +102,17 @@ class RedactOptions(Options):
         return enabled
 
     def _is_on(self, detector: Detector) -> bool:
-        return detector.default if self.detect is None else _is_listed(detector, self.detect)
+        return detector.group == "credentials" if self.detect is None else _is_listed(detector, self.detect)
 
     def acts(self) -> dict[str, Act]:
         """Return the action for each kind that is detected."""
-        acts = {
-            detector.kind: self._action_for(detector.kind, detector.group) for detector in self.detectors()
-        }
+        acts = {detector.kind: self._action_for(*detector.names) for detector in self.detectors()}
         entities = self.presidio.entities if self.presidio else ()
         return {kind: self._action_for(kind, "presidio") for kind in entities} | acts
 
-    def _action_for(self, kind: str, group: str) -> Act:
+    def _action_for(self, *names: str) -> Act:
         matches = (
-            act for glob, act in self.actions.items() if fnmatchcase(kind, glob) or fnmatchcase(group, glob)
+            act for glob, act in self.actions.items() if any(fnmatchcase(name, glob) for name in names)
         )
         return next(matches, self.action)
 
@@ -114,4 +124,4 @@ def _remedy(glob: str, known: Collection[str], groups: Collection[str]) -> str:
 
 
 def _is_listed(detector: Detector, globs: Globs) -> bool:
-    return any(fnmatchcase(name, glob) for name in (detector.kind, detector.group) for glob in globs)
+    return any(fnmatchcase(name, glob) for name in detector.names for glob in globs)

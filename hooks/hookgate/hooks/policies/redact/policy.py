@@ -1,8 +1,9 @@
-"""The policy `redact`: masks, hashes, pseudonymises or blocks secrets and personal data.
+"""The policy `redact`: masks, hashes, pseudonymises or blocks credentials and personal data.
 
     {"type": "builtin", "builtin": "redact", "options": {
+      "detect": ["credentials", "personal"], "skip": ["PHONE"],
       "action": "mask", "actions": {"EMAIL": "pseudonymise", "PRIVATE_KEY": "block"},
-      "words": {"CODENAME": ["Blue Heron"]}, "skip": ["PHONE"]}}
+      "words": {"CODENAME": ["Blue Heron"]}}}
 
 It supports BeforeModel (requests), AfterModel (answers), and BeforeTool and AfterTool (events from an agent's
 shim). A pseudonym in an answer is seen only by later hooks: the client receives the original text.

@@ -1,9 +1,12 @@
 """The detectors that come with hookgate."""
 
 from hookgate.hooks.policies.redact.detectors.credentials import CREDENTIALS
-from hookgate.hooks.policies.redact.detectors.personal import NATIONAL, PERSONAL
+from hookgate.hooks.policies.redact.detectors.personal import NATIONAL, NETWORK, PERSONAL
 
-DETECTORS = (*CREDENTIALS, *PERSONAL, *NATIONAL)
+DETECTORS = (*CREDENTIALS, *PERSONAL, *NETWORK, *NATIONAL)
 """All built-in detectors, in order of precedence. Several detectors may have the same kind."""
 
-__all__ = ["DETECTORS"]
+SENSITIVE = (*CREDENTIALS, *PERSONAL, *NATIONAL)
+"""The detectors of credentials and personal data, which mask what is stored."""
+
+__all__ = ["DETECTORS", "SENSITIVE"]

@@ -93,10 +93,10 @@ class Detector:
     """Returns whether the text to replace is genuine, for example by check digits or entropy."""
 
     group: str = "own"
-    """`credentials`, `personal`, a country's code (ISO 3166), or `own` for detectors of a configuration."""
+    """`credentials`, `personal`, `network`, or `own` for detectors of a configuration."""
 
-    default: bool = True
-    """Whether the detector is used by default."""
+    country: str = ""
+    """The country that issues such numbers (ISO 3166), or an empty string."""
 
     after: str = ""
     """A class of characters, one of which must precede a match, unless it is at the start of the text.
@@ -109,6 +109,11 @@ class Detector:
 
     extent: Extent | None = None
     """Finds the end of a secret that begins with the match, if no pattern can; all of it is replaced."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which options select it: its kind, its group, and its country."""
+        return (self.kind, self.group, self.country) if self.country else (self.kind, self.group)
 
 
 def pattern_detector(kind: str, pattern: str) -> Detector:

@@ -135,11 +135,14 @@ PERSONAL: tuple[Detector, ...] = (
         "PHONE", rf"((?:\b1[-. ])?\(\d{{3}}\) ?\d{{3}}[-.]\d{{4}}){WORD_END}", is_american_phone, "personal"
     ),
     _personal("PHONE", r"(?:1[-. ])?\d{3}(?:-\d{3}-|\.\d{3}\.)\d{4}", is_american_phone),
+)
+
+# Not part of `personal`: an address such as 127.0.0.1, or a version, is seldom a person's.
+NETWORK: tuple[Detector, ...] = (
     Detector(
         "IP_ADDRESS",
         r"\b(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\b",
-        group="personal",
-        default=False,
+        group="network",
     ),
 )
 
@@ -153,7 +156,9 @@ def _national(
     kind: str, number: str, check: Callable[[str], bool], country: str, before: str = ""
 ) -> Detector:
     """Return a detector of a country's number, as a separate word after the pattern `before`."""
-    return Detector(kind, rf"{before}({number}){WORD_END}", check, country, after=_NO_FRACTION)
+    return Detector(
+        kind, rf"{before}({number}){WORD_END}", check, "personal", country=country, after=_NO_FRACTION
+    )
 
 
 NATIONAL: tuple[Detector, ...] = (

@@ -16,6 +16,8 @@ _ADDRESS = (
 _NAMED = re.compile(
     r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+"  # self.token2, os.environ
     r"|[A-Za-z][a-z-]*(?:/[A-Za-z][a-z0-9-]*)+"  # a path
+    # such as urn:ietf:params:oauth:token-type:saml2
+    r"|urn(?::(?:[A-Za-z][A-Za-z._-]*(?:[0-9]{1,2}(?:_[a-z]+)?)?|[0-9](?:\.[0-9])*))+"
     rf"|(?:{_ADDRESS}).*",
     re.DOTALL,
 )
