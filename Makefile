@@ -60,11 +60,11 @@ test: install node adk browser ## run all tests
 	$(BIN)/pytest -n 2 --dist worksteal
 
 slow: install node adk ## run tests that take many minutes: a soak under attack, and every client with a slow hook
-	$(BIN)/pytest -m slow -s
+	$(BIN)/pytest -m slow -s --timeout 0
 
 fuzz: install ## send a million mutated requests, then run the property tests with 200 times as many examples
-	HOOKGATE_FUZZ_REQUESTS=1000000 $(BIN)/pytest -s tests/fuzz
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -n 2 tests/translator tests/hooks
+	HOOKGATE_FUZZ_REQUESTS=1000000 $(BIN)/pytest -s --timeout 0 tests/fuzz
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -n 2 --timeout 0 tests/translator tests/hooks
 
 lint: install ## check formatting, style, types and layers
 	$(BIN)/ruff format --check .

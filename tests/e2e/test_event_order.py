@@ -141,6 +141,7 @@ async def test_each_input_has_the_captured_one_s_keys_and_types(shim: bool, tmp_
 
 def check_as_captured(events: list[dict[str, Any]]) -> None:
     """Each has the keys that all captured ones have, and no key of another type than theirs."""
+    assert events
     for event in events:
         name = event["hook_event_name"]
         captured = json.loads((HOOK_INPUT / f"{name}.json").read_text())

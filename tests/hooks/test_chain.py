@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ from support.hooks import (
     texts_of,
 )
 
-from hookgate.hooks import BeforeModel
+from hookgate.hooks import BeforeAgent, BeforeModel
 from hookgate.hooks.settings import Group
 from hookgate.translator import apply_request, show_request
 
@@ -70,6 +70,25 @@ async def test_the_hooks_of_a_sequential_group_run_in_turn_each_on_what_the_earl
     )
     assert [run.error for run in outcome.runs] == ["", "", ""]
     assert texts_of(outcome.event) == ["xabc"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "shown"), [("enforce", "hi\n\nIt is late."), ("observe", "hi")], ids=["enforce", "observe"]
+)
+async def test_in_a_sequential_group_the_next_hook_is_shown_added_context_unless_it_is_observed(
+    mode: Literal["enforce", "observe"], shown: str
+) -> None:
+    seen: list[str] = []
+
+    def add(_: Json) -> Json:
+        return {"hookSpecificOutput": {"additionalContext": "It is late."}}
+
+    def note(event: Json) -> None:
+        seen.append(event["prompt"])
+
+    group = Group((runtime(add, mode=mode), runtime(note)), sequential=True)
+    await engine(group, event="BeforeAgent").fire(BeforeAgent("hi", []), SESSION)
+    assert seen == [shown]
 
 
 # ---- the ordered chain

@@ -174,6 +174,19 @@ async def test_a_reload_that_changes_nothing_changes_nothing(tmp_path: Path) -> 
     await engines.close()
 
 
+async def test_the_engine_of_a_reload_that_changes_nothing_is_closed(tmp_path: Path) -> None:
+    path, made = denying(tmp_path, "same"), []
+
+    def make(configuration: Configuration, _: Health) -> Engine:
+        made.append(Closing(configuration))
+        return made[-1]
+
+    engines = LiveEngine(lambda: [SettingsSource(path)], make)
+    await engines.reload()
+    assert [engine.closed for engine in made] == [False, True]
+    await engines.close()
+
+
 async def test_a_call_keeps_its_revision_to_its_end(tmp_path: Path) -> None:
     engines = live(denying(tmp_path, "one"))
     with engines.lease() as engine:

@@ -118,9 +118,19 @@ async def serving(
 async def _start(
     words: tuple[str, ...], env: Mapping[str, str] | None, descriptors: tuple[int, int] | None = None
 ) -> Process:
-    # The admin listener's port is a fixed one, which tests that run at the same time would share.
-    own = {"HOOKGATE_ADMIN__ADDRESS": "off"} if words[:1] == ("serve",) else {}
-    return await start(*words, env=environment({**own, **(env or {})}), descriptors=descriptors)
+    return await start(*words, env=environment(_ports(words, env or {})), descriptors=descriptors)
+
+
+def _ports(words: tuple[str, ...], env: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables, and further ones in place of fixed ports: others may listen there."""
+    if words[:1] != ("serve",):
+        return env
+    chosen = {"--listen", "--config"} & {*words} or {
+        "HOOKGATE_LISTEN",
+        "HOOKGATE_LISTEN__ADDRESS",
+    } & env.keys()
+    listen = {} if chosen or "HOOKGATE_CONFIG" in env else {"HOOKGATE_LISTEN": "127.0.0.1:0"}
+    return {"HOOKGATE_ADMIN__ADDRESS": "off", **listen, **env}
 
 
 async def start(

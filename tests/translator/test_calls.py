@@ -82,6 +82,7 @@ def test_the_callable_names_are_those_declared_within_the_calling_config() -> No
         ({"mode": "ANY", "allowedFunctionNames": ["b", "c"]}, {"b"}),
         ({"mode": "VALIDATED", "allowed_function_names": ["a"]}, {"a"}),
         ({"mode": "AUTO"}, {"a", "b"}),
+        ({"mode": "AUTO", "allowedFunctionNames": ["a"]}, {"a", "b"}),
     ]:
         body = {"tools": tools, "toolConfig": {"functionCallingConfig": config}}
         assert callable_names(body) == names

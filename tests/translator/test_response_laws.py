@@ -165,6 +165,13 @@ def test_a_candidate_that_leaves_out_its_index_is_not_taken_for_the_first() -> N
     assert edited_response(body, show_response(body)) is body
 
 
+def test_an_index_in_an_edit_names_a_place_among_candidates_without_one() -> None:
+    first, second = ({"content": {"parts": [{"text": text}]}} for text in "AB")
+    edit = {"index": 1, "content": {"parts": ["new"]}}
+    after = edited_response({"candidates": [first, second]}, {"candidates": [edit]})
+    assert after == {"candidates": [first, {"content": {"parts": [{"text": "new"}]}}]}
+
+
 def test_more_strings_than_parts_become_parts_behind_the_last_text() -> None:
     body: Json = {"candidates": [{"content": {"parts": [{"text": "a"}, CALL]}}]}
     after = edited_response(body, {"candidates": [{"content": {"parts": ["a", "b"]}}]})

@@ -46,6 +46,7 @@ def test_a_renamed_model_has_to_be_allowed_itself() -> None:
         ({"cap": {"maxOutputTokens": 100}}, {"maxOutputTokens": 500}, {"maxOutputTokens": 100}),
         ({"cap": {"maxOutputTokens": 100}}, {}, {"maxOutputTokens": 100}),
         ({"cap": {"temperature": 0.5}}, {"temperature": "hot"}, {"temperature": 0.5}),
+        ({"cap": {"topK": 5}}, {"topK": True}, {"topK": 5}),
         ({"set": {"topK": 9}, "cap": {"topK": 5}}, {}, {"topK": 5}),
     ],
 )

@@ -41,6 +41,12 @@ def test_layers_run_from_the_policy_down_whatever_order_they_are_named_in(tmp_pa
     assert names(load_sources(places)) == list(LAYERS)
 
 
+def test_hooks_that_differ_in_when_alone_are_two(tmp_path: Path) -> None:
+    flash, pro = (one_group(command("x", name="n", when={"models": f"*-{it}"})) for it in ("flash", "pro"))
+    configuration = load_sources([place(tmp_path, "user", flash), place(tmp_path, "system", pro)])
+    assert [hook.layer for hook in configuration.hooks()] == ["user", "system"]
+
+
 OFF: list[Any] = [
     {"hooks": {"disabled": ["guard"]}},
     {"hooksConfig": {"disabled": ["guard"]}},
@@ -227,10 +233,11 @@ def test_limits_come_from_the_highest_layer_that_sets_them(tmp_path: Path) -> No
     assert (limits.deadline, limits.concurrency) == (0.5, 3)
 
 
-def test_a_project_does_not_say_where_hooks_may_post_to(tmp_path: Path) -> None:
+def test_neither_a_project_nor_an_extension_says_where_hooks_may_post_to(tmp_path: Path) -> None:
     targets = {"hooksConfig": {"http_targets": ["https://example.com/"]}}
     assert load_sources([place(tmp_path, "user", targets)]).http_targets == ("https://example.com/",)
     assert load_sources([place(tmp_path, "project", targets)]).http_targets == ()
+    assert load_sources([place(tmp_path, "extensions", targets)]).http_targets == ()
 
 
 def test_any_change_of_any_file_is_another_revision(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The schema of settings files: it accepts what loads, refuses what does not, and explains every key."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from support.hooks import command, one_group, write_file
+from support.pages import PAGES, blocks
 from support.places import PROJECT
 
 from hookgate.hooks import SettingsError, load_settings
@@ -18,15 +18,6 @@ from hookgate.hooks.settings.schema import settings_schema
 EXAMPLES = PROJECT / "examples"
 SCHEMA = settings_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
-PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
-
-
-def blocks(page: Path) -> Iterator[str]:
-    """The code blocks of a page, fenced or indented."""
-    text = page.read_text(encoding="utf-8")
-    yield from re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    for block in re.findall(r"(?:^(?: {4}.*)?\n)+", text, re.MULTILINE):
-        yield re.sub(r"(?m)^ {4}", "", block)
 
 
 def is_settings(value: Any) -> bool:
@@ -37,10 +28,10 @@ def settings_on(page: Path) -> Iterator[Any]:
     """Every whole settings file that a page shows, but Claude Code's."""
     for block in blocks(page):
         try:
-            value = files.parse_jsonc(block)
+            value = block.value
         except ValueError:
             continue
-        if is_settings(value) and "PreToolUse" not in block:
+        if is_settings(value) and "PreToolUse" not in block.text:
             yield value
 
 
@@ -56,6 +47,10 @@ def test_the_schema_is_one() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert json.loads(json.dumps(SCHEMA)) == SCHEMA
+
+
+def test_there_are_examples() -> None:
+    assert len(list(EXAMPLES.rglob("settings*.json"))) >= 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hookgate.proxy.audit.chain import ChainRecord, audit_entry, canonical_json,
 from hookgate.proxy.audit.jsonl import exported_record, registration_line
 from hookgate.proxy.audit.proving import verify_lines
 from hookgate.proxy.audit.stored import StoredRecord, pack, unpack
-from hookgate.proxy.audit.verifying import VerificationReport
+from hookgate.proxy.audit.verifying import Checker, VerificationReport
 
 CONTENT = {"request": {"contents": [{"parts": [{"text": "grüße"}]}]}}
 JSON = st.recursive(
@@ -91,6 +91,27 @@ def test_content_belongs_to_its_record(change: dict[str, Any], expected: str) ->
     lines[1] = orjson.dumps({**orjson.loads(lines[1]), **change})
     [problem] = report_of(lines).problems
     assert problem == f"writer 00ff, record 1: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("previous", "problems"),
+    [
+        pytest.param("ab" * 32, [], id="as it was"),
+        pytest.param("cd" * 32, ["writer 00ff: records 1 to 4 are missing"], id="rewritten"),
+    ],
+)
+def test_what_retention_left_begins_with_the_hash_of_what_it_removed(
+    previous: str, problems: list[str]
+) -> None:
+    checker = Checker(whole=True)
+    removal = audit_entry("retention", records=4, until="", tips={"1": [4, "ab" * 32]}, gone=[])
+    for seq, entry in enumerate([*entries_of(record_of()), removal], 5):
+        record = ChainRecord("00ff", seq, entry.at, entry.type, entry.id, previous, entry.body, None)
+        previous = record.hash()
+        checker.record(record.document(), previous, None)
+    line = orjson.loads(LINES[0])
+    own = line.pop("hash")
+    assert checker.finish([(line, own)], {}).problems == problems
 
 
 @given(JSON)

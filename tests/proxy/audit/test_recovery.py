@@ -17,7 +17,8 @@ from support.wire import HI, UNARY, connected, post
 
 from hookgate.proxy.audit.ledger import writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
-from hookgate.proxy.audit.trail import Recovery
+from hookgate.proxy.audit.trail import Recovery, recover
+from hookgate.proxy.audit.writer import Writer
 
 
 @asynccontextmanager
@@ -138,6 +139,23 @@ def test_on_a_server_a_writer_is_dead_when_its_lock_stays_free(tmp_path: Path) -
         own_locks.close()
         report = report_of(tmp_path, url)
     assert (report.problems, report.running) == ([], 0)
+
+
+async def test_the_lock_of_a_writer_that_was_recovered_is_free(tmp_path: Path) -> None:
+    """A gateway holds no more files open the more of them have died before it."""
+    with opened(tmp_path) as database:
+        with ledger_in(database, tmp_path) as dead:
+            dead.write(entries_of(record_of()))
+        locks, others = writer_locks(database, tmp_path), writer_locks(database, tmp_path)
+        with ledger_in(database, tmp_path) as ledger:
+            writer = Writer(ledger, 5)
+            writer.start()
+            count = await recover(Recovery(database, locks, patience=0), locks, writer, ledger.number)
+            assert (count, others.acquire(dead.number)) == (1, True)
+            others.close()
+            await asyncio.to_thread(writer.close, 5)
+        locks.close()
+    assert report_of(tmp_path).problems == []
 
 
 async def test_who_reads_the_file_beside_a_gateway_takes_no_record_from_it(tmp_path: Path) -> None:

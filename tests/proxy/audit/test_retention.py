@@ -1,5 +1,6 @@
 """Retention: what goes is the oldest, and what is left proves itself."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -8,10 +9,13 @@ import pytest
 from sqlalchemy import delete, text
 from support.audits import entries_of, ledger_in, opened, record_of, report_of
 from support.databases import postgres
+from support.life import until
 
 from hookgate.proxy.audit import chain, retention
-from hookgate.proxy.audit.ledger import Ledger
+from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.retention import Retention, used_bytes
+from hookgate.proxy.audit.trail import Recovery
+from hookgate.proxy.audit.writer import Writer
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import AuditRecord
 
@@ -63,6 +67,50 @@ def test_records_of_removals_are_taken_over(tmp_path: Path, monkeypatch: pytest.
     report = report_of(tmp_path)
     assert report.problems == []
     assert report.removed >= 2
+
+
+def test_a_writer_that_died_may_be_gone_with_the_record_of_its_recovery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as database:
+        with ledger_in(database, tmp_path) as dead:
+            write(dead, 2, monkeypatch, days_ago=3)
+        locks = writer_locks(database, tmp_path)
+        with ledger_in(database, tmp_path) as heir, monkeypatch.context() as patch:
+            at = chain.now() - 3 * DAY
+            patch.setattr(chain, "now", lambda: at)
+            heir.write(Recovery(database, locks, patience=0).ends(dead.number))
+            patch.undo()
+            write(heir, 1, monkeypatch)
+            heir.retain(Retention(days=2))
+            assert positions(database) == 3  # one call, and the record of the removal
+    report = report_of(tmp_path)
+    assert (report.problems, report.removed) == ([], 2)
+
+
+async def test_a_removal_whose_answer_was_lost_is_not_taken_for_the_records_that_come_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        write(ledger, 2, monkeypatch, days_ago=3)
+        advance, lost = ledger._advance, []
+
+        def lose_once() -> None:
+            if not lost:
+                lost.append("the server has committed, and the connection broke")
+                raise sqlite3.OperationalError(lost[0])
+            advance()
+
+        monkeypatch.setattr(ledger, "_advance", lose_once)
+        writer = Writer(ledger, 5, Retention(days=2))
+        writer.start()
+        writer.look()
+        await until(lambda: lost and writer.trouble is None)
+        await writer.append(*entries_of(record_of()))
+        assert positions(database) == 3  # of the call, and of the removal
+        await asyncio.to_thread(writer.close, 5)
+    report = report_of(tmp_path)
+    assert (report.problems, report.records) == ([], 4)
 
 
 def test_what_is_too_much_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

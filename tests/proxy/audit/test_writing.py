@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from support.audits import audited_gateway, entries_of, ledger_in, opened, reading, record_of, report_of
-from support.databases import postgres
+from support.databases import cut, postgres
 from support.gateway import running_upstream, runs, says
 from support.life import until
 from support.wire import HI, SSE, UNARY, connected, post
 
-from hookgate.proxy.audit import Audit, AuditError
+from hookgate.proxy.audit import Audit, AuditError, ledger
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
 from hookgate.proxy.config import Config, StreamSettings
@@ -36,8 +36,8 @@ def store(request: pytest.FixtureRequest) -> Iterator[str | None]:
 
 @asynccontextmanager
 async def writer_in(state: Path, url: str | None = None, deadline: float = 5) -> AsyncIterator[Writer]:
-    with opened(state, url) as database, ledger_in(database, state) as ledger:
-        writer = Writer(ledger, deadline)
+    with opened(state, url) as database, ledger_in(database, state) as chain:
+        writer = Writer(chain, deadline)
         writer.start()
         try:
             yield writer
@@ -89,6 +89,17 @@ async def test_a_locked_database_is_waited_for_no_longer_than_the_deadline(tmp_p
     assert report_of(tmp_path).sound
 
 
+async def test_what_was_withdrawn_takes_no_place_in_the_queue(tmp_path: Path) -> None:
+    async with writer_in(tmp_path, deadline=0.5) as writer:
+        with locked(tmp_path):
+            began = asyncio.create_task(writer.append(*entries_of(record_of(1))))
+            await until(lambda: writer._queue.batch)
+            late = asyncio.create_task(writer.append(*entries_of(record_of(2))))
+            ended = await asyncio.gather(began, late, return_exceptions=True)
+            assert [isinstance(each, AuditError) and each.under_way for each in ended] == [True, False]
+        await until(lambda: count(tmp_path) == 2 and writer.queued == 0)
+
+
 async def test_ends_wait_for_as_long_as_it_takes(tmp_path: Path) -> None:
     async with writer_in(tmp_path, deadline=0.1) as writer:
         with locked(tmp_path):
@@ -114,19 +125,36 @@ async def test_no_more_wait_than_there_is_room_for(tmp_path: Path) -> None:
 async def test_a_commit_whose_answer_was_lost_is_not_made_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
-        advance = ledger._advance
-        monkeypatch.setattr(
-            ledger, "_advance", lambda: (_ for _ in ()).throw(sqlite3.OperationalError("cut"))
-        )
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as chain:
+        advance = chain._advance
+        monkeypatch.setattr(chain, "_advance", lambda: (_ for _ in ()).throw(sqlite3.OperationalError("cut")))
         with pytest.raises(sqlite3.OperationalError):
-            ledger.write(entries_of(record_of(1)))
-        monkeypatch.setattr(ledger, "_advance", advance)
-        written = ledger.written_after_all()
+            chain.write(entries_of(record_of(1)))
+        monkeypatch.setattr(chain, "_advance", advance)
+        written = chain.written_after_all()
         assert written is not None
         assert [record.seq for record in written] == [1, 2]
-        assert [record.seq for record in ledger.write(entries_of(record_of(2)))] == [3, 4]
+        assert [record.seq for record in chain.write(entries_of(record_of(2)))] == [3, 4]
     assert report_of(tmp_path).sound
+
+
+async def test_a_connection_that_is_cut_during_a_write_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with postgres() as url:
+        async with writer_in(tmp_path, url) as writer:
+            names, insert = [url.rpartition("/")[2]], ledger.insert_records
+
+            def insert_after_a_cut(*args: Any) -> None:
+                if names:
+                    cut(names.pop())
+                insert(*args)
+
+            monkeypatch.setattr(ledger, "insert_records", insert_after_a_cut)
+            await writer.append(*entries_of(record_of()))
+            assert (names, writer.failures, writer.trouble) == ([], 0, None)
+        report = report_of(tmp_path, url)
+    assert (report.problems, report.records) == ([], 3)
 
 
 # ---- a gateway that cannot write

@@ -67,6 +67,25 @@ async def test_an_edit_lands_in_its_request() -> None:
     assert b["metadata"] == {"key": f"my {CARD}"}
 
 
+@pytest.mark.parametrize(("texts", "status"), [(("a", "a"), 200), (("a", "b"), 403)], ids=["one", "two"])
+async def test_hooks_may_send_a_batch_to_one_model_alone(texts: tuple[str, str], status: int) -> None:
+    def route(event: dict[str, Any]) -> dict[str, Any]:
+        text = event["llm_request"]["messages"][0]["content"]
+        return {"hookSpecificOutput": {"llm_request": {"model": f"model-{text}"}}}
+
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(route)]}) as url,
+    ):
+        answer = await post(url, TARGET, batch(*texts))
+    sent = [request.partition(b" HTTP")[0].decode() for request in upstream.heard]
+    if status == 200:
+        assert (answer.status, sent) == (200, [f"POST {TARGET.replace('gemini-2.5-flash', 'model-a')}"])
+    else:
+        assert (answer.status, sent) == (403, [])
+        assert answer.error["message"] == "Hooks send this batch to several models: model-a, model-b."
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [

@@ -105,6 +105,19 @@ async def test_what_was_said_before_a_refused_call_is_known_to_the_model() -> No
     assert answer.events[-1]["candidates"][0]["content"]["parts"] == [{"text": REFUSED}]
 
 
+async def test_of_several_candidates_the_model_is_not_asked_again() -> None:
+    """There is no one turn that it could go on from."""
+    [first] = says(call("write_file"))["candidates"]
+    [second] = spoken("Or I look.", index=1)["candidates"]
+    body = b"".join(sse({"candidates": [{**first, "index": 0}, second]}))
+    async with peer(STREAM_HEAD + body) as upstream:
+        async with gateway_before(upstream.url, READING, config=AGAIN) as url:
+            answer = await post(url, SSE, ASK)
+        assert len(upstream.heard) == 1
+    assert parts_of(answer, SSE) == [{"text": REFUSED}]
+    assert answer.events[0]["candidates"][1] == second
+
+
 async def test_a_whole_answer_of_an_odd_shape_is_not_let_through() -> None:
     odd = b'{"candidates": [{"content": {"parts": [["functionCall", "write_file"]]}}]}'
     async with peer(ok(odd)) as upstream, gateway_before(upstream.url, READING) as url:

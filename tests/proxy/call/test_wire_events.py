@@ -404,6 +404,22 @@ async def test_a_hook_that_is_never_content_is_asked_so_often() -> None:
     assert [event["stop_hook_active"] for event in fired] == [False, True, True]
 
 
+async def test_a_hook_that_refused_an_answer_is_told_so_after_a_refused_call_as_well() -> None:
+    fired: list[bool] = []
+
+    def judge(event: Json) -> Json | None:
+        fired.append(event["stop_hook_active"])
+        return None if event["prompt_response"] == "done" else {"decision": "deny", "reason": "again"}
+
+    denied = runs(lambda _: {"decision": "deny", "reason": "no shell"})
+    shell = {"parts": [{"functionCall": {"name": "shell", "args": {}}}]}
+    script = answers({"text": "no"}, shell, {"text": "done"})
+    async with running_gateway({"AfterAgent": [runs(judge)], "BeforeTool": [denied]}, script) as gateway:
+        assert said(await ask(gateway, "tell me")) == "done"
+        assert len(gateway.generated) == 3
+    assert fired == [False, True]
+
+
 # ---- what a conversation may look like
 
 

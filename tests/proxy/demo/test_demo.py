@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from support.gateway import running_gateway
+from support.pages import block_of
 from support.program import run
 
 from hookgate.proxy import demo
@@ -20,6 +21,10 @@ async def test_it_plays_five_scenes_and_all_their_checks_hold() -> None:
     assert ended.out.count("   ok     ") >= 10
     assert "FAILED" not in ended.out
     assert "All 5 scenes passed." in ended.out
+    shown = [line.strip() for line in block_of("README.md", "2. A redacted stream").text.splitlines()]
+    printed = [line.strip() for line in ended.out.splitlines()]
+    start = printed.index(shown[0])
+    assert printed[start : start + len(shown)] == shown
 
 
 async def test_it_prints_plain_text_into_a_pipe() -> None:

@@ -125,7 +125,8 @@ async def test_cookies_of_one_client_do_not_reach_another() -> None:
     cookie = response(200, b"{}", {"Set-Cookie": "session=1"})
     async with (
         peer(cookie) as other,
-        upstreams_at(other.url) as upstream,
+        # By name: a jar would not keep the cookies of an address.
+        upstreams_at(other.url.replace("127.0.0.1", "localhost")) as upstream,
     ):
         for _ in range(2):
             async with upstream.open(
@@ -134,6 +135,27 @@ async def test_cookies_of_one_client_do_not_reach_another() -> None:
                 await answer.read()
     assert len(other.heard) == 2
     assert b"session" not in other.heard[1]
+
+
+async def test_a_redirect_is_an_answer_and_is_not_followed() -> None:
+    """A call, and its key, goes to the configured origin alone."""
+    async with peer(ok(b"{}")) as elsewhere:
+        away = response(302, b"", {"Location": f"{elsewhere.url}/v1/models"})
+        async with (
+            peer(away) as other,
+            upstreams_at(other.url) as upstream,
+            upstream.open(_attempt(), "POST", ROUTE, {}, b"{}", decompress=True) as answer,
+        ):
+            assert answer.status == 302
+    assert elsewhere.heard == []
+
+
+@pytest.mark.parametrize("head", ["101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade", "600 Odd"])
+async def test_a_status_that_ends_no_call_is_no_answer(head: str) -> None:
+    async with peer(f"HTTP/1.1 {head}\r\nContent-Length: 0\r\n\r\n".encode()) as other:
+        with pytest.raises(ApiError, match="is not a final status") as raised:
+            await get(upstreams_at(other.url))
+    assert (raised.value.code, raised.value.reason) == (502, "UPSTREAM_UNREADABLE")
 
 
 async def test_an_answer_that_breaks_off_is_reported_apart_from_one_that_never_came() -> None:

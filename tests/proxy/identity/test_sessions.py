@@ -1,9 +1,12 @@
 """What is remembered of sessions and calls: no key crowds out another, nor do keys that are made up."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from hookgate.hooks import CallState, SessionContext
-from hookgate.proxy.identity.sessions import KEPT_SESSIONS, AcceptedKeys, Sessions, text_fingerprint
+from hookgate.proxy.identity import sessions as identity
+from hookgate.proxy.identity.sessions import KEPT_SESSIONS, AcceptedKeys, Rates, Sessions, text_fingerprint
 from hookgate.proxy.observe import record as kept
 from hookgate.proxy.observe.record import CallRecord, Receipts
 
@@ -109,3 +112,18 @@ def test_one_keys_receipts_take_nothing_from_those_of_another() -> None:
     assert receipts.receipt_for(first.id, "mallory") is None
     ids = [each["receipt"] for each in receipts.latest()]
     assert (ids[0], ids[-1], len(ids)) == (last.id, first.id, kept.KEPT_RECEIPTS)
+
+
+def test_a_caller_has_so_many_events_a_second_and_no_more_after_a_quiet_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = SimpleNamespace(monotonic=lambda: 0.0)
+    monkeypatch.setattr(identity, "time", clock)
+    rates = Rates(per_second=3)
+
+    def allowed_at(seconds: float) -> int:
+        clock.monotonic = lambda: seconds
+        return sum(rates.try_acquire("alice") for _ in range(10))
+
+    assert [allowed_at(seconds) for seconds in (0.0, 0.5, 3600.0)] == [3, 1, 3]
+    assert rates.try_acquire("bob")

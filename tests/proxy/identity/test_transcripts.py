@@ -13,6 +13,7 @@ from support.wire import KEY, SSE, UNARY, post
 from hookgate.proxy.config import Config, TranscriptSettings
 
 HI = {"role": "user", "parts": [{"text": "hi"}]}
+AGAIN = {"role": "user", "parts": [{"text": "hi again"}]}
 
 
 def kept_in(folder: Path, **more: Any) -> Config:
@@ -41,12 +42,14 @@ async def test_a_session_is_written_down_as_hooks_left_it(target: str, tmp_path:
         await post(gateway.url, f"/s/s-1{target}", {"contents": [HI]})
         more = [HI, {"role": "model", "parts": [{"text": "so"}]}, HI]
         await post(gateway.url, f"/s/s-1{target}", {"contents": more})
+        await post(gateway.url, f"/s/s-1{target}", {"contents": [AGAIN]})
     path = Path(seen[0]["transcript_path"])
-    event, first, answer, second, _ = lines(path)
+    event, first, answer, second, _, third, _ = lines(path)
     assert (event["type"], event["event"], event["input"]) == ("event", "BeforeAgent", {"prompt": "hi"})
     assert (first["type"], first["contents"]) == ("request", [HI])
     assert answer["answer"]["candidates"][0]["content"]["parts"][0]["text"] == f"card {REDACTED}"
     assert second["contents"] == more[1:]
+    assert third["contents"] == [AGAIN]  # the history was given up: none of it is known
     assert {line["session_id"] for line in lines(path)} == {"s-1"}
     assert path.is_relative_to(tmp_path)
     assert mode(path) == 0o600

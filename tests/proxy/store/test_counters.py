@@ -3,11 +3,13 @@
 import asyncio
 import sqlite3
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import insert, select
@@ -139,6 +141,27 @@ async def test_what_cannot_be_added_later_fails_whoever_asks_and_is_not_lost(
                     await counters.read(["a"])
         assert await counters.read(["a"]) == {"a": 6}
     assert "cannot be written; usage is kept in memory until it can: database is locked" in caplog.text
+
+
+async def test_what_is_added_while_others_are_written_is_counted_once(tmp_path: Path) -> None:
+    """Two threads at the queue: one adds to an amount, and meanwhile the other takes it to write it."""
+    opened_database = database.open_database(None, tmp_path)
+    counters = SqlCounters(opened_database)
+    payer = threading.Thread(target=counters._pay_quietly)
+
+    class Interrupted(dict[str, tuple[float, int]]):
+        def get(self, key: str, default: Any = None) -> Any:
+            found = super().get(key, default)
+            payer.start()
+            payer.join(0.2)  # it waits, until this one is through
+            return found
+
+    counters._owed = Interrupted(a=(5.0, int(TOMORROW.timestamp())))
+    counters.add_later("a", 1, TOMORROW)
+    payer.join()
+    assert await counters.read(["a"]) == {"a": 6}
+    counters.close()
+    opened_database.close()
 
 
 async def test_what_could_not_be_added_until_the_end_is_reported(

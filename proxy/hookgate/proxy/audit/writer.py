@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from sqlalchemy.exc import DBAPIError
+
 from hookgate.proxy.audit.chain import AuditError, Entry
 from hookgate.proxy.audit.ledger import Ledger
 from hookgate.proxy.audit.retention import Retention
@@ -235,13 +237,23 @@ class Writer:
         while not self._finished():
             look = self._queue.take(_RETRY_SECONDS if self.problem else _IDLE_SECONDS)
             try:
-                self._write(look=look)
-                self._maintain()
+                self._step(look=look)
             except FAILURES as error:
                 self._failed(reason(error))
             except Exception as error:
                 log.exception("audit records cannot be written; please report this")
                 self._failed(type(error).__name__)
+
+    def _step(self, *, look: bool) -> None:
+        """Write the batch and do what is due, again on a new connection if the server cut the old one."""
+        try:
+            self._write(look=look)
+            self._maintain()
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+            self._write(look=look)
+            self._maintain()
 
     def _finished(self) -> bool:
         closing = self._queue.closing

@@ -208,3 +208,14 @@ def test_a_secret_in_a_list_under_a_telling_name_is_found(scanner: Scanner) -> N
         "token": "[ASSIGNMENT]",
         "notes": ["kR9!vq82Lm#x"],
     }
+    alone = Redaction(Search(scanner), mask).value({"passwords": ["kR9!vq82Lm#x"]})
+    assert alone == {"passwords": ["[ASSIGNMENT]"]}
+
+
+def test_a_card_that_is_a_number_is_found_whatever_its_sign(scanner: Scanner) -> None:
+    redaction = Redaction(Search(scanner), mask)
+    assert [redaction.value({"n": number})["n"] for number in (4111111111111111, -4111111111111111, 7)] == [
+        "[CARD]",
+        "-[CARD]",
+        7,
+    ]

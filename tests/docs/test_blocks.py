@@ -1,0 +1,159 @@
+"""Every block of code in the README and in docs/ is what it seems to be: whatever reads it takes it.
+
+What the blocks do is shown by test_commands.py, and by the tests that this module names.
+"""
+
+import ast
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.hooks import one_group, write_file
+from support.limits import Prices
+from support.pages import ALL_BLOCKS, Block, Kind
+
+from hookgate.hooks.policies.models import ModelsOptions
+from hookgate.hooks.policies.options import read_options
+from hookgate.hooks.policies.redact.options import RedactOptions
+from hookgate.hooks.runner_factory import make_runners
+from hookgate.hooks.settings import BuiltinConfig, SettingsSource, read_sources
+from hookgate.proxy.cli import main
+from hookgate.proxy.config import read_config
+from hookgate.shim.command import event
+
+_DIAGRAM, _NOTATION = "a diagram", "a notation, with words in place of values"
+
+NOT_READ = {
+    ("README.md", "agent  ──>"): _DIAGRAM,
+    ("README.md", "2. A redacted stream"): "the output of `hookgate demo`: test_demo.py",
+    ("docs/architecture.md", "accept     connection"): _DIAGRAM,
+    ("docs/architecture.md", "proxy -> shim"): _DIAGRAM,
+    ("docs/architecture.md", "__main__"): "a table",
+    ("docs/architecture.md", "detectors/"): "a table",
+    ("docs/architecture.md", "settings/"): "a table",
+    ("docs/audit.md", '{"v": 1, "writer": W'): _NOTATION,
+    ("docs/events.md", "POST /hookgate/v1/events/{event}"): _NOTATION,
+    (
+        "docs/hook-kinds.md",
+        "#!/usr/bin/env node",
+    ): "JavaScript: test_persistent.py",
+    ("docs/hooks.md", '{"type": "text", "text"}'): _NOTATION,
+    ("docs/panel.md", "open the panel: "): "a line of the log: test_commands.py",
+    ("docs/receipts.md", "{"): "a receipt, abbreviated: test_commands.py",
+}
+"""The blocks that nothing reads, by page and beginning, each with the reason."""
+
+HOOK_TYPES = {"command", "runtime", "http", "builtin"}
+
+
+def params(*kinds: Kind) -> list[Any]:
+    found = [pytest.param(block, id=block.place) for block in ALL_BLOCKS if block.kind in kinds]
+    assert found
+    return found
+
+
+def test_what_nothing_reads_has_a_reason_and_nothing_else_has() -> None:
+    unread = [block for block in ALL_BLOCKS if block.kind == "other"]
+    without = [
+        block.place
+        for block in unread
+        if not any(block.page == page and block.text.startswith(start) for page, start in NOT_READ)
+    ]
+    assert without == [], "name in NOT_READ why nothing reads these, or mend them"
+    assert len(unread) == len(NOT_READ)
+
+
+def settings_in(block: Block) -> Any:
+    """The settings file that a block is, or is a part of; None for other JSON."""
+    if block.kind == "members":
+        [(name, value)] = block.members.items()
+        match name:
+            case "when":
+                return one_group({"type": "command", "command": "true", "when": value}, event="BeforeTool")
+            case "route":
+                return one_group({"type": "builtin", "builtin": "models", "options": {"route": value}})
+            case _:
+                assert name == "options"
+                return one_group({"type": "builtin", "builtin": "redact", "options": value})
+    value = block.value
+    if isinstance(value, dict) and value.get("type") in HOOK_TYPES:
+        return one_group(value)
+    is_settings = isinstance(value, dict) and {"hooks", "hooksConfig"} & value.keys()
+    return value if is_settings and "PreToolUse" not in value["hooks"] else None
+
+
+SETTINGS = [
+    pytest.param(found, id=block.place)
+    for block in ALL_BLOCKS
+    if block.kind in ("json", "members") and (found := settings_in(block)) is not None
+]
+
+
+def test_the_pages_show_settings() -> None:
+    assert len(SETTINGS) >= 12
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_settings_load_without_a_warning(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("GUARD_TOKEN", "t")
+    for name in ("no_keys.sh", "guard.py"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "style.py").write_text("def apply(call): ...\n")
+    with caplog.at_level(logging.WARNING):
+        loaded = read_sources([SettingsSource(write_file(tmp_path, settings))])
+    assert (loaded.problems, loaded.warnings, caplog.messages) == ((), (), [])
+    assert loaded.configuration.declared
+    hooks = [hook for hook in loaded.configuration.hooks() if "presidio" not in str(hook.config)]
+    assert len(make_runners(hooks, state=tmp_path, prices=Prices())) == len(hooks)
+    for hook in loaded.configuration.hooks():
+        if isinstance(hook.config, BuiltinConfig) and "presidio" in hook.config.options:
+            read_options(RedactOptions, hook.config.options)  # its policy needs 400 MB more
+        if isinstance(hook.config, BuiltinConfig) and hook.config.builtin == "models":
+            read_options(ModelsOptions, hook.config.options)
+
+
+@pytest.mark.parametrize("block", params("toml"))
+def test_a_configuration_loads(block: Block, tmp_path: Path) -> None:
+    file = tmp_path / "hookgate.toml"
+    file.write_text(block.text)
+    effective = read_config({"config": file}, {})
+    assert effective.file == file
+    assert effective.places
+
+
+@pytest.mark.parametrize("block", params("python"))
+def test_python_compiles(block: Block) -> None:
+    """Those of hook-kinds.md, shim.md and managing-hooks.md run in the tests of hooks and of the shim."""
+    assert compile(block.text, block.place, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+COMMANDS = [
+    pytest.param(words, id=f"{block.place} {' '.join(words)}")
+    for block in ALL_BLOCKS
+    for words in block.commands
+]
+
+
+def test_the_pages_show_commands() -> None:
+    assert len(COMMANDS) >= 25
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_command_is_one_that_hookgate_takes(words: list[str]) -> None:
+    if words[0] == "event":
+        name, flags = event._parse_arguments(words[1:])
+        event._EventCommand(name, flags)
+    else:
+        assert main._parser().parse_args(words).run
+
+
+def test_json_that_is_no_settings_file_is_an_object_or_a_list() -> None:
+    others = [block for block in ALL_BLOCKS if block.kind == "json" and settings_in(block) is None]
+    assert len(others) >= 10
+    for block in others:
+        assert isinstance(json.loads(json.dumps(block.value)), dict | list), block.place
