@@ -13,7 +13,7 @@ from support.places import DOCS
 SETTINGS = """
 {"hooks": {"BeforeTool": [{"hooks": [{"type": "command", "command": %s}]}]}}
 """
-DENIES = "echo not this file >&2; exit 2"
+DENY_EXIT_CODE = "echo not this file >&2; exit 2"
 EDITS = """echo '{"hookSpecificOutput": {"tool_input": {"file_path": "b"}}}'"""
 
 
@@ -39,7 +39,7 @@ async def printed_by_the_example(hook: str, folder: Path, capsys: pytest.Capture
     return capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize(("hook", "lines"), [(DENIES, ["not this file"]), (EDITS, ["written: b"])])
+@pytest.mark.parametrize(("hook", "lines"), [(DENY_EXIT_CODE, ["not this file"]), (EDITS, ["written: b"])])
 async def test_the_example_applies_what_the_hook_decides(
     hook: str,
     lines: list[str],

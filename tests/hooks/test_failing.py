@@ -30,7 +30,7 @@ from hookgate.hooks import (
     Outcome,
     SessionContext,
 )
-from hookgate.hooks.clock import OwnLimit, StallClock
+from hookgate.hooks.clock import StallAwareTimeout, StallClock
 from hookgate.hooks.errors import HookUnavailableError
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.settings import EngineLimits, Layer, SettingsSource, load_sources
@@ -285,7 +285,7 @@ async def test_a_verdict_that_came_while_the_loop_stalled_beats_the_clock(
 async def test_a_hook_s_time_does_not_run_while_the_loop_stalls() -> None:
     clock = StallClock()
     ended = asyncio.get_running_loop().create_future()
-    async with OwnLimit(clock, 0.3):
+    async with StallAwareTimeout(clock, 0.3):
         await asyncio.sleep(0)
         time.sleep(0.6)  # noqa: ASYNC251  # the stall
         asyncio.get_running_loop().call_later(0.1, ended.set_result, None)
@@ -295,14 +295,14 @@ async def test_a_hook_s_time_does_not_run_while_the_loop_stalls() -> None:
 async def test_time_that_the_loop_did_not_stall_runs() -> None:
     began = time.monotonic()
     with pytest.raises(TimeoutError):
-        async with OwnLimit(StallClock(), 0.1):
+        async with StallAwareTimeout(StallClock(), 0.1):
             await asyncio.Event().wait()
     assert 0.1 <= time.monotonic() - began < 5
 
 
 async def test_a_clock_beats_only_while_something_is_timed() -> None:
     clock = StallClock()
-    async with OwnLimit(clock, 10):
+    async with StallAwareTimeout(clock, 10):
         assert clock._beating
     async with asyncio.timeout(5):
         while clock._beating:  # noqa: ASYNC110  # a plain fact, it signals nothing
@@ -312,7 +312,7 @@ async def test_a_clock_beats_only_while_something_is_timed() -> None:
 async def test_a_limit_that_was_not_reached_leaves_the_task_alone() -> None:
     clock = StallClock()
     for _ in range(100):
-        async with OwnLimit(clock, 0.001):
+        async with StallAwareTimeout(clock, 0.001):
             await asyncio.sleep(0)
     await asyncio.sleep(0.05)  # fifty times the limit: whatever it would still do, it has done
     task = asyncio.current_task()

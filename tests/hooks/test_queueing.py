@@ -118,7 +118,7 @@ async def test_the_deadline_of_an_event_bounds_a_single_hook_whose_input_is_slow
         pass
 
     judge = Engine(Configuration({"BeforeModel": (parallel(agrees),)}, EngineLimits(deadline=0.05)))
-    session = SessionContext("s", call=CallState(offload=slow_worker))
+    session = SessionContext("s", call_state=CallState(offload=slow_worker))
     outcome = await judge.fire(asking("hi"), session)
     assert getattr(outcome.runs[0].failure, "cause", "") == "deadline"
     assert outcome.verdict.denied

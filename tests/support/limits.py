@@ -84,5 +84,5 @@ async def asked(policy: Policy, session: SessionContext, model: str = FLASH) -> 
 
 def end(session: SessionContext, model: str = FLASH, **used: Any) -> None:
     """End a call as the gateway does."""
-    for tell in session.call.at_end:
+    for tell in session.call_state.at_end:
         tell(CallEnd(model, **used))

@@ -69,6 +69,9 @@ class Block:
 
 
 def _hookgate_commands(text: str) -> Iterator[list[str]]:
+    lines = text.splitlines()
+    if any(line.startswith("$ ") for line in lines):  # the other lines are output
+        text = "\n".join(line for line in lines if line.startswith("$ "))
     text = re.sub(r"\\\n|[\[\]…]|(?:^|\s)#.*$", " ", text, flags=re.MULTILINE)
     lexer = shlex.shlex(text, posix=True, punctuation_chars="|&;<>()\n")
     lexer.whitespace_split, lexer.whitespace, lexer.commenters = True, " \t", ""

@@ -127,7 +127,7 @@ class TimeLimit:
             self._timeout.reschedule(self._loop.time())
 
 
-class OwnLimit(TimeLimit):
+class StallAwareTimeout(TimeLimit):
     """A time limit that creates and closes its own deadline."""
 
     def __init__(self, clock: StallClock, seconds: float) -> None:

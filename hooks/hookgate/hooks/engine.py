@@ -139,7 +139,7 @@ class Engine:
             hook is not None
             and isinstance(hook.config, RuntimeConfig | BuiltinConfig)
             and hook.timeout < seconds
-            and session.call.offload is None
+            and session.call_state.offload is None
             and self._executor.can_start()
         ):
             return None
@@ -173,7 +173,7 @@ class Engine:
             if run.output is not None or run.failure is not None:
                 _log_run(event, run, session)
 
-    def refused(self) -> list[tuple[Hook, str]]:
+    def untrusted_hooks(self) -> list[tuple[Hook, str]]:
         """Return the hooks that must not run, each with the reason."""
         reasons = ((hook, self._trust_check(hook)) for hook in self.configuration.hooks() if hook.needs_trust)
         return [(hook, reason) for hook, reason in reasons if reason is not None]
@@ -210,7 +210,7 @@ class Engine:
             key=session.key,
             team=session.team,
             session_id=session.session_id,
-            requires_json=session.call.requires_json,
+            requires_json=session.call_state.requires_json,
         )
         return self.configuration.plan(event.name, subject)
 
@@ -273,11 +273,11 @@ class _Chain:
         runs: list[Run] = []
         for hook in group.hooks:
             run, event = await self._apply(await self._run(hook, event, edits), event)
-            event = _sequel(run, event)
+            event = _for_next_hook(run, event)
             runs.append(run)
             if _ends_chain(run):
                 break
-            edits = (*edits, run) if run.edits else edits
+            edits = (*edits, run) if run.changes_input else edits
         return runs
 
     async def _apply_in_order(
@@ -290,7 +290,7 @@ class _Chain:
             run = first if up_to_date else await self._run(first.hook, event, edits)
             run, event = await self._apply(run, event)
             runs.append(run)
-            edits = (*edits, run) if run.edits else edits
+            edits = (*edits, run) if run.changes_input else edits
         return event, runs
 
     async def _run(self, hook: Hook, event: Event, seen: tuple[Run, ...]) -> Run:
@@ -301,7 +301,7 @@ class _Chain:
         if not run.edit:
             return run, event
         try:
-            edited: E = await self._session.call.run_step(event.edited, run.edit, run.hook.config.view)
+            edited: E = await self._session.call_state.run_step(event.edited, run.edit, run.hook.config.view)
         except TranslatorError as error:
             failure = HookError(f"hookSpecificOutput.{error}")
             return replace(run, output=None, edit={}, failure=failure), event
@@ -321,7 +321,7 @@ def _ends_chain(run: Run) -> bool:
 
 
 def _edits_of(runs: Sequence[Run]) -> tuple[Run, ...]:
-    return tuple(run for run in runs if run.edits)
+    return tuple(run for run in runs if run.changes_input)
 
 
 def _stages(groups: Sequence[Group]) -> Iterator[list[Group]]:
@@ -358,9 +358,9 @@ async def _gather(calls: Sequence[Coroutine[Any, Any, R]]) -> list[R]:
     return [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
 
 
-def _sequel(run: Run, event: E) -> E:
+def _for_next_hook(run: Run, event: E) -> E:
     specific = (run.output or {}).get("hookSpecificOutput")
-    return event.sequel(specific) if specific and not run.observed else event
+    return event.for_next_hook(specific) if specific and not run.observed else event
 
 
 def _log_run(event: str, run: Run, session: SessionContext) -> None:

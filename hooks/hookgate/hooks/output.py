@@ -27,7 +27,7 @@ class ProcessResult:
     stderr: bytes
 
 
-DENIES = 2
+DENY_EXIT_CODE = 2
 """The exit code that denies the event, regardless of the output."""
 
 _SHELL_EXIT_CODES = frozenset({126, 127, *range(129, 193)})
@@ -67,7 +67,7 @@ def read_process(event: str, name: str, ended: ProcessResult) -> Output | None:
     """
     stdout = ended.stdout.decode("utf-8-sig", errors="replace").strip()
     stderr = ended.stderr.decode("utf-8", errors="replace").strip()
-    if ended.exit_code == DENIES:
+    if ended.exit_code == DENY_EXIT_CODE:
         return read_output(_denial(event, name, stdout, stderr), event)
     if ended.exit_code != 0:
         detail = f": {stderr[:200]}" if stderr else ""

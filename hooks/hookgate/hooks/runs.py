@@ -132,7 +132,7 @@ class Run:
         return self.hook.config.mode == "observe"
 
     @property
-    def edits(self) -> bool:
+    def changes_input(self) -> bool:
         """Whether this run changes the input of later hooks."""
         return bool(self.edit) and not self.observed
 
@@ -216,7 +216,7 @@ class HookExecutor:
             specific = output.get("hookSpecificOutput") if output else None
             edit: JsonObject = {}
             if specific:
-                edit, warning = await session.call.run_step(_examine, event, specific, hook.config.view)
+                edit, warning = await session.call_state.run_step(_examine, event, specific, hook.config.view)
             elif output:
                 warning = describe_unread(output)
         except HookError as error:
@@ -257,7 +257,7 @@ class HookExecutor:
             raise HookUnavailableError("overload", _OVERLOADED) from None
 
     async def _execute(self, hook: Hook, event: Event, session: SessionContext) -> Output | None:
-        document = await session.call.run_step(_document, hook, event, session)
+        document = await session.call_state.run_step(_document, hook, event, session)
         return await self._runners[hook].run(event.name, session, document)
 
 
@@ -278,7 +278,7 @@ def internal_failure(error: Exception) -> HookUnavailableError:
 def _document(hook: Hook, event: Event, session: SessionContext) -> Document:
     """Return the hook's input. For large bodies, serialize it here, off the event loop."""
     document = Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)})
-    if session.call.offload is not None:
+    if session.call_state.offload is not None:
         document.make(value=isinstance(hook.config, BuiltinConfig | RuntimeConfig))
     return document
 
@@ -297,12 +297,12 @@ def base_fields(hook: Hook, event: str, session: SessionContext) -> JsonObject:
 NO_OUTPUT = "no output"
 """The summary of a run without any output."""
 
-Key = tuple[str, str, str]
+HookKey = tuple[str, str, str]
 """The key of a hook's record: its event, name and target."""
 
 
 @dataclass
-class Status:
+class HookStatus:
     """One hook's record.
 
     `seconds`, `error` and `summary` are those of the last run: its duration, its error message if it failed,
@@ -326,15 +326,15 @@ class Status:
 class Health:
     """The records of all hooks. They survive reloads of the settings."""
 
-    hooks: dict[Key, Status] = field(default_factory=dict)
-    off: dict[Key, Status] = field(default_factory=dict)
+    hooks: dict[HookKey, HookStatus] = field(default_factory=dict)
+    off: dict[HookKey, HookStatus] = field(default_factory=dict)
     """The records of hooks that are switched off. Their failures do not make a gateway degraded."""
 
     def record(self, runs: Iterable[Run]) -> None:
         """Add runs to the records."""
         for run in runs:
             key = run.hook.key  # the hook may have been switched off since the call began
-            status = (self.off if key in self.off else self.hooks).setdefault(key, Status())
+            status = (self.off if key in self.off else self.hooks).setdefault(key, HookStatus())
             status.runs += 1
             status.seconds = run.seconds
             if run.output is None and run.failure is None:
@@ -345,11 +345,11 @@ class Health:
             status.denials += output.get("decision") == "deny" or output.get("continue") is False
             status.error, status.summary = run.error, _summarize(run)
 
-    def status_for(self, hook: Hook) -> Status:
+    def status_for(self, hook: Hook) -> HookStatus:
         """Return the hook's record, or an empty one if the hook never ran."""
-        return self.all().get(hook.key, Status())
+        return self.all().get(hook.key, HookStatus())
 
-    def all(self) -> dict[Key, Status]:
+    def all(self) -> dict[HookKey, HookStatus]:
         """Return all records, those of switched-off hooks included."""
         return self.off | self.hooks
 

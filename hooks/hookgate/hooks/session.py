@@ -100,7 +100,7 @@ class SessionContext:
     cwd: str = ""
     """The agent's working directory if known; otherwise hooks get the project folder they belong to."""
     team: str = ""
-    call: CallState = field(default_factory=CallState, compare=False, repr=False)
+    call_state: CallState = field(default_factory=CallState, compare=False, repr=False)
     """The state of the current call."""
 
 

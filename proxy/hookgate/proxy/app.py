@@ -20,7 +20,7 @@ from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import running_admin
 from hookgate.proxy.admin.panel import open_panel
 from hookgate.proxy.call.batches import BATCHED, Batches
-from hookgate.proxy.call.context import CallContext, GatewayServices, RecordedEngine
+from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingEngine
 from hookgate.proxy.call.events import EventService
 from hookgate.proxy.call.exchange import Exchange
 from hookgate.proxy.call.input_only import InputOnlyCalls
@@ -143,7 +143,7 @@ def _log_start(engine: Engine, sources: Sources, where: str) -> None:
     judges = bool(engine.configuration.groups)
     level = logging.WARNING if sources.places() and not judges else logging.INFO
     _startup_log.log(level, "%s, %s", where, describe_hooks(engine.configuration))
-    for hook, reason in engine.refused():
+    for hook, reason in engine.untrusted_hooks():
         _startup_log.warning("%s hook %r %s", hook.event, hook.name, reason)
 
 
@@ -221,13 +221,13 @@ class Gateway:
         if self._traces is not None:
             record.trace = self._traces.begin(request.headers)
         try:
-            response = await self._answer(request)
+            response = await self._respond(request)
             await response.prepare(request)
             await response.write_eof()
             call.status = response.status
             return response
         finally:
-            request.memory.release()
+            request.memory_lease.release()
             record.end(call.status, request.writer.output_size, dropped=request.dropped)
             self._services.settle(record)
             self._metrics.settled(record)
@@ -237,7 +237,7 @@ class Gateway:
             call.bytes = record.answer_bytes
             logs.log_call(call)
 
-    async def _answer(self, request: Request) -> web.StreamResponse:
+    async def _respond(self, request: Request) -> web.StreamResponse:
         try:
             check_head(request)
             return await self._dispatch(request)
@@ -261,7 +261,7 @@ class Gateway:
             logs.note_refused_path(request.raw_path)
             raise
         context = CallContext(request, route, self._services)
-        self._note(context)
+        self._start_recording(context)
         check_credentials(request.headers, route.key, route.access_token)
         self._services.callers.admit(route, request.headers)
         if route.unhooked:
@@ -279,7 +279,7 @@ class Gateway:
             finally:
                 context.record.degraded = tuple(engine.health.degraded)
 
-    def _note(self, context: CallContext) -> None:
+    def _start_recording(self, context: CallContext) -> None:
         """Record the route and the caller, and attach the observers."""
         request, route, record = context.request, context.route, context.record
         logs.note_route(route)
@@ -289,7 +289,7 @@ class Gateway:
         audit = self._services.audit
         if audit is not None:
             audit.watch(record, request.method, route)
-            request.answering = lambda status: audit.answering(record, status)
+            request.on_answer_start = lambda status: audit.answering(record, status)
         if record.content is not None:
             context.observers.append(record.content)
         if record.trace is not None:
@@ -298,11 +298,11 @@ class Gateway:
                 context.observers.append(record.trace)
 
     async def _judge(self, context: CallContext, engine: Engine) -> web.StreamResponse:
-        recorded, verb = RecordedEngine(engine, context.record), context.route.verb
+        recorded, verb = RecordingEngine(engine, context.record), context.route.verb
         if context.route.kind == "event":
             return await self._events.run(context, recorded)
         has_sessions = len(self._services.sessions) > 0
-        if not (engine.configuration.groups or has_sessions or self._keeps(context)):
+        if not (engine.configuration.groups or has_sessions or self._needs_content(context)):
             return await forward_unread(context)
         if verb in BATCHED:
             return await Batches(context, recorded).run()
@@ -310,7 +310,7 @@ class Gateway:
             return await InputOnlyCalls(context, recorded).run()
         return await Exchange(context, recorded).run()
 
-    def _keeps(self, context: CallContext) -> bool:
+    def _needs_content(self, context: CallContext) -> bool:
         """Return whether the audit, transcripts or traces need the content of the call."""
         if context.record.content is not None or self._services.transcripts is not None:
             return True

@@ -29,7 +29,7 @@ def waits(for_it: asyncio.Event, output: dict[str, Any] | None = None) -> dict[s
     return runs(action)
 
 
-async def kept_alive(wire: Wire, times: int = 3) -> None:
+async def keeping_alive(wire: Wire, times: int = 3) -> None:
     """The headers of a 200, then nothing but keep-alives."""
     status, headers = await wire.head()
     assert status == 200
@@ -64,7 +64,7 @@ async def test_a_denial_after_the_headers_had_to_go_is_reported_as_text(target: 
         connected(gateway.url) as wire,
     ):
         await wire.post(target, HI)
-        await kept_alive(wire)
+        await keeping_alive(wire)
         decided.set()
         assert texts(b"\r\n" + await rest(wire), target) == ["Not in this house."]
 
@@ -89,7 +89,7 @@ async def test_any_other_verdict_is_reported_as_ever(
         connected(gateway.url) as wire,
     ):
         await wire.post(target, HI)
-        await kept_alive(wire)
+        await keeping_alive(wire)
         decided.set()
         found = texts(b"\r\n" + await rest(wire), target)
         assert found == expected
@@ -130,7 +130,7 @@ async def test_nothing_is_put_into_an_event_that_comes_in_pieces(hooks: str) -> 
     slow = {"BeforeModel": [waits(decided)], hooks: [waits(decided)]}
     async with server, gateway_before(url, slow, IMPATIENT) as gateway, connected(gateway) as wire:
         await wire.post(SSE, HI)
-        await kept_alive(wire)
+        await keeping_alive(wire)
         decided.set()
         if hooks == "BeforeModel":  # copied as it comes: the first piece is all there is for now
             while (piece := await wire.chunk()) == b"\r\n":
@@ -154,7 +154,7 @@ async def test_an_upstream_error_after_the_headers_is_reported_as_text() -> None
         connected(gateway.url) as wire,
     ):
         await wire.post(SSE, HI)
-        await kept_alive(wire)
+        await keeping_alive(wire)
         decided.set()
         [text] = texts(await rest(wire), SSE)
     assert "429" in text
@@ -173,7 +173,7 @@ async def test_a_call_that_does_not_stream_waits_for_the_verdict(output: Any) ->
     ):
         await unary.post(UNARY, HI)
         await stream.post(SSE, HI)
-        await kept_alive(stream, times=2)
+        await keeping_alive(stream, times=2)
         decided.set()
         answer = await unary.answer()
         await rest(stream)
@@ -196,7 +196,7 @@ async def test_keep_alives_end_with_the_answer(target: str) -> None:
         await wire.post(target, HI)
         first = await wire.answer()
         await clock.post(target, slow)
-        await kept_alive(clock)  # time enough for a stray one on the other connection
+        await keeping_alive(clock)  # time enough for a stray one on the other connection
         await wire.post(target, HI)
         again = await wire.answer()
     # On a busy machine an answer may begin with keep-alives of its own.

@@ -13,7 +13,7 @@ from support.program import run
 from hookgate.proxy.config import Config, ConfigError, NamedKey, read_config
 from hookgate.proxy.config.catalogue import NAMED, config_schema
 from hookgate.proxy.config.values import Section
-from hookgate.proxy.identity.callers import KeysError, Named, load_named_keys
+from hookgate.proxy.identity.callers import KeysError, KeyOwner, load_named_keys
 
 KEY = "AIza-canary-0815-canary-0815-canary-0815"
 HASH = sha256(KEY.encode()).hexdigest()
@@ -117,7 +117,7 @@ def test_a_variable_cannot_name_a_key(toml: Path) -> None:
 @pytest.mark.parametrize("content", [KEY, KEY + "\n", KEY + "\r\n"], ids=["bare", "line", "windows"])
 def test_the_key_in_a_file_is_found(content: str, tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(content.encode())
-    assert load_named_keys({"ci": NamedKey(file=tmp_path / "key", team="t")}) == {HASH: Named("ci", "t")}
+    assert load_named_keys({"ci": NamedKey(file=tmp_path / "key", team="t")}) == {HASH: KeyOwner("ci", "t")}
 
 
 async def test_check_tells_what_is_wrong_with_the_files_of_keys(toml: Path) -> None:

@@ -139,7 +139,7 @@ async def test_a_body_that_falls_silent_behind_its_answer_ends_the_connection() 
 
 
 async def test_an_idle_connection_is_kept_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "KEPT_ALIVE", 0.3)
+    monkeypatch.setattr(kept, "KEEP_ALIVE_TIMEOUT", 0.3)
     async with gateway() as url, connected(url) as wire:
         for _ in range(2):
             await wire.post(UNARY, HI)

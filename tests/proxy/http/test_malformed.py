@@ -335,7 +335,7 @@ class Judging:
 @pytest.fixture
 async def judging(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Judging]:
     # Every connection ends by itself, soon: then all that the gateway has to say was said.
-    monkeypatch.setattr(kept, "KEPT_ALIVE", 0.2)
+    monkeypatch.setattr(kept, "KEEP_ALIVE_TIMEOUT", 0.2)
     limits = LimitSettings(header_timeout=0.2, body_timeout=0.2)
     prompts: list[str] = []
 

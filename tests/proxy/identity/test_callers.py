@@ -18,7 +18,7 @@ from support.wire import HI, UNARY, Answer, ask, post
 from hookgate.proxy.cli.main import run_command
 from hookgate.proxy.config import ClientSettings, Config, NamedKey, RouteSettings, TranscriptSettings
 from hookgate.proxy.identity import callers
-from hookgate.proxy.identity.callers import Caller, Callers, Named
+from hookgate.proxy.identity.callers import Caller, Callers, KeyOwner
 from hookgate.proxy.routing.table import Route
 
 CANARY = "AIza-canary-0815"
@@ -67,7 +67,7 @@ def all_logs(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     ids=["header", "query", "bearer", "other case", "both"],
 )
 def test_a_caller_has_the_name_of_its_key(headers: dict[str, str], in_query: str) -> None:
-    callers = Callers({digest(CANARY): Named("alice", "search")})
+    callers = Callers({digest(CANARY): KeyOwner("alice", "search")})
     caller = callers.caller_for(Route("judged", "/", key=in_query), headers)
     session = caller.in_session("s")
     assert (caller.key, session.key, session.team) == ("alice", "alice", "search")
@@ -85,7 +85,7 @@ def test_a_caller_has_the_name_of_its_key(headers: dict[str, str], in_query: str
     ids=["header", "bearer", "empty", "none"],
 )
 def test_a_key_without_a_name_is_called_by_its_hash(headers: dict[str, str], name: str) -> None:
-    caller = Callers({digest(CANARY): Named("alice", "search")}).caller_for(Route("judged", "/"), headers)
+    caller = Callers({digest(CANARY): KeyOwner("alice", "search")}).caller_for(Route("judged", "/"), headers)
     assert (caller.key, caller.team) == (name, "")
 
 

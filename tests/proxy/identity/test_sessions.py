@@ -34,11 +34,11 @@ def accepted(*names: str) -> AcceptedKeys:
 def test_one_keys_sessions_take_nothing_from_those_of_another() -> None:
     sessions = Sessions(accepted("alice", "mallory"))
     sessions.state_for(session("alice", "mine")).stopped = "enough"
-    sessions.announce(session("alice", "mine"), "what now?")
+    sessions.link_prompt(session("alice", "mine"), "what now?")
     for number in range(KEPT_SESSIONS + 200):
         flood = session("mallory", f"s-{number}")
         sessions.state_for(flood)
-        sessions.announce(flood, str(number))
+        sessions.link_prompt(flood, str(number))
     assert sessions.state_for(session("alice", "mine")).stopped == "enough"
     assert (
         sessions.resolve_session(session("alice", "x"), [text_fingerprint("what now?")]).session_id == "mine"

@@ -126,7 +126,7 @@ class BeforeAgent(Event):
     def fields(self, view: str) -> JsonObject:
         return {"prompt": self.prompt, "user_message": self.prompt, **_history(self.conversation_history)}
 
-    def sequel(self, specific: JsonObject) -> Self:
+    def for_next_hook(self, specific: JsonObject) -> Self:
         """Return the event with the hook's additional context appended to the prompt, as in Gemini CLI."""
         context = specific.get("additionalContext")
         return replace(self, prompt=f"{self.prompt}\n\n{context}") if isinstance(context, str) else self

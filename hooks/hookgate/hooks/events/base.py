@@ -298,7 +298,7 @@ class Event:
         """
         return ""
 
-    def sequel(self, specific: JsonObject) -> Self:
+    def for_next_hook(self, specific: JsonObject) -> Self:
         """Return the event for the next hook of a sequential group, given this hook's output."""
         return self
 

@@ -276,18 +276,18 @@ class _Cassette:
         if self._options.mode == "replay":
             reason = _NOT_RECORDED.format(key=key, folder=self._recordings.folder)
             return {"decision": "deny", "reason": reason}
-        session.call.values[self._call_key] = key, summary(with_masked_texts(request, self._redact))
+        session.call_state.values[self._call_key] = key, summary(with_masked_texts(request, self._redact))
         return None
 
     async def _after_model(self, response: JsonObject, session: SessionContext) -> dict[str, Any] | None:
-        if self._call_key not in session.call.values:
+        if self._call_key not in session.call_state.values:
             return {"systemMessage": _NO_REQUEST}
         answer = response.get("raw")
         if answer is None:
             raise ValueError(_WRONG_VIEW)
         if any(read(candidate, "finishReason") is None for candidate in read_list(answer, "candidates")):
             return {"systemMessage": _UNFINISHED}
-        key, request_summary = session.call.values[self._call_key]
+        key, request_summary = session.call_state.values[self._call_key]
         await asyncio.to_thread(
             self._recordings.write, key, request_summary, with_masked_texts(answer, self._redact)
         )

@@ -50,7 +50,7 @@ class Account:
         self._lock = asyncio.Lock()
         self._held: dict[str, _Held] = {}
         self._rules: set[LimitRule] = set()
-        session.call.at_end.append(self._end)
+        session.call_state.at_end.append(self._end)
 
     async def take(self, holder: object, rules: Sequence[LimitRule], model: str) -> Full | None:
         """Count the call as a request for the policy `holder`.
@@ -160,7 +160,7 @@ class _Limits:
         return next((rule for rule in self._rules if rule.cost is not None and rule.is_about(model)), None)
 
     def _account(self, session: SessionContext) -> Account:
-        kept, key = session.call.values, (Account, self._counters)
+        kept, key = session.call_state.values, (Account, self._counters)
         if key not in kept:
             kept[key] = Account(self._counters, session, self._clock)
         account: Account = kept[key]

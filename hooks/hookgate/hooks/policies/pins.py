@@ -261,7 +261,7 @@ async def _changed(pins: Pins, tools: dict[str, Any], session: SessionContext) -
         log.warning(
             "the declaration of the tool %r has changed; seen in session %s", name, session.session_id
         )
-    session.call.values[_CALL_KEY] = noted.changed
+    session.call_state.values[_CALL_KEY] = noted.changed
     return noted.changed
 
 
@@ -299,8 +299,8 @@ async def _refusal(pins: Pins, name: str, session: SessionContext) -> dict[str, 
 
     The call is either in the answer to this request, or reported by an agent of the same session.
     """
-    if _CALL_KEY in session.call.values:
-        refused = name in session.call.values[_CALL_KEY]
+    if _CALL_KEY in session.call_state.values:
+        refused = name in session.call_state.values[_CALL_KEY]
     else:
         refused = await asyncio.to_thread(pins.declares_changed, session.session_id, name)
     return {"decision": "deny", "reason": _CHANGED.format(name=name)} if refused else None

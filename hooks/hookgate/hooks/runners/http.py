@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import aiohttp
 from yarl import URL
 
-from hookgate.hooks.clock import OwnLimit, StallClock
+from hookgate.hooks.clock import StallAwareTimeout, StallClock
 from hookgate.hooks.errors import HookError, HookUnavailableError, SettingsError, is_exhaustion
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import Output, read_output
@@ -117,7 +117,7 @@ class HttpRunner:
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
         try:
-            async with OwnLimit(self._clock, self._hook.timeout):
+            async with StallAwareTimeout(self._clock, self._hook.timeout):
                 return _parse_response(event, await self._fetch(document.json))
         except TimeoutError:
             raise HookError(f"timed out after {self._hook.timeout * 1000:g} ms") from None
@@ -169,7 +169,7 @@ class HttpRunner:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(
                     total=None, sock_connect=None
-                ),  # OwnLimit enforces the hook's own
+                ),  # StallAwareTimeout enforces the hook's own
                 trace_configs=[_reuse_tracing()],
                 trust_env=False,
             )

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, Protocol, runtime_checkable
 
-from hookgate.hooks.clock import OwnLimit, StallClock
+from hookgate.hooks.clock import StallAwareTimeout, StallClock
 from hookgate.hooks.errors import HookError, HookUnavailableError, Problem, SettingsError, is_exhaustion
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import Output, read_output
@@ -148,7 +148,7 @@ async def run_action(
     the callable fails, times out, or returns an invalid output.
     """
     value = document.value()
-    limit: OwnLimit | None = None
+    limit: StallAwareTimeout | None = None
     try:
         coroutine = action(value).__await__()
         try:
@@ -156,7 +156,7 @@ async def run_action(
         except StopIteration as done:  # it did not wait for anything: most policies do not
             value = done.value
         else:
-            limit = OwnLimit(clock, hook.timeout)
+            limit = StallAwareTimeout(clock, hook.timeout)
             async with limit:
                 value = await _resume(coroutine, waits_for)
     except HookError:

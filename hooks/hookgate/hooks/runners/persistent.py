@@ -8,10 +8,10 @@ import subprocess
 import sys
 import termios
 
-from hookgate.hooks.clock import OwnLimit, StallClock
+from hookgate.hooks.clock import StallAwareTimeout, StallClock
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.events.base import Document
-from hookgate.hooks.output import DENIES, Output, ProcessResult, read_process
+from hookgate.hooks.output import DENY_EXIT_CODE, Output, ProcessResult, read_process
 from hookgate.hooks.runners.cleanup import kill_group
 from hookgate.hooks.runners.command import command_program
 from hookgate.hooks.runners.process import (
@@ -87,7 +87,7 @@ class Worker:
             if self._served and self._unread:
                 raise UnreadError
             exit_code = self._process.returncode
-            if len(self._stdout_data.partition(b"\n")[0]) > self._limit and exit_code != DENIES:
+            if len(self._stdout_data.partition(b"\n")[0]) > self._limit and exit_code != DENY_EXIT_CODE:
                 raise too_long("printed", self._limit, len(document))
             result = _call_result(bytes(self._stdout_data), exit_code, bytes(self._stderr_data))
             self._stdout_data.clear()
@@ -179,7 +179,7 @@ def _call_result(stdout: bytes, exit_code: int | None, stderr: bytes) -> Process
     closed.
     """
     line, newline, more = stdout.partition(b"\n")
-    if exit_code == DENIES:
+    if exit_code == DENY_EXIT_CODE:
         return ProcessResult(exit_code, stdout, stderr)
     if more:
         raise HookError("printed more than one line for an event; answer each event with one line of JSON")
@@ -227,7 +227,7 @@ class PersistentRunner:
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
         must_wait = self._slots.locked()
         try:
-            async with OwnLimit(self._clock, self._hook.timeout), self._slots:
+            async with StallAwareTimeout(self._clock, self._hook.timeout), self._slots:
                 result = await self._ask(document.json)
         except TimeoutError:
             message = f"timed out after {self._hook.timeout * 1000:g} ms"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hookgate.hooks.clock import OwnLimit, StallClock
+from hookgate.hooks.clock import StallAwareTimeout, StallClock
 from hookgate.hooks.errors import HookError, HookUnavailableError, is_exhaustion
 from hookgate.hooks.output import ProcessResult
 from hookgate.hooks.runners.cleanup import (
@@ -122,7 +122,7 @@ async def finish_process(
     try:
         async with _Communication(process, limit) as communication:
             communication.write(stdin)
-            async with OwnLimit(clock or StallClock(), program.timeout):
+            async with StallAwareTimeout(clock or StallClock(), program.timeout):
                 await communication.done.wait()
             if communication.exceeded:
                 raise too_long("printed", limit, len(stdin))

@@ -58,7 +58,7 @@ class HookPanel:
 
     def _rows(self) -> JsonObject:
         engine = self.live.current
-        refused = dict(engine.refused())
+        refused = dict(engine.untrusted_hooks())
         running = engine.configuration.hooks()
         on, known = set(running), {hook.key for hook in running}
         # In the order of the files: a hook that is switched off keeps its place.

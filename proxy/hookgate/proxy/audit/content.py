@@ -9,7 +9,7 @@ from typing import Any, Literal
 from hookgate.hooks import AfterModel
 from hookgate.hooks.policies.redact import SENSITIVE, Scanner
 from hookgate.hooks.policies.redact.answers import AnswerScreen
-from hookgate.hooks.policies.redact.fields import elsewhere, redacted_fields, redacted_request
+from hookgate.hooks.policies.redact.fields import handled_by_caller, redacted_fields, redacted_request
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.proxy.observe.content import CallContent, KeptBytes
 from hookgate.proxy.observe.record import CallRecord
@@ -117,7 +117,7 @@ def _redacted(redaction: Redaction, name: str, value: Any) -> Any:
     if name in ("answer", "given"):
         return _redacted_answer(redaction, value)
     if name in ("request", "sent") and isinstance(inner := value.get("request"), dict):  # Code Assist
-        outer: JsonObject = redacted_fields(redaction, value, "other", {"request": elsewhere})
+        outer: JsonObject = redacted_fields(redaction, value, "other", {"request": handled_by_caller})
         return {**outer, "request": redacted_request(redaction, inner)}
     return redacted_request(redaction, value)
 

@@ -127,7 +127,7 @@ class Queue:
             self._call_waits = any(not waiting.patient for waiting in self._waiting)
         return look
 
-    def written(self) -> list[Waiting]:
+    def pop_written(self) -> list[Waiting]:
         """Remove and return the batch, which is on disk."""
         with self._condition:
             batch, self.batch = self.batch, []
@@ -280,7 +280,7 @@ class Writer:
             records = self._ledger.write(entries)
         self._recovered()
         self.written += len(records)
-        for waiting in self._queue.written():
+        for waiting in self._queue.pop_written():
             if waiting.done is not None:
                 waiting.done()
 

@@ -15,7 +15,7 @@ from typing import Protocol
 from hookgate.hooks import AfterModel, CallState, Screen, Verdict, Withheld
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
-from hookgate.proxy.call.context import OutgoingCall, RecordedEngine
+from hookgate.proxy.call.context import OutgoingCall, RecordingEngine
 from hookgate.proxy.call.tool_gate import RetryModel, ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
 from hookgate.proxy.errors import ApiError
@@ -183,7 +183,7 @@ class AnswerPipeline:
 
     def __init__(  # noqa: PLR0913  # all parts of judging
         self,
-        engine: RecordedEngine,
+        engine: RecordingEngine,
         outgoing: OutgoingCall,
         body_worker: BodyWorker,
         gate: ToolGate | None,
@@ -210,7 +210,9 @@ class AnswerPipeline:
     def needs_parsing(self) -> bool:
         """Whether the answer must be parsed."""
         listeners = (self._llm_request, self._gate, self._end, self._kept)
-        return bool(self.call.session.call.client_filters) or any(each is not None for each in listeners)
+        return bool(self.call.session.call_state.client_filters) or any(
+            each is not None for each in listeners
+        )
 
     @property
     def answer(self) -> JsonObject | None:
@@ -225,7 +227,7 @@ class AnswerPipeline:
     async def judge_whole(self, data: bytes) -> bytes:
         """Return a complete answer after its hooks.
 
-        Raises SyntheticAnswer or ApiError if a hook ends the call, RetryModel to ask the model again.
+        Raises ReplacementAnswer or ApiError if a hook ends the call, RetryModel to ask the model again.
         """
         piece = await self._piece(Frame(data, data))
         if piece.body is None:
@@ -257,16 +259,16 @@ class AnswerPipeline:
             only = mode if len(modes) > 1 else None
             if mode == "held":
                 self._screens = self._engine.screens(self._event({}), self.call.session)
-                batches = self._by_screens(batches, framing)
+                batches = self._screened(batches, framing)
             elif mode == "event":
-                batches = self._by_event(batches, only)
+                batches = self._judged_by_event(batches, only)
             elif mode == "window":
-                batches = self._by_window(batches, only, window)
+                batches = self._judged_by_window(batches, only, window)
             else:
-                batches = self._complete(batches, only)
-        batches = batches if self._gate is None else self._by_call(batches)
-        batches = batches if self._end is None else self._to_the_end(batches, self._end)
-        batches = batches if self._kept is None else self._keeping(batches)
+                batches = self._judged_whole(batches, only)
+        batches = batches if self._gate is None else self._gated_stream(batches)
+        batches = batches if self._end is None else self._until_turn_end(batches, self._end)
+        batches = batches if self._kept is None else self._recorded(batches)
         for screen in self._client_filters():
             batches = screen.stream(batches)
         return batches
@@ -283,7 +285,7 @@ class AnswerPipeline:
 
     def _client_filters(self) -> list[ScreenStage]:
         """Return the filters that are applied after all hooks: only the client sees their output."""
-        return [ScreenStage(make()) for make in self.call.session.call.client_filters.values()]
+        return [ScreenStage(make()) for make in self.call.session.call_state.client_filters.values()]
 
     # ---- the stages
 
@@ -298,7 +300,7 @@ class AnswerPipeline:
                 raise
             yield pieces
 
-    async def _by_screens(self, batches: PieceBatches, framing: Framing) -> PieceBatches:
+    async def _screened(self, batches: PieceBatches, framing: Framing) -> PieceBatches:
         self._screen_stages = [ScreenStage(screen) for screen in self._screens]
         if any(screen.enforces for screen in self._screens):
             batches = _without_comments(batches, framing)
@@ -310,11 +312,13 @@ class AnswerPipeline:
         except Withheld as verdict:
             enforce(Verdict("deny", reason=str(verdict)), AfterModel.name, self.call)
 
-    async def _by_event(self, batches: PieceBatches, mode: StreamMode | None) -> PieceBatches:
+    async def _judged_by_event(self, batches: PieceBatches, mode: StreamMode | None) -> PieceBatches:
         async for batch in batches:
             yield await self._fire(batch, mode)
 
-    async def _by_window(self, batches: PieceBatches, mode: StreamMode | None, window: int) -> PieceBatches:
+    async def _judged_by_window(
+        self, batches: PieceBatches, mode: StreamMode | None, window: int
+    ) -> PieceBatches:
         held: list[Piece] = []
         async for batch in batches:
             held = await self._fire([*held, *batch], mode)
@@ -326,7 +330,7 @@ class AnswerPipeline:
         self._holds.clear()
         yield held
 
-    async def _complete(self, batches: PieceBatches, mode: StreamMode | None) -> PieceBatches:
+    async def _judged_whole(self, batches: PieceBatches, mode: StreamMode | None) -> PieceBatches:
         held = self._holds["complete"] = []
         size = 0
         async for batch in batches:
@@ -338,11 +342,11 @@ class AnswerPipeline:
         self._holds["complete"] = []
         yield judged
 
-    async def _by_call(self, batches: PieceBatches) -> PieceBatches:
+    async def _gated_stream(self, batches: PieceBatches) -> PieceBatches:
         async for batch in batches:
             yield await self._gated(batch)
 
-    async def _to_the_end(self, batches: PieceBatches, end: TurnEnd) -> PieceBatches:
+    async def _until_turn_end(self, batches: PieceBatches, end: TurnEnd) -> PieceBatches:
         """Hold the piece that ends the answer until hooks have judged all of its text."""
         said: list[str] = []
         size = 0
@@ -367,7 +371,7 @@ class AnswerPipeline:
                 raise
         yield held
 
-    async def _keeping(self, batches: PieceBatches) -> PieceBatches:
+    async def _recorded(self, batches: PieceBatches) -> PieceBatches:
         async for batch in batches:
             self._keep(batch)
             yield batch
@@ -397,7 +401,7 @@ class AnswerPipeline:
         self._read_bytes += size
         if size <= SMALL_BODY:
             return self._parse_piece(frame)
-        self.call.session.call.offload = self._body_worker.run_in_thread
+        self.call.session.call_state.offload = self._body_worker.run_in_thread
         return await self._body_worker.run(size, self._parse_piece, frame)
 
     def _parse_piece(self, frame: Frame) -> Piece:
@@ -410,17 +414,17 @@ class AnswerPipeline:
     async def _gated(self, pieces: list[Piece]) -> list[Piece]:
         if self._gate is not None:
             for piece in pieces:
-                piece.response = await self._gate.judged(piece.response)
+                piece.response = await self._gate.judge(piece.response)
         return pieces
 
     async def _fire(self, pieces: list[Piece], mode: StreamMode | None) -> list[Piece]:
-        """Run hooks on the joined pieces. Raises SyntheticAnswer or ApiError if a hook ends the call."""
+        """Run hooks on the joined pieces. Raises ReplacementAnswer or ApiError if a hook ends the call."""
         answers = pieces if len(pieces) == 1 and pieces[0].body is not None else _answers(pieces)
         if not answers or self._llm_request is None:
             return pieces
         size = held_bytes(answers)
         if size > SMALL_BODY:
-            self.call.session.call.offload = self._body_worker.run_in_thread
+            self.call.session.call_state.offload = self._body_worker.run_in_thread
         joined = (
             answers[0].response
             if len(answers) == 1

@@ -12,8 +12,13 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection
 from hookgate.hooks.events.base import Encoded
-from hookgate.proxy.call.context import CallContext, JudgedCall, RecordedEngine
-from hookgate.proxy.call.verdicts import SyntheticAnswer, before_model, before_tool_selection, client_response
+from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
+from hookgate.proxy.call.verdicts import (
+    ReplacementAnswer,
+    before_model,
+    before_tool_selection,
+    client_response,
+)
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole
 from hookgate.proxy.http.client import UpstreamError, to_client, to_upstream
@@ -46,13 +51,13 @@ BodyChange = Callable[[JsonObject], Awaitable[JsonObject]]
 class Batches:
     """Processes the calls that create or read a batch."""
 
-    def __init__(self, context: CallContext, engine: RecordedEngine) -> None:
+    def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
         self._context, self._engine = context, engine
 
     async def run(self) -> web.StreamResponse:
         """Answer the request. Raises ApiError if it is refused or the upstream fails."""
         context, route = self._context, self._context.route
-        call = await context.judged_call({})
+        call = await context.begin_judged_call({})
         stopped = context.services.sessions.state_for(call.session).stopped
         if stopped is not None:
             raise policy_denied(stopped, BeforeModel.name)
@@ -84,8 +89,8 @@ class Batches:
         body = await read_request(self._context.request)
         for observer in self._context.observers:
             observer.see_request(body)
-        work = self._context.work
-        batch = await work(_read, body)
+        run_step = self._context.run_step
+        batch = await run_step(_read, body)
         check_model(route, route.model, batch.batch, "batch")
         models: set[str] = set()
         items = []
@@ -104,41 +109,41 @@ class Batches:
         model = next(iter(models), route.model)
         try:
             named = [with_model(route, model, item) for item in items]
-            body = await work(batch.edited, named, labels)
+            body = await run_step(batch.edited, named, labels)
         except EditError as error:
             raise policy_denied(f"A hook's edit cannot be sent in a batch: {error}", _EVENT) from None
         body = write(body, "batch", with_model(route, model, read_object(body, "batch")))
         for observer in self._context.observers:
             observer.see_upstream_request(model, body, body)
-        return route.for_model(model), await work(dumps, body)
+        return route.for_model(model), await run_step(dumps, body)
 
     async def _one(self, route: Route, item: JsonObject) -> tuple[str, JsonObject]:
         """Return the model and one request of the batch after its hooks. Raises ApiError if it is refused."""
         context, engine = self._context, self._engine
         check_model(route, route.model, item)
         try:
-            await context.work(check_request, item)
+            await context.run_step(check_request, item)
         except BodyError as error:
             raise _refused(error) from None
-        await context.work(check_references, item, context.services.config.routes)
-        call = await context.judged_call(item)
+        await context.run_step(check_references, item, context.services.config.routes)
+        call = await context.begin_judged_call(item)
         try:
             model, body = await before_model(engine, call, route.model, item)
             body, _ = await before_tool_selection(engine, call, model, body)
-        except SyntheticAnswer as synthetic:
+        except ReplacementAnswer as synthetic:
             reason = _SPOKEN.format(dumps(synthetic.answer).decode())
             raise policy_denied(reason, BeforeToolSelection.name) from None
         return model, body
 
     async def _labels(self, route: Route, batch: BatchBody) -> JsonObject | None:
         """Return the batch's other strings after their hooks, or None if there are none."""
-        labels = await self._context.work(batch.labels)
+        labels = await self._context.run_step(batch.labels)
         if not labels:
             return None
         try:
-            call = await self._context.judged_call(labels)
+            call = await self._context.begin_judged_call(labels)
             return (await before_model(self._engine, call, route.model, labels))[1]
-        except SyntheticAnswer as synthetic:
+        except ReplacementAnswer as synthetic:
             raise policy_denied(_SPOKEN.format(dumps(synthetic.answer).decode()), _EVENT) from None
         except ApiError as error:
             raise _named(error, "batch") from None

@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
 E = TypeVar("E", bound=Event)
 
 
-class RecordedEngine:
+class RecordingEngine:
     """An engine that records its runs in the call record."""
 
     def __init__(self, engine: Engine, record: CallRecord, layer: Layer | None = None) -> None:
@@ -47,9 +47,9 @@ class RecordedEngine:
         self._engine, self.record, self._layer = engine, record, layer
         record.revision = engine.revision
 
-    def with_policy_hooks_only(self) -> "RecordedEngine":
+    def with_policy_hooks_only(self) -> "RecordingEngine":
         """Return the same engine with the hooks of policy files only."""
-        return RecordedEngine(self._engine, self.record, "policy")
+        return RecordingEngine(self._engine, self.record, "policy")
 
     def listens_to(self, event: str) -> bool:
         """Return whether any hook is configured for the event."""
@@ -165,7 +165,7 @@ class JudgedCall:
     @property
     def wants_json(self) -> bool:
         """Whether the client requires JSON: text would make it retry, so it gets an error instead."""
-        return self.session.call.requires_json
+        return self.session.call_state.requires_json
 
 
 def requires_json(request: JsonObject) -> bool:
@@ -181,7 +181,7 @@ def describe_call(
 
     `session_id` is the client's name for the session; empty if it sends none.
     """
-    session = caller.in_session(session_id or caller.conversation(read_list(body, "contents")))
+    session = caller.in_session(session_id or caller.conversation_id(read_list(body, "contents")))
     return call_in_session(session, route, body, envelope, named=bool(session_id))
 
 
@@ -190,7 +190,7 @@ def call_in_session(
 ) -> JudgedCall:
     """Return the facts of the call with `body` in a session that the client names, or that is derived."""
     contents = read_list(body, "contents")
-    session.call.requires_json = requires_json(body)
+    session.call_state.requires_json = requires_json(body)
     return JudgedCall(
         route=route,
         session=session,
@@ -216,11 +216,11 @@ class CallContext:
         self.observers: list[CallObserver] = []
         """Observers of the call's content. Usually empty."""
 
-    async def work(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def run_step(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of a pure step that depends on the body; uses a thread if the body is large."""
         return await self.request.body_worker.run(self.record.request_bytes, step, *args, **kwargs)
 
-    async def judged_call(
+    async def begin_judged_call(
         self, body: JsonObject, envelope: Envelope | None = None, session_in_body: str = ""
     ) -> JudgedCall:
         """Return the facts of a model call, and record its session.
@@ -229,15 +229,15 @@ class CallContext:
         conversation. Raises ApiError if `session_in_body` is invalid.
         """
         name = self.named_session or (session_name(session_in_body) if session_in_body else "")
-        call = await self.work(describe_call, self.caller, self.route, body, envelope or Bare(), name)
+        call = await self.run_step(describe_call, self.caller, self.route, body, envelope or Bare(), name)
         session = call.session
         if not call.named:
-            fingerprints = await self.work(_last_fingerprints, body)
+            fingerprints = await self.run_step(_last_fingerprints, body)
             session = self.services.sessions.resolve_session(session, fingerprints)
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
         if self.record.request_bytes > SMALL_BODY:
-            session.call.offload = self.request.body_worker.run_in_thread
+            session.call_state.offload = self.request.body_worker.run_in_thread
         if not self.record.calls:
             note_session(session.session_id)
         self.record.note_call(session)

@@ -13,7 +13,7 @@ from hookgate.hooks.events import INPUTS
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.output import Output
 from hookgate.hooks.settings import ADVISORY
-from hookgate.proxy.call.context import CallContext, GatewayServices, RecordedEngine
+from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingEngine
 from hookgate.proxy.call.verdicts import STOPPED
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_request
@@ -44,7 +44,7 @@ class EventService:
         self._per_second = services.config.limits.events
         self._rates = Rates(self._per_second)
 
-    async def run(self, context: CallContext, engine: RecordedEngine) -> web.Response:
+    async def run(self, context: CallContext, engine: RecordingEngine) -> web.Response:
         """Judge one event. Raises ApiError if the input is invalid or the caller sends too many events."""
         if not self._rates.try_acquire(context.caller.key):
             raise ApiError(429, _TOO_MANY.format(self._per_second), "TOO_MANY_EVENTS")
@@ -52,13 +52,13 @@ class EventService:
         body = await read_request(request)
         for observer in context.observers:
             observer.see_request(body)
-        event = await context.work(_event, context.route.verb, body)
+        event = await context.run_step(_event, context.route.verb, body)
         session = _session(context, body)
         if services.transcripts is not None:
             session = services.transcripts.located(session)
         note_session(session.session_id)
         if record.request_bytes > SMALL_BODY:
-            session.call.offload = request.body_worker.run_in_thread
+            session.call_state.offload = request.body_worker.run_in_thread
         record.note_call(session)
         record.event = event.name
         outcome: Outcome[Event] = await engine.fire(event, session)
@@ -89,9 +89,9 @@ def apply_outcome(
     state = sessions.state_for(session)
     state.note_event(event)
     if isinstance(outcome.event, BeforeAgent):
-        sessions.announce(session, outcome.event.prompt)
+        sessions.link_prompt(session, outcome.event.prompt)
     if isinstance(outcome.event, BeforeTool):
-        state.announce(outcome.event.tool_name, runs=not (verdict.denied or verdict.stop))
+        state.count_announcement(outcome.event.tool_name, runs=not (verdict.denied or verdict.stop))
     if event in ("SessionStart", "BeforeAgent"):
         state.begin_turn()
     if verdict.stop and event not in ADVISORY:

@@ -8,16 +8,16 @@ from aiohttp import hdrs, web
 from hookgate.hooks import AfterAgent, AfterModel, BeforeTool
 from hookgate.hooks.events.base import Encoded
 from hookgate.proxy.call.answer import AnswerPipeline, restore_pseudonyms
-from hookgate.proxy.call.context import CallContext, JudgedCall, OutgoingCall, RecordedEngine
-from hookgate.proxy.call.reply import Reply
-from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate
-from hookgate.proxy.call.verdicts import SyntheticAnswer, before_tool_selection, before_wrapped_model
-from hookgate.proxy.call.wire_events import (
+from hookgate.proxy.call.context import CallContext, JudgedCall, OutgoingCall, RecordingEngine
+from hookgate.proxy.call.derived_events import (
     ToolCallEvents,
     TurnEndEvents,
     before_session_events,
-    deriving_engine,
+    engine_for_derived,
 )
+from hookgate.proxy.call.reply import Reply
+from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate
+from hookgate.proxy.call.verdicts import ReplacementAnswer, before_tool_selection, before_wrapped_model
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_frames, read_request, read_whole
 from hookgate.proxy.http.client import UpstreamError, to_client, to_upstream
@@ -42,7 +42,7 @@ from hookgate.translator.strictjson import dumps
 class Exchange:
     """Processes one judged call: hooks before the model, the upstream, hooks after it; with one engine."""
 
-    def __init__(self, context: CallContext, engine: RecordedEngine) -> None:
+    def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
         self._context, self._engine, self._record = context, engine, context.record
         self._config = context.services.config
         self._meter = UsageMeter()
@@ -51,11 +51,11 @@ class Exchange:
         """Answer the request; denials and upstream errors are answers, too."""
         context, route = self._context, self._context.route
         reply = Reply(context.request, _framing(route), envelope_of(route), context.observers)
-        async with reply.kept_alive(self._config.streams):
+        async with reply.keeping_alive(self._config.streams):
             try:
-                outgoing = await self._before()
+                outgoing = await self._prepare_request()
                 await self._ask_model(outgoing, reply)
-            except SyntheticAnswer as synthetic:
+            except ReplacementAnswer as synthetic:
                 await reply.send_answer(self._with_originals(synthetic.answer))
             except ApiError as error:
                 context.services.note_error(self._record, error)
@@ -64,35 +64,40 @@ class Exchange:
 
     # ---- read, BeforeModel, BeforeToolSelection
 
-    async def _before(self) -> OutgoingCall:
-        """Read the request and run its hooks. Raises SyntheticAnswer or ApiError if the call ends here."""
-        context, engine, route, work = self._context, self._engine, self._context.route, self._context.work
+    async def _prepare_request(self) -> OutgoingCall:
+        """Read the request and run its hooks. Raises ReplacementAnswer or ApiError if the call ends here."""
+        context, engine, route, run_step = (
+            self._context,
+            self._engine,
+            self._context.route,
+            self._context.run_step,
+        )
         envelope = envelope_of(route)
         outer = await read_request(context.request)
         for observer in context.observers:
             observer.see_request(outer)
-        model, body = await work(open_request_body, envelope, route, outer)
+        model, body = await run_step(open_request_body, envelope, route, outer)
         check_model(route, model, body)
         self._record.model = model
-        await work(check_references, body, self._config.routes)
-        call = await context.judged_call(body, envelope, envelope.session(outer))
+        await run_step(check_references, body, self._config.routes)
+        call = await context.begin_judged_call(body, envelope, envelope.session(outer))
         contents = read_list(body, "contents")
         reported = self._reported(call)
         body = await before_session_events(context, engine, call, body, reported)
         model, body, outer = await before_wrapped_model(engine, call, model, body, outer)
         body, allowed = await before_tool_selection(engine, call, model, body)
         self._observe_transcript(call)
-        shown = await work(_shown, model, body) if engine.listens_to(AfterModel.name) else None
+        shown = await run_step(_shown, model, body) if engine.listens_to(AfterModel.name) else None
         body = with_model(route, model, body)
         closed = envelope.close_request(outer, model, body)
-        payload = await work(dumps, closed)
+        payload = await run_step(dumps, closed)
         for observer in context.observers:
-            await work(observer.see_upstream_request, model, closed, body)
+            await run_step(observer.see_upstream_request, model, closed, body)
             await observer.save()
         prompt = prompt_of(contents) if engine.listens_to(AfterAgent.name) else ""
         self._record.model = model
         if self._record.content is None:  # otherwise the parsed request is needed later
-            context.request.memory.resize(len(payload) + (len(shown.json) if shown else 0))
+            context.request.memory_lease.resize(len(payload) + (len(shown.json) if shown else 0))
         descriptions = declared_descriptions(body) if engine.listens_to(BeforeTool.name) else {}
         routed = route.for_model(model)
         return OutgoingCall(call, routed, model, payload, shown, allowed, reported, prompt, descriptions)
@@ -120,7 +125,7 @@ class Exchange:
         times = self._config.tools.ask_again_at_most
         again = False
         for attempt in range(times + 1):
-            pipeline = self._pipeline(outgoing, again=again, may_ask_again=attempt < times)
+            pipeline = self._pipeline(outgoing, again=again, may_retry=attempt < times)
             try:
                 await self._forward(outgoing, reply, pipeline)
                 break
@@ -133,23 +138,23 @@ class Exchange:
             finally:
                 pipeline.close()
 
-    def _pipeline(self, outgoing: OutgoingCall, *, again: bool, may_ask_again: bool) -> AnswerPipeline:
+    def _pipeline(self, outgoing: OutgoingCall, *, again: bool, may_retry: bool) -> AnswerPipeline:
         """Return the pipeline for the answer of one attempt.
 
-        `again`: a hook has rejected an earlier answer. `may_ask_again`: the model can be asked again.
+        `again`: a hook has rejected an earlier answer. `may_retry`: the model can be asked again.
         """
         call, engine = outgoing.call, self._engine
         judges: list[CallJudge] = []
         if outgoing.allowed is not None:
-            asks = self._config.tools.refused == "ask_again"
-            judges.append(AllowedTools(outgoing.allowed, self._record, asks=asks))
-        of_tools = deriving_engine(engine, "tools", outgoing.reported)
+            retries = self._config.tools.refused == "ask_again"
+            judges.append(AllowedTools(outgoing.allowed, self._record, retries=retries))
+        of_tools = engine_for_derived(engine, "tools", outgoing.reported)
         if of_tools.listens_to(BeforeTool.name):
             judges.append(ToolCallEvents(of_tools, call, outgoing.descriptions))
-        of_turns, end = deriving_engine(engine, "turns", outgoing.reported), None
+        of_turns, end = engine_for_derived(engine, "turns", outgoing.reported), None
         if of_turns.listens_to(AfterAgent.name) and not call.wants_json:
-            end = TurnEndEvents(of_turns, call, outgoing.prompt, again, may_ask_again)
-        gate = ToolGate(judges, asks=may_ask_again) if judges or end else None
+            end = TurnEndEvents(of_turns, call, outgoing.prompt, again, may_retry)
+        gate = ToolGate(judges, retries=may_retry) if judges or end else None
         keeps = any(observer.wants_answer for observer in self._context.observers)
         return AnswerPipeline(engine, outgoing, self._context.request.body_worker, gate, end, keeps=keeps)
 
@@ -162,7 +167,7 @@ class Exchange:
         self._record.holding = pipeline.held_bytes
         try:
             async with context.send(outgoing.route, headers, outgoing.payload) as answer:
-                await self._after(answer, pipeline, reply)
+                await self._deliver_answer(answer, pipeline, reply)
         except UpstreamError as error:
             self._record.outcome = "failed"
             if not reply.started:
@@ -175,7 +180,9 @@ class Exchange:
 
     # ---- AfterModel, answer
 
-    async def _after(self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply) -> None:
+    async def _deliver_answer(
+        self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply
+    ) -> None:
         headers = to_client(answer.headers)
         if not 200 <= answer.status < 300:
             await self._pass_error(answer, pipeline, reply)
@@ -240,7 +247,7 @@ class Exchange:
     def _with_originals(self, answer: JsonObject) -> JsonObject:
         """Return a hook's answer with pseudonyms restored."""
         session = self._record.session
-        return restore_pseudonyms(answer, session.call) if session else answer
+        return restore_pseudonyms(answer, session.call_state) if session else answer
 
 
 def _shown(model: str, body: JsonObject) -> Encoded:

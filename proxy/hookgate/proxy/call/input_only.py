@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import BeforeModel, Verdict
 from hookgate.proxy.call.batches import IN_FILE
-from hookgate.proxy.call.context import CallContext, RecordedEngine
+from hookgate.proxy.call.context import CallContext, RecordingEngine
 from hookgate.proxy.call.verdicts import DENIED, STOPPED
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.http.bodies import read_request, read_whole
@@ -29,7 +29,7 @@ _SEVERAL = "Hooks chose more than one model for this call: {}."
 class InputOnlyCalls:
     """Processes one token count or embedding."""
 
-    def __init__(self, context: CallContext, engine: RecordedEngine) -> None:
+    def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
         self._context, self._engine, self._record = context, engine, context.record
 
     async def run(self) -> web.StreamResponse:
@@ -38,12 +38,12 @@ class InputOnlyCalls:
         body = await read_request(context.request)
         for observer in context.observers:
             observer.see_request(body)
-        inputs = await context.work(_read, route, body)
+        inputs = await context.run_step(_read, route, body)
         model, edited = await self._judge(route, inputs)
         self._record.model = model
         for observer in context.observers:
             observer.see_upstream_request(model, edited, edited)
-        payload = await context.work(dumps, edited)
+        payload = await context.run_step(dumps, edited)
         headers = to_upstream(context.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
         try:
             async with context.send(route.for_model(model), headers, payload) as answer:
@@ -73,7 +73,7 @@ class InputOnlyCalls:
             raise policy_denied(_SEVERAL.format(", ".join(sorted(models))), BeforeModel.name)
         try:
             model = models.pop()
-            return model, await self._context.work(_edited, inputs, requests, route, model)
+            return model, await self._context.run_step(_edited, inputs, requests, route, model)
         except EditError as error:
             raise policy_denied(_NO_PLACE.format(route.verb, error), BeforeModel.name) from None
 
@@ -83,13 +83,13 @@ class InputOnlyCalls:
         model = named_model(route, carried.holder)
         check_model(route, model, carried.holder)
         try:
-            await context.work(check_request, carried.request)
+            await context.run_step(check_request, carried.request)
         except BodyError as error:
             raise _refused(error) from None
-        await context.work(check_references, carried.request, context.services.config.routes)
+        await context.run_step(check_references, carried.request, context.services.config.routes)
         # A token count has the session of its conversation. All embeddings share one session.
         counted = carried.request if route.verb in ("countTokens", "computeTokens") else {}
-        call = await context.judged_call(counted)
+        call = await context.begin_judged_call(counted)
         stopped = context.services.sessions.state_for(call.session).stopped
         if stopped is not None:
             raise policy_denied(stopped, BeforeModel.name)

@@ -39,7 +39,7 @@ class UploadRoute:
         host = request.headers.get(hdrs.HOST, "")
         return cls(request.scheme, host, route.session, origin, route.path.startswith("/upload/"))
 
-    def back(self, url: str) -> str:
+    def gateway_url_for(self, url: str) -> str:
         """Return the gateway's URL for an upstream URL. Raises ApiError (502) if its origin differs."""
         origin = urlsplit(self.origin)
         place = _split(url)
@@ -57,10 +57,10 @@ class UploadRoute:
         return f"{self.scheme}://{self.host}{session}{path}{query}"
 
 
-def rewrite_upload_urls(headers: Mapping[str, str], way: UploadRoute) -> dict[str, str]:
+def rewrite_upload_urls(headers: Mapping[str, str], upload_route: UploadRoute) -> dict[str, str]:
     """Return the headers of an answer that contain upload URLs, rewritten to the gateway's URL."""
-    names = (*_UPLOAD_URLS, hdrs.LOCATION) if way.uploads else _UPLOAD_URLS
-    return {name: way.back(headers[name]) for name in names if name in headers}
+    names = (*_UPLOAD_URLS, hdrs.LOCATION) if upload_route.uploads else _UPLOAD_URLS
+    return {name: upload_route.gateway_url_for(headers[name]) for name in names if name in headers}
 
 
 def _split(url: str) -> SplitResult | None:
@@ -102,8 +102,10 @@ async def forward_unread(context: CallContext) -> web.StreamResponse:
         async with context.send(route, headers, chunks, decompress=False) as answer:
             reason = answer.reason or ""
             response.set_status(answer.status, None if has_controls(reason) else reason)
-            way = UploadRoute.from_request(request, route, context.services.upstreams.origins[route.api])
-            response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, way))
+            upload_route = UploadRoute.from_request(
+                request, route, context.services.upstreams.origins[route.api]
+            )
+            response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, upload_route))
             await response.prepare(request)
             async for chunk in answer.content.iter_any():
                 if generates:

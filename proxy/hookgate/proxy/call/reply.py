@@ -124,13 +124,13 @@ class Reply:
         abort_connection(self._request)
 
     @asynccontextmanager
-    async def kept_alive(self, patience: StreamSettings) -> AsyncIterator[None]:
+    async def keeping_alive(self, settings: StreamSettings) -> AsyncIterator[None]:
         """Start a pending stream when its headers are due, and send keep-alives during long silences."""
         if self.framing is None:
             yield
             return
         self._quiet_since = asyncio.get_running_loop().time()
-        task = asyncio.create_task(self._keep_alive(patience))
+        task = asyncio.create_task(self._keep_alive(settings))
         try:
             yield
         finally:
@@ -143,13 +143,13 @@ class Reply:
             if not task.cancelled():
                 task.exception()  # the client may have gone; whoever writes next notices
 
-    async def _keep_alive(self, patience: StreamSettings) -> None:
+    async def _keep_alive(self, settings: StreamSettings) -> None:
         loop = asyncio.get_running_loop()
         while not self._keep_alives_stopped:
-            limit = patience.keep_alive if self.started else patience.header_timeout
+            limit = settings.keep_alive if self.started else settings.header_timeout
             quiet = loop.time() - self._quiet_since
             if quiet >= limit:
                 await self.write(KEEP_ALIVE)
             else:
                 # Not longer than the shorter limit, which applies as soon as the stream has started.
-                await asyncio.sleep(min(limit - quiet, patience.keep_alive))
+                await asyncio.sleep(min(limit - quiet, settings.keep_alive))

@@ -30,7 +30,7 @@ class Refusal:
 
     shown: str
     reason: str
-    asks: bool
+    retries: bool
     """Whether to retry with the reason, if possible."""
 
 
@@ -52,8 +52,8 @@ class ToolSelection:
 class AllowedTools:
     """Refuses tools that BeforeToolSelection hooks did not select."""
 
-    def __init__(self, selection: ToolSelection, record: CallRecord, *, asks: bool) -> None:
-        self._selection, self._record, self._asks = selection, record, asks
+    def __init__(self, selection: ToolSelection, record: CallRecord, *, retries: bool) -> None:
+        self._selection, self._record, self._retries = selection, record, retries
 
     async def judge(self, call: JsonObject) -> Refusal | JsonObject:
         name = call.get("name")
@@ -62,7 +62,7 @@ class AllowedTools:
         blocked = BlockedOutput(BeforeToolSelection.name, self._selection.hooks, _NOT_ALLOWED, str(name))
         self._record.note_blocked(blocked, read_object(call, "args"))
         shown = f"The tool {name!r} is not allowed here and was not called."
-        return Refusal(shown, _NOT_ALLOWED, self._asks)
+        return Refusal(shown, _NOT_ALLOWED, self._retries)
 
 
 class RetryModel(Exception):  # noqa: N818  # a turn of the conversation, not an error
@@ -78,10 +78,10 @@ class RetryModel(Exception):  # noqa: N818  # a turn of the conversation, not an
 class ToolGate:
     """Runs all judges on each function call of one answer."""
 
-    def __init__(self, judges: Sequence[CallJudge], *, asks: bool) -> None:
-        """`asks`: the model can be asked again, unless the agent has received a call of the answer."""
+    def __init__(self, judges: Sequence[CallJudge], *, retries: bool) -> None:
+        """`retries`: the model can be asked again, unless the agent has received a call of the answer."""
         self._judges = judges
-        self._asks = asks
+        self._retries = retries
         self._gate = CallGate()
         self._model_parts: list[JsonObject] = []
         self._decided_calls: list[tuple[JsonObject, Refusal | JsonObject]] = []
@@ -91,25 +91,29 @@ class ToolGate:
         """Whether the agent has received a call."""
         return self._gate.passed
 
-    async def judged(self, body: JsonObject) -> JsonObject:
+    async def judge(self, body: JsonObject) -> JsonObject:
         """Return the judged response, or the same object if unchanged. Raises RetryModel to ask again."""
         seen = self._gate.passed
         found = [(call, await self._decide(call)) for call in self._gate.starting_calls(body)]
         decisions = [_decision(call, decided) for call, decided in found]
         judged = self._gate.apply_decisions(body, decisions)
-        self._note(body, found)
-        must_retry = any(isinstance(decided, Refusal) and decided.asks for _, decided in found)
-        if must_retry and self._asks and not seen:
+        self._collect_for_retry(body, found)
+        must_retry = any(isinstance(decided, Refusal) and decided.retries for _, decided in found)
+        if must_retry and self._retries and not seen:
             raise RetryModel(_retry_turns(self._model_parts, self._decided_calls))
         return judged
 
-    def _note(self, body: JsonObject, found: list[tuple[JsonObject, Refusal | JsonObject]]) -> None:
+    def _collect_for_retry(
+        self, body: JsonObject, found: list[tuple[JsonObject, Refusal | JsonObject]]
+    ) -> None:
         """Collect the model's parts for a retry. Answers with several candidates are not retried."""
-        for candidate in read_list(body, "candidates") if self._asks else ():
+        for candidate in read_list(body, "candidates") if self._retries else ():
             self._model_parts += read_list(read_object(candidate, "content"), "parts")
-            self._asks = self._asks and not read(candidate, "index") and len(self._model_parts) <= _MAX_PARTS
+            self._retries = (
+                self._retries and not read(candidate, "index") and len(self._model_parts) <= _MAX_PARTS
+            )
         self._decided_calls += found
-        if not self._asks:
+        if not self._retries:
             self._model_parts.clear()
             self._decided_calls.clear()
 

@@ -6,7 +6,7 @@ where an error would make the client prompt the model again or retry.
 
 from hookgate.hooks import BeforeModel, BeforeToolSelection, Verdict
 from hookgate.hooks.merge import NO_VERDICT
-from hookgate.proxy.call.context import JudgedCall, RecordedEngine
+from hookgate.proxy.call.context import JudgedCall, RecordingEngine
 from hookgate.proxy.call.tool_gate import ToolSelection
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.observe.blocked import selecting_hooks
@@ -29,7 +29,7 @@ NOT_JSON = "A hook returned a synthetic answer that is not JSON, but this call r
 EDIT_NOT_JSON = "A hook's edit left an answer that is not JSON, but this call requires JSON."
 
 
-class SyntheticAnswer(Exception):  # noqa: N818  # ends a call, but not as an error
+class ReplacementAnswer(Exception):  # noqa: N818  # ends a call, but not as an error
     """Raised to answer the client with a hook's response instead of the model's."""
 
     def __init__(self, answer: JsonObject) -> None:
@@ -55,14 +55,14 @@ def client_response(verdict: Verdict, event: str, call: JudgedCall) -> JsonObjec
 
 
 def enforce(verdict: Verdict, event: str, call: JudgedCall) -> None:
-    """Raise SyntheticAnswer or ApiError if the verdict ends the call."""
+    """Raise ReplacementAnswer or ApiError if the verdict ends the call."""
     if verdict is NO_VERDICT:
         return
     response = client_response(verdict, event, call)
     if isinstance(response, ApiError):
         raise response
     if response is not None:
-        raise SyntheticAnswer(response)
+        raise ReplacementAnswer(response)
 
 
 def check_edit(before: JsonObject, after: JsonObject, event: str) -> None:
@@ -93,22 +93,22 @@ def _answer_text(content: JsonObject) -> str:
 
 
 async def before_model(
-    engine: RecordedEngine, call: JudgedCall, model: str, body: JsonObject
+    engine: RecordingEngine, call: JudgedCall, model: str, body: JsonObject
 ) -> tuple[str, JsonObject]:
     """Return the model and the request after BeforeModel hooks.
 
-    Raises SyntheticAnswer or ApiError if a hook ends the call.
+    Raises ReplacementAnswer or ApiError if a hook ends the call.
     """
     event = await _fire_before_model(engine, call, BeforeModel(model, body))
     return event.model, event.body
 
 
 async def before_wrapped_model(
-    engine: RecordedEngine, call: JudgedCall, model: str, body: JsonObject, outer: JsonObject
+    engine: RecordingEngine, call: JudgedCall, model: str, body: JsonObject, outer: JsonObject
 ) -> tuple[str, JsonObject, JsonObject]:
     """Return the model, the request and the envelope `outer` after BeforeModel hooks.
 
-    Raises SyntheticAnswer or ApiError if a hook ends the call.
+    Raises ReplacementAnswer or ApiError if a hook ends the call.
     """
     beside = call.envelope.beside(outer)
     event = await _fire_before_model(engine, call, BeforeModel(model, body, beside))
@@ -117,18 +117,18 @@ async def before_wrapped_model(
     return event.model, event.body, outer
 
 
-async def _fire_before_model(engine: RecordedEngine, call: JudgedCall, event: BeforeModel) -> BeforeModel:
+async def _fire_before_model(engine: RecordingEngine, call: JudgedCall, event: BeforeModel) -> BeforeModel:
     outcome = await engine.fire(event, call.session)
     enforce(outcome.verdict, BeforeModel.name, call)
     return outcome.event
 
 
 async def before_tool_selection(
-    engine: RecordedEngine, call: JudgedCall, model: str, body: JsonObject
+    engine: RecordingEngine, call: JudgedCall, model: str, body: JsonObject
 ) -> tuple[JsonObject, ToolSelection | None]:
     """Return the request with the selected tools, and the selection if any hook selected some.
 
-    Raises SyntheticAnswer or ApiError if a hook ends the call.
+    Raises ReplacementAnswer or ApiError if a hook ends the call.
     """
     outcome = await engine.fire(BeforeToolSelection(model, body), call.session)
     verdict = outcome.verdict

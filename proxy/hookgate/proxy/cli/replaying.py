@@ -18,11 +18,16 @@ from hookgate.hooks.events.base import Encoded
 from hookgate.hooks.events.reading import read_event
 from hookgate.proxy.call.answer import spoken_text_of
 from hookgate.proxy.call.batches import BATCHED, map_responses
-from hookgate.proxy.call.context import JudgedCall, RecordedEngine, call_in_session
+from hookgate.proxy.call.context import JudgedCall, RecordingEngine, call_in_session
+from hookgate.proxy.call.derived_events import (
+    ToolCallEvents,
+    TurnEndEvents,
+    engine_for_derived,
+    run_session_events,
+)
 from hookgate.proxy.call.events import apply_outcome
 from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate, ToolSelection
-from hookgate.proxy.call.verdicts import SyntheticAnswer, before_model, before_tool_selection, enforce
-from hookgate.proxy.call.wire_events import ToolCallEvents, TurnEndEvents, deriving_engine, run_session_events
+from hookgate.proxy.call.verdicts import ReplacementAnswer, before_model, before_tool_selection, enforce
 from hookgate.proxy.cli.recordings import CallStart, RecordedCall
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity.memory import Result, prompt_of
@@ -53,7 +58,7 @@ class ReplayClock:
 class _OpenCall:
     """A call whose start has been replayed."""
 
-    engine: RecordedEngine
+    engine: RecordingEngine
     asks: bool = False
     """Whether hooks let the request pass, so that the model is asked."""
     call: JudgedCall | None = None
@@ -84,9 +89,9 @@ class Replay:
         if not start.stored:
             return
         self._clock.now = start.at
-        session = replace(start.session, call=CallState())
+        session = replace(start.session, call_state=CallState())
         record = CallRecord(id=start.id, model=start.model, kind="judged", session=session)
-        opened = self._open[start.id] = _OpenCall(RecordedEngine(self._engine, record))
+        opened = self._open[start.id] = _OpenCall(RecordingEngine(self._engine, record))
         try:
             if self._sessions.state_for(session).stopped is not None and start.route.verb not in _GENERATE:
                 return  # it was refused without running hooks
@@ -97,7 +102,7 @@ class Replay:
             else:
                 await self._generate(opened, start, session)
             opened.asks = opened.engine.record.outcome is None
-        except (SyntheticAnswer, ApiError, BodyError):
+        except (ReplacementAnswer, ApiError, BodyError):
             return  # hooks have ended it, and the record has the outcome
 
     async def end(self, was: RecordedCall) -> CallRecord | None:
@@ -117,7 +122,7 @@ class Replay:
                 await self._batch_answers(opened, opened.call, was.answers)
             elif opened.asks and opened.call is not None:
                 await self._answers(opened, opened.call, was.answers)
-        except (SyntheticAnswer, ApiError):
+        except (ReplacementAnswer, ApiError):
             pass  # the record has the outcome
         self._settle(record, was.usage if opened.asks else Usage())
         return record
@@ -133,9 +138,9 @@ class Replay:
         record.end(200, 0)
 
     async def _event(self, was: RecordedCall) -> CallRecord:
-        session = replace(was.session, call=CallState())
+        session = replace(was.session, call_state=CallState())
         record = CallRecord(id=was.id, kind="event", session=session, event=was.event)
-        engine = RecordedEngine(self._engine, record)
+        engine = RecordingEngine(self._engine, record)
         record.note_call(session)
         outcome = await engine.fire(read_event(was.event, was.request or {}), session)
         if isinstance(outcome.event, BeforeTool):
@@ -165,10 +170,10 @@ class Replay:
         )
         opened.descriptions = declared_descriptions(body)
 
-    async def _inputs(self, engine: RecordedEngine, start: CallStart) -> None:
+    async def _inputs(self, engine: RecordingEngine, start: CallStart) -> None:
         for carried in read_inputs(start.route.verb, start.request or {}).requests:
             model = named_model(start.route, carried.holder)
-            session = replace(start.session, call=CallState())
+            session = replace(start.session, call_state=CallState())
             engine.record.note_call(session)
             verdict = (await engine.fire(BeforeModel(model, carried.request), session)).verdict
             if verdict.synthetic:
@@ -190,8 +195,8 @@ class Replay:
         opened.call = call
 
     @staticmethod
-    def _batch_call(engine: RecordedEngine, start: CallStart, body: JsonObject) -> JudgedCall:
-        session = replace(start.session, call=CallState())
+    def _batch_call(engine: RecordingEngine, start: CallStart, body: JsonObject) -> JudgedCall:
+        session = replace(start.session, call_state=CallState())
         engine.record.note_call(session)
         return call_in_session(session, start.route, body, envelope_of(start.route), named=True)
 
@@ -219,13 +224,13 @@ class Replay:
             body = outcome.event.body
         judges: list[CallJudge] = []
         if opened.selection is not None:
-            judges.append(AllowedTools(opened.selection, engine.record, asks=True))
-        of_tools = deriving_engine(engine, "tools", opened.reported)
+            judges.append(AllowedTools(opened.selection, engine.record, retries=True))
+        of_tools = engine_for_derived(engine, "tools", opened.reported)
         if of_tools.listens_to(BeforeTool.name):
             judges.append(ToolCallEvents(of_tools, call, opened.descriptions))
-        gate = ToolGate(judges, asks=more)
-        body = await gate.judged(body)
-        of_turns = deriving_engine(engine, "turns", opened.reported)
+        gate = ToolGate(judges, retries=more)
+        body = await gate.judge(body)
+        of_turns = engine_for_derived(engine, "turns", opened.reported)
         if of_turns.listens_to(AfterAgent.name) and not (call.wants_json or gate.passed):
             await TurnEndEvents(of_turns, call, opened.prompt, again, more).ended(spoken_text_of([body]))
 

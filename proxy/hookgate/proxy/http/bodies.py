@@ -98,7 +98,7 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
     invalid, 403 if there was not enough memory in time, 413 if it is too large, 415 for an unknown coding.
     """
     assert isinstance(request, Request)  # noqa: S101  # for mypy: all requests of the server are
-    body_worker, memory = request.body_worker, request.memory
+    body_worker, memory = request.body_worker, request.memory_lease
     coding = content_coding(request)
     data = await _read(request, coding)
     if coding != "identity":
@@ -127,7 +127,7 @@ def content_coding(request: web.BaseRequest) -> str:
 
 async def _read(request: Request, coding: str) -> bytes:
     """Return the body's bytes, still encoded. A body of unknown length is assumed to be small at first."""
-    body_worker, memory = request.body_worker, request.memory
+    body_worker, memory = request.body_worker, request.memory_lease
     limit, length = body_worker.limits.body, request.content_length
     if (length or 0) > limit:
         raise body_too_large(limit)

@@ -29,7 +29,7 @@ from hookgate.proxy.identity.callers import KEY_HEADER, SESSION_HEADER
 from hookgate.proxy.observe.logs import log_gateway, request_id
 from hookgate.proxy.observe.record import RECEIPT_HEADER, CallRecord
 
-KEPT_ALIVE = 75.0
+KEEP_ALIVE_TIMEOUT = 75.0
 """Seconds that an idle connection is kept open for another request."""
 
 _RESET = struct.pack("ii", 1, 0)  # the SO_LINGER value that closes with a reset
@@ -89,12 +89,12 @@ class TimedConnection(web.RequestHandler):
         manager: web.Server,
         limits: LimitSettings,
         loop: asyncio.AbstractEventLoop,
-        kept_alive: float | None = None,
+        keep_alive_timeout: float | None = None,
     ) -> None:
         super().__init__(
             manager,
             loop=loop,
-            keepalive_timeout=KEPT_ALIVE if kept_alive is None else kept_alive,
+            keepalive_timeout=KEEP_ALIVE_TIMEOUT if keep_alive_timeout is None else keep_alive_timeout,
             auto_decompress=False,  # aiohttp would decompress in the event loop, and without our limit
             access_log=None,  # type: ignore[arg-type]  # hookgate logs its calls itself
         )
@@ -260,7 +260,7 @@ class Request(web.BaseRequest):
     """A request with an id, which is the client's if that is valid. It is sent upstream and in the answer."""
 
     ATTRS = web.BaseRequest.ATTRS | frozenset(
-        {"answering", "id", "is_call", "is_http1", "memory", "record", "body_worker"}
+        {"answering", "id", "is_call", "is_http1", "memory_lease", "record", "body_worker"}
     )
 
     def __init__(
@@ -269,10 +269,10 @@ class Request(web.BaseRequest):
         headers = CIMultiDict(message.headers)
         self.id = headers[REQUEST_ID_HEADER] = request_id(headers.getall(REQUEST_ID_HEADER, ()))
         self.record = CallRecord(request_id=self.id)
-        self.body_worker, self.memory = body_worker, MemoryLease(body_worker)
+        self.body_worker, self.memory_lease = body_worker, MemoryLease(body_worker)
         self.is_call = True
         """Whether the request is a client's call, which gets a receipt. Operators' requests get none."""
-        self.answering: Callable[[int], Awaitable[None]] | None = None
+        self.on_answer_start: Callable[[int], Awaitable[None]] | None = None
         """Called with the answer's status before the answer is started."""
         self.is_http1 = message.version in (HttpVersion10, HttpVersion11)
         # aiohttp answers in the request's version; for an unknown version the answer is HTTP/1.1.
@@ -294,8 +294,8 @@ class Request(web.BaseRequest):
         return connection.dropped
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
-        if self.answering is not None:
-            await self.answering(response.status)
+        if self.on_answer_start is not None:
+            await self.on_answer_start(response.status)
         response.headers[REQUEST_ID_HEADER] = self.id
         if self.is_call:
             response.headers[RECEIPT_HEADER] = self.record.id
@@ -312,7 +312,7 @@ class Server(web.Server):
     has_calls = True
     """Whether the server takes clients' calls, which are not ended to make room for new connections."""
 
-    kept_alive: float | None = None
+    keep_alive_timeout: float | None = None
     """Seconds that an idle connection is kept open; None for the default."""
 
     def moved(self, tracked: TrackedConnection, stage: Stage) -> None:
@@ -331,7 +331,7 @@ class Connection(TimedConnection):
         loop: asyncio.AbstractEventLoop,
         tracked: TrackedConnection,
     ) -> None:
-        super().__init__(server, limits, loop, server.kept_alive)
+        super().__init__(server, limits, loop, server.keep_alive_timeout)
         self._server = server
         self.tracked = tracked
         self._handled = 0  # requests that have been answered

@@ -135,7 +135,7 @@ class Connections(Server):
         super().__init__(handler, request_factory=self._request, handler_cancellation=True)
         self._limits, self.has_calls = limits, calls
         self._body_worker = BodyWorker(limits)
-        self.kept_alive = None if calls else limits.header_timeout
+        self.keep_alive_timeout = None if calls else limits.header_timeout
         self._slots = ConnectionSlots(
             limits.connections, limits.connections_per_address, closes_calls=not calls
         )

@@ -30,10 +30,10 @@ class Bypasses:
             )
 
 
-def unannounced_tools(results: Sequence[Result], state: SessionState, *, forgives: bool) -> list[str]:
+def unannounced_tools(results: Sequence[Result], state: SessionState, *, once: bool) -> list[str]:
     """Return the names of the tools whose results are new and were not announced by a BeforeTool event.
 
-    If `forgives` is true, each result is reported once; otherwise it is reported whenever it is sent again.
+    If `once` is true, each result is reported once; otherwise it is reported whenever it is sent again.
     """
     names = []
     for result in results:
@@ -45,7 +45,7 @@ def unannounced_tools(results: Sequence[Result], state: SessionState, *, forgive
         announced = state.use_announcement(name, ran=not _was_denied(result.response))
         if not announced:
             names.append(name)
-        if announced or forgives:
+        if announced or once:
             state.memory.remember(noticed, HookEffect())
     return names
 

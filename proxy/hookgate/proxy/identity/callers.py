@@ -20,7 +20,7 @@ SESSION_HEADER = "x-hookgate-session"
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class KeyOwner:
     """The name of a key, and its team, which is empty if it has none."""
 
     name: str
@@ -35,9 +35,9 @@ class KeysError(ValueError):
         super().__init__("\n".join(message for _, message in problems))
 
 
-def load_named_keys(configured: Mapping[str, NamedKey]) -> dict[str, Named]:
+def load_named_keys(configured: Mapping[str, NamedKey]) -> dict[str, KeyOwner]:
     """Return the named keys by their hashes. Raises KeysError with all problems."""
-    keys: dict[str, Named] = {}
+    keys: dict[str, KeyOwner] = {}
     problems: list[tuple[str, str]] = []
     for name, key in configured.items():
         setting = f"keys.{name}"
@@ -49,7 +49,7 @@ def load_named_keys(configured: Mapping[str, NamedKey]) -> dict[str, Named]:
         if other := keys.get(digest):
             problems.append((setting, f"{setting}: is the same key as keys.{other.name}; remove one"))
         else:
-            keys[digest] = Named(name, key.team or "")
+            keys[digest] = KeyOwner(name, key.team or "")
     if problems:
         raise KeysError(problems)
     return keys
@@ -115,7 +115,7 @@ class Caller:
         """Return a session of this caller."""
         return SessionContext(session_id, transcript_path, self.client, self.key, cwd, self.team)
 
-    def conversation(self, contents: list[Any]) -> str:
+    def conversation_id(self, contents: list[Any]) -> str:
         """Return the session id for a client that does not name one: a fingerprint of the first turn."""
         first_turn = dumps(contents[0]) if contents else b""
         return sha256(self._identity + b"\0" + first_turn).hexdigest()[:32]
@@ -124,14 +124,14 @@ class Caller:
 class Callers:
     """Identifies callers by their keys. `named` are the named keys by their hashes."""
 
-    def __init__(self, named: Mapping[str, Named] | None = None, *, refuses_unknown: bool = False) -> None:
+    def __init__(self, named: Mapping[str, KeyOwner] | None = None, *, refuses_unknown: bool = False) -> None:
         self._named, self._refuses_unknown = named or {}, refuses_unknown
 
     def caller_for(self, route: Route, headers: Mapping[str, str]) -> Caller:
         """Return the caller of a request, by key and User-Agent."""
         key = _sent_key(route, headers)
         digest = _digest(key)
-        named = self._named.get(digest) or Named(short_key_name(digest))
+        named = self._named.get(digest) or KeyOwner(short_key_name(digest))
         agent = headers.get("user-agent", "")
         return Caller(
             client=agent.partition("/")[0].strip(),

@@ -124,7 +124,7 @@ class AcceptedKeys:
         return (key, _UNPROVEN) if key in self._accepted else (_UNPROVEN, key)
 
 
-_Place = tuple[str, str]
+_SessionKey = tuple[str, str]
 """A caller's key, and an id that is unique for that key."""
 
 SHIM_HEADER = "x-hookgate-shim"
@@ -181,7 +181,7 @@ class SessionState:
         """Return the kinds of events that a shim reports: those it sent and those it claims in a header."""
         return self.reported | _ALL_KINDS.intersection(kind.strip() for kind in claimed.split(","))
 
-    def announce(self, tool: str, *, runs: bool) -> None:
+    def count_announcement(self, tool: str, *, runs: bool) -> None:
         """Count a run of a tool that a shim has announced: one that runs, or one that was denied."""
         counts = self.announced if runs else self.denied
         if len(counts) < MAX_TOOLS or tool in counts:
@@ -222,9 +222,9 @@ class Sessions:
     def __init__(self, keys: AcceptedKeys | None = None) -> None:
         """Keep sessions in fair shares: one for each accepted key of `keys`, and one for all other keys."""
         self._keys = keys or AcceptedKeys()
-        self._states: FairMapping[_Place, SessionState] = FairMapping(KEPT_SESSIONS)
-        self._prompts: FairMapping[_Place, str] = FairMapping(KEPT_SESSIONS)
-        self._links: FairMapping[_Place, str] = FairMapping(KEPT_SESSIONS)
+        self._states: FairMapping[_SessionKey, SessionState] = FairMapping(KEPT_SESSIONS)
+        self._prompts: FairMapping[_SessionKey, str] = FairMapping(KEPT_SESSIONS)
+        self._links: FairMapping[_SessionKey, str] = FairMapping(KEPT_SESSIONS)
 
     def __len__(self) -> int:
         return len(self._states)
@@ -239,7 +239,7 @@ class Sessions:
         for owner in self._keys.owners(session.key):
             self._states.drop(owner, (session.key, session.session_id))
 
-    def announce(self, session: SessionContext, prompt: str) -> None:
+    def link_prompt(self, session: SessionContext, prompt: str) -> None:
         """Note the prompt of a shim's turn, to recognize calls of its session that do not name it."""
         self._keep(self._prompts, (session.key, text_fingerprint(prompt)), session.session_id)
 
@@ -257,7 +257,7 @@ class Sessions:
         self._keep(self._links, place, session_id)
         return replace(session, session_id=session_id)
 
-    def _get(self, known: "FairMapping[_Place, V]", place: _Place) -> V | None:
+    def _get(self, known: "FairMapping[_SessionKey, V]", place: _SessionKey) -> V | None:
         """Return a value, and move it to its key's own share if the key has been accepted since."""
         own, *others = self._keys.owners(place[0])
         if (value := known.get(own, place)) is not None:
@@ -267,7 +267,7 @@ class Sessions:
                 return self._keep(known, place, value)
         return None
 
-    def _keep(self, known: "FairMapping[_Place, V]", place: _Place, value: V) -> V:
+    def _keep(self, known: "FairMapping[_SessionKey, V]", place: _SessionKey, value: V) -> V:
         known.store(self._keys.owners(place[0])[0], place, value)
         return value
 

@@ -161,9 +161,9 @@ class Metrics:
             self._overhead.labels(*route).observe(max(0.0, record.first_seconds - record.waited_before_first))
             if record.streamed and record.outcome in ("answered", "blocked"):
                 self._first.labels(*model).observe(record.first_seconds)
-        if record.requests:
+        if record.attempts:
             self._upstream.labels(*model).observe(record.upstream_seconds)
-            for request in record.requests:
+            for request in record.attempts:
                 _add(self._requests, (*model, status_class(request.status, NONE)))
         for tally in record.hooks.values():
             self._add_hook(tally)

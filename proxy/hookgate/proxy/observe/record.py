@@ -196,7 +196,7 @@ class CallRecord:
     """The size of the request's body."""
     answer_bytes: int = 0
     """The bytes sent to the client, including headers."""
-    requests: list[UpstreamAttempt] = field(default_factory=list)
+    attempts: list[UpstreamAttempt] = field(default_factory=list)
     """Requests to the upstream: none if the call ended before, several if the model was called again."""
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
@@ -237,23 +237,23 @@ class CallRecord:
     @property
     def upstream_requests(self) -> int:
         """The number of requests to the upstream."""
-        return len(self.requests)
+        return len(self.attempts)
 
     @property
     def was_answered_by_model(self) -> bool:
         """Whether the model answered a judged call, which requires a valid key."""
-        return self.kind == "judged" and any(200 <= each.status < 300 for each in self.requests)
+        return self.kind == "judged" and any(200 <= each.status < 300 for each in self.attempts)
 
     @property
     def upstream_seconds(self) -> float:
         """The time until the upstream's answer began, summed over all requests to it."""
-        return sum(request.waited for request in self.requests)
+        return sum(request.waited for request in self.attempts)
 
     @property
     def waited_before_first(self) -> float:
         """The part of `upstream_seconds` that passed before the answer to the client began."""
         first = self._clock + (self.first_seconds or 0.0)
-        return sum(max(0.0, min(request.answered, first) - request.began) for request in self.requests)
+        return sum(max(0.0, min(request.answered, first) - request.began) for request in self.attempts)
 
     @contextmanager
     def attempt(self) -> Iterator[UpstreamAttempt]:
@@ -264,7 +264,7 @@ class CallRecord:
         if not self.start_is_on_record:
             raise RuntimeError("a call must not be sent upstream before its start is recorded")
         attempt = UpstreamAttempt(self.trace)
-        self.requests.append(attempt)
+        self.attempts.append(attempt)
         try:
             yield attempt
         finally:
@@ -274,7 +274,7 @@ class CallRecord:
         """Note that a call is made in this session; a batch consists of several calls."""
         if not self.calls:
             self.session = session
-        self.calls.append(session.call)
+        self.calls.append(session.call_state)
 
     def note_runs(self, event: str, runs: Iterable[Run], size: int) -> None:
         """Add the runs of hooks for an event whose body has `size` bytes."""

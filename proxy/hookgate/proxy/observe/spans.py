@@ -55,7 +55,7 @@ def spans_of(record: CallRecord, servers: Mapping[str, str]) -> Iterator[SpanDat
     )
     for tally in record.hooks.values():
         yield _hook_span(tally, trace, clock, begin)
-    for attempt in record.requests:
+    for attempt in record.attempts:
         server = urlsplit(servers.get(trace.api, "")).hostname or ""
         yield _upstream_span(attempt, record, trace, clock, server)
 

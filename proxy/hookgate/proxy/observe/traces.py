@@ -126,7 +126,7 @@ class Sender:
 
 
 def _count(record: CallRecord) -> int:
-    return 1 + len(record.hooks) + len(record.requests)
+    return 1 + len(record.hooks) + len(record.attempts)
 
 
 class _SpanBuilder(SpanProcessor, IdGenerator):

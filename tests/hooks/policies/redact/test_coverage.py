@@ -193,7 +193,7 @@ def test_pseudonyms_come_back_from_every_string_of_an_answer(snake: bool) -> Non
     asked = {"contents": [{"role": "user", "parts": [{"text": SECRET}]}]}
     said = policy({"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": asked}}, session)
     token = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
-    [make] = session.call.client_filters.values()
+    [make] = session.call_state.client_filters.values()
     original = response(snake=snake)
     [(_, back)] = make().judge([_replaced(original, SECRET, token)], last=True)
     lost = [path for path in left(_replaced(back, token, SECRET)) if path not in set(left(back))]

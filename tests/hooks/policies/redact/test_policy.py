@@ -231,7 +231,7 @@ def test_pseudonyms_are_the_same_for_the_same_and_come_back_in_text_and_calls(tm
     assert first == second
     assert MAIL not in text
     assert KEY not in text
-    [make] = session.call.client_filters.values()
+    [make] = session.call_state.client_filters.values()
     answer = {
         "candidates": [
             {

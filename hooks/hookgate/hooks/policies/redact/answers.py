@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from hookgate.hooks.policies.redact.fields import (
     CONTENT,
     Handler,
-    elsewhere,
+    handled_by_caller,
     opaque,
     redacted_fields,
     redacted_part,
@@ -36,7 +36,7 @@ class PartPlace(NamedTuple):
     piece: int = -1
 
 
-Thread = tuple[int, str]
+TextKey = tuple[int, str]
 """A candidate's index, and one of its texts: `text`, `thought`, or a path in the arguments of its call."""
 
 
@@ -45,25 +45,25 @@ class OutgoingEvent:
     """One outgoing event."""
 
     number: int
-    came: JsonObject
+    original: JsonObject
     body: JsonObject
     """The event with everything redacted but its texts."""
-    threads: dict[PartPlace, Thread] = field(default_factory=dict)
-    """The places of its texts, and the threads that they belong to."""
+    text_keys: dict[PartPlace, TextKey] = field(default_factory=dict)
+    """The places of its texts, and the text_keys that they belong to."""
     plain: bool = True
     """Whether it contains only text, so that it may be released in pieces."""
-    begun: bool = False
+    partly_released: bool = False
     """Whether a piece of it has been released."""
-    left: list[list[tuple[PartPlace, JsonObject]]] = field(default_factory=list)
+    unreleased_parts: list[list[tuple[PartPlace, JsonObject]]] = field(default_factory=list)
     """By candidate, the parts that have not been released."""
 
     def complete(self, candidates: list[JsonObject]) -> None:
         """Set the candidates, with everything redacted but their texts."""
-        came = read_list(self.came, "candidates")
+        came = read_list(self.original, "candidates")
         if not same_items(candidates, came):
             self.body = write(self.body, "candidates", candidates)
-        self.plain = self.plain and bool(self.threads)
-        self.left = [
+        self.plain = self.plain and bool(self.text_keys)
+        self.unreleased_parts = [
             [
                 (PartPlace(self.number, position, number), part)
                 for number, part in enumerate(_parts(candidate))
@@ -75,10 +75,10 @@ class OutgoingEvent:
 class Outbox:
     """The events that have not been released."""
 
-    def __init__(self, waits: Callable[[PartPlace, Thread], bool]) -> None:
+    def __init__(self, waits: Callable[[PartPlace, TextKey], bool]) -> None:
         """`waits` returns whether some of the text at a place is undecided."""
         self._undecided = waits
-        self._threads: dict[PartPlace, Thread] = {}
+        self._text_keys: dict[PartPlace, TextKey] = {}
         self._texts: dict[PartPlace, str] = {}  # decided and not released
         self._events: deque[OutgoingEvent] = deque()
         self._count = 0
@@ -90,48 +90,48 @@ class Outbox:
         self._events.append(event)
         return event
 
-    def note(self, event: OutgoingEvent, place: PartPlace, thread: Thread) -> None:
+    def note(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey) -> None:
         """Register that an event has a text at this place."""
-        event.threads[place] = self._threads[place] = thread
+        event.text_keys[place] = self._text_keys[place] = text_key
 
     def put(self, place: PartPlace, text: str) -> None:
         """Append decided text at a place."""
         self._texts[place] = self._texts.get(place, "") + text
 
-    def released(self) -> list[tuple[int, JsonObject]]:
+    def pop_ready(self) -> list[tuple[int, JsonObject]]:
         """Return the events that can be released now, by number."""
         out: list[tuple[int, JsonObject]] = []
         while self._events:
             event = self._events[0]
-            waits = any(self._waits(place) for place in event.threads)
+            waits = any(self._waits(place) for place in event.text_keys)
             if waits and not event.plain:
                 break
             if not waits:
                 self._events.popleft()
-            if waits or not (event.begun and self._move_to_next(event)):
+            if waits or not (event.partly_released and self._move_to_next(event)):
                 body = self._body(event)
-                if not (event.plain and _is_empty(body)) or body is event.came:
+                if not (event.plain and _is_empty(body)) or body is event.original:
                     out.append((event.number, body))
-                    event.begun = True
+                    event.partly_released = True
             if waits:
                 break
-            for place in event.threads:
-                del self._threads[place]
+            for place in event.text_keys:
+                del self._text_keys[place]
         return out
 
     def _waits(self, place: PartPlace) -> bool:
-        return self._undecided(place, self._threads[place])
+        return self._undecided(place, self._text_keys[place])
 
     def _move_to_next(self, event: OutgoingEvent) -> bool:
         """Move the rest of an event to the beginning of the next one, if it continues the same texts."""
         first_texts = _first_texts(self._events[0]) if self._events else {}
-        rests = [left for left in event.left if left]
+        rests = [left for left in event.unreleased_parts if left]
         if not all(len(left) == 1 and _is_bare(left[0][1]) for left in rests):
             return False
-        if not all(self._threads[left[0][0]] in first_texts for left in rests):
+        if not all(self._text_keys[left[0][0]] in first_texts for left in rests):
             return False
         for [(place, _)] in rests:
-            target = first_texts[self._threads[place]]
+            target = first_texts[self._text_keys[place]]
             self._texts[target] = self._texts.pop(place, "") + self._texts.get(target, "")
         return True
 
@@ -139,7 +139,7 @@ class Outbox:
         """Return the event with the parts that can be released: all up to the first undecided text."""
         candidates = read_list(event.body, "candidates")
         new = []
-        for candidate, left in zip(candidates, event.left, strict=True):
+        for candidate, left in zip(candidates, event.unreleased_parts, strict=True):
             content = read_object(candidate, "content")
             parts, released = read_list(content, "parts"), self._take_released(left)
             unchanged = same_items(released, parts)
@@ -155,7 +155,7 @@ class Outbox:
         while left:
             place, part = left.pop(0)
             part = self._arguments(place, part)
-            if place not in self._threads:
+            if place not in self._text_keys:
                 released.append(part)
                 continue
             text, waits = self._texts.pop(place, ""), self._waits(place)
@@ -175,7 +175,7 @@ class Outbox:
         new: list[Any] = []
         for number, piece in enumerate(pieces):
             here = place._replace(piece=number)
-            text = self._texts.pop(here, "") if here in self._threads else None
+            text = self._texts.pop(here, "") if here in self._text_keys else None
             same = text is None or text == read(piece, "stringValue")
             new.append(piece if same else write(piece, "stringValue", text))
         if same_items(new, pieces):
@@ -183,10 +183,10 @@ class Outbox:
         return write(part, "functionCall", write(call, "partialArgs", new))
 
 
-def _first_texts(event: OutgoingEvent) -> dict[Thread, PartPlace]:
+def _first_texts(event: OutgoingEvent) -> dict[TextKey, PartPlace]:
     """Return the places of the texts that the candidates of an event begin with."""
-    places = (left[0][0] for left in event.left if left)
-    return {event.threads[place]: place for place in places if place in event.threads}
+    places = (left[0][0] for left in event.unreleased_parts if left)
+    return {event.text_keys[place]: place for place in places if place in event.text_keys}
 
 
 def _parts(candidate: JsonObject) -> list[JsonObject]:
@@ -214,7 +214,7 @@ A model thinks before it answers: its last thought must not hold back the answer
 """
 
 _ARGUMENT = "args "
-"""The prefix of threads of arguments; the argument's path follows."""
+"""The prefix of text_keys of arguments; the argument's path follows."""
 
 
 class AnswerScreen:
@@ -223,8 +223,8 @@ class AnswerScreen:
     def __init__(self, redaction: Redaction, *, logprobs: bool = False) -> None:
         """If `logprobs` is true, the log probabilities of the answer's tokens are kept."""
         self._redaction, self._logprobs = redaction, logprobs
-        self._texts: dict[Thread, ChunkedText[PartPlace]] = {}
-        self._silent: Counter[Thread] = Counter()  # characters of the other text since its last chunk
+        self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
+        self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
         self._outbox = Outbox(self._waits)
 
     @property
@@ -240,7 +240,7 @@ class AnswerScreen:
             self._add(event, whole=last)
         if last:
             self._finish(list(self._texts), cut_off=cut_off)
-        return self._outbox.released()
+        return self._outbox.pop_ready()
 
     def redact(self, value: Any) -> Any:
         """Redact a JSON value besides the answer's events. Raises Withheld."""
@@ -255,7 +255,7 @@ class AnswerScreen:
 
     def _add(self, body: JsonObject, *, whole: bool) -> None:
         """Add the next event. If `whole` is true, it is a complete answer and is not split or dropped."""
-        rest = redacted_fields(self._redaction, body, "answers", {"candidates": elsewhere})
+        rest = redacted_fields(self._redaction, body, "answers", {"candidates": handled_by_caller})
         event = self._outbox.begin(body, rest)
         candidates = read_list(body, "candidates")
         event.plain = not whole
@@ -284,9 +284,9 @@ class AnswerScreen:
         if is_text(part):
             is_thought = bool(part.get("thought"))
             if ("thoughts" if is_thought else "answers") in self._redaction.scopes:
-                thread = (index, "thought" if is_thought else "text")
-                self._feed(event, place, thread, part["text"])
-                self._finish_silent((index, "text" if is_thought else "thought"), thread, len(part["text"]))
+                text_key = (index, "thought" if is_thought else "text")
+                self._feed(event, place, text_key, part["text"])
+                self._finish_silent((index, "text" if is_thought else "thought"), text_key, len(part["text"]))
             if len(part) == 1:
                 return part
         else:
@@ -320,25 +320,25 @@ class AnswerScreen:
         redacted: JsonObject = redacted_fields(self._redaction, candidate, "answers", _CANDIDATE)
         return redacted
 
-    def _feed(self, event: OutgoingEvent, place: PartPlace, thread: Thread, text: str) -> None:
-        if thread not in self._texts:
-            self._texts[thread] = self._redaction.strand(self._outbox.put)
-        self._outbox.note(event, place, thread)
-        self._texts[thread].feed(place, text)
+    def _feed(self, event: OutgoingEvent, place: PartPlace, text_key: TextKey, text: str) -> None:
+        if text_key not in self._texts:
+            self._texts[text_key] = self._redaction.strand(self._outbox.put)
+        self._outbox.note(event, place, text_key)
+        self._texts[text_key].feed(place, text)
 
-    def _finish_silent(self, silent: Thread, speaking: Thread, size: int) -> None:
+    def _finish_silent(self, silent: TextKey, speaking: TextKey, size: int) -> None:
         """Count the characters of one text of a candidate, and finish the other one after too many."""
         self._silent[speaking] = 0
         self._silent[silent] += size
         if self._silent[silent] >= _MAX_SILENCE and silent in self._texts:
             self._finish([silent])
 
-    def _waits(self, place: PartPlace, thread: Thread) -> bool:
-        return thread in self._texts and self._texts[thread].waits(place)
+    def _waits(self, place: PartPlace, text_key: TextKey) -> bool:
+        return text_key in self._texts and self._texts[text_key].waits(place)
 
-    def _finish(self, threads: Sequence[Thread], *, cut_off: bool = False) -> None:
-        for thread in threads:
-            text = self._texts.pop(thread)
+    def _finish(self, text_keys: Sequence[TextKey], *, cut_off: bool = False) -> None:
+        for text_key in text_keys:
+            text = self._texts.pop(text_key)
             if cut_off:
                 text.cut_off()
             else:
@@ -354,12 +354,12 @@ def _entry_point(redaction: Redaction, value: Any, scope: Scope) -> Any:
 
 
 _CANDIDATE: Mapping[str, Handler] = {
-    "content": elsewhere,
+    "content": handled_by_caller,
     "groundingMetadata": _grounding,
     "continuationToken": opaque,
 }
 """The fields of a candidate that need their own handler."""
 
 
-def _is_argument(thread: Thread) -> bool:
-    return thread[1].startswith(_ARGUMENT)
+def _is_argument(text_key: TextKey) -> bool:
+    return text_key[1].startswith(_ARGUMENT)

@@ -147,7 +147,7 @@ def redacted_fields(redaction: Redaction, obj: Any, scope: Scope, handlers: Mapp
     return dict((name, handled[name]) if name in handled else renamed[name] for name in obj)
 
 
-def elsewhere(redaction: Redaction, value: Any, scope: Scope) -> Any:
+def handled_by_caller(redaction: Redaction, value: Any, scope: Scope) -> Any:
     """Handle a field that the caller redacts if it is a list or an object. Other values are redacted here."""
     return value if isinstance(value, list | dict) else _value(redaction, value, scope)
 
@@ -184,7 +184,7 @@ def redacted_argument(redaction: Redaction, piece: Any) -> Any:
 
 
 def _text(redaction: Redaction, value: Any, scope: Scope) -> Any:
-    """Redact a `text` that is not a string: it is not treated as text elsewhere."""
+    """Redact a `text` that is not a string: it is not treated as text handled_by_caller."""
     return value if isinstance(value, str) or scope not in redaction.scopes else redaction.value(value)
 
 
@@ -193,11 +193,11 @@ def _call(redaction: Redaction, call: Any, scope: Scope) -> Any:
 
 
 def _result(redaction: Redaction, result: Any, scope: Scope) -> Any:
-    media = _each(partial(_medium, scope="tool_results"))
+    media = _each(partial(_media_part, scope="tool_results"))
     return redacted_fields(redaction, result, "tool_results", {"parts": media})
 
 
-def _medium(redaction: Redaction, part: Any, scope: Scope) -> Any:
+def _media_part(redaction: Redaction, part: Any, scope: Scope) -> Any:
     return redacted_fields(redaction, part, scope, {**_PART, "text": _value})
 
 
@@ -236,7 +236,7 @@ def _file(redaction: Redaction, blob: Any, scope: Scope) -> Any:
 _ROLES = frozenset({"user", "model", "function", "system"})
 """Roles, which a configured word must not change."""
 
-CONTENT: Mapping[str, Handler] = {"parts": elsewhere, "role": _role}
+CONTENT: Mapping[str, Handler] = {"parts": handled_by_caller, "role": _role}
 """The fields of a content that need their own handler."""
 
 _PART: Mapping[str, Handler] = {
@@ -254,17 +254,17 @@ _PART: Mapping[str, Handler] = {
 
 
 _FIELDS: Mapping[str, Handler] = {
-    "contents": elsewhere,
-    "content": elsewhere,
-    "systemInstruction": elsewhere,
+    "contents": handled_by_caller,
+    "content": handled_by_caller,
+    "systemInstruction": handled_by_caller,
     "continuationToken": opaque,
 }
 """The fields of a request that need their own handler."""
 
-Place = tuple[int, int, int]
+TextPlace = tuple[int, int, int]
 """The place of a text: the indexes of its content and part, and of a piece of arguments, or -1."""
 
-Texts = dict[Place, str]
+Texts = dict[TextPlace, str]
 
 
 def redacted_request(redaction: Redaction, request: JsonObject) -> JsonObject:
@@ -349,16 +349,16 @@ def _redacted_run(redaction: Redaction, contents: list[Any], scope: Scope) -> li
     return [_content(redaction, content, scope, at, texts) for at, content in enumerate(contents)]
 
 
-def _parts(contents: list[Any]) -> Iterator[tuple[Place, JsonObject]]:
+def _parts(contents: list[Any]) -> Iterator[tuple[TextPlace, JsonObject]]:
     for at, content in enumerate(contents):
         for number, part in enumerate(read_list(content, "parts") if isinstance(content, dict) else ()):
             if isinstance(part, dict):
                 yield (at, number, -1), part
 
 
-def _arguments(parts: list[tuple[Place, JsonObject]]) -> Iterator[list[tuple[Place, str]]]:
+def _arguments(parts: list[tuple[TextPlace, JsonObject]]) -> Iterator[list[tuple[TextPlace, str]]]:
     """Yield the strings of partial arguments, all pieces of one argument together."""
-    open_arguments: dict[str, list[tuple[Place, str]]] = {}
+    open_arguments: dict[str, list[tuple[TextPlace, str]]] = {}
     for (at, number, _), part in parts:
         if not isinstance(call := read(part, "functionCall"), dict):
             continue
@@ -371,7 +371,7 @@ def _arguments(parts: list[tuple[Place, JsonObject]]) -> Iterator[list[tuple[Pla
     yield from open_arguments.values()
 
 
-def _redacted_pieces(redaction: Redaction, pieces: list[tuple[Place, str]]) -> Texts:
+def _redacted_pieces(redaction: Redaction, pieces: list[tuple[TextPlace, str]]) -> Texts:
     """Redact one text that is spread over several places.
 
     Each piece is also searched by itself, because its neighbours may hide where a secret begins or ends.
@@ -381,7 +381,7 @@ def _redacted_pieces(redaction: Redaction, pieces: list[tuple[Place, str]]) -> T
         return {}
     texts = {place: "" for place, _ in pieces}
 
-    def put(place: Place, text: str) -> None:
+    def put(place: TextPlace, text: str) -> None:
         texts[place] += text
 
     chunked_text = redaction.strand(put)

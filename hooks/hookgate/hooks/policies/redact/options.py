@@ -14,7 +14,7 @@ from hookgate.hooks.policies.redact.presidio import PresidioOptions
 from hookgate.hooks.policies.redact.redaction import SCOPES, Scope
 from hookgate.hooks.policies.redact.streaming import AtCap
 
-Act = Literal["mask", "hash", "pseudonymise", "block"]
+Action = Literal["mask", "hash", "pseudonymise", "block"]
 
 
 class RedactOptions(Options):
@@ -35,10 +35,10 @@ class RedactOptions(Options):
     ignore_case: bool = False
     """Whether `words` are matched regardless of case."""
 
-    action: Act = "mask"
+    action: Action = "mask"
     """What to do with findings."""
 
-    actions: Mapping[str, Act] = Field(default={}, strict=False)
+    actions: Mapping[str, Action] = Field(default={}, strict=False)
     """Actions by kind or group, with wildcards; the first that matches applies, or else `action`."""
 
     mask: str = "[{kind}]"
@@ -64,7 +64,7 @@ class RedactOptions(Options):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        detectors = self.own() + DETECTORS
+        detectors = self.custom_detectors() + DETECTORS
         groups = {name for detector in detectors for name in detector.names[1:]} | {"presidio"}
         known = groups | {detector.kind for detector in detectors}
         known |= {*(self.presidio.entities if self.presidio else ())}
@@ -85,7 +85,7 @@ class RedactOptions(Options):
             if not any(fnmatchcase(name, glob) for name in names):
                 raise ValueError(f"actions: {glob!r} is not detected; add it to `detect`")
 
-    def own(self) -> tuple[Detector, ...]:
+    def custom_detectors(self) -> tuple[Detector, ...]:
         """Return the detectors of `patterns` and `words`. Raises ValueError if one is invalid."""
         return (
             *(pattern_detector(kind, pattern) for kind, pattern in self.patterns.items()),
@@ -93,8 +93,8 @@ class RedactOptions(Options):
         )
 
     def detectors(self) -> tuple[Detector, ...]:
-        """Return all detectors to use, those of `own` first. Raises ValueError if there are none."""
-        own = self.own()
+        """Return all detectors to use, the custom ones first. Raises ValueError if there are none."""
+        own = self.custom_detectors()
         enabled = (*own, *(detector for detector in DETECTORS if self._is_on(detector)))
         enabled = tuple(detector for detector in enabled if not _is_listed(detector, self.skip))
         if not enabled:
@@ -104,13 +104,13 @@ class RedactOptions(Options):
     def _is_on(self, detector: Detector) -> bool:
         return detector.group == "credentials" if self.detect is None else _is_listed(detector, self.detect)
 
-    def acts(self) -> dict[str, Act]:
+    def actions_by_kind(self) -> dict[str, Action]:
         """Return the action for each kind that is detected."""
-        acts = {detector.kind: self._action_for(*detector.names) for detector in self.detectors()}
+        actions_by_kind = {detector.kind: self._action_for(*detector.names) for detector in self.detectors()}
         entities = self.presidio.entities if self.presidio else ()
-        return {kind: self._action_for(kind, "presidio") for kind in entities} | acts
+        return {kind: self._action_for(kind, "presidio") for kind in entities} | actions_by_kind
 
-    def _action_for(self, *names: str) -> Act:
+    def _action_for(self, *names: str) -> Action:
         matches = (
             act for glob, act in self.actions.items() if any(fnmatchcase(name, glob) for name in names)
         )

@@ -25,8 +25,8 @@ from hookgate.hooks.policies.options import read_options
 from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.detectors.detector import Detector
 from hookgate.hooks.policies.redact.fields import newest, redacted_fields, redacted_request
-from hookgate.hooks.policies.redact.options import Act, RedactOptions
-from hookgate.hooks.policies.redact.presidio import finder
+from hookgate.hooks.policies.redact.options import Action, RedactOptions
+from hookgate.hooks.policies.redact.presidio import load_presidio
 from hookgate.hooks.policies.redact.redaction import Redaction, Scope, Search, is_long
 from hookgate.hooks.policies.redact.scanner import Scanner, TakesLong
 from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
@@ -61,28 +61,28 @@ class Replacer:
 
     def __init__(self, options: RedactOptions, key: bytes) -> None:
         """`key` is the secret key of hashes and pseudonyms, without which they cannot be guessed."""
-        self._acts: Mapping[str, Act] = options.acts()
+        self._actions_by_kind: Mapping[str, Action] = options.actions_by_kind()
         self._mask, self._reason = options.mask, options.reason
         self._key = key
 
     @property
     def blocks(self) -> bool:
         """Whether any kind is blocked."""
-        return "block" in self._acts.values()
+        return "block" in self._actions_by_kind.values()
 
     @property
     def names(self) -> bool:
         """Whether any kind is pseudonymised."""
-        return "pseudonymise" in self._acts.values()
+        return "pseudonymise" in self._actions_by_kind.values()
 
-    def masking(self, names: MutableMapping[str, str] | None) -> Callable[[str, str], str]:
+    def masker(self, names: MutableMapping[str, str] | None) -> Callable[[str, str], str]:
         """Return a function that replaces findings. Kinds that are blocked are masked.
 
         Pseudonyms are added to `names` with their originals. If `names` is None, masks are used instead.
         """
 
         def replace(kind: str, original: str) -> str:
-            act = self._acts.get(kind, "mask")
+            act = self._actions_by_kind.get(kind, "mask")
             if act == "hash":
                 return f"[{kind}:{self._digest(kind, original)[:12]}]"
             if act == "pseudonymise" and names is not None:
@@ -93,12 +93,12 @@ class Replacer:
 
         return replace
 
-    def blocking(self, names: MutableMapping[str, str] | None) -> Callable[[str, str], str]:
+    def blocker(self, names: MutableMapping[str, str] | None) -> Callable[[str, str], str]:
         """Return a function that replaces findings, and raises Withheld for kinds that are blocked."""
-        replace = self.masking(names)
+        replace = self.masker(names)
 
         def block(kind: str, original: str) -> str:
-            if self._acts.get(kind) == "block":
+            if self._actions_by_kind.get(kind) == "block":
                 raise Withheld(self._reason or _BLOCKED.format(kind=kind), kind)
             return replace(kind, original)
 
@@ -146,23 +146,23 @@ Output = dict[str, Any]
 _CreateRedaction = Callable[[Callable[[str, str], str]], Redaction]
 
 
-def redact_policy(options: Mapping[str, Any], surroundings: PolicyEnvironment) -> Policy:
+def redact_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     settings = read_options(RedactOptions, options)
-    return _Redact(settings, Replacer(settings, key_in(surroundings.state)))
+    return _Redact(settings, Replacer(settings, key_in(environment.state)))
 
 
 class _Redact:
     """The policy `redact` with its options. It also screens streamed answers."""
 
-    def __init__(self, options: RedactOptions, replacing: Replacer) -> None:
-        self._options, self._replacing = options, replacing
+    def __init__(self, options: RedactOptions, replacer: Replacer) -> None:
+        self._options, self._replacer = options, replacer
         self._search = Search(
             Scanner(options.detectors()),
             options.limit,
             options.cap,
             options.at_cap,
-            finder(options.presidio) if options.presidio else None,
+            load_presidio(options.presidio) if options.presidio else None,
         )
         self._tokens = Search(Scanner([token_detector()]), limit=sys.maxsize)
 
@@ -196,7 +196,7 @@ class _Redact:
 
     def screen(self, session: SessionContext) -> Screen:
         """Return a screen for one streamed answer."""
-        replace = self._replacing.blocking(self._pseudonyms(session))
+        replace = self._replacer.blocker(self._pseudonyms(session))
         return AnswerScreen(Redaction(self._search, replace, self._options.scopes))
 
     def _request(
@@ -204,11 +204,11 @@ class _Redact:
     ) -> Output | None:
         """Redact a request, given in the view `body`."""
         request, beside = llm_request["raw"], llm_request.get("beside") or {}
-        if self._replacing.blocks:  # older turns were allowed before, or masked then
-            blocking = create_redaction(self._replacing.blocking(None))
+        if self._replacer.blocks:  # older turns were allowed before, or masked then
+            blocking = create_redaction(self._replacer.blocker(None))
             redacted_request(blocking, newest(request))
             redacted_fields(blocking, beside, "other", {})
-        redaction = create_redaction(self._replacing.masking(self._pseudonyms(session)))
+        redaction = create_redaction(self._replacer.masker(self._pseudonyms(session)))
         new = {
             "raw": redacted_request(redaction, request),
             "beside": redacted_fields(redaction, beside, "other", {}),
@@ -219,7 +219,7 @@ class _Redact:
     def _answer(
         self, create_redaction: _CreateRedaction, original: JsonObject, session: SessionContext
     ) -> Output | None:
-        redaction = create_redaction(self._replacing.blocking(self._pseudonyms(session)))
+        redaction = create_redaction(self._replacer.blocker(self._pseudonyms(session)))
         [(_, new)] = AnswerScreen(redaction).judge([original], last=True)
         return _output(redaction, "llm_response", {} if new is original else {"raw": new})
 
@@ -229,15 +229,15 @@ class _Redact:
         """Redact arguments or a result from a shim. They are masked, as pseudonyms would not be restored."""
         if scope not in self._options.scopes:
             return None
-        redaction = create_redaction(self._replacing.blocking(None))
+        redaction = create_redaction(self._replacer.blocker(None))
         new = redaction.value(original)
         return _output(redaction, field, {} if new is original else new)
 
     def _pseudonyms(self, session: SessionContext) -> MutableMapping[str, str]:
         """Return the call's pseudonyms with their originals, which are restored for the client."""
-        pseudonyms: MutableMapping[str, str] = session.call.values.setdefault(self, {})
-        if self._replacing.names:
-            session.call.client_filters[self] = partial(self._restoring_screen, pseudonyms)
+        pseudonyms: MutableMapping[str, str] = session.call_state.values.setdefault(self, {})
+        if self._replacer.names:
+            session.call_state.client_filters[self] = partial(self._restoring_screen, pseudonyms)
         return pseudonyms
 
     def _restoring_screen(self, pseudonyms: Mapping[str, str]) -> Screen:

@@ -35,7 +35,7 @@ class PresidioOptions(Options):
     """The minimum score of a finding."""
 
 
-class WholeRedactor:
+class BufferingRedactor:
     """A redactor that waits for the complete text, then applies another redactor, and `find` to the rest."""
 
     def __init__(self, inner: Redactor, find: Find, replace: Callable[[str, str], str]) -> None:
@@ -82,7 +82,7 @@ class WholeRedactor:
         return [piece for piece in pieces if piece.original]
 
 
-def finder(options: PresidioOptions) -> Find:
+def load_presidio(options: PresidioOptions) -> Find:
     """Load Presidio, which takes seconds. Raises ValueError if it or its model is not installed."""
     try:  # imported by name, because it is optional
         engine = import_module("presidio_analyzer").AnalyzerEngine

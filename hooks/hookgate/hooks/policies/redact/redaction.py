@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args
 
-from hookgate.hooks.policies.redact.presidio import Find, WholeRedactor
+from hookgate.hooks.policies.redact.presidio import BufferingRedactor, Find
 from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.hooks.policies.redact.streaming import AtCap, BlockedPiece, KeptPiece, Redactor, TextPiece
 from hookgate.hooks.session import Withheld
@@ -24,7 +24,7 @@ _TOO_LONG = "The text contains what may be a secret of more than {} characters (
 class ChunkedText(Generic[Place]):
     """One text in chunks. `put` is called with each place and its output, in order, once it is decided."""
 
-    def __init__(self, redactor: Redactor | WholeRedactor, put: Callable[[Place, str], None]) -> None:
+    def __init__(self, redactor: Redactor | BufferingRedactor, put: Callable[[Place, str], None]) -> None:
         self._redactor, self._put = redactor, put
         self._undecided: deque[tuple[Place, int]] = deque()
 
@@ -122,7 +122,9 @@ class Redaction:
     def strand(self, put: Callable[[Place, str], None]) -> ChunkedText[Place]:
         """Return a text to feed in chunks; `put` receives its output."""
         redactor, find = self._redactor(), self._search.find
-        return ChunkedText(redactor if find is None else WholeRedactor(redactor, find, self._replace), put)
+        return ChunkedText(
+            redactor if find is None else BufferingRedactor(redactor, find, self._replace), put
+        )
 
     @property
     def slow(self) -> bool:

@@ -50,7 +50,7 @@ _HASH = re.compile(rb"\[[A-Z][A-Z0-9_]{1,23}:[0-9a-f]{12}\]")
 _LEADS = (str(language(ESCAPE).prefixes), EMPHASIS)
 """Text that may be the beginning of an escape or emphasis before a secret."""
 
-_BEFORE = (b"", b"a", b" ", b"\n")
+_PRECEDING_SAMPLES = (b"", b"a", b" ", b"\n")
 """The kinds of text before a match that boundaries and anchors distinguish."""
 
 
@@ -85,7 +85,7 @@ class _CompiledDetector:
         """Return whether the text before this place allows a match here."""
         if not self.after or at == 0:
             return True
-        return bool(self.after.match(data, _before(data, at))) or follows_lead(data, at)
+        return bool(self.after.match(data, _previous_character(data, at))) or follows_lead(data, at)
 
     def is_open(self, data: bytes, at: int) -> bool:
         """Return whether everything from this place on is undecided."""
@@ -168,7 +168,7 @@ class Scanner:
             return 0
         first = len(data)
         for undecided in self._undecided:
-            if match := undecided.search(data, _before(data, start)):
+            if match := undecided.search(data, _previous_character(data, start)):
                 first = min(first, _undecided_start(data, match.start(), start))
         for extent in self._extents:
             if extent.head in data and (begin := extent.first_open(data, start)) is not None:
@@ -182,13 +182,13 @@ class Scanner:
         return next(c.detector for place in places for c in self._detectors if c.is_open(data, place))
 
     def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
-        at = _before(data, start)
+        at = _previous_character(data, start)
         while match := self._any.search(data, at, end):
             self._checks_left -= 1
             if self._checks_left < 0:
                 raise TakesLong if self._is_brief else Withheld(_TOO_MANY)
             at = match.start()
-            after_character = _after(data, at)
+            after_character = _next_character(data, at)
             if at >= before:
                 return None
             # The finding begins here, or after the text that its detector requires before it.
@@ -252,7 +252,7 @@ def _is_hash(data: bytes, start: int, stop: int) -> bool:
     return begin >= 0 and _HASH.fullmatch(data, begin, stop + 1) is not None
 
 
-def _before(data: bytes, at: int) -> int:
+def _previous_character(data: bytes, at: int) -> int:
     """Return where the character before `at` begins, or 0 at the beginning."""
     at -= 1
     while at > 0 and data[at] & 0xC0 == 0x80:
@@ -260,7 +260,7 @@ def _before(data: bytes, at: int) -> int:
     return max(at, 0)
 
 
-def _after(data: bytes, at: int) -> int:
+def _next_character(data: bytes, at: int) -> int:
     """Return where the character at `at` ends."""
     first = data[at]
     return at + (1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4)
@@ -309,7 +309,7 @@ def _undecided_start(data: bytes, lead: int, start: int) -> int:
 
     If the lead is an escape, it is included, because it must be read again with more text.
     """
-    return lead if lead >= start and data[lead] in BEGINS_ESCAPE else _after(data, lead)
+    return lead if lead >= start and data[lead] in BEGINS_ESCAPE else _next_character(data, lead)
 
 
 def _either(patterns: list[str]) -> str:
@@ -334,7 +334,9 @@ def _may_begin(candidate: _CompiledDetector, byte: int) -> bool:
     """Return whether a match may begin with this byte. Always true for bytes that are not ASCII."""
     if byte >= 0x80:
         return True
-    return any(candidate.undecided.match(before + bytes([byte]), len(before)) for before in _BEFORE)
+    return any(
+        candidate.undecided.match(before + bytes([byte]), len(before)) for before in _PRECEDING_SAMPLES
+    )
 
 
 def _compile(pattern: str) -> Any:

@@ -15,7 +15,7 @@ from hookgate.hooks import (
     Verdict,
 )
 from hookgate.hooks.events.tool import result_of
-from hookgate.proxy.call.context import CallContext, JudgedCall, RecordedEngine
+from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
 from hookgate.proxy.call.tool_gate import Refusal, RetryModel
 from hookgate.proxy.call.verdicts import enforce
 from hookgate.proxy.identity.bypass import bypass_denial, unannounced_tools
@@ -56,7 +56,9 @@ _RESULTS = ("output", "result")
 _WITHHELD = "A hook withheld this result."
 
 
-def deriving_engine(engine: RecordedEngine, kind: ReportedKind, reported: Collection[str]) -> RecordedEngine:
+def engine_for_derived(
+    engine: RecordingEngine, kind: ReportedKind, reported: Collection[str]
+) -> RecordingEngine:
     """Return the engine for derived events of a kind.
 
     If a shim reports such events, only the hooks of policy files run on derived ones. They still run because
@@ -71,45 +73,48 @@ class RequestEvents:
 
     EVENTS: ClassVar = (SessionStart.name, BeforeAgent.name, AfterTool.name)
 
-    engine: RecordedEngine
+    engine: RecordingEngine
     call: JudgedCall
     memory: ConversationMemory
     reported: Collection[str]
     """The kinds of events that a shim reports. For these, only the hooks of policy files run here."""
 
-    async def judged(self, body: JsonObject) -> JsonObject:
-        """Return the request after its hooks. Raises SyntheticAnswer or ApiError if a hook ends the call."""
+    async def run(self, body: JsonObject) -> JsonObject:
+        """Return the request after its hooks.
+
+        Raises ReplacementAnswer or ApiError if a hook ends the call.
+        """
         contents = read_list(body, "contents")
-        run_step = self.call.session.call.run_step
+        run_step = self.call.session.call_state.run_step
         results = await run_step(tool_results, contents)
         turn, texts = await run_step(asked_turn, body, contents)
         if not contents and not texts:
             return body
         await self._session(turn)
         await self._turn(turn, texts, contents)
-        treatments = await self._treatments(results)
-        new = await run_step(self._applied, contents, treatments, turn)
+        effects = await self._effects(results)
+        new = await run_step(self._applied, contents, effects, turn)
         unchanged = same_items(new, contents)
         return body if unchanged else write(body, "contents", new)
 
-    async def _treatments(self, results: list[Result]) -> dict[int, HookEffect]:
+    async def _effects(self, results: list[Result]) -> dict[int, HookEffect]:
         """Return what hooks did to the results, by the ids of their parts.
 
         The memory is bounded and may not hold all results of a request, so it is not read here.
         """
         judges = self._engine("tools").listens_to(AfterTool.name)
-        treatments: dict[int, HookEffect] = {}
+        effects: dict[int, HookEffect] = {}
         for result in results:
             effect = self.memory.effect_on(result.identity)
             if effect is None and judges:
                 effect = await self._result(result)
                 self.memory.remember(result.identity, effect)
             if effect is not None:
-                treatments[id(result.part)] = effect
-        return treatments
+                effects[id(result.part)] = effect
+        return effects
 
-    def _engine(self, kind: ReportedKind) -> RecordedEngine:
-        return deriving_engine(self.engine, kind, self.reported)
+    def _engine(self, kind: ReportedKind) -> RecordingEngine:
+        return engine_for_derived(self.engine, kind, self.reported)
 
     def _added(
         self, kind: ReportedKind, outcome: Outcome[SessionStart] | Outcome[BeforeAgent] | Outcome[AfterTool]
@@ -138,7 +143,7 @@ class RequestEvents:
         if not texts or turn in (self.memory.turn, self.memory.question):
             return
         if engine.listens_to(BeforeAgent.name):
-            history = await self.call.session.call.run_step(history_of, contents)
+            history = await self.call.session.call_state.run_step(history_of, contents)
             event = BeforeAgent("\n".join(texts), history)
             outcome = await engine.fire(event, self.call.session)
             enforce(outcome.verdict, BeforeAgent.name, self.call)
@@ -149,7 +154,7 @@ class RequestEvents:
             self.memory.turn = turn
 
     async def _result(self, result: Result) -> HookEffect:
-        """Return what hooks did to a tool result. Raises SyntheticAnswer or ApiError on a stop."""
+        """Return what hooks did to a tool result. Raises ReplacementAnswer or ApiError on a stop."""
         value = read_object(result.response, "response")
         key = _key_of(value)
         name = result.response.get("name") or result.call.get("name") or ""
@@ -168,10 +173,10 @@ class RequestEvents:
         return HookEffect(write(result.response, "response", new), added)
 
     def _applied(
-        self, contents: list[JsonObject], treatments: dict[int, HookEffect], turn: str
+        self, contents: list[JsonObject], effects: dict[int, HookEffect], turn: str
     ) -> list[JsonObject]:
-        """Return the turns with all treatments of results and all added context."""
-        new = [_with_results(content, treatments) for content in contents]
+        """Return the turns with all effects of results and all added context."""
+        new = [_with_results(content, effects) for content in contents]
         for name, at in _turns(contents, turn, self.memory):
             if name == turn and self.call.wants_json:
                 continue
@@ -193,11 +198,11 @@ def _turns(contents: list[JsonObject], turn: str, memory: ConversationMemory) ->
     return found
 
 
-def _with_results(content: JsonObject, treatments: dict[int, HookEffect]) -> JsonObject:
+def _with_results(content: JsonObject, effects: dict[int, HookEffect]) -> JsonObject:
     parts = read_list(content, "parts")
     new: list[JsonObject] = []
     for part in parts:
-        effect = treatments.get(id(part)) or HookEffect()
+        effect = effects.get(id(part)) or HookEffect()
         response = effect.response
         new.append(part if response is None else write(part, "functionResponse", response))
         new += ({"text": mark_context(text)} for text in effect.contexts)
@@ -237,17 +242,20 @@ _IN_PIECES = "its arguments are sent in pieces, which hooks cannot judge"
 class ToolCallEvents:
     """Fires BeforeTool for each call in an answer."""
 
-    engine: RecordedEngine
+    engine: RecordingEngine
     call: JudgedCall
     descriptions: Mapping[str, str]
     """The descriptions of the tools that the request declares, by name."""
 
     async def judge(self, call: JsonObject) -> Refusal | JsonObject:
-        """Return the arguments after hooks, or the refusal. Raises SyntheticAnswer or ApiError on a stop."""
+        """Return the arguments after hooks, or the refusal.
+
+        Raises ReplacementAnswer or ApiError if a hook stops the agent.
+        """
         name, arguments = str(call.get("name") or ""), read_object(call, "args")
         if not name or read(call, "willContinue") or read(call, "partialArgs") is not None:
             self.engine.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
-            return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, asks=True)
+            return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, retries=True)
         event = BeforeTool(name, arguments, self.descriptions.get(name))
         outcome = await self.engine.fire(event, self.call.session)
         self.engine.note_blocked_tool(outcome.event, outcome)
@@ -256,7 +264,7 @@ class ToolCallEvents:
             enforce(verdict, BeforeTool.name, self.call)
         if verdict.denied:
             reason = verdict.reason or _NO_REASON
-            return Refusal(_SHOWN.format(name=name, reason=reason), reason, asks=True)
+            return Refusal(_SHOWN.format(name=name, reason=reason), reason, retries=True)
         return outcome.event.tool_input
 
 
@@ -264,13 +272,13 @@ class ToolCallEvents:
 class TurnEndEvents:
     """Fires AfterAgent for an answer that ends the turn."""
 
-    engine: RecordedEngine
+    engine: RecordingEngine
     call: JudgedCall
     prompt: str
     """The user turn that the answer responds to."""
     again: bool
     """Whether an AfterAgent hook has already rejected an answer of this turn."""
-    asks: bool
+    retries: bool
     """Whether the model can be asked again."""
 
     async def ended(self, text: str) -> None:
@@ -280,7 +288,7 @@ class TurnEndEvents:
         verdict = outcome.verdict
         if outcome.failed_closed:  # a retry would not make the hook judge this answer
             enforce(verdict, AfterAgent.name, self.call)
-        if verdict.denied and self.asks:
+        if verdict.denied and self.retries:
             reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
             said = [{"role": "model", "parts": [{"text": text}]}] if text else []
             blocked = BlockedOutput(
@@ -292,7 +300,7 @@ class TurnEndEvents:
 
 async def before_session_events(
     context: CallContext,
-    engine: RecordedEngine,
+    engine: RecordingEngine,
     call: JudgedCall,
     body: JsonObject,
     reported: Collection[str],
@@ -300,7 +308,7 @@ async def before_session_events(
     """Return the request after the hooks of session events, with the pending context of its session.
 
     `reported` contains the kinds of events that a shim reports, which need not be derived. Raises
-    SyntheticAnswer or ApiError if a hook ends the call.
+    ReplacementAnswer or ApiError if a hook ends the call.
     """
     services = context.services
 
@@ -312,7 +320,7 @@ async def before_session_events(
 
 
 async def run_session_events(  # noqa: PLR0913, PLR0917  # the call, and what is known of its session
-    engine: RecordedEngine,
+    engine: RecordingEngine,
     call: JudgedCall,
     body: JsonObject,
     state: SessionState,
@@ -322,9 +330,9 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call, and what is
     """Return the request after the hooks of session events, for a session in `state`.
 
     `check_results` is called with the results of tools that a shim should have reported. Raises what it
-    raises, and SyntheticAnswer or ApiError if a hook ends the call.
+    raises, and ReplacementAnswer or ApiError if a hook ends the call.
     """
-    run_step = call.session.call.run_step
+    run_step = call.session.call_state.run_step
     if not ("turns" in reported or call.tool_turn or call.wants_json):
         state.observe_turn((await run_step(turn_of, read_list(body, "contents")))[0])
     if state.stopped is not None:
@@ -332,24 +340,24 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call, and what is
     if "tools" in reported:
         check_results(await run_step(tool_results, read_list(body, "contents")))
     if any(map(engine.listens_to, RequestEvents.EVENTS)):
-        body = await RequestEvents(engine, call, state.memory, reported).judged(body)
+        body = await RequestEvents(engine, call, state.memory, reported).run(body)
     waiting = "" if call.wants_json else state.take_context()  # the agent's own questions require JSON
     return with_context(body, waiting) if waiting else body
 
 
 def _check_bypass(
-    context: CallContext, engine: RecordedEngine, call: JudgedCall, results: Sequence[Result]
+    context: CallContext, engine: RecordingEngine, call: JudgedCall, results: Sequence[Result]
 ) -> None:
-    """Detect tools that ran without the shim. Raises SyntheticAnswer or ApiError if a hook denies that."""
+    """Detect tools that ran without the shim. Raises ReplacementAnswer or ApiError if a hook denies that."""
     services = context.services
     denies = services.config.tools.bypass == "deny"
-    unannounced = unannounced_tools(results, services.sessions.state_for(call.session), forgives=not denies)
+    unannounced = unannounced_tools(results, services.sessions.state_for(call.session), once=not denies)
     services.bypasses.note(unannounced, call.session)
     context.record.bypasses += len(unannounced)
     if unannounced and denies:
         _end(engine, call, bypass_denial(unannounced))
 
 
-def _end(engine: RecordedEngine, call: JudgedCall, verdict: Verdict) -> None:
+def _end(engine: RecordingEngine, call: JudgedCall, verdict: Verdict) -> None:
     engine.record.note_verdict(BeforeModel.name, verdict)
     enforce(verdict, BeforeModel.name, call)
