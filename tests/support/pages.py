@@ -18,7 +18,7 @@ PAGES = [PROJECT / "README.md", *sorted(DOCS.glob("*.md"))]
 
 Kind = Literal["json", "members", "toml", "python", "shell", "other"]
 
-_PROGRAMS = {"curl", "echo", "hookgate", "install", "jq", "make", "pip", "python"}
+_PROGRAMS = {"curl", "docker", "echo", "hookgate", "install", "jq", "make", "pip", "python"}
 _FENCED = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
 
@@ -89,7 +89,7 @@ def _hookgate_commands(text: str) -> Iterator[list[str]]:
 
 def _is_python(block: Block) -> bool:
     ast.parse(block.text)
-    return "=" in block.text or "def " in block.text
+    return any(sign in block.text for sign in ("=", "def ", "print("))
 
 
 def _is_shell(block: Block) -> bool:
