@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks.errors import HookError, SettingsError
+from hookgate.hooks.errors import HookError, Problem, SettingsError
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import Output
-from hookgate.hooks.policies import BUILTINS
+from hookgate.hooks.policies import BUILTINS, EVENTS_BY_POLICY
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.command import CommandRunner
 from hookgate.hooks.runners.inprocess import (
@@ -53,6 +53,7 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
             case HttpConfig() as config:
                 return _http_runner(hook, config, targets)
             case BuiltinConfig() as config:
+                _check_event(hook, config)
                 return BuiltinRunner(
                     hook, config, builtins, PolicyEnvironment(hook.root, state, counters, prices)
                 )
@@ -62,6 +63,15 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
                 return CommandRunner(hook, config)
 
     return _make_all(hooks, make_runner)
+
+
+def _check_event(hook: Hook, config: BuiltinConfig) -> None:
+    """Check that the policy judges the hook's event. Raises SettingsError."""
+    events = EVENTS_BY_POLICY.get(config.builtin)
+    if events is not None and hook.event and hook.event not in events:
+        message = f"the policy {config.builtin!r} does not judge this event; use {' or '.join(events)}"
+        where = f"the {hook.event} hook {hook.name!r}"
+        raise SettingsError([Problem(hook.source, f"{where}: {message}", hook.line)])
 
 
 def _make_all(hooks: Iterable[Hook], make_runner: Callable[[Hook], Runner]) -> dict[Hook, Runner]:

@@ -99,3 +99,20 @@ def test_file_line_event_and_hook_are_named(tmp_path: Path) -> None:
         make_runners(load_settings([path]).hooks())
     reported = "the BeforeModel hook 'no-secrets': options: acton: is not known here; did you mean action?"
     assert str(error.value) == f"{path}:4: {reported}"
+
+
+@pytest.mark.parametrize(
+    ("policy", "event", "events"),
+    [
+        ("tools", "BeforeModel", "BeforeToolSelection or BeforeTool"),
+        ("limits", "AfterModel", "BeforeModel"),
+        ("models", "BeforeTool", "BeforeModel"),
+    ],
+)
+def test_a_policy_under_an_event_that_it_does_not_judge_is_a_mistake(
+    policy: str, event: str, events: str, tmp_path: Path
+) -> None:
+    path = write_file(tmp_path, {"hooks": {event: [{"hooks": [{"type": "builtin", "builtin": policy}]}]}})
+    with pytest.raises(SettingsError) as error:
+        make_runners(load_settings([path]).hooks())
+    assert f"the policy {policy!r} does not judge this event; use {events}" in str(error.value)

@@ -59,6 +59,12 @@ async def test_calls_are_found(words: list[str], count: int, state: Path) -> Non
     assert (ended.code, len(ended.out.splitlines())) == (0, count)
 
 
+@pytest.mark.parametrize("limit", ["-1", "0", "many"])
+async def test_a_limit_is_a_number_above_0(limit: str, state: Path) -> None:
+    ended = await run("audit", "list", f"--limit={limit}", "--state", str(state))
+    assert (ended.code, f"must be a whole number above 0, not '{limit}'" in ended.err) == (2, True)
+
+
 async def test_one_call_is_shown(state: Path) -> None:
     [call] = (await run("audit", "list", "--json", "--limit", "1", "--state", str(state))).out.splitlines()
     shown = await run("audit", "show", json.loads(call)["id"], "--json", "--state", str(state))

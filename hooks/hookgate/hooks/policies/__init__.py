@@ -3,6 +3,7 @@
 Policies have the same input and output as any other hook. New policies must be added here.
 """
 
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from hookgate.hooks.policies.cassette import cassette_policy
@@ -23,7 +24,18 @@ BUILTINS: Builtins = MappingProxyType(
 )
 """The policies, by name."""
 
+EVENTS_BY_POLICY: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "cassette": ("BeforeModel", "AfterModel"),
+        "limits": ("BeforeModel",),
+        "models": ("BeforeModel",),
+        "redact": ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool"),
+        "tools": ("BeforeToolSelection", "BeforeTool"),
+    }
+)
+"""The events that each policy judges. Under any other event it would let everything pass, or always fail."""
+
 COUNTING = frozenset({"limits"})
 """The policies that use `PolicyEnvironment.counters`."""
 
-__all__ = ["BUILTINS", "COUNTING"]
+__all__ = ["BUILTINS", "COUNTING", "EVENTS_BY_POLICY"]

@@ -28,6 +28,13 @@ from hookgate.proxy.store.database import AUDIT_FILE, FAILURES, Database, open_a
 _WHEN = "such as 2026-05-04, 2026-05-04T10:00Z, 90m, 12h or 7d"
 
 
+def _count(text: str) -> int:
+    """Return the number in an argument. Raises ArgumentTypeError unless it is a whole number above 0."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {text!r}")
+    return int(text)
+
+
 def add_audit(parser: argparse.ArgumentParser) -> None:
     """Add every command to `hookgate audit`."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="audit_command")
@@ -43,7 +50,7 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
         "--since", metavar="TIME", help=f"only those that ended at this time or later, {_WHEN}"
     )
     listed.add_argument(
-        "--limit", type=int, default=50, metavar="N", help="the maximum number of calls (default: 50)"
+        "--limit", type=_count, default=50, metavar="N", help="the maximum number of calls (default: 50)"
     )
     shown = commands.add_parser("show", help="show everything that is recorded about one call")
     shown.add_argument(

@@ -96,7 +96,9 @@ def _rows(hooks: ConfiguredHooks, sources: Sources, only: set[Hook] | None = Non
 
 
 def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str, Any]:
-    last = f"failed: {status['error']}" if status.get("error") else "ok" if status else "never"
+    error = status.get("error", "")
+    shown_error = error if full else error.partition("\n")[0]  # a table has one line for each hook
+    last = f"failed: {shown_error}" if error else "ok" if status else "never"
     kind = hook.config.type + (" (persistent)" if getattr(hook.config, "persistent", False) else "")
     row = {
         "event": hook.event,
