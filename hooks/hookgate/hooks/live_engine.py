@@ -17,6 +17,8 @@ from hookgate.hooks.runs import Health
 from hookgate.hooks.settings import Configuration, SettingsSource, load_sources, read_sources
 from hookgate.hooks.trust import digest_of, hook_fingerprint, scripts_of
 
+log = logging.getLogger("hookgate.hooks")
+
 Label = tuple[str, str]
 """The event and the name of a hook."""
 
@@ -87,8 +89,6 @@ def changes(before: str, old: Outline, revision: str, new: Outline) -> Changes:
 def _sorted_names(labels: Iterable[Label]) -> tuple[str, ...]:
     return tuple(f"{event} {name}" for event, name in sorted(labels))
 
-
-log = logging.getLogger("hookgate.hooks")
 
 MakeEngine = Callable[[Configuration, Health], Engine]
 # Some file systems report no changes, so the files are also checked at intervals.

@@ -19,6 +19,8 @@ from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook, RuntimeConfig
 from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 
+log = logging.getLogger("hookgate.hooks")
+
 _Sessions = OrderedDict[str, deque[asyncio.Future[None]]]
 """The waiting runs of each session."""
 
@@ -180,8 +182,6 @@ def failure_message(hook: Hook) -> str:
 
 _DEADLINE_PASSED = "the deadline for the event's hooks has passed"
 _OVERLOADED = f"{_DEADLINE_PASSED} while it was queued: too many other hooks were running"
-
-log = logging.getLogger("hookgate.hooks")
 
 
 class HookExecutor:

@@ -49,6 +49,7 @@ from hookgate.translator.strictjson import dumps
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
     from hookgate.proxy.audit import Audit
 
+_call_log = logging.getLogger("hookgate.gateway")
 _startup_log = logging.getLogger("hookgate")
 
 
@@ -180,9 +181,6 @@ def _certificate(listen: ListenSettings) -> Certificate | None:
     return Certificate(listen.certificate, listen.key) if listen.certificate else None
 
 
-log = logging.getLogger("hookgate.gateway")
-
-
 class Gateway:
     """Routes each request: judges it, forwards it, or answers with a Google-style error."""
 
@@ -247,7 +245,7 @@ class Gateway:
         except ConnectionError:
             raise  # the client has disconnected; aiohttp closes its side
         except Exception:
-            log.exception("a call failed inside hookgate; please report this")
+            _call_log.exception("a call failed inside hookgate; please report this")
             if request.writer.output_size:
                 raise  # an answer has been started: aiohttp closes the connection
             failure = ApiError(500, "Internal error in hookgate; see the gateway's log.")

@@ -22,6 +22,8 @@ from hookgate.hooks.trust import TrustStore
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.store import Store, StoreError
 
+log = logging.getLogger("hookgate")
+
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredHooks:
@@ -61,8 +63,6 @@ def read_configured_hooks(sources: Sources, *, partly: bool = False) -> Configur
 
 _STATUS_FILE = "hooks-status.json"
 _STATUS_SECONDS = 2.0
-
-log = logging.getLogger("hookgate")
 
 
 def load_policy(

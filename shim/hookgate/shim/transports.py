@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from hookgate.shim.decisions import Decision, EventRefused, Json, read_decision
 from hookgate.shim.http import HttpError, HttpResponse, ResponseReader, post_request
 
+log = logging.getLogger("hookgate.shim")
+
 OnUnreachable = Literal["allow", "deny"]
 """The decision about events while the gateway is unreachable."""
 
@@ -29,8 +31,6 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Release connections and other resources."""
 
-
-log = logging.getLogger("hookgate.shim")
 
 _SESSION_SUFFIX = re.compile(r"/s/([A-Za-z0-9][A-Za-z0-9._~-]{0,127})/?\Z")
 

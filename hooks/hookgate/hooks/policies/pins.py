@@ -21,6 +21,8 @@ from hookgate.hooks.settings.editing import write_atomically
 from hookgate.translator import declared_names
 from hookgate.translator.fields import read_list
 
+log = logging.getLogger("hookgate.hooks")
+
 
 class Declaration(BaseModel):
     """A declaration of a tool, as it is stored."""
@@ -224,8 +226,6 @@ def _new_declaration(declared: Declared) -> Declaration:
         digest=declared.digest, seen=utc_text(precision="seconds"), text=declared.text[:_MAX_SHOWN]
     )
 
-
-log = logging.getLogger("hookgate.hooks")
 
 _CALL_KEY = "tools pinned"
 

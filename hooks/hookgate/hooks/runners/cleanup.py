@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
+log = logging.getLogger("hookgate.hooks")
+
 MARK_VARIABLE = "HOOKGATE_RUN"
 """The environment variable that holds a program's mark, which its descendants inherit."""
 
@@ -107,8 +109,6 @@ def _loadavg_is_true() -> bool:
 
 
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37  # linux/prctl.h
-
-log = logging.getLogger("hookgate.hooks")
 
 
 @dataclass(slots=True)

@@ -43,12 +43,12 @@ from hookgate.hooks.settings.plan import (
     without_copies,
 )
 
+log = logging.getLogger("hookgate.hooks")
+
 _NOT_EVENTS = ("enabled", "disabled", "notifications")  # other keys of the `hooks` object
 _SECTIONS = ("hooks", "hooksConfig")
 _IGNORED = frozenset({"source", "matcher"})  # Gemini CLI's own bookkeeping
 _HOOK: TypeAdapter[AnyConfig] = TypeAdapter(Annotated[AnyConfig, Field(discriminator="type")])
-
-log = logging.getLogger("hookgate.hooks")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from hookgate.proxy.config.values import admin_token, host_and_port
 from hookgate.proxy.errors import ApiError
 from hookgate.translator.strictjson import dumps
 
+log = logging.getLogger("hookgate")
+
 _PRIVATE = (".localhost", ".svc", ".cluster.local", ".internal")
 """Domains that nobody can register: of this machine, of Kubernetes, and of private networks."""
 
@@ -69,8 +71,6 @@ _OWN_SITES = ("none", "same-origin")
 """The values of Sec-Fetch-Site for requests that no other site has made; programs do not send the header."""
 
 _NO_SIGN_IN = "The admin token is required: sign in, or send it as Authorization: Bearer."
-
-log = logging.getLogger("hookgate")
 
 
 class Access:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # its libraries are for a gateway that has one
     from hookgate.proxy.admin.panel import Panel
     from hookgate.proxy.audit import Audit
 
+log = logging.getLogger("hookgate")
+
 _UNKNOWN_HOST = (
     "This host name is not known to the gateway, so another web page may have made a browser send this "
     "request. Use an address, or list the name in admin.hosts."
@@ -114,9 +116,6 @@ async def serve_admin(admin: AdminListener, host: str, port: int) -> AsyncIterat
     async with accepting(admin.handle, host, port, _LIMITS, lambda: None, OPERATORS) as address:
         admin.url = url_of("http", address)
         yield admin.url
-
-
-log = logging.getLogger("hookgate")
 
 
 @asynccontextmanager

@@ -32,6 +32,8 @@ from hookgate.proxy.observe.record import Receipts
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 
+log = logging.getLogger("hookgate")
+
 _TYPES = {
     "html": "text/html",
     "css": "text/css",
@@ -168,8 +170,6 @@ def _place(query: Query) -> str:
         raise ApiError(400, "before: must be the `older` value of a page")
     return given
 
-
-log = logging.getLogger("hookgate")
 
 _NOTHING = "There is nothing at this path of the admin listener."
 

@@ -19,11 +19,11 @@ from hookgate.translator import BodyError, JsonArray, ServerSentEvents, check_re
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
+log = logging.getLogger("hookgate.audit")
+
 Mode = Literal["redacted", "full"]
 
 _LEFT_OUT: JsonObject = {"left_out": "a policy redacted parts of it and restored them for the client"}
-
-log = logging.getLogger("hookgate.audit")
 
 
 class Contents:

@@ -22,13 +22,13 @@ from hookgate.proxy.store.models import AuditRecord
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
+log = logging.getLogger("hookgate.audit")
+
 HEADS_FILE = "audit-heads.json"
 """The file in the state folder that stores the chain heads."""
 
 _MAX_KEPT = 1000
 """Writers in the file, the newest ones; the chain of registrations shows that older ones are present."""
-
-log = logging.getLogger("hookgate.audit")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from hookgate.proxy.audit.chain import ChainRecord, Entry, canonical_json, chain
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.translator.fields import JsonObject
 
+log = logging.getLogger("hookgate.audit")
+
 MAX_WAITING = 10_000
 """Lines that are queued for a slow reader; further ones are dropped."""
-
-log = logging.getLogger("hookgate.audit")
 
 
 def record_line(record: ChainRecord, content: JsonObject | None) -> bytes:

@@ -33,6 +33,8 @@ from hookgate.proxy.routing.table import Route
 from hookgate.proxy.store.database import FAILURES, Database, StoreError, open_audit, reason
 from hookgate.proxy.store.models import AuditOpen, AuditRecord, AuditWriter
 
+log = logging.getLogger("hookgate.audit")
+
 _REFUSED = (
     "hookgate cannot write its audit record, so it refuses calls ({}). "
     "Ask the operator of this gateway; it accepts calls again as soon as records can be written."
@@ -212,8 +214,6 @@ async def recover(recovery: Recovery, locks: Locks, writer: Writer, own: int) ->
 
 _LOOK_SECONDS = 10.0
 """Seconds between two checks for dead writers."""
-
-log = logging.getLogger("hookgate.audit")
 
 
 @asynccontextmanager

@@ -16,6 +16,8 @@ from hookgate.proxy.audit.ledger import Ledger
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.store.database import FAILURES, reason
 
+log = logging.getLogger("hookgate.audit")
+
 MAX_WAITING = 20_000
 """Records that may be queued; calls are refused while there are more."""
 
@@ -147,8 +149,6 @@ _KEEP_SECONDS = 5.0
 """Seconds between two saves of the chain's head."""
 
 _RETENTION_SECONDS = 60.0
-
-log = logging.getLogger("hookgate.audit")
 
 
 class Writer:

@@ -27,6 +27,8 @@ from hookgate.translator.fields import JsonObject, read, read_list, without, wri
 from hookgate.translator.streaming.events import TextStrand, join_texts
 from hookgate.translator.strictjson import dumps, loads
 
+log = logging.getLogger("hookgate.gateway")
+
 _LONG = 16 * 1024
 """Events with more bytes than this are judged in a thread: each byte may take several microseconds."""
 
@@ -166,9 +168,6 @@ class ScreenStage:
 
 def _is_comment(piece: Piece) -> bool:
     return not piece.frame.data and piece.frame.raw.lstrip().startswith(b":")
-
-
-log = logging.getLogger("hookgate.gateway")
 
 
 class TurnEnd(Protocol):

@@ -36,6 +36,8 @@ from hookgate.translator.strictjson import dumps, loads
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
     from hookgate.proxy.audit import Audit
 
+log = logging.getLogger("hookgate.gateway")
+
 E = TypeVar("E", bound=Event)
 
 
@@ -86,9 +88,6 @@ class RecordingEngine:
         if run.enforced_denial:
             self.record.outcome = "denied"
             self.record.reasons[AfterModel.name] = str((run.effective_output() or {}).get("reason") or "")
-
-
-log = logging.getLogger("hookgate.gateway")
 
 
 class GatewayServices:

@@ -14,6 +14,8 @@ from hookgate.proxy.routing.table import Route
 from hookgate.translator.fields import JsonObject, read_list
 from hookgate.translator.strictjson import dumps
 
+log = logging.getLogger("hookgate.transcripts")
+
 MOST_BYTES = 64 * 1024 * 1024
 """The maximum size of a call's answers in bytes. Nothing of a larger one is kept."""
 
@@ -114,9 +116,6 @@ class CallContent(CallObserver):
         if run.edit and len(self.edits) < MOST_EDITS:
             hook = run.hook
             self.edits.append({"event": event, "hook": hook.name, "mode": hook.config.mode, "edit": run.edit})
-
-
-log = logging.getLogger("hookgate.transcripts")
 
 
 class Transcripts:

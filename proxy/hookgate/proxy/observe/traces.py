@@ -28,6 +28,8 @@ from hookgate.proxy.observe import trace_context
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.spans import SpanData, spans_of
 
+log = logging.getLogger("hookgate.tracing")
+
 _MAX_QUEUED = 2048
 """Calls that are queued for the collector; further ones are dropped."""
 _BATCH = 128
@@ -38,8 +40,6 @@ _TIMEOUT_SECONDS = 3.0
 """The timeout for one request, including retries."""
 
 _KINDS = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
-
-log = logging.getLogger("hookgate.tracing")
 
 
 class Sender:

@@ -16,6 +16,8 @@ from hookgate.hooks.settings import EVENTS
 from hookgate.proxy.errors import ApiError, not_a_route
 from hookgate.translator import MODEL_NAME
 
+log = logging.getLogger("hookgate.unhooked")
+
 Api = Literal["gemini", "vertex", "code_assist"]
 RouteKind = Literal["judged", "forwarded", "tunnel", "event", "receipt"]
 
@@ -373,9 +375,6 @@ def _explain(path: str) -> str:
         "hookgate does not serve this path: hooks could not judge its answers. It serves the Gemini API, "
         "Vertex AI and Code Assist, each also under /s/{session}; docs/gateway.md lists their paths."
     )
-
-
-log = logging.getLogger("hookgate.unhooked")
 
 
 class UnhookedRoutes:

@@ -15,6 +15,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from hookgate.proxy.store.database import FAILURES, Database, StoreError, reason
 from hookgate.proxy.store.models import Counter
 
+log = logging.getLogger("hookgate.store")
+
 T = TypeVar("T")
 
 MAX_OWED = 10_000
@@ -26,8 +28,6 @@ _KEPT_SECONDS = 3600
 
 _THREADS = 4
 """The number of threads for a server. A file has one thread, because it allows one writer at a time."""
-
-log = logging.getLogger("hookgate.store")
 
 
 class SqlCounters:
