@@ -40,9 +40,9 @@ class Agent:
         given = tools or [{"functionDeclarations": list(declarations)}]
         return await self._says("BeforeToolSelection", self._call, available_tools=given)
 
-    async def calls(self, name: str, *, message: bool = False) -> str | None:
-        """Why a call is denied; `announced`: the agent tells of it, apart from the request."""
-        session = SessionContext(self._id) if message else self._call
+    async def calls(self, name: str, *, announced: bool = False) -> str | None:
+        """Why a call is denied; `announced`: the agent reports it, apart from the request."""
+        session = SessionContext(self._id) if announced else self._call
         said = await self._says("BeforeTool", session, tool_name=name, tool_input={})
         return said["reason"] if said else None
 

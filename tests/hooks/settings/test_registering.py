@@ -136,7 +136,8 @@ async def test_a_registered_hook_fails_closed_unless_it_is_told_otherwise(
 
     engine = Engine(register_hook(Configuration(), "BeforeModel", fail, **on_error))
     outcome = await engine.fire(asking("hi"), SESSION)
-    assert (outcome.runs[0].error, outcome.verdict.denied) == ("raised ValueError('broken')", denied)
+    assert outcome.runs[0].error.startswith("raised ValueError('broken') in ")
+    assert outcome.verdict.denied == denied
 
 
 @pytest.mark.parametrize(

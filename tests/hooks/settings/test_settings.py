@@ -185,9 +185,14 @@ def test_a_wrong_file_is_reported_by_file_place_and_remedy(
 
 
 def test_an_unknown_event_is_reported_with_those_that_exist(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"hooks\.BeforModel: there is no such event") as caught:
-        load(tmp_path, one_group(command(), event="BeforModel"))
+    with pytest.raises(SettingsError, match=r"hooks\.Prompt: there is no such event") as caught:
+        load(tmp_path, one_group(command(), event="Prompt"))
     assert all(event in str(caught.value) for event in EVENTS)
+
+
+def test_a_misspelled_event_is_reported_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"hooks\.BeforModel: .*; did you mean BeforeModel\?"):
+        load(tmp_path, one_group(command(), event="BeforModel"))
 
 
 def test_a_wrong_hook_is_reported_even_where_a_lower_file_has_it(tmp_path: Path) -> None:

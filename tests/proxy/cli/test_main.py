@@ -99,7 +99,7 @@ async def test_the_environment_is_checked_like_the_command_line() -> None:
         (
             '{"hooks": {"BeforeModle": []}}',
             "settings.json:1: hooks.BeforeModle: ",
-            "use one of SessionStart, ",
+            "did you mean BeforeModel?",
         ),
         (
             '{"hooks": {"BeforeModel": [{"hooks": [{"type": "command"}]}]}}',

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.builtins import SENSITIVE
 from support.counted import Counted, comes_to
 from support.gateway import running_upstream, runs, says
 from support.life import gateway_with, until
@@ -155,7 +156,9 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close
         pytest.param(runs(quiet, stream="event"), 0, 1, id="event"),
         pytest.param(runs(quiet, stream="window", window=25), 3, 1, id="window"),
         pytest.param(runs(quiet, stream="complete"), 4, 0, id="complete"),
-        pytest.param({"type": "builtin", "builtin": "redact"}, 4, 0, id="a policy's own"),
+        pytest.param(
+            {"type": "builtin", "builtin": "redact", "options": SENSITIVE}, 4, 0, id="a policy's own"
+        ),
     ],
 )
 async def test_what_hooks_hold_back_of_a_stream_is_reported_while_it_lasts(

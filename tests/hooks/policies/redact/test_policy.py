@@ -269,7 +269,7 @@ def test_another_call_s_pseudonyms_do_not_come_back(tmp_path: Path) -> None:
     token = said["hookSpecificOutput"]["llm_request"]["raw"]["contents"][0]["parts"][0]["text"]
     policy(before_model({"contents": [user({"text": token})]}), bob)
     answer = {"candidates": [{"content": model({"text": token})}]}
-    for make in bob.call.client_filters.values():
+    for make in bob.call_state.client_filters.values():
         [(_, answer)] = make().judge([answer], last=True)
     assert answer["candidates"][0]["content"]["parts"][0]["text"] == token
 
