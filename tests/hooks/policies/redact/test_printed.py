@@ -167,6 +167,8 @@ WRITTEN = {
     "escaped line end": ("DB_PASSWORD=", "kR9!vq82Lm#x", "\\nUSER=joe"),
     "query": ("x?token=", "kR9vq82Lmx", "&user=joe"),
     "like a field": ("AUTH_TOKEN=", "._7d:&i0bq=;8O|{oVi~IwWv", "\n"),
+    "like a field with a colon": ("APP_SECRET=", "Mxvh)#(Kf,xyCkeR;duIc:p8J", "\n"),
+    "field in yaml": ("{password: ", "kR9!vq82Lm#x", ", user: joe}"),
     "like a template": ('client_secret: "', "%{33FaXX2^~=+k]%JLV", '",'),
     "fields": ("Server=x;Password=", "kR9!vq82Lm#x", ";Database=y"),
     "address with a number sign": ("postgres://app:", "p#ss[w0rd", "@host/x"),

@@ -80,7 +80,8 @@ _ENDS = re.compile(
     r"\\{1,7}[nrt\"']|[\"'`](?=[\s,;:)\]}<>&+|.\\]|$)"
     r"|</|<br|&(?:quot|apos|lt|gt|amp|nbsp|#[0-9]+|#x[0-9a-fA-F]+);|%(?:0[AaDd9]|2[0267])"
     r"|\\{1,7}u00(?:0[aAdD9]|2[0267]|3[cCeE])|\x1b|\\{1,7}(?:u001[bB]|x1[bB]|033|e)\[|[\u00a0\u2018-\u201f]|-----BEGIN"
-    r"|[&;,][\"'\\]*[A-Za-z_][A-Za-z_.-]*\d{0,3}[\"'\\]*[=:]"  # the next field
+    # the next field; a colon directly before a value is part of a password such as x;y:z
+    r"|[&;,][\"'\\]*[A-Za-z_][A-Za-z_.-]*\d{0,3}(?:[\"'\\]*=|[\"'\\]+:|:(?=\s|$))"
 )
 _TRAILING = ",;.:!?*~\\"
 _CLOSING = {")": "(", "]": "[", "}": "{", ">": "<"}
