@@ -129,6 +129,8 @@ def test_a_secret_right_behind_an_escape_is_found(scanner: Scanner, name: str) -
         pytest.param("at +4915\u00a0123\u00a045678", "at [PHONE]", id="telephone with hard blanks"),
         pytest.param("to jürgen@example.com", "to [EMAIL]", id="address with an umlaut"),
         pytest.param("to jane@müller-example.de", "to [EMAIL]", id="domain with an umlaut"),
+        pytest.param("-1\n+jane+x@example.com", "-1\n+[EMAIL]", id="address on a line of a diff"),
+        pytest.param("...jane@example.com", "...[EMAIL]", id="address behind dots"),
     ],
 )
 def test_personal_data_is_found_as_people_write_it(scanner: Scanner, text: str, masked: str) -> None:
@@ -169,6 +171,14 @@ WRITTEN = {
     "like a field": ("AUTH_TOKEN=", "._7d:&i0bq=;8O|{oVi~IwWv", "\n"),
     "like a field with a colon": ("APP_SECRET=", "Mxvh)#(Kf,xyCkeR;duIc:p8J", "\n"),
     "field in yaml": ("{password: ", "kR9!vq82Lm#x", ", user: joe}"),
+    "like a name": ('adminPassword: "', "k9nJv$6smX.M", '",'),
+    "like an address": ("APP_SECRET=", "d7cH:/?BvoL", "\n"),
+    "like a format": ("AUTH_TOKEN: '", "{EhIJ!v[K)f%u)CS9^9UXa", "'"),
+    "like a subscript": ("AUTH_TOKEN=", "0msr[1NDet|[FX>m!GZ]/x", "\n"),
+    "like a call": ("API_KEY=", "uowlo(=Rh[UB@g^w%0B2c|VV", "\n"),
+    "like a short field": ("APP_SECRET=", "e~E00&w5=~#KA", "\n"),
+    "like a path": ('client_secret: "', "/v/^-Ag4bc/N9^3y3,d&X&^ZZ", '"'),
+    "like a format with a colon": ("adminPassword=", "{o3gV:SBOe?<H~lp5:04>.5*1+D", "\n"),
     "like a template": ('client_secret: "', "%{33FaXX2^~=+k]%JLV", '",'),
     "fields": ("Server=x;Password=", "kR9!vq82Lm#x", ";Database=y"),
     "address with a number sign": ("postgres://app:", "p#ss[w0rd", "@host/x"),

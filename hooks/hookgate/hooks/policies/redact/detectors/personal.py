@@ -47,7 +47,7 @@ _LOCAL = rf"[A-Za-z0-9_{_LETTERS}][A-Za-z0-9_.+%'{_LETTERS}-]{{0,63}}"
 _DOMAIN = rf"(?:[A-Za-z0-9{_LETTERS}-]+\.)+[A-Za-z]{{2,24}}"
 _AT = "(?:@|%40|&#64;|\\\\{1,4}u0040)"
 _AT_SIGN = re.compile(_AT)
-_BEFORE_LOCAL = f"[^A-Za-z0-9_.+%{_LETTERS}-]"
+_BEFORE_LOCAL = f"[^A-Za-z0-9_{_LETTERS}]"
 
 _BEFORE_PLUS = r"[^\w\]]"  # not a sum, and not after a replacement
 _BEFORE_DIGITS = r"[^\w.]"  # not the digits of a fraction

@@ -10,11 +10,11 @@ _MARK = re.compile(r"HG_[A-Z][A-Z0-9_]{1,23}_[0-9a-f]{16}|\[[A-Z][A-Z0-9_]{1,23}
 _LETTER = re.compile(r"[A-Za-z]")
 
 _ADDRESS = (
-    r"[A-Za-z][A-Za-z0-9+.-]*:\\*/|\.{0,2}/[A-Za-z._-]+(?:/|$)|\.{1,2}/|\$[A-Za-z_]+$|[$%]\{(?:[A-Za-z_]|[^}]*\})|\{[\"'{%\\\[]|\{[A-Za-z_][\w.]*[}:!]"
+    r"[A-Za-z][A-Za-z0-9+.-]*:\\*/\\*/|\.{0,2}/[A-Za-z._-]+(?:/(?=[\w.*<{$-]|$)|$)|\.{1,2}/|\$[A-Za-z_]+$|[$%]\{(?:[A-Za-z_]|[^}]*\})|\{[\"'{%\\\[]|\{[A-Za-z_][\w.]*(?:![ars])?(?::[^}]*)?\}"
     r"|%[A-Za-z_]+%$|<[^<>]*>$"
 )
 _NAMED = re.compile(
-    r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+"  # self.token2, os.environ
+    r"[A-Za-z_$]\w*(?:(?:\.|::|->)[A-Za-z_$]\w*)+"  # self.token2, os.environ
     r"|[A-Za-z][a-z-]*(?:/[A-Za-z][a-z0-9-]*)+"  # a path
     # such as urn:ietf:params:oauth:token-type:saml2
     r"|urn(?::(?:[A-Za-z][A-Za-z._-]*(?:[0-9]{1,2}(?:_[a-z]+)?)?|[0-9](?:\.[0-9])*))+"
@@ -81,14 +81,14 @@ _ENDS = re.compile(
     r"|</|<br|&(?:quot|apos|lt|gt|amp|nbsp|#[0-9]+|#x[0-9a-fA-F]+);|%(?:0[AaDd9]|2[0267])"
     r"|\\{1,7}u00(?:0[aAdD9]|2[0267]|3[cCeE])|\x1b|\\{1,7}(?:u001[bB]|x1[bB]|033|e)\[|[\u00a0\u2018-\u201f]|-----BEGIN"
     # the next field; a colon directly before a value is part of a password such as x;y:z
-    r"|[&;,][\"'\\]*[A-Za-z_][A-Za-z_.-]*\d{0,3}(?:[\"'\\]*=|[\"'\\]+:|:(?=\s|$))"
+    r"|[&;,][\"'\\]*[A-Za-z_][A-Za-z_.-]+\d{0,3}(?:[\"'\\]*=|[\"'\\]+:|:(?=\s|$))"
 )
 _TRAILING = ",;.:!?*~\\"
 _CLOSING = {")": "(", "]": "[", "}": "{", ">": "<"}
 # These use RE2, because they could take too long with `re`.
 _CALL = re2.compile(
     r"\[?([a-z_][a-z0-9_.]{3,}|_?(?:[A-Z]{0,4}[0-9]{0,3}[a-z]+[0-9]{0,5}[_.]?){2,}"
-    r"|_?[A-Z][A-Za-z]{3,}|[A-Z_]{4,}[0-9]{0,2}|_?[A-Z][0-9]*[A-Z][a-z]{3,}\w*)[(\[]"
+    r"|_?[A-Z][A-Za-z]{3,}|[A-Z_]{4,}[0-9]{0,2}|_?[A-Z][0-9]*[A-Z][a-z]{3,}\w*)[(\[](?:[^=|^~!?<>%;@#]|$)"
 )
 _INDEX = re2.compile(r"[\w.$]{1,3}[(\[].*[)\]]$")
 _CODE = re2.compile(r".*\b(?:null|function|else|return|void|typeof|throw|undefined|length)\b")
@@ -112,7 +112,7 @@ def secret_in(value: str) -> tuple[int, int] | None:
 def _is_code(text: str) -> bool:
     """Return whether the text is a call or a subscript, as in code that handles secrets."""
     call = _CALL.match(text)
-    named = call is not None and _NAME.search(call[1]) is not None
+    named = call is not None and not call[1][0].isdigit() and _NAME.search(call[1]) is not None
     return named or _INDEX.match(text) is not None or _CODE.match(text) is not None
 
 
