@@ -162,25 +162,21 @@ def test_a_tool_result_that_is_a_string_is_shown_as_an_object() -> None:
     assert seen["tool_response"] == seen["tool_result"] == {"llmContent": "content"}
 
 
-DOCUMENTED_TOOLS = (
-    *(
-        "read_file",
-        "read_many_files",
-        "write_file",
-        "replace",
-        "list_directory",
-        "glob",
-        "search_file_content",
-    ),
-    *(
-        "run_shell_command",
-        "google_web_search",
-        "web_fetch",
-        "write_todos",
-        "save_memory",
-        "delegate_to_agent",
-    ),
-)
+DOCUMENTED_TOOLS = [
+    "read_file",
+    "read_many_files",
+    "write_file",
+    "replace",
+    "list_directory",
+    "glob",
+    "search_file_content",
+    "run_shell_command",
+    "google_web_search",
+    "web_fetch",
+    "write_todos",
+    "save_memory",
+    "delegate_to_agent",
+]
 
 
 @pytest.mark.parametrize("tool", DOCUMENTED_TOOLS)

@@ -12,26 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.functions import DENIAL, Denier, deny, deny_later
 from support.hooks import SESSION, Json, asking, engine, one_group, parallel, sequential, write_file
 
 from hookgate.hooks import Engine, Run, SettingsError, load_settings
 from hookgate.hooks.runners import inprocess
-
-DENY = {"decision": "deny", "reason": "no"}
-
-
-def deny(_: Json) -> Json:
-    return DENY
-
-
-async def deny_later(_: Json) -> Json:
-    await asyncio.sleep(0)
-    return DENY
-
-
-class Denying:
-    async def __call__(self, _: Json) -> Json:
-        return await deny_later(_)
 
 
 async def run(action: Callable[..., Any], **config: Any) -> Run:
@@ -43,12 +28,12 @@ async def run(action: Callable[..., Any], **config: Any) -> Run:
 # ---- what may be a hook
 
 
-@pytest.mark.parametrize("action", [deny, deny_later, Denying(), partial(deny), partial(deny_later)])
+@pytest.mark.parametrize("action", [deny, deny_later, Denier(), partial(deny), partial(deny_later)])
 async def test_a_hook_is_anything_to_call_that_gives_an_output_now_or_later(
     action: Callable[..., Any],
 ) -> None:
     run_of_it = await run(action)
-    assert (run_of_it.output, run_of_it.error) == (DENY, "")
+    assert (run_of_it.output, run_of_it.error) == (DENIAL, "")
 
 
 async def test_a_hook_that_gives_nothing_says_nothing() -> None:
@@ -63,9 +48,9 @@ async def test_a_function_that_blocks_does_not_block_the_loop() -> None:
     def block(_: Json) -> Json:
         loop.call_soon_threadsafe(reached.set)  # only a free loop sets it
         assert reached.wait(5)
-        return DENY
+        return DENIAL
 
-    assert (await run(block)).output == DENY
+    assert (await run(block)).output == DENIAL
 
 
 # ---- what fails
@@ -101,7 +86,7 @@ def give_up(_: Json) -> None:
         (give_up, "raised TimeoutError('the database did not answer')"),
         (lambda: None, "raised TypeError("),
         (lambda _: "deny", "returned str; return an object or nothing"),
-        (lambda _: [DENY], "returned list; return an object or nothing"),
+        (lambda _: [DENIAL], "returned list; return an object or nothing"),
         (lambda _: {"decision": "never"}, "output.decision: "),
         (lambda _: {"reason": 5}, "output.reason: "),
     ],

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import functions
+from support.functions import DENIAL, Denier, deny, deny_later
 from support.hooks import SESSION, asking, command, one_group, write_file
 from support.places import DOCS
 
@@ -24,21 +26,6 @@ from hookgate.hooks import (
 from hookgate.hooks.settings import Hook, SettingsSource, load_sources
 
 Json = dict[str, Any]
-DENIAL = {"decision": "deny", "reason": "no"}
-
-
-def deny(_: Json) -> Json:
-    return DENIAL
-
-
-async def deny_later(_: Json) -> Json:
-    await asyncio.sleep(0)
-    return DENIAL
-
-
-class Denier:
-    async def __call__(self, call: Json) -> Json:
-        return DENIAL
 
 
 @pytest.mark.parametrize("function", [deny, deny_later, Denier(), lambda _: DENIAL])
@@ -173,7 +160,7 @@ async def test_two_functions_of_one_name_are_two_hooks() -> None:
 def test_a_hook_is_known_by_the_file_that_defines_its_function() -> None:
     [hook] = register_hook(Configuration(), "BeforeModel", deny).hooks()
     assert isinstance(hook, Hook)
-    assert (hook.name, hook.source, hook.root) == ("deny", Path(__file__), Path.cwd())
+    assert (hook.name, hook.source, hook.root) == ("deny", Path(functions.__file__), Path.cwd())
     assert hook.target.endswith(":deny")
 
 

@@ -14,7 +14,7 @@ from support.wire import KEY, SSE, UNARY, Answer, ask, post, prompt
 
 from hookgate.proxy.cli.audit import export_records
 from hookgate.proxy.config import Config, ToolCallSettings
-from hookgate.proxy.observe.blocked import MOST_BLOCKED
+from hookgate.proxy.observe.blocked import MAX_BLOCKED
 from hookgate.proxy.store.database import open_audit
 
 Json = dict[str, Any]
@@ -114,10 +114,10 @@ async def test_arguments_are_stored_as_the_content_setting_says(
 
 
 async def test_a_call_of_many_blocked_tools_has_a_bounded_record(tmp_path: Path) -> None:
-    many = {"answer": {"parts": [{"functionCall": REMOVE}] * (MOST_BLOCKED + 7)}}
+    many = {"answer": {"parts": [{"functionCall": REMOVE}] * (MAX_BLOCKED + 7)}}
     answer, body, content = await recorded(tmp_path, NO_RM, script={"rules": [GIVES_IN, many]})
-    assert (body["blocked_count"], len(body["blocked"])) == (MOST_BLOCKED + 7, MOST_BLOCKED)
-    assert len(content["blocked"]) == MOST_BLOCKED
+    assert (body["blocked_count"], len(body["blocked"])) == (MAX_BLOCKED + 7, MAX_BLOCKED)
+    assert len(content["blocked"]) == MAX_BLOCKED
     shown = await run("audit", "show", answer.headers["x-hookgate-receipt"], "--state", str(tmp_path))
     assert "and 7 more" in shown.out
 

@@ -190,11 +190,11 @@ def _resume(coroutine: Generator[Any, Any, Any], waits_for: Any) -> Generator[An
 
 def _hook_error(error: BaseException) -> HookError:
     """Return the failure for an exception of a callable, which shares the gateway's resources."""
-    message = f"raised {error!r}{_place_of(error)}"
+    message = f"raised {error!r}{_location_of(error)}"
     return HookUnavailableError("no resources", message) if is_exhaustion(error) else HookError(message)
 
 
-def _place_of(error: BaseException) -> str:
+def _location_of(error: BaseException) -> str:
     """Return the file and line that raised the exception, or an empty string if they are unknown."""
     frames = traceback.extract_tb(error.__traceback__)
     return f" in {frames[-1].filename}:{frames[-1].lineno}" if frames else ""

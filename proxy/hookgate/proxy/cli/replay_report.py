@@ -50,10 +50,7 @@ class ReplayReport:
         self.replayed += 1
         before, after = _decisions_by_rule(was.hooks), _decisions_by_rule(make_receipt(now)["hooks"])
         changed = False
-        ends_earlier = now.outcome not in (
-            "answered",
-            "blocked",
-        )  # later hooks do not run then; that is no change
+        ends_earlier = now.outcome not in _WITH_ANSWER  # later hooks do not run then; that is no change
         for rule in sorted(after.keys() if ends_earlier else before.keys() | after.keys()):
             old, new = before.get(rule, "did not run"), after.get(rule, "does not run")
             if old != new and {old, new} - {"did not run", "does not run", "allow"}:
@@ -81,6 +78,9 @@ class ReplayReport:
             ],
         }
 
+
+_WITH_ANSWER = ("answered", "blocked")
+"""Outcomes of calls whose answer from the model has passed all hooks."""
 
 _JUDGED = frozenset({"answered", "blocked", "denied", "stopped", "synthetic"})
 """Outcomes that hooks can change."""

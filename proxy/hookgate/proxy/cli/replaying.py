@@ -59,7 +59,7 @@ class _OpenCall:
     """A call whose start has been replayed."""
 
     engine: RecordingEngine
-    asks: bool = False
+    is_forwarded: bool = False
     """Whether hooks let the request pass, so that the model is asked."""
     call: JudgedCall | None = None
     """The call whose answer hooks judge; None if there is none."""
@@ -101,7 +101,7 @@ class Replay:
                 await self._batch(opened, start)
             else:
                 await self._generate(opened, start, session)
-            opened.asks = opened.engine.record.outcome is None
+            opened.is_forwarded = opened.engine.record.outcome is None
         except (ReplacementAnswer, ApiError, BodyError):
             return  # hooks have ended it, and the record has the outcome
 
@@ -118,13 +118,13 @@ class Replay:
             return None
         record = opened.engine.record
         try:
-            if opened.asks and opened.call is not None and opened.call.route.verb in BATCHED:
+            if opened.is_forwarded and opened.call is not None and opened.call.route.verb in BATCHED:
                 await self._batch_answers(opened, opened.call, was.answers)
-            elif opened.asks and opened.call is not None:
+            elif opened.is_forwarded and opened.call is not None:
                 await self._answers(opened, opened.call, was.answers)
         except (ReplacementAnswer, ApiError):
             pass  # the record has the outcome
-        self._settle(record, was.usage if opened.asks else Usage())
+        self._settle(record, was.usage if opened.is_forwarded else Usage())
         return record
 
     def _settle(self, record: CallRecord, used: Usage) -> None:
@@ -163,11 +163,8 @@ class Replay:
         model, body = await before_model(engine, call, model, body)
         body, opened.selection = await before_tool_selection(engine, call, model, body)
         engine.record.model = opened.model = model
-        opened.shown, opened.prompt, opened.call = (
-            Encoded(show_request(model, body)),
-            prompt_of(contents),
-            call,
-        )
+        opened.shown = Encoded(show_request(model, body))
+        opened.prompt, opened.call = prompt_of(contents), call
         opened.descriptions = declared_descriptions(body)
 
     async def _inputs(self, engine: RecordingEngine, start: CallStart) -> None:

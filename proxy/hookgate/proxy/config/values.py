@@ -42,7 +42,7 @@ _SHA256 = r"[0-9a-fA-F]{64}"
 _STORE = r"postgresql(\+psycopg)?://([^/@?#\s]+@)?[^/@?#\s]*/[^/@?#\s]+(\?[^@#\s]*)?"
 _HOST = r"[A-Za-z0-9_.-]+"
 _ADDRESS = r"(\[[0-9a-fA-F:.]+\]|[^:\s\[\]]+):([0-9]{1,9})"
-_MOST_PORT = 65535
+_MAX_PORT = 65535
 
 
 def host_and_port(address: str) -> tuple[str, int]:
@@ -50,8 +50,8 @@ def host_and_port(address: str) -> tuple[str, int]:
     match = re.fullmatch(_ADDRESS, address)
     if not match:
         raise ValueError("must be HOST:PORT, such as 127.0.0.1:8787")
-    if int(match[2]) > _MOST_PORT:
-        raise ValueError(f"{match[2]} is not a port: ports are at most {_MOST_PORT}; 0 selects a free one")
+    if int(match[2]) > _MAX_PORT:
+        raise ValueError(f"{match[2]} is not a port: ports are at most {_MAX_PORT}; 0 selects a free one")
     return match[1].strip("[]"), int(match[2])
 
 

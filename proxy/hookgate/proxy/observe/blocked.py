@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hookgate.hooks import Run
 from hookgate.translator.fields import JsonObject
 
-MOST_BLOCKED = 50
+MAX_BLOCKED = 50
 """The maximum number of blocked outputs that a call's record lists. The others are only counted."""
 
 _LONGEST_REASON = 300

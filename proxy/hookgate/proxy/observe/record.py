@@ -18,7 +18,7 @@ from hookgate.hooks.session import utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.identity.sessions import FairMapping
-from hookgate.proxy.observe.blocked import MOST_BLOCKED, BlockedOutput
+from hookgate.proxy.observe.blocked import MAX_BLOCKED, BlockedOutput
 from hookgate.proxy.observe.content import CallContent
 from hookgate.proxy.observe.trace_context import Trace, new_span
 from hookgate.proxy.observe.usage import Usage
@@ -213,7 +213,7 @@ class CallRecord:
     reasons: dict[str, str] = field(default_factory=dict)
     """The reasons for denials and stops, by event; under `gateway`, the reason for an error of hookgate."""
     blocked: list[BlockedOutput] = field(default_factory=list)
-    """What hooks kept from the agent, at most MOST_BLOCKED entries."""
+    """What hooks kept from the agent, at most MAX_BLOCKED entries."""
     blocked_count: int = 0
     """The number of outputs that hooks kept from the agent."""
     audited: Audited = ""
@@ -300,7 +300,7 @@ class CallRecord:
     def note_blocked(self, blocked: BlockedOutput, arguments: JsonObject | None = None) -> None:
         """Add an output that hooks kept from the agent, with the arguments if it is a tool call."""
         self.blocked_count += 1
-        if self.blocked_count <= MOST_BLOCKED:
+        if self.blocked_count <= MAX_BLOCKED:
             self.blocked.append(blocked)
             if self.content is not None:
                 self.content.note_blocked(blocked.tool, arguments)
