@@ -386,4 +386,4 @@ async def test_an_edit_that_breaks_an_answer_in_json_is_logged(
 ) -> None:
     body = {"candidates": [{"content": {"role": "model", "parts": [{"text": '{"a": 1}'}]}}]}
     messages = await warned(AfterModel(request_shown, body), specific(llm_response={"text": text}), caplog)
-    assert ["not JSON any more" in message for message in messages] == [True] * count
+    assert ["no longer JSON" in message for message in messages] == [True] * count

@@ -274,7 +274,7 @@ SURPRISING = [
         "echo read_file,wirte_file",
         ("note", "names tools that the request does not declare: 'wirte_file'"),
     ),
-    ("AfterModel", JSON_BROKEN, ("note", "so that it is not JSON any more")),
+    ("AfterModel", JSON_BROKEN, ("note", "so that it is no longer JSON")),
 ]
 
 

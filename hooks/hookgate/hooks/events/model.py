@@ -366,8 +366,8 @@ class AfterModel(Event):
         if not _is_json(texts[0]) or _is_json(texts[1]):
             return ""
         return (
-            "has edited an answer that the client wants as JSON so that it is not JSON any more; the client "
-            "may repeat the call"
+            "has edited an answer that the client requires as JSON so that it is no longer JSON; "
+            "the gateway refuses such an answer"
         )
 
     def _shown(self, view: str) -> JsonObject:
