@@ -17,7 +17,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hookgate.hooks import Engine, load_settings
-from hookgate.proxy.app import Gateway, serve_on
+from hookgate.proxy.app import serve_on
+from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, UpstreamSettings
 from hookgate.proxy.http.client import Upstreams
 from hookgate.shim import Shim

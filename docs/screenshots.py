@@ -24,7 +24,7 @@ LOOKS: dict[str, tuple[int, int, Scheme]] = {
     "dark": (1600, 1000, "dark"),
     "narrow": (360, 780, "light"),
 }
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 
 ASKED = (
     "Please tell ada@example.org that the deploy on Friday is off.\nKeep it short, and sign with my name.",
@@ -143,8 +143,8 @@ async def pictures(gateway: Paneled, receipt: str, look: str) -> None:
             path.write_bytes(
                 await with_palette(blank, await page.screenshot(full_page=name == "call" and width > 1000))
             )
-            if path.stat().st_size > MOST_BYTES:
-                raise SystemExit(f"{path} is larger than {MOST_BYTES} bytes")
+            if path.stat().st_size > MAX_BYTES:
+                raise SystemExit(f"{path} is larger than {MAX_BYTES} bytes")
 
 
 if __name__ == "__main__":

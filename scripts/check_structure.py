@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE_ROOTS = ("translator", "hooks", "shim", "proxy")
-MOST_IN_A_FOLDER = 14
-MOST_IN_PROXY = 5
+MAX_IN_FOLDER = 14
+MAX_IN_PROXY = 5
 
 DICTATED_NAMES = {"upgrade"}
 """Names that a library looks up in each module: alembic calls `upgrade` in every migration."""
@@ -117,7 +117,7 @@ def crowded_folders() -> Iterator[str]:
     for _, path in source_files():
         counts[path.parent] += 1
     for folder, count in sorted(counts.items()):
-        most = MOST_IN_PROXY if folder == ROOT / "proxy/hookgate/proxy" else MOST_IN_A_FOLDER
+        most = MAX_IN_PROXY if folder == ROOT / "proxy/hookgate/proxy" else MAX_IN_FOLDER
         if count > most:
             yield f"{folder.relative_to(ROOT)} holds {count} modules, more than {most}"
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from hookgate.proxy.app import Gateway
+from hookgate.proxy.call.gateway import Gateway
 
 
 @pytest.fixture

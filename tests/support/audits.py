@@ -9,7 +9,7 @@ from typing import Any
 from support.gateway import upstreams_at, write_settings
 
 from hookgate.hooks import Engine, SessionContext, load_settings
-from hookgate.proxy.app import Gateway, serve_on
+from hookgate.proxy.app import serve_on
 from hookgate.proxy.audit import Audit
 from hookgate.proxy.audit.chain import end_entry, start_entry
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
@@ -17,6 +17,7 @@ from hookgate.proxy.audit.proving import verify_database
 from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.audit.verifying import VerificationReport
+from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.recording import AuditSettings as Settings
 from hookgate.proxy.observe.record import CallRecord, HookTally

@@ -12,7 +12,8 @@ from typing import Any
 from hookgate.hooks import Engine
 from hookgate.hooks.settings import Layer, SettingsSource, load_sources
 from hookgate.proxy import embedded
-from hookgate.proxy.app import Gateway, serve_on
+from hookgate.proxy.app import serve_on
+from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, UpstreamSettings
 from hookgate.proxy.embedded import Script
 from hookgate.proxy.http.client import Upstreams

@@ -14,8 +14,9 @@ from hookgate.proxy.admin import listener as operators
 from hookgate.proxy.admin.access import panel_link
 from hookgate.proxy.admin.listener import AdminListener
 from hookgate.proxy.admin.panel import Panel, open_panel
-from hookgate.proxy.app import Gateway, serve_on
+from hookgate.proxy.app import serve_on
 from hookgate.proxy.audit.trail import open_audit_trail
+from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, EffectiveConfig
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.metrics import Metrics

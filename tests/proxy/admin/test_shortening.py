@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.proxy.admin.content import LONGEST_TEXT, MOST_ITEMS, MOST_SIGNS, shorten
+from hookgate.proxy.admin.content import LONGEST_TEXT, MAX_CHARACTERS, MAX_ITEMS, shorten
 
 _SMALL = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(max_size=50),
@@ -25,8 +25,8 @@ def test_what_is_left_out_is_counted() -> None:
     text = shorten({"a": "x" * (LONGEST_TEXT + 7)})["a"]
     assert text.endswith("(7 more characters)")
     assert len(text) < LONGEST_TEXT + 50
-    items = shorten([0] * (MOST_ITEMS + 3))
-    assert (len(items), items[-1]) == (MOST_ITEMS + 1, "… (3 more)")
+    items = shorten([0] * (MAX_ITEMS + 3))
+    assert (len(items), items[-1]) == (MAX_ITEMS + 1, "… (3 more)")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_what_is_left_out_is_counted() -> None:
 )
 def test_a_large_document_is_cut_as_a_whole(value: Any) -> None:
     message = json.dumps(shorten(value), ensure_ascii=False)
-    assert len(message) < 2 * MOST_SIGNS
+    assert len(message) < 2 * MAX_CHARACTERS
     assert "more" in message
 
 

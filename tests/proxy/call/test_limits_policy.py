@@ -15,7 +15,8 @@ from support.program import run, serving
 from support.wire import HI, KEY, SSE, STREAM_HEAD, UNARY, Answer, connected, peer, post, sse
 
 from hookgate.proxy import policy
-from hookgate.proxy.app import Gateway, serve_on
+from hookgate.proxy.app import serve_on
+from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, PriceSettings, StoreSettings
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.usage import read_prices

@@ -58,10 +58,10 @@ def _view(edit: JsonObject) -> str:
 LONGEST_TEXT = 20_000
 """Characters that are shown of one text."""
 
-MOST_ITEMS = 2_000
+MAX_ITEMS = 2_000
 """Items that are shown of one list or object."""
 
-MOST_SIGNS = 2_000_000
+MAX_CHARACTERS = 2_000_000
 """The approximate number of characters that are shown of a document."""
 
 _DEEPEST = 60
@@ -80,7 +80,7 @@ class _Cutter:
     """Shortens one document."""
 
     def __init__(self) -> None:
-        self._left = MOST_SIGNS
+        self._left = MAX_CHARACTERS
 
     def cut(self, value: Any, depth: int) -> Any:
         self._left -= _NODE
@@ -101,7 +101,7 @@ class _Cutter:
 
     def _list(self, items: list[Any], depth: int) -> list[Any]:
         kept: list[Any] = []
-        for item in items[:MOST_ITEMS]:
+        for item in items[:MAX_ITEMS]:
             if self._left <= 0:
                 break
             kept.append(self.cut(item, depth + 1))
@@ -109,7 +109,7 @@ class _Cutter:
 
     def _object(self, fields: dict[str, Any], depth: int) -> dict[str, Any]:
         kept: dict[str, Any] = {}
-        for name, value in list(fields.items())[:MOST_ITEMS]:
+        for name, value in list(fields.items())[:MAX_ITEMS]:
             if self._left <= 0 and depth:
                 break
             self._left -= len(name)

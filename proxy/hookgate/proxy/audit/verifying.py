@@ -8,7 +8,7 @@ from hookgate.proxy.audit.chain import chain_hash, content_hash
 from hookgate.proxy.audit.heads import Head
 from hookgate.translator.fields import JsonObject
 
-MOST_TOLD = 100
+MAX_PROBLEMS = 100
 """Problems that are listed; further ones are only counted."""
 
 
@@ -37,7 +37,7 @@ class VerificationReport:
 
     def add_problem(self, problem: str) -> None:
         """Add a problem."""
-        if len(self.problems) < MOST_TOLD:
+        if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
         else:
             self.more += 1

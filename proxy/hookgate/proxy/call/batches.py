@@ -19,7 +19,7 @@ from hookgate.proxy.call.verdicts import (
     before_tool_selection,
     client_response,
 )
-from hookgate.proxy.errors import ApiError, policy_denied
+from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole
 from hookgate.proxy.http.client import UpstreamError, to_client, to_upstream
 from hookgate.proxy.routing.envelopes import check_model, check_references, with_model
@@ -98,7 +98,7 @@ class Batches:
             try:
                 model, inner = await self._one(route, item)
             except ApiError as error:
-                raise _named(error, path) from None
+                raise error.at(path) from None
             models.add(model)
             items.append(inner)
         labels = await self._labels(route, batch)
@@ -124,7 +124,7 @@ class Batches:
         try:
             await context.run_step(check_request, item)
         except BodyError as error:
-            raise _refused(error) from None
+            raise body_refused(error, error.status) from None
         await context.run_step(check_references, item, context.services.config.routes)
         call = await context.begin_judged_call(item)
         try:
@@ -146,7 +146,7 @@ class Batches:
         except ReplacementAnswer as synthetic:
             raise policy_denied(_SPOKEN.format(dumps(synthetic.answer).decode()), _EVENT) from None
         except ApiError as error:
-            raise _named(error, "batch") from None
+            raise error.at("batch") from None
 
     # ---- the answers
 
@@ -188,15 +188,7 @@ def _read(body: JsonObject) -> BatchBody:
         check_canonical(body)
         batch = BatchBody(body)
     except BodyError as error:
-        raise _refused(error) from None
+        raise body_refused(error, error.status) from None
     if batch.in_file:
         raise policy_denied(IN_FILE, _EVENT)
     return batch
-
-
-def _refused(error: BodyError) -> ApiError:
-    return ApiError(error.status, f"hookgate refuses the request body: {error}", "BODY_REFUSED")
-
-
-def _named(error: ApiError, path: str) -> ApiError:
-    return ApiError(error.code, f"{path}: {error.message}", error.reason, **error.metadata)

@@ -10,7 +10,7 @@ from hookgate.hooks import BeforeModel, Verdict
 from hookgate.proxy.call.batches import IN_FILE
 from hookgate.proxy.call.context import CallContext, RecordingEngine
 from hookgate.proxy.call.verdicts import DENIED, STOPPED
-from hookgate.proxy.errors import ApiError, policy_denied
+from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import read_request, read_whole
 from hookgate.proxy.http.client import UpstreamError, to_client, to_upstream
 from hookgate.proxy.observe.usage import UsageMeter
@@ -66,7 +66,7 @@ class InputOnlyCalls:
             try:
                 model, new = await self._one(route, carried)
             except ApiError as error:
-                raise _placed(error, carried.path) from None
+                raise error.at(carried.path) from None
             models.add(model)
             requests.append(new)
         if len(models) > 1:
@@ -85,7 +85,7 @@ class InputOnlyCalls:
         try:
             await context.run_step(check_request, carried.request)
         except BodyError as error:
-            raise _refused(error) from None
+            raise body_refused(error, error.status) from None
         await context.run_step(check_references, carried.request, context.services.config.routes)
         # A token count has the session of its conversation. All embeddings share one session.
         counted = carried.request if route.verb in ("countTokens", "computeTokens") else {}
@@ -119,12 +119,12 @@ def _read(route: Route, body: JsonObject) -> Inputs:
     try:
         inputs = read_inputs(route.verb, body)
     except BodyError as error:
-        raise _refused(error) from None
+        raise body_refused(error, error.status) from None
     if route.model:
         check_model(route, route.model, body)
         check_model(route, route.model, read_object(body, "batch"), "batch")
     if not inputs.requests:
-        raise ApiError(400, "hookgate refuses the request body: it contains no request", "BODY_REFUSED")
+        raise body_refused("it contains no request")
     return inputs
 
 
@@ -134,13 +134,3 @@ def _edited(inputs: Inputs, requests: list[JsonObject], route: Route, model: str
     batch = read_object(body, "batch")
     named = with_model(route, model, batch)
     return body if named is batch else write(body, "batch", named)
-
-
-def _placed(error: ApiError, path: str) -> ApiError:
-    """Return the error with the path of its request."""
-    message = f"{path}: {error.message}" if path else error.message
-    return ApiError(error.code, message, error.reason, **error.metadata)
-
-
-def _refused(error: BodyError) -> ApiError:
-    return ApiError(error.status, f"hookgate refuses the request body: {error}", "BODY_REFUSED")

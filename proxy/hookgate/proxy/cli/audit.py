@@ -84,7 +84,7 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
 
 _TAIL = 10
 _PREFIX = re.compile(r"[0-9a-f]{4,32}")
-_MOST_MATCHES = 5
+_MAX_MATCHES = 5
 """The maximum number of IDs to name if several begin with the same digits."""
 _CHAINS = 20
 """The maximum number of chains to print one by one."""
@@ -149,9 +149,9 @@ def _list(database: Database, given: argparse.Namespace) -> int:
 
 def _show(database: Database, given: argparse.Namespace) -> int:
     reader = AuditReader(database)
-    receipts = reader.ids(_check_prefix(given.id), _MOST_MATCHES + 1)
+    receipts = reader.ids(_check_prefix(given.id), _MAX_MATCHES + 1)
     if len(receipts) > 1:
-        listed = ", ".join(receipts[:_MOST_MATCHES]) + (", …" if len(receipts) > _MOST_MATCHES else "")
+        listed = ", ".join(receipts[:_MAX_MATCHES]) + (", …" if len(receipts) > _MAX_MATCHES else "")
         raise ValueError(f"several calls have IDs that begin with {given.id}: {listed}; use more digits")
     detail = reader.call(receipts[0]) if receipts else None
     if detail is None:

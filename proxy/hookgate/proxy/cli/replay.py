@@ -19,7 +19,7 @@ from hookgate.proxy.cli.tables import progress
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.observe.usage import read_prices
 
-_MOST_COUNTS = 1_000_000
+_MAX_COUNTS = 1_000_000
 """The maximum number of counts of limits to keep. A gateway keeps them in its database."""
 
 
@@ -69,7 +69,7 @@ async def run_replay(given: argparse.Namespace) -> int:
     runners = make_runners(
         configuration.hooks(),
         builtins={**BUILTINS, "limits": partial(limits_policy, clock=clock)},
-        counters=MemoryCounters(clock, _MOST_COUNTS),
+        counters=MemoryCounters(clock, _MAX_COUNTS),
         prices=prices,
     )
     engine = Engine(configuration, runners)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from hookgate.hooks import Engine, load_settings
 from hookgate.proxy import embedded
-from hookgate.proxy.app import Gateway, serve_on
+from hookgate.proxy.app import serve_on
+from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.http.client import Upstreams
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterator
 
 from aiohttp import hdrs, web
 
-from hookgate.proxy.errors import ApiError
+from hookgate.proxy.errors import ApiError, body_refused
 from hookgate.proxy.http.body_worker import SMALL_BODY, VALUE_BYTES
 from hookgate.proxy.http.connection import Request
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
@@ -110,9 +110,9 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
     try:
         parsed = await body_worker.run(len(data), parse, data, body_worker.bounds)
     except BodyError as error:
-        raise ApiError(error.status, f"hookgate refuses the request body: {error}", "BODY_REFUSED") from None
+        raise body_refused(error, error.status) from None
     if not isinstance(parsed.value, dict):
-        raise ApiError(400, "hookgate refuses the request body: it must be a JSON object", "BODY_REFUSED")
+        raise body_refused("it must be a JSON object")
     memory.resize(len(data) + VALUE_BYTES * parsed.count)
     return parsed.value
 

@@ -16,10 +16,10 @@ from hookgate.translator.strictjson import dumps
 
 log = logging.getLogger("hookgate.transcripts")
 
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 """The maximum size of a call's answers in bytes. Nothing of a larger one is kept."""
 
-MOST_EDITS = 200
+MAX_EDITS = 200
 """The maximum number of edits that are kept of one call. A hook may edit every event of a stream."""
 
 
@@ -29,7 +29,7 @@ class KeptBytes:
 
     data: bytearray = field(default_factory=bytearray)
     too_large: bool = False
-    most: int = MOST_BYTES
+    most: int = MAX_BYTES
 
     def add(self, chunk: bytes) -> None:
         """Add the next bytes."""
@@ -99,7 +99,7 @@ class CallContent(CallObserver):
     def begin_answer(self) -> None:
         if self.answer.data or self.answer.too_large:
             self.earlier.append(self.answer)
-        self.answer = KeptBytes(most=MOST_BYTES - sum(len(kept.data) for kept in self.earlier))
+        self.answer = KeptBytes(most=MAX_BYTES - sum(len(kept.data) for kept in self.earlier))
 
     def see_upstream_bytes(self, chunk: bytes) -> None:
         self.answer.add(chunk)
@@ -113,7 +113,7 @@ class CallContent(CallObserver):
 
     def note_run(self, event: str, run: Run) -> None:
         """Keep the edit of a hook's run, if it made one."""
-        if run.edit and len(self.edits) < MOST_EDITS:
+        if run.edit and len(self.edits) < MAX_EDITS:
             hook = run.hook
             self.edits.append({"event": event, "hook": hook.name, "mode": hook.config.mode, "edit": run.edit})
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from hookgate.proxy.config.models import RouteSettings
-from hookgate.proxy.errors import ApiError
+from hookgate.proxy.errors import ApiError, body_refused
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import MODEL_NAME, BodyError, check_request
 from hookgate.translator.code_assist import (
@@ -105,7 +105,7 @@ def open_request_body(envelope: Envelope, route: Route, body: JsonObject) -> tup
         model, inner = envelope.open_request(route, body)
         return model, check_request(inner)
     except BodyError as error:
-        raise ApiError(error.status, f"hookgate refuses the request body: {error}", "BODY_REFUSED") from None
+        raise body_refused(error, error.status) from None
 
 
 _PREFIX = "models/"
@@ -116,7 +116,7 @@ def named_model(route: Route, obj: JsonObject) -> str:
     named = read(obj, "model")
     model = route.model or (named.removeprefix(_PREFIX) if isinstance(named, str) else "")
     if not re.fullmatch(MODEL_NAME, model):
-        raise _refused("model: must be the name of a model, such as models/gemini-2.5-flash")
+        raise body_refused("model: must be the name of a model, such as models/gemini-2.5-flash")
     return model
 
 
@@ -128,7 +128,7 @@ def check_model(route: Route, model: str, obj: JsonObject, path: str = "") -> No
     named = read(obj, "model")
     if named is not None and not _is_named(route, model, named):
         place = f"{path}.model" if path else "model"
-        raise _refused(f"{place}: must name the model of this call, {model!r}")
+        raise body_refused(f"{place}: must name the model of this call, {model!r}")
 
 
 def with_model(route: Route, model: str, obj: JsonObject) -> JsonObject:
@@ -149,10 +149,6 @@ def _resource(route: Route, model: str) -> str:
     if not route.model:
         return f"{_PREFIX}{model}"
     return route.for_model(model).path.split("/", 2)[2].removesuffix(f":{route.verb}")
-
-
-def _refused(why: str) -> ApiError:
-    return ApiError(400, f"hookgate refuses the request body: {why}", "BODY_REFUSED")
 
 
 _CACHED = (

@@ -54,7 +54,7 @@ _CONTROLS = bytes({*range(32), 127} - {*b"\t\n\f\r\x1b"})
 _HEAD = 4096
 """The number of bytes that are examined to recognize text: most files are large, and not text."""
 
-_MOST_CONTROLS = 0.03
+_MAX_CONTROLS = 0.03
 
 
 def redacted_data(redaction: Redaction, data: Any, media_type: str = "") -> Any:
@@ -108,7 +108,7 @@ def _encoding(raw: bytes) -> str | None:
     if max(zeros) * 4 > len(head) and min(zeros) * 16 < len(head):  # ASCII in UTF-16 without a mark
         return "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"
     controls = len(raw) - len(raw.translate(None, _CONTROLS))
-    return "utf-8" if controls <= len(raw) * _MOST_CONTROLS or _is_utf8(raw) else None
+    return "utf-8" if controls <= len(raw) * _MAX_CONTROLS or _is_utf8(raw) else None
 
 
 def _is_utf8(raw: bytes) -> bool:
