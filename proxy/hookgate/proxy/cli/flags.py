@@ -4,6 +4,7 @@ They are separate from the modules of the configuration, so that parsing a comma
 """
 
 import argparse
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,8 +12,21 @@ from typing import Any
 class CommandParser(argparse.ArgumentParser):
     """A parser whose commands report wrong words themselves, with their own usage and the likely flag."""
 
+    def __init__(
+        self, *args: Any, fill: "Callable[[CommandParser], None] | None" = None, **kwargs: Any
+    ) -> None:
+        """Create a parser. `fill` adds the arguments as soon as the command is chosen.
+
+        So `fill` may import the modules of its command.
+        """
+        super().__init__(*args, **kwargs)
+        self._fill = fill
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the words of this command, and end the program if some are not known."""
+        if self._fill is not None:
+            fill, self._fill = self._fill, None
+            fill(self)
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}{self._suggestion(unknown[0])}")

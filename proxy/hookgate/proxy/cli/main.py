@@ -10,14 +10,12 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from hookgate.proxy import __version__
-from hookgate.proxy.cli.audit import add_audit
 from hookgate.proxy.cli.flags import CommandParser, add_gateway_flags, add_state_flags
-from hookgate.proxy.cli.hooks import add_commands
 from hookgate.proxy.errors import describe_os_error
 from hookgate.proxy.observe.logs import EscapingStream, TextLines, escape_controls
 from hookgate.shim.command.arguments import add_event, add_run, add_shim
@@ -83,28 +81,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="hookgate", description="A policy gateway for Gemini agents.")
     parser.add_argument("--version", action="version", version=f"hookgate {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    serve = commands.add_parser("serve", help="run the gateway between Gemini agents and the Gemini API")
-    add_gateway_flags(serve)
-    serve.set_defaults(run=_serve, log_level=logging.INFO)
-    _add_config(commands.add_parser("config", help="check and show the gateway's configuration"))
-    key_hash = commands.add_parser(
-        "key-hash", help="print the SHA-256 of the API key on stdin, for a [keys.NAME] table"
-    )
-    key_hash.set_defaults(run=_key_hash, log_level=logging.WARNING)
-    _add_receipt(commands.add_parser("receipt", help="show the receipt of a call"))
-    _add_replay(commands.add_parser("replay", help="try a policy on recorded calls"))
-    _add_audit(commands.add_parser("audit", help="list, export and verify the records of calls"))
-    hooks = commands.add_parser("hooks", help="list, switch, trust, test and migrate hooks")
-    hooks.set_defaults(run=_hooks)
-    add_commands(hooks)
-    _add_tools(commands.add_parser("tools", help="list pinned tool declarations, and accept changes"))
-    _add_shim(commands)
-    _add_upstream(
-        commands.add_parser("upstream", help="run a stand-in for the Gemini API, offline; not a model")
-    )
-    demo = commands.add_parser("demo", help="show a google-genai client using the gateway, offline")
-    demo.set_defaults(run=_demo, log_level=logging.WARNING)
+    for name, (fill, description) in _COMMANDS.items():
+        commands.add_parser(name, help=description, fill=fill, add_help=name != "event")
     return parser
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    add_gateway_flags(parser)
+    parser.set_defaults(run=_serve, log_level=logging.INFO)
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -116,6 +100,10 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     add_gateway_flags(show)
     show.add_argument("--json", action="store_true", help="print JSON, for programs")
     commands.add_parser("schema", help="print the JSON Schema of hookgate.toml, for editors")
+
+
+def _add_key_hash(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_key_hash, log_level=logging.WARNING)
 
 
 def _add_receipt(parser: argparse.ArgumentParser) -> None:
@@ -130,8 +118,17 @@ def _add_receipt(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_audit(parser: argparse.ArgumentParser) -> None:
+    from hookgate.proxy.cli.audit import add_audit  # noqa: PLC0415  # see the module's docstring
+
     add_audit(parser)
     parser.set_defaults(run=_audit, log_level=logging.WARNING)
+
+
+def _add_hooks(parser: argparse.ArgumentParser) -> None:
+    from hookgate.proxy.cli.hooks import add_commands  # noqa: PLC0415  # see the module's docstring
+
+    parser.set_defaults(run=_hooks)
+    add_commands(parser)
 
 
 def _add_tools(parser: argparse.ArgumentParser) -> None:
@@ -153,17 +150,19 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_replay, log_level=logging.ERROR)
 
 
-def _add_shim(commands: "argparse._SubParsersAction[CommandParser]") -> None:
-    run = commands.add_parser("run", help="start an agent in its own session of the gateway")
-    shim = commands.add_parser(
-        "shim", help="make Gemini CLI or Claude Code report their events to the gateway"
-    )
-    event = commands.add_parser("event", add_help=False, help="report an agent's event to the gateway")
-    add_run(run)
-    add_shim(shim)
-    add_event(event)
-    for parser, function in ((run, _run), (shim, _shim), (event, _event)):
-        parser.set_defaults(run=function, log_level=logging.WARNING)
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    add_run(parser)
+    parser.set_defaults(run=_run, log_level=logging.WARNING)
+
+
+def _add_shim(parser: argparse.ArgumentParser) -> None:
+    add_shim(parser)
+    parser.set_defaults(run=_shim, log_level=logging.WARNING)
+
+
+def _add_event(parser: argparse.ArgumentParser) -> None:
+    add_event(parser)
+    parser.set_defaults(run=_event, log_level=logging.WARNING)
 
 
 def _add_upstream(parser: argparse.ArgumentParser) -> None:
@@ -175,6 +174,28 @@ def _add_upstream(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--script", type=Path, metavar="FILE", help="answers from a JSON file")
     parser.set_defaults(run=_embedded, log_level=logging.INFO)
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_demo, log_level=logging.WARNING)
+
+
+_COMMANDS: Mapping[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
+    "serve": (_add_serve, "run the gateway between Gemini agents and the Gemini API"),
+    "config": (_add_config, "check and show the gateway's configuration"),
+    "key-hash": (_add_key_hash, "print the SHA-256 of the API key on stdin, for a [keys.NAME] table"),
+    "receipt": (_add_receipt, "show the receipt of a call"),
+    "replay": (_add_replay, "try a policy on recorded calls"),
+    "audit": (_add_audit, "list, export and verify the records of calls"),
+    "hooks": (_add_hooks, "list, switch, trust, test and migrate hooks"),
+    "tools": (_add_tools, "list pinned tool declarations, and accept changes"),
+    "run": (_add_run, "start an agent in its own session of the gateway"),
+    "shim": (_add_shim, "make Gemini CLI or Claude Code report their events to the gateway"),
+    "event": (_add_event, "report an agent's event to the gateway"),
+    "upstream": (_add_upstream, "run a stand-in for the Gemini API, offline; not a model"),
+    "demo": (_add_demo, "show a google-genai client using the gateway, offline"),
+}
+"""The commands, each with the function that adds its arguments, and its description."""
 
 
 async def _serve(arguments: argparse.Namespace) -> int:
