@@ -13,7 +13,7 @@ import hookgate.translator as t
 from hookgate import hooks
 from hookgate.hooks import BeforeModel, Configuration, Engine, Event, HookError, SessionContext
 from hookgate.hooks.engine import combined_output
-from hookgate.hooks.events.base import Document, Encoded
+from hookgate.hooks.events.base import Document, SharedValue
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.merge import merge
 from hookgate.hooks.output import read_output, read_process
@@ -99,7 +99,7 @@ BARE_EVENTS: dict[str, Event] = {
     "BeforeAgent": hooks.BeforeAgent(""),
     "AfterAgent": hooks.AfterAgent("", ""),
     "BeforeModel": BeforeModel("m", {}),
-    "AfterModel": hooks.AfterModel(Encoded({}), {}),
+    "AfterModel": hooks.AfterModel(SharedValue({}), {}),
     "BeforeToolSelection": hooks.BeforeToolSelection("m", {}),
     "BeforeTool": hooks.BeforeTool("t", {}),
     "AfterTool": hooks.AfterTool("t", {}, {}),
@@ -161,7 +161,7 @@ def chain_input(event: str, input: Json, output: Json) -> Json:  # noqa: A002  #
 
 def hook_input(event: str, data: Json, base: Json) -> Json:
     if event == "AfterModel":
-        shown = Encoded(t.show_request(data["model"], data["body"]))
+        shown = SharedValue(t.show_request(data["model"], data["body"]))
         data = {"llm_request": shown, "body": data["response"]}
     hook = Hook("h", CommandConfig(type="command", command="h"), Path(base["cwd"]), Path("settings.json"))
     session = SessionContext(base["session_id"], base["transcript_path"])

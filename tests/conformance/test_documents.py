@@ -23,7 +23,7 @@ from hookgate.hooks import (
     SessionStart,
 )
 from hookgate.hooks.engine import combined_output
-from hookgate.hooks.events.base import Document, Encoded
+from hookgate.hooks.events.base import Document, SharedValue
 from hookgate.hooks.events.reading import read_event
 from hookgate.hooks.settings import KNOWN_TOOLS, Matcher, SettingsSource, Subject, read_sources
 
@@ -212,7 +212,7 @@ async def test_a_whole_request_in_the_place_of_the_request_is_the_request() -> N
 
 async def test_a_single_candidate_edits_the_answer() -> None:
     edit = {"candidate": {"content": {"role": "model", "parts": ["b"]}}}
-    outcome = await fired(AfterModel(Encoded(DOCUMENTED), ANSWER), specific(llm_response=edit))
+    outcome = await fired(AfterModel(SharedValue(DOCUMENTED), ANSWER), specific(llm_response=edit))
     assert isinstance(outcome.event, AfterModel)
     assert outcome.event.body["candidates"][0]["content"]["parts"] == [{"text": "b"}, CALL]
 
@@ -295,7 +295,7 @@ ANSWER: Json = {"candidates": [{"content": {"role": "model", "parts": [{"text": 
 
 async def parts_after(*parts: Any) -> Any:
     """The parts of an answer with a text and a call, after a hook gave it these parts."""
-    event = AfterModel(Encoded(DOCUMENTED), ANSWER)
+    event = AfterModel(SharedValue(DOCUMENTED), ANSWER)
     edit = {"candidates": [{"content": {"role": "model", "parts": list(parts)}}]}
     outcome = await fired(event, specific(llm_response=edit))
     assert not outcome.runs[0].error
@@ -327,7 +327,7 @@ async def test_parts_that_are_neither_text_nor_the_api_s_become_text() -> None:
 
 
 async def test_a_mark_of_redaction_is_told_beside_the_edit() -> None:
-    event = AfterModel(Encoded(DOCUMENTED), ANSWER)
+    event = AfterModel(SharedValue(DOCUMENTED), ANSWER)
     output = await answer(event, specific(llm_response={"text": "b"}, redacted=True), {})
     assert output["hookSpecificOutput"]["redacted"] is True
     assert "redacted" not in (await answer(event, specific(llm_response={"text": "b"})))["hookSpecificOutput"]
@@ -370,7 +370,7 @@ async def test_a_selection_of_no_declared_tool_is_logged(
     assert ["'done'" in message for message in messages] == [True] * count
 
 
-JSON_WANTED = Encoded({**DOCUMENTED, "config": {"responseMimeType": "application/json"}})
+JSON_WANTED = SharedValue({**DOCUMENTED, "config": {"responseMimeType": "application/json"}})
 
 
 @pytest.mark.parametrize(
@@ -378,11 +378,11 @@ JSON_WANTED = Encoded({**DOCUMENTED, "config": {"responseMimeType": "application
     [
         (JSON_WANTED, "Be careful!", 1),
         (JSON_WANTED, '{"a": 2}', 0),
-        (Encoded(DOCUMENTED), "Be careful!", 0),
+        (SharedValue(DOCUMENTED), "Be careful!", 0),
     ],
 )
 async def test_an_edit_that_breaks_an_answer_in_json_is_logged(
-    request_shown: Encoded, text: str, count: int, caplog: pytest.LogCaptureFixture
+    request_shown: SharedValue, text: str, count: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     body = {"candidates": [{"content": {"role": "model", "parts": [{"text": '{"a": 1}'}]}}]}
     messages = await warned(AfterModel(request_shown, body), specific(llm_response={"text": text}), caplog)

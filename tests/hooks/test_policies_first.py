@@ -8,7 +8,7 @@ import pytest
 from support.hooks import SESSION, Json, runtime, write_file
 
 from hookgate.hooks import AfterModel, AfterTool, BeforeModel, Configuration, Engine, Event, load_settings
-from hookgate.hooks.events.base import Encoded
+from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.settings import Group, Hook
 
 SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
@@ -16,7 +16,7 @@ CONTENT = {"role": "user", "parts": [{"text": f"key {SECRET}"}]}
 EVENTS: dict[str, Event] = {
     "BeforeModel": BeforeModel("gemini-2.5-flash", {"contents": [CONTENT]}),
     "AfterModel": AfterModel(
-        Encoded({"model": "gemini-2.5-flash"}),
+        SharedValue({"model": "gemini-2.5-flash"}),
         {"candidates": [{"content": {**CONTENT, "role": "model"}, "index": 0}]},
         "gemini-2.5-flash",
     ),

@@ -26,13 +26,14 @@ async def served(
 
     async def call(number: int, session: str, key: str = "") -> None:
         nonlocal at_once
-        async with queue.slot(session, key):
-            at_once += 1
-            assert at_once <= limit
-            order.append(number)
-            await free.wait()
-            await asyncio.sleep(0)
-            at_once -= 1
+        await queue.acquire(session, key)
+        at_once += 1
+        assert at_once <= limit
+        order.append(number)
+        await free.wait()
+        await asyncio.sleep(0)
+        at_once -= 1
+        queue.release()
 
     blockers = [asyncio.create_task(call(-1, "blocker")) for _ in range(limit)]
     await asyncio.sleep(0)
@@ -92,12 +93,14 @@ async def test_a_turn_that_comes_as_its_caller_gives_up_is_passed_on() -> None:
     queue, leave = FairQueue(1), asyncio.Event()
 
     async def hold() -> None:
-        async with queue.slot("first"):
-            await leave.wait()
+        await queue.acquire("first")
+        await leave.wait()
+        queue.release()
 
     async def want(session: str) -> str:
-        async with queue.slot(session):
-            return session
+        await queue.acquire(session)
+        queue.release()
+        return session
 
     holder = asyncio.create_task(hold())
     await asyncio.sleep(0)

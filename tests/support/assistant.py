@@ -24,7 +24,7 @@ from hookgate.hooks import (
     SessionEnd,
     SessionStart,
 )
-from hookgate.hooks.events.base import Encoded
+from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.settings import Configuration, load_sources, project_sources
 
 Json = dict[str, Any]
@@ -64,7 +64,9 @@ LATER_REQUEST: Json = {
 
 def answer(*parts: Json, **candidate: Any) -> AfterModel:
     content = {"role": "model", "parts": list(parts)}
-    return AfterModel(Encoded({"model": MODEL}), {"candidates": [{"content": content, **candidate}]}, MODEL)
+    return AfterModel(
+        SharedValue({"model": MODEL}), {"candidates": [{"content": content, **candidate}]}, MODEL
+    )
 
 
 def writes(content: str) -> BeforeTool:

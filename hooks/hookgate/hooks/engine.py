@@ -42,7 +42,7 @@ E = TypeVar("E", bound=Event)
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen: there is one for each event of a stream
 class Outcome(Generic[E]):
     """The result of firing an event: the edited event, the verdict, the runs in plan order, the revision."""
 
@@ -111,39 +111,46 @@ class Engine:
         if not groups:
             return Outcome(event, NO_VERDICT, revision=self.revision)
         try:
+            hook = _only_hook(groups)
+            if hook is not None and self._needs_no_deadline(hook, session):
+                return await self._run_alone(event, hook, session)
             return await self._run_groups(event, groups, session)
         except Exception:  # the hooks' decision is unknown, so the event is denied
             log.exception("the %s hooks could not be run", event.name)
             verdict = Verdict("deny", reason=f"hookgate failed to run the {event.name} hooks.")
             return Outcome(event, verdict, revision=self.revision)
 
-    async def _run_groups(self, event: E, groups: Sequence[Group], session: SessionContext) -> Outcome[E]:
-        deadline = self._deadline_for(groups, session)
-        try:
-            event, runs = await _Chain(self._executor, session, deadline).run(event, groups)
-        finally:
-            if deadline is not None:
-                deadline.close()
-        self.record(event.name, runs, session)
-        return Outcome(event, _verdict(event.name, runs), tuple(runs), self.revision)
-
-    def _deadline_for(self, groups: Sequence[Group], session: SessionContext) -> Deadline | None:
-        """Return the event's deadline, or None for a single hook whose own timeout bounds all of its run.
+    def _needs_no_deadline(self, hook: Hook, session: SessionContext) -> bool:
+        """Return whether a single hook's own timeout bounds all of its run.
 
         That is an in-process hook with a small body that can start at once: it neither starts a process nor
         waits for a slot or for the worker.
         """
-        seconds = self.configuration.limits.deadline
-        hook = _only_hook(groups)
-        if (
-            hook is not None
-            and isinstance(hook.config, RuntimeConfig | BuiltinConfig)
-            and hook.timeout < seconds
+        return (
+            isinstance(hook.config, RuntimeConfig | BuiltinConfig)
+            and hook.timeout < self.configuration.limits.deadline
             and session.call_state.offload is None
-            and self._executor.can_start()
-        ):
-            return None
-        return Deadline(self._clock, seconds)
+            and self._executor.idle
+        )
+
+    async def _run_alone(self, event: E, hook: Hook, session: SessionContext) -> Outcome[E]:
+        run = await self._executor.run(hook, event, (), session, None)
+        if run.silent:
+            self.health.record((run,))
+            return Outcome(event, NO_VERDICT, (run,), self.revision)
+        if run.edit:
+            run, event = await _apply_edit(run, event, session)
+        self.record(event.name, [run], session)
+        return Outcome(event, _verdict(event.name, [run]), (run,), self.revision)
+
+    async def _run_groups(self, event: E, groups: Sequence[Group], session: SessionContext) -> Outcome[E]:
+        deadline = Deadline(self._clock, self.configuration.limits.deadline)
+        try:
+            event, runs = await _Chain(self._executor, session, deadline).run(event, groups)
+        finally:
+            deadline.close()
+        self.record(event.name, runs, session)
+        return Outcome(event, _verdict(event.name, runs), tuple(runs), self.revision)
 
     def stream_modes(self, event: AfterModel, session: SessionContext) -> dict[StreamMode, int]:
         """Return the stream modes of the hooks that run for a streamed answer, finest first.
@@ -170,7 +177,7 @@ class Engine:
         """Update the health record, and log failures, denials and messages."""
         self.health.record(runs)
         for run in runs:
-            if run.output is not None or run.failure is not None:
+            if not run.silent:
                 _log_run(event, run, session)
 
     def untrusted_hooks(self) -> list[tuple[Hook, str]]:
@@ -243,15 +250,11 @@ def _of_layer(groups: tuple[Group, ...], layer: Layer) -> tuple[Group, ...]:
 class _Chain:
     """Runs the hooks of one event, in plan order where one depends on another's edits."""
 
-    def __init__(self, executor: HookExecutor, session: SessionContext, deadline: Deadline | None) -> None:
+    def __init__(self, executor: HookExecutor, session: SessionContext, deadline: Deadline) -> None:
         self._executor, self._session, self._deadline = executor, session, deadline
 
     async def run(self, event: E, groups: Sequence[Group]) -> tuple[E, list[Run]]:
         """Return the event after all edits, and the runs in plan order."""
-        if (only := _only_hook(groups)) is not None:
-            run = await self._executor.run(only, event, (), self._session, self._deadline)
-            run, event = await self._apply(run, event) if run.edit else (run, event)
-            return event, [run]
         runs: list[Run] = []
         for stage in _stages(groups):
             event, stage_runs = await self._run_stage(stage, event, _edits_of(runs))
@@ -272,7 +275,7 @@ class _Chain:
             return await _gather([self._run(hook, event, edits) for hook in group.hooks])
         runs: list[Run] = []
         for hook in group.hooks:
-            run, event = await self._apply(await self._run(hook, event, edits), event)
+            run, event = await _apply_edit(await self._run(hook, event, edits), event, self._session)
             event = _for_next_hook(run, event)
             runs.append(run)
             if _ends_chain(run):
@@ -288,7 +291,7 @@ class _Chain:
         for first in first_runs:
             up_to_date = set(first.seen) == set(edits)
             run = first if up_to_date else await self._run(first.hook, event, edits)
-            run, event = await self._apply(run, event)
+            run, event = await _apply_edit(run, event, self._session)
             runs.append(run)
             edits = (*edits, run) if run.changes_input else edits
         return event, runs
@@ -296,18 +299,19 @@ class _Chain:
     async def _run(self, hook: Hook, event: Event, seen: tuple[Run, ...]) -> Run:
         return await self._executor.run(hook, event, seen, self._session, self._deadline)
 
-    async def _apply(self, run: Run, event: E) -> tuple[Run, E]:
-        """Return the run, and the event with its edit applied. If the edit does not fit, the run failed."""
-        if not run.edit:
-            return run, event
-        try:
-            edited: E = await self._session.call_state.run_step(event.edited, run.edit, run.hook.config.view)
-        except TranslatorError as error:
-            failure = HookError(f"hookSpecificOutput.{error}")
-            return replace(run, output=None, edit={}, failure=failure), event
-        except Exception as error:
-            return replace(run, output=None, edit={}, failure=internal_failure(error)), event
-        return run, event if run.observed else edited
+
+async def _apply_edit(run: Run, event: E, session: SessionContext) -> tuple[Run, E]:
+    """Return the run, and the event with its edit applied. If the edit does not fit, the run failed."""
+    if not run.edit:
+        return run, event
+    try:
+        edited: E = await session.call_state.run_step(event.edited, run.edit, run.hook.config.view)
+    except TranslatorError as error:
+        failure = HookError(f"hookSpecificOutput.{error}")
+        return replace(run, output=None, edit={}, failure=failure), event
+    except Exception as error:
+        return replace(run, output=None, edit={}, failure=internal_failure(error)), event
+    return run, event if run.observed else edited
 
 
 def _is_policy(hook: Hook) -> bool:

@@ -4,8 +4,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hookgate.hooks.clock import Deadline, TimeLimit
@@ -53,15 +52,10 @@ class FairQueue:
             return True
         return False
 
-    @asynccontextmanager
-    async def slot(self, session_id: str, key: str = "") -> AsyncIterator[None]:
-        """Wait for a free slot, and hold it for the length of the context."""
+    async def acquire(self, session_id: str, key: str = "") -> None:
+        """Wait for a free slot and take it. Pass it on with `release`."""
         if not self.try_acquire():
             await self._wait(session_id, key)
-        try:
-            yield
-        finally:
-            self.release()
 
     async def _wait(self, session_id: str, key: str) -> None:
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -105,7 +99,7 @@ TrustCheck = Callable[[Hook], str | None]
 """Returns the reason why a hook that needs trust must not run, or None if it may."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(eq=False, slots=True)  # not frozen: there is one for each event of a stream
 class Run:
     """One run of one hook.
 
@@ -129,6 +123,11 @@ class Run:
         return "" if self.failure is None else str(self.failure) or type(self.failure).__name__
 
     @property
+    def silent(self) -> bool:
+        """Whether the hook returned nothing, as most runs do: there is nothing to apply, log or report."""
+        return self.output is None and self.failure is None
+
+    @property
     def observed(self) -> bool:
         """Whether the hook only observes: its output is recorded, but not applied."""
         return self.hook.config.mode == "observe"
@@ -145,9 +144,7 @@ class Run:
 
     def enforced_output(self) -> Output | None:
         """Return `effective_output()`, or None if the hook only observes."""
-        if self.output is None and self.failure is None:
-            return None
-        return None if self.observed else self.effective_output()
+        return None if self.silent or self.observed else self.effective_output()
 
     def effective_output(self) -> Output | None:
         """Return the hook's output, or the denial that replaces it if the hook failed closed."""
@@ -195,8 +192,9 @@ class HookExecutor:
         """The number of queued runs."""
         return self._queue.waiting
 
-    def can_start(self) -> bool:
-        """Return whether a run that begins now would start without waiting in the queue."""
+    @property
+    def idle(self) -> bool:
+        """Whether a run that begins now would start without waiting in the queue."""
         return self._queue.open
 
     async def run(
@@ -210,15 +208,23 @@ class HookExecutor:
         """Run the hook once, before the deadline if any. Exceptions become the run's `failure`."""
         began = time.monotonic()
         failure: HookError | None = None
+        edit: JsonObject = {}
         warning = ""
+        output: Output | None = None
         try:
-            output = await self._run_queued(hook, event, session, deadline)
-            specific = output.get("hookSpecificOutput") if output else None
-            edit: JsonObject = {}
-            if specific:
-                edit, warning = await session.call_state.run_step(_examine, event, specific, hook.config.view)
-            elif output:
-                warning = describe_unread(output)
+            if hook.needs_trust and (reason := self._refusal(hook)) is not None:
+                raise HookError(reason)
+            if deadline is None:
+                output = await self._run_in_slot(hook, event, session)
+            else:
+                output = await self._run_before(deadline, hook, event, session)
+            if output:
+                if specific := output.get("hookSpecificOutput"):
+                    edit, warning = await session.call_state.run_step(
+                        _examine, event, specific, hook.config.view
+                    )
+                else:
+                    warning = describe_unread(output)
         except HookError as error:
             failure = error
         except TranslatorError as error:
@@ -228,27 +234,26 @@ class HookExecutor:
         seconds = time.monotonic() - began
         if failure is not None:
             return Run(hook, seen, failure=failure, seconds=seconds, began=began)
-        return Run(hook, seen, output, edit, seconds=seconds, began=began, warning=warning)
+        return Run(hook, seen, output, edit, None, seconds, began, warning)
 
-    async def _run_queued(
-        self, hook: Hook, event: Event, session: SessionContext, deadline: Deadline | None
+    async def _run_before(
+        self, deadline: Deadline, hook: Hook, event: Event, session: SessionContext
     ) -> Output | None:
-        if hook.needs_trust and (reason := self._refusal(hook)) is not None:
-            raise HookError(reason)
-        if deadline is None:
-            async with self._queue.slot(session.session_id, session.key):
-                return await self._execute(hook, event, session)
-        remaining = deadline.remaining()
-        if remaining <= 0:
+        """Run the hook. Raises HookUnavailableError if the deadline passes before it has returned."""
+        if deadline.remaining() <= 0:
             raise HookUnavailableError("deadline", _DEADLINE_PASSED)
         started = False
+
+        def check_start() -> None:
+            nonlocal started
+            if deadline.remaining() <= 0:  # the slot became free too late
+                raise HookUnavailableError("overload", _OVERLOADED)
+            started = True
+
         limit = TimeLimit(deadline)
         try:
-            async with limit, self._queue.slot(session.session_id, session.key):
-                if deadline.remaining() <= 0:  # the slot became free too late
-                    raise HookUnavailableError("overload", _OVERLOADED)
-                started = True
-                return await self._execute(hook, event, session)
+            async with limit:
+                return await self._run_in_slot(hook, event, session, check_start)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -256,9 +261,27 @@ class HookExecutor:
                 raise HookUnavailableError("deadline", _DEADLINE_PASSED) from None
             raise HookUnavailableError("overload", _OVERLOADED) from None
 
-    async def _execute(self, hook: Hook, event: Event, session: SessionContext) -> Output | None:
-        document = await session.call_state.run_step(_document, hook, event, session)
-        return await self._runners[hook].run(event.name, session, document)
+    async def _run_in_slot(
+        self,
+        hook: Hook,
+        event: Event,
+        session: SessionContext,
+        check_start: Callable[[], None] | None = None,
+    ) -> Output | None:
+        """Run the hook in a slot of the queue. `check_start` is called when it has one."""
+        queue, call = self._queue, session.call_state
+        if not queue.try_acquire():
+            await queue.acquire(session.session_id, session.key)
+        try:
+            if check_start is not None:
+                check_start()
+            if call.offload is None:
+                document = make_document(hook, event, session)
+            else:
+                document = await call.offload(_prepared_document, hook, event, session)
+            return await self._runners[hook].run(event.name, session, document)
+        finally:
+            queue.release()
 
 
 def _examine(event: Event, specific: JsonObject, view: str) -> tuple[JsonObject, str]:
@@ -275,11 +298,15 @@ def internal_failure(error: Exception) -> HookUnavailableError:
     return HookUnavailableError("internal error", f"could not run because hookgate failed: {error!r}")
 
 
-def _document(hook: Hook, event: Event, session: SessionContext) -> Document:
-    """Return the hook's input. For large bodies, serialize it here, off the event loop."""
-    document = Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)})
-    if session.call_state.offload is not None:
-        document.make(value=isinstance(hook.config, BuiltinConfig | RuntimeConfig))
+def make_document(hook: Hook, event: Event, session: SessionContext) -> Document:
+    """Return the hook's input for the event."""
+    return Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)}, hook)
+
+
+def _prepared_document(hook: Hook, event: Event, session: SessionContext) -> Document:
+    """Return the hook's input for an event with a large body, serialized here, off the event loop."""
+    document = make_document(hook, event, session)
+    document.prepare(value=isinstance(hook.config, BuiltinConfig | RuntimeConfig))
     return document
 
 
@@ -337,7 +364,7 @@ class Health:
             status = (self.off if key in self.off else self.hooks).setdefault(key, HookStatus())
             status.runs += 1
             status.seconds = run.seconds
-            if run.output is None and run.failure is None:
+            if run.silent:
                 status.error, status.summary = "", NO_OUTPUT
                 continue
             output = run.output or {}

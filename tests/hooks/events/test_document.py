@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.hooks.events.base import Document, Encoded
+from hookgate.hooks.events.base import Document, SharedValue
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -17,9 +17,9 @@ FIELDS = st.dictionaries(st.text(), st.tuples(JSON, st.booleans()), max_size=4)
 
 
 @given(FIELDS)
-def test_a_document_is_one_line_of_json_with_encoded_fields_spliced_in(fields: Any) -> None:
+def test_a_document_is_one_line_of_json_with_shared_fields_spliced_in(fields: Any) -> None:
     document = Document(
-        {key: Encoded(value) if encoded else value for key, (value, encoded) in fields.items()}
+        {key: SharedValue(value) if shared else value for key, (value, shared) in fields.items()}
     )
     assert json.loads(document.json) == {key: value for key, (value, _) in fields.items()}
     assert list(json.loads(document.json)) == list(fields)
@@ -39,12 +39,20 @@ def test_a_document_s_value_is_new_for_each_caller(fields: Any) -> None:
     assert document.value() == plain
 
 
-def test_an_encoded_field_is_parsed_anew_for_each_caller() -> None:
-    document = Document({"llm_request": Encoded({"messages": [1]})})
-    document.value()["llm_request"]["messages"].clear()
-    assert document.value() == {"llm_request": {"messages": [1]}}
+def test_each_owner_has_its_own_copy_of_a_shared_value() -> None:
+    shared = SharedValue({"messages": [1]})
+    Document({"llm_request": shared}, "first").value()["llm_request"]["messages"].clear()
+    assert Document({"llm_request": shared}, "second").value() == {"llm_request": {"messages": [1]}}
+    assert Document({"llm_request": shared}, "second").view() == {"llm_request": {"messages": [1]}}
+    assert json.loads(Document({"llm_request": shared}).json) == {"llm_request": {"messages": [1]}}
 
 
-def test_integers_beyond_64_bits_stay_exact_beside_an_encoded_field() -> None:
-    document = Document({"llm_request": Encoded({"seed": 2**70}), "count": -(2**80)})
+def test_an_owner_s_copy_is_made_once() -> None:
+    shared = SharedValue({"messages": [1]})
+    copies = [Document({"llm_request": shared}, "hook").value()["llm_request"] for _ in range(2)]
+    assert copies[0] is copies[1]
+
+
+def test_integers_beyond_64_bits_stay_exact_beside_a_shared_value() -> None:
+    document = Document({"llm_request": SharedValue({"seed": 2**70}), "count": -(2**80)})
     assert json.loads(document.json) == {"llm_request": {"seed": 2**70}, "count": -(2**80)}

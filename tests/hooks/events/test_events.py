@@ -9,7 +9,7 @@ import pytest
 from support.hooks import SESSION, Json, asking, command, engine, one_group, parallel, sequential, write_file
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Engine, Outcome, load_settings
-from hookgate.hooks.events.base import Encoded
+from hookgate.hooks.events.base import SharedValue
 from hookgate.translator import show_request, show_response
 
 MODEL = "gemini-2.5-flash"
@@ -41,8 +41,8 @@ ANSWER: Json = {
 }
 
 
-def sent() -> Encoded:
-    return Encoded(show_request(MODEL, REQUEST))
+def sent() -> SharedValue:
+    return SharedValue(show_request(MODEL, REQUEST))
 
 
 def answered() -> AfterModel:

@@ -9,7 +9,7 @@ from support.hooks import SESSION, command, one_group, parallel, write_file
 from support.hooks import engine as engine_of
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, SettingsError, load_settings
-from hookgate.hooks.events.base import Encoded
+from hookgate.hooks.events.base import SharedValue
 from hookgate.translator import VIEWS
 
 CALL = {"functionCall": {"name": "read", "args": {"path": "a"}}, "thoughtSignature": "c2ln"}
@@ -105,7 +105,7 @@ async def test_a_hook_edits_a_call_in_the_raw_answer() -> None:
         return {"hookSpecificOutput": {"llm_response": response}}
 
     engine = engine_of(parallel(elsewhere, view="raw"), event="AfterModel")
-    outcome = await engine.fire(AfterModel(Encoded({}), ANSWER), SESSION)
+    outcome = await engine.fire(AfterModel(SharedValue({}), ANSWER), SESSION)
     want = copy.deepcopy(ANSWER)
     want["candidates"][0]["content"]["parts"][1]["functionCall"]["args"]["path"] = "b"
     assert outcome.event.body == want
@@ -116,6 +116,6 @@ async def test_a_raw_answer_that_the_api_could_not_give_fails_the_hook() -> None
         return {"hookSpecificOutput": {"llm_response": {"raw": {"candidates": "none"}}}}
 
     engine = engine_of(parallel(broken, view="raw"), event="AfterModel")
-    outcome = await engine.fire(AfterModel(Encoded({}), ANSWER), SESSION)
+    outcome = await engine.fire(AfterModel(SharedValue({}), ANSWER), SESSION)
     assert "hookSpecificOutput.llm_response.raw.candidates" in outcome.runs[0].error
     assert outcome.event.body == ANSWER

@@ -95,13 +95,6 @@ async def test_a_policy_that_misbehaves_has_failed(action: Callable[[Json], Any]
             await ask(runner)
 
 
-async def test_the_input_is_the_policy_s_own() -> None:
-    async with running(builtin(), builtins=acting(lambda call: call["list"].append(1))) as runner:
-        kept: list[int] = []
-        await ask(runner, list=kept)
-        assert kept == []
-
-
 @pytest.mark.parametrize(
     ("builtins", "known"),
     [

@@ -96,8 +96,13 @@ def loads(data: bytes) -> Any:
     return parse(data).value
 
 
-def parse(data: bytes, bounds: Bounds | None = None) -> Parsed:
-    """Parse a body. Raises BodyError, or TooLargeError before parsing if the body exceeds its `bounds`."""
+def parse(data: bytes, bounds: Bounds | None = None, *, repeats: bool = False) -> Parsed:
+    """Parse a body. Raises BodyError, or TooLargeError before parsing if the body exceeds its `bounds`.
+
+    A key that is repeated in one object is an error. With `repeats`, its last value counts: enough for a body
+    that is serialized again before it is forwarded, so that nobody reads the other values. It saves most of
+    the time, because a parsed value does not show repeated keys.
+    """
     lifted = _within(data, bounds) if bounds is not None and not bounds.admits(len(data)) else None
     text = data if lifted is None else lifted.text
     try:
@@ -105,7 +110,7 @@ def parse(data: bytes, bounds: Bounds | None = None) -> Parsed:
     except orjson.JSONDecodeError as error:
         raise BodyError("", f"the body is not valid JSON: {error}") from None
     values, keys, large_numbers = _survey(value)
-    if large_numbers or not _shows_as_many(text, keys):
+    if large_numbers or not (repeats or _shows_as_many(text, keys)):
         value = _checked(text, value, keys, large_numbers=large_numbers)
     return Parsed(value if lifted is None else lifted.put_back(value), values)
 

@@ -26,55 +26,75 @@ from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 
 
-class Encoded:
-    """A value that is stored as JSON only, to save memory while a call waits for the upstream.
+class SharedValue:
+    """A JSON value that several hooks receive, such as the request in all events of a streamed answer.
 
-    It is parsed anew each time that a hook in this process needs the value.
+    Its JSON, and a copy for each hook that may modify it, are made when they are first needed.
     """
 
     def __init__(self, value: Any) -> None:
-        self.json = dumps(value)
-
-    @property
-    def value(self) -> Any:
-        return orjson.loads(self.json)
-
-
-class Document:
-    """The input document of a hook. The JSON of an Encoded field is inserted without parsing it."""
-
-    def __init__(self, fields: dict[str, Any]) -> None:
-        self._fields = fields
-        self._prepared: dict[str, Any] | None = None
+        self.value = value
+        """The value itself, which must not be modified."""
+        self._copies: dict[object, Any] = {}
 
     @cached_property
     def json(self) -> bytes:
-        """The document as one line of JSON."""
-        fields = (
-            dumps(key) + b":" + (value.json if isinstance(value, Encoded) else dumps(value))
-            for key, value in self._fields.items()
-        )
-        return b"{" + b",".join(fields) + b"}"
+        """The value as JSON."""
+        return dumps(self.value)
 
-    def make(self, *, value: bool) -> None:
-        """Compute the value, or else the JSON, in advance for the next access."""
-        if value:
-            self._prepared = self.value()
-        else:
-            _ = self.json
+    def copy_for(self, owner: object) -> Any:
+        """Return the copy of one owner, which gets the same one each time."""
+        if owner not in self._copies:
+            self._copies[owner] = _deep_copy(self.value)
+        return self._copies[owner]
+
+
+class Document:
+    """The input document of a hook. Its JSON, or its value, is made when a runner asks for it."""
+
+    __slots__ = ("_fields", "_json", "_owner", "_value")
+
+    def __init__(self, fields: dict[str, Any], owner: object = None) -> None:
+        """Create the document for `owner`, the hook that receives copies of shared values."""
+        self._fields, self._owner = fields, owner
+        self._json: bytes | None = None
+        self._value: dict[str, Any] | None = None
+
+    @property
+    def json(self) -> bytes:
+        """The document as one line of JSON."""
+        if self._json is None:
+            fields = (
+                dumps(key) + b":" + (value.json if isinstance(value, SharedValue) else dumps(value))
+                for key, value in self._fields.items()
+            )
+            self._json = b"{" + b",".join(fields) + b"}"
+        return self._json
 
     def value(self) -> dict[str, Any]:
-        """Return a copy of the document, which the hook may modify."""
-        prepared, self._prepared = self._prepared, None
+        """Return a copy of the document, which its hook may modify."""
+        prepared, self._value = self._value, None
         if prepared is not None:
             return prepared
         copy = dict(self._fields)
         for key, value in self._fields.items():
-            if isinstance(value, Encoded):
-                copy[key] = value.value
-            elif isinstance(value, dict | list):
+            if type(value) is SharedValue:
+                copy[key] = value.copy_for(self._owner)
+            elif type(value) is dict or type(value) is list:
                 copy[key] = _deep_copy(value)
         return copy
+
+    def view(self) -> dict[str, Any]:
+        """Return the document itself, for a reader that does not modify it."""
+        fields = self._fields.items()
+        return {key: value.value if type(value) is SharedValue else value for key, value in fields}
+
+    def prepare(self, *, value: bool) -> None:
+        """Make the value, or else the JSON, now: for a large document, off the event loop."""
+        if value:
+            self._value = self.value()
+        else:
+            _ = self.json
 
 
 def _deep_copy(value: Any) -> Any:

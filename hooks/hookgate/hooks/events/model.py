@@ -7,10 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, WithJsonSchema
 
 from hookgate.hooks.events.base import (
-    Encoded,
     Event,
     HookInput,
     HookOutput,
+    SharedValue,
     Specific,
     SpecificOutput,
     Unchecked,
@@ -323,7 +323,7 @@ class BeforeToolSelection(Event):
         return f"selects only tools that the request does not declare ({shown}), so the model can call none"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)  # not frozen: there is one for each event of a stream
 class AfterModel(Event):
     """Fires for a whole answer, or for each event of a streamed one.
 
@@ -333,7 +333,7 @@ class AfterModel(Event):
     """
 
     name: ClassVar[str] = "AfterModel"
-    llm_request: Encoded
+    llm_request: SharedValue
     body: JsonObject
     model: str = ""
     stream: StreamMode | None = None
@@ -355,7 +355,7 @@ class AfterModel(Event):
         return replace(self, body=with_hook_path("llm_response", apply_response, body, edit))
 
     def describe_surprise(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
-        if not edit or self.stream not in (None, "complete") or _WANTS_JSON not in self.llm_request.json:
+        if not edit or self.stream not in (None, "complete") or not self._requires_json:
             return ""
         try:
             texts = [
@@ -370,14 +370,15 @@ class AfterModel(Event):
             "the gateway refuses such an answer"
         )
 
+    @property
+    def _requires_json(self) -> bool:
+        config = read_object(self.llm_request.value, "config")
+        return config.get("responseMimeType") == "application/json"
+
     def _shown(self, view: str) -> JsonObject:
         """Return a view of the answer. The views `raw` and `body` include the REST body, with its calls."""
         shown = show_response(self.body)
         return {**shown, "raw": self.body} if view in _WITH_BODY else shown
-
-
-_WANTS_JSON = b'"responseMimeType":"application/json"'
-"""In the JSON of a request as shown: the client wants an answer in JSON."""
 
 
 def _is_json(text: str) -> bool:

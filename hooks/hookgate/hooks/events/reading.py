@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hookgate.hooks.events.agent import AfterAgent, BeforeAgent
-from hookgate.hooks.events.base import Encoded, Event
+from hookgate.hooks.events.base import Event, SharedValue
 from hookgate.hooks.events.model import AfterModel, BeforeModel, BeforeToolSelection
 from hookgate.hooks.events.session import Notification, PreCompress, SessionEnd, SessionStart
 from hookgate.hooks.events.tool import AfterTool, BeforeTool
@@ -31,7 +31,7 @@ SAMPLES: Mapping[str, Event] = {
         BeforeAgent("Hello."),
         AfterAgent("Hello.", "Hello."),
         BeforeModel(_MODEL, _BODY),
-        AfterModel(Encoded(show_request(_MODEL, _BODY)), _ANSWER, _MODEL),
+        AfterModel(SharedValue(show_request(_MODEL, _BODY)), _ANSWER, _MODEL),
         BeforeToolSelection(_MODEL, _BODY),
         BeforeTool("read_file", {"file_path": "README.md"}),
         AfterTool("read_file", {"file_path": "README.md"}, {"llmContent": "Hello.", "returnDisplay": ""}),
@@ -99,9 +99,9 @@ def _request(shown: Any, body: JsonObject) -> tuple[str, JsonObject]:
 
 def _after_model(document: JsonObject) -> AfterModel:
     if document.get("candidates") is not None:  # a REST response
-        return AfterModel(Encoded(show_request(_MODEL, _BODY)), document, _MODEL)
+        return AfterModel(SharedValue(show_request(_MODEL, _BODY)), document, _MODEL)
     request = _get_any(document, "llm_request")
-    return AfterModel(Encoded(request), synthetic_response(_get_any(document, "llm_response")))
+    return AfterModel(SharedValue(request), synthetic_response(_get_any(document, "llm_response")))
 
 
 _READERS: Mapping[str, Callable[[JsonObject], Event]] = {

@@ -90,7 +90,7 @@ class RuntimeRunner:
         self._call = action if inspect.iscoroutinefunction(action) else self._call_function
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
-        return await run_action(self._hook, self._call, event, document, self._clock)
+        return await run_action(self._hook, self._call, event, document.value(), self._clock)
 
     async def close(self) -> None:
         """Do nothing: a callable has no resources to close."""
@@ -139,26 +139,25 @@ async def run_action(
     hook: Hook,
     action: Callable[[dict[str, Any]], Awaitable[Any]],
     event: str,
-    document: Document,
+    value: dict[str, Any],
     clock: StallClock,
 ) -> Output | None:
-    """Run a callable within the hook's timeout, and return its validated output.
+    """Run a callable on an input within the hook's timeout, and return its validated output.
 
     `clock` measures the time, unless the callable returns without waiting for anything. Raises HookError if
     the callable fails, times out, or returns an invalid output.
     """
-    value = document.value()
     limit: StallAwareTimeout | None = None
     try:
         coroutine = action(value).__await__()
         try:
             waits_for = next(coroutine)
         except StopIteration as done:  # it did not wait for anything: most policies do not
-            value = done.value
+            output = done.value
         else:
             limit = StallAwareTimeout(clock, hook.timeout)
             async with limit:
-                value = await _resume(coroutine, waits_for)
+                output = await _resume(coroutine, waits_for)
     except HookError:
         raise
     except asyncio.CancelledError as error:
@@ -170,7 +169,7 @@ async def run_action(
         if limit is not None and limit.expired():
             raise HookError(f"timed out after {hook.timeout * 1000:g} ms") from None
         raise _hook_error(error) from None
-    return None if value is None else read_output(value, event)
+    return None if output is None else read_output(output, event)
 
 
 @types.coroutine
@@ -201,7 +200,9 @@ def _location_of(error: BaseException) -> str:
 
 
 Policy = Callable[[dict[str, Any], SessionContext], Any]
-"""A policy: a function that takes a hook's input and session, and returns a hook's output or an awaitable."""
+"""A policy: a function that takes a hook's input and session, and returns a hook's output or an awaitable.
+
+It must not modify its input, which is not copied for it."""
 
 
 class Counters(Protocol):
@@ -276,7 +277,7 @@ class BuiltinRunner:
             result = self._policy(value, session)
             return await result if inspect.isawaitable(result) else result
 
-        return await run_action(self._hook, act, event, document, self._clock)
+        return await run_action(self._hook, act, event, document.view(), self._clock)
 
     def screen(self, session: SessionContext) -> Screen:
         """Return the policy's screen for one answer."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hookgate.hooks import AfterModel, BeforeModel, Event
-from hookgate.hooks.events.base import Document, Encoded
+from hookgate.hooks.events.base import Document, SharedValue
 from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
 
@@ -21,7 +21,7 @@ def hook_changes(content: JsonObject, model: str, *, streamed: bool) -> list[Jso
     if isinstance(request, dict):
         events["BeforeModel"] = BeforeModel(model, request)
     if isinstance(answer, dict) and not streamed:
-        events["AfterModel"] = AfterModel(Encoded({}), answer)
+        events["AfterModel"] = AfterModel(SharedValue({}), answer)
     found = []
     for each in content.get("edits") or ():
         before, after = _step(events.get(each["event"]), each["edit"])

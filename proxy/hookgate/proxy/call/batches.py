@@ -11,7 +11,7 @@ import aiohttp
 from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection
-from hookgate.hooks.events.base import Encoded
+from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
 from hookgate.proxy.call.verdicts import (
     ReplacementAnswer,
@@ -155,7 +155,7 @@ class Batches:
         body = await worker.run(len(data), read_answer, data, worker.bounds)
 
         async def judged(response: JsonObject) -> JsonObject:
-            event = AfterModel(Encoded(show_request(call.route.model, {})), response, call.route.model)
+            event = AfterModel(SharedValue(show_request(call.route.model, {})), response, call.route.model)
             outcome = await self._engine.fire(event, call.session)
             answer = client_response(outcome.verdict, AfterModel.name, call)
             if answer is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import aiohttp
 
 from hookgate.hooks import AfterModel, BeforeTool, CallEnd, Engine, Event, Outcome, SessionContext
-from hookgate.hooks.events.base import Encoded
+from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import Layer, StreamMode
@@ -271,7 +271,7 @@ class OutgoingCall:
     route: Route
     model: str
     payload: bytes
-    llm_request: Encoded | None
+    llm_request: SharedValue | None
     """The request as shown to AfterModel hooks; None if no such hook is configured."""
     allowed: ToolSelection | None
     """The tools that the answer may call; None if no hook selected any."""

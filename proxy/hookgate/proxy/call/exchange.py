@@ -6,7 +6,7 @@ import aiohttp
 from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterAgent, AfterModel, BeforeTool
-from hookgate.hooks.events.base import Encoded
+from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.answer import AnswerPipeline, restore_pseudonyms
 from hookgate.proxy.call.context import CallContext, JudgedCall, OutgoingCall, RecordingEngine
 from hookgate.proxy.call.derived_events import (
@@ -87,7 +87,7 @@ class Exchange:
         model, body, outer = await before_wrapped_model(engine, call, model, body, outer)
         body, allowed = await before_tool_selection(engine, call, model, body)
         self._observe_transcript(call)
-        shown = await run_step(_shown, model, body) if engine.listens_to(AfterModel.name) else None
+        shown = await run_step(_shown_request, model, body) if engine.listens_to(AfterModel.name) else None
         body = with_model(route, model, body)
         closed = envelope.close_request(outer, model, body)
         payload = await run_step(dumps, closed)
@@ -97,7 +97,8 @@ class Exchange:
         prompt = prompt_of(contents) if engine.listens_to(AfterAgent.name) else ""
         self._record.model = model
         if self._record.content is None:  # otherwise the parsed request is needed later
-            context.request.memory_lease.resize(len(payload) + (len(shown.json) if shown else 0))
+            memory = context.request.memory_lease
+            memory.resize(len(payload) + (memory.size if shown else 0))
         descriptions = declared_descriptions(body) if engine.listens_to(BeforeTool.name) else {}
         routed = route.for_model(model)
         return OutgoingCall(call, routed, model, payload, shown, allowed, reported, prompt, descriptions)
@@ -250,9 +251,9 @@ class Exchange:
         return restore_pseudonyms(answer, session.call_state) if session else answer
 
 
-def _shown(model: str, body: JsonObject) -> Encoded:
+def _shown_request(model: str, body: JsonObject) -> SharedValue:
     """Return the request as shown to AfterModel hooks."""
-    return Encoded(show_request(model, body))
+    return SharedValue(show_request(model, body))
 
 
 def _framing(route: Route) -> Framing | None:

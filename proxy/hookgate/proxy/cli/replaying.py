@@ -14,7 +14,7 @@ from hookgate.hooks import (
     Engine,
     SessionContext,
 )
-from hookgate.hooks.events.base import Encoded
+from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.events.reading import read_event
 from hookgate.proxy.call.answer import spoken_text_of
 from hookgate.proxy.call.batches import BATCHED, map_responses
@@ -64,7 +64,7 @@ class _OpenCall:
     call: JudgedCall | None = None
     """The call whose answer hooks judge; None if there is none."""
     model: str = ""
-    shown: Encoded | None = None
+    shown: SharedValue | None = None
     selection: ToolSelection | None = None
     reported: frozenset[ReportedKind] = field(default_factory=frozenset)
     prompt: str = ""
@@ -163,7 +163,7 @@ class Replay:
         model, body = await before_model(engine, call, model, body)
         body, opened.selection = await before_tool_selection(engine, call, model, body)
         engine.record.model = opened.model = model
-        opened.shown = Encoded(show_request(model, body))
+        opened.shown = SharedValue(show_request(model, body))
         opened.prompt, opened.call = prompt_of(contents), call
         opened.descriptions = declared_descriptions(body)
 
@@ -235,7 +235,7 @@ class Replay:
         self, opened: _OpenCall, call: JudgedCall, answers: Sequence[JsonObject]
     ) -> None:
         async def judged(response: JsonObject) -> JsonObject:
-            shown = Encoded(show_request(call.route.model, {}))
+            shown = SharedValue(show_request(call.route.model, {}))
             event = AfterModel(shown, response, call.route.model)
             return (await opened.engine.fire(event, call.session)).event.body
 

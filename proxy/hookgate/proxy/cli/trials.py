@@ -19,7 +19,7 @@ from hookgate.hooks import (
     SessionContext,
     SettingsError,
 )
-from hookgate.hooks.events.base import Document, Encoded
+from hookgate.hooks.events.base import Document, SharedValue
 from hookgate.hooks.events.reading import SAMPLES, read_event
 from hookgate.hooks.output import describe_unread
 from hookgate.hooks.runner_factory import make_runners
@@ -151,7 +151,7 @@ SLOW = 0.2
 _DOCTOR_SESSION = SessionContext("hookgate-doctor")
 
 _JSON_ANSWER = AfterModel(
-    Encoded({"model": "", "messages": [], "config": {"responseMimeType": "application/json"}}),
+    SharedValue({"model": "", "messages": [], "config": {"responseMimeType": "application/json"}}),
     {"candidates": [{"content": {"role": "model", "parts": [{"text": '{"next_speaker": "user"}'}]}}]},
 )
 """An answer in JSON, as agents request it for their own questions. A hook that adds words to it breaks it."""

@@ -92,10 +92,11 @@ _LINE = re.compile(rb"data:|(?:event|id|retry)?:(?!.*(?:" + _ODD_LINE_END + rb")
 
 
 async def read_request(request: web.BaseRequest) -> JsonObject:
-    """Return a request's body, which must be a JSON object.
+    """Return a request's body, which must be a JSON object, and must be serialized again to be forwarded.
 
-    The memory that the body takes is reserved in the request's `memory`. Raises ApiError: 400 if the body is
-    invalid, 403 if there was not enough memory in time, 413 if it is too large, 415 for an unknown coding.
+    If a key is repeated in one object, its last value counts. The memory that the body takes is reserved in
+    the request's `memory`. Raises ApiError: 400 if the body is invalid, 403 if there was not enough memory in
+    time, 413 if it is too large, 415 for an unknown coding.
     """
     assert isinstance(request, Request)  # noqa: S101  # for mypy: all requests of the server are
     body_worker, memory = request.body_worker, request.memory_lease
@@ -108,7 +109,7 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
     request.record.request_bytes = len(data)
     memory.resize(len(data))
     try:
-        parsed = await body_worker.run(len(data), parse, data, body_worker.bounds)
+        parsed = await body_worker.run(len(data), parse, data, body_worker.bounds, repeats=True)
     except BodyError as error:
         raise body_refused(error, error.status) from None
     if not isinstance(parsed.value, dict):
