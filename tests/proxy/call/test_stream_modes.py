@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.gateway import gateway_before, runs
 from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, spoken, sse
 
-from hookgate.proxy.call import answer as judging
+from hookgate.proxy.call import stages
 
 SECRET, MASK = "sk-123456", "[KEY]"
 CALL = {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"}
@@ -132,7 +132,7 @@ async def test_a_denial_of_the_whole_answer_is_an_error_since_nothing_was_sent()
 
 @pytest.mark.parametrize("mode", ["complete", "window"])
 async def test_an_answer_that_is_held_back_has_a_bound(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "MAX_ANSWER", 10_000)
+    monkeypatch.setattr(stages, "MAX_ANSWER", 10_000)
     answer = await streamed(masking(mode, window=10_000), *(spoken("a") for _ in range(30)))
     assert (answer.status, answer.error["status"]) == (502, "UNAVAILABLE")
 

@@ -1,5 +1,6 @@
 """One judged call, from the client's request to the end of its answer, in processing order."""
 
+import asyncio
 from collections.abc import AsyncIterator, Collection
 
 import aiohttp
@@ -16,10 +17,11 @@ from hookgate.proxy.call.derived_events import (
     engine_for_derived,
 )
 from hookgate.proxy.call.reply import Reply
+from hookgate.proxy.call.stages import Piece
 from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_tool_selection, before_wrapped_model
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.bodies import read_frames, read_request, read_whole
+from hookgate.proxy.http.bodies import SLICE, read_request, read_whole
 from hookgate.proxy.http.client import UpstreamError, to_client, to_upstream
 from hookgate.proxy.identity.memory import prompt_of
 from hookgate.proxy.identity.sessions import SHIM_HEADER
@@ -205,20 +207,36 @@ class Exchange:
     async def _chunks(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         """Yield the answer's bytes and meter token usage."""
         async for chunk in answer.content.iter_any():
-            self._meter.feed(chunk)
-            for observer in self._context.observers:
-                observer.see_upstream_bytes(chunk)
+            self._see_bytes(chunk)
             yield chunk
+
+    def _see_bytes(self, chunk: bytes) -> None:
+        self._meter.feed(chunk)
+        for observer in self._context.observers:
+            observer.see_upstream_bytes(chunk)
 
     async def _stream(
         self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply, framing: Framing
     ) -> None:
+        """Send the answer as hooks release it, also the part before it was cut off."""
+        pipeline.begin_stream(framing)
+        reading = True
         try:
-            async for pieces in pipeline.stream(read_frames(self._chunks(answer), framing), framing):
-                data = b""
-                for piece in pieces:
-                    data += framing.encode(piece.frame, piece.data())
-                await reply.write(data)
+            async for chunk in answer.content.iter_any():
+                reading = False
+                self._see_bytes(chunk)
+                for start in range(0, len(chunk), SLICE):
+                    if start:
+                        await asyncio.sleep(0)
+                    part = chunk[start : start + SLICE]
+                    await _send_pieces(await pipeline.feed(part), pipeline, reply, framing)
+                reading = True
+            reading = False
+            await _send_pieces(await pipeline.finish(), pipeline, reply, framing)
+        except Exception:
+            if reading:
+                await _send_pieces(await pipeline.abandon(), pipeline, reply, framing)
+            raise
         finally:  # after an error, too: the client has received this part
             await self._show_answer(pipeline)
 
@@ -254,6 +272,16 @@ class Exchange:
 def _shown_request(model: str, body: JsonObject) -> SharedValue:
     """Return the request as shown to AfterModel hooks."""
     return SharedValue(show_request(model, body))
+
+
+async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Reply, framing: Framing) -> None:
+    """Send pieces, then raise what has ended the answer, if anything."""
+    data = b""
+    for piece in pieces:
+        data += framing.encode(piece.frame, piece.data())
+    await reply.write(data)
+    if pipeline.interruption is not None:
+        raise pipeline.interruption
 
 
 def _framing(route: Route) -> Framing | None:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from collections.abc import AsyncIterable, Iterator
 
 from aiohttp import hdrs, web
 
@@ -84,7 +84,6 @@ def _invalid_body(problem: str) -> ApiError:
 MAX_ANSWER = 64 * 1024 * 1024
 """The largest answer that is buffered for hooks, in bytes."""
 
-_SLICE = 64 * 1024  # bytes of a stream that are parsed at once
 # Characters other than CR and LF that end a line for some clients: VT, FF, FS, GS, RS, NEL, LS and PS.
 _ODD_LINE_END = rb"[\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]"
 # A line of a server-sent event; one without a name is a comment. In data, they occur in strings only.
@@ -163,44 +162,33 @@ async def read_whole(chunks: AsyncIterable[bytes]) -> bytes:
     return bytes(data)
 
 
-async def read_frames(chunks: AsyncIterable[bytes], framing: Framing) -> AsyncIterator[list[Frame]]:
-    """Yield the events of a streamed answer, in lists of those that arrived together.
+SLICE = 64 * 1024
+"""Bytes of a stream that are read at once, so that other tasks can run in between."""
 
-    Raises ApiError (502) for anything in the stream that is not an event.
+
+def read_frames(chunk: bytes | None, framing: Framing) -> Iterator[Frame]:
+    """Yield the events that a chunk of a streamed answer completes, or the last one if `chunk` is None.
+
+    Raises ApiError (502) at the first data that is not part of an event.
     """
     try:
-        async for chunk in chunks:
-            for start in range(0, len(chunk), _SLICE):
-                if start:  # a chunk may contain many events: let other tasks run in between
-                    await asyncio.sleep(0)
-                frames = framing.feed(chunk[start : start + _SLICE])
-                valid = _valid_frames(framing, frames)
-                if valid:
-                    yield valid
-                if len(valid) < len(frames):
-                    raise _unreadable(_OUTSIDE)
-        frames = framing.finish()
-        if frames != _valid_frames(framing, frames):
-            raise _unreadable(_OUTSIDE)
-        if frames:
-            yield frames
+        frames = framing.finish() if chunk is None else framing.feed(chunk)
     except BodyError as error:
         raise _unreadable(str(error)) from None
+    for frame in frames:
+        if not _is_valid(framing, frame):
+            raise _unreadable(_OUTSIDE)
+        yield frame
 
 
 _OUTSIDE = "the stream contains data outside its events"
 
 
-def _valid_frames(framing: Framing, frames: list[Frame]) -> list[Frame]:
-    """Return the frames up to the first with data outside its event: some clients would read that too."""
-    for at, frame in enumerate(frames):
-        if isinstance(framing, JsonArray):
-            valid = not frame.raw.removesuffix(frame.data).strip(b" \t\r\n[,]")
-        else:
-            valid = all(map(_LINE.match, filter(None, frame.raw.splitlines())))
-        if not valid:
-            return frames[:at]
-    return frames
+def _is_valid(framing: Framing, frame: Frame) -> bool:
+    """Return whether a frame has no data outside its event: some clients would read that too."""
+    if isinstance(framing, JsonArray):
+        return not frame.raw.removesuffix(frame.data).strip(b" \t\r\n[,]")
+    return all(map(_LINE.match, filter(None, frame.raw.splitlines())))
 
 
 def read_answer(data: bytes, bounds: Bounds) -> JsonObject:

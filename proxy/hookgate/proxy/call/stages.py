@@ -1,0 +1,364 @@
+"""The stages that a streamed answer passes, piece by piece: hooks, screens, the tool gate, the turn's end."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
+from hookgate.hooks.screening import HookScreen
+from hookgate.proxy.call.context import JudgedCall
+from hookgate.proxy.call.tool_gate import RetryModel, ToolGate
+from hookgate.proxy.call.verdicts import enforce
+from hookgate.proxy.http.bodies import MAX_ANSWER, too_large
+from hookgate.proxy.http.body_worker import SMALL_BODY, VALUE_BYTES
+from hookgate.proxy.routing.envelopes import Envelope
+from hookgate.translator import BodyError, Frame
+from hookgate.translator.fields import JsonObject, read, read_list, without, write
+from hookgate.translator.streaming.events import TextStrand, join_texts
+from hookgate.translator.strictjson import dumps, loads
+
+_LONG = 16 * 1024
+"""Events with more bytes than this are judged in a thread: each byte may take several microseconds."""
+
+_PIECE = 512  # estimated bytes of a piece besides its text and values
+
+
+@dataclass(slots=True)
+class Piece:
+    """One event of a stream as received, or a whole answer; `response` contains the edits of hooks."""
+
+    frame: Frame
+    body: JsonObject | None
+    """The parsed body; None if the piece contains no answer, for example a comment or an error."""
+    response: JsonObject
+    envelope: Envelope
+    error: bytes | None = None
+    """The redacted error; None if screens did not change it."""
+
+    def data(self) -> bytes:
+        """Return the JSON to send; the original bytes if nothing changed."""
+        if self.body is None:
+            return self.frame.data if self.error is None else self.error
+        body = self.envelope.close_answer(self.body, self.response)
+        return self.frame.data if body is self.body else dumps(body)
+
+
+def spoken_text(pieces: Sequence[Piece]) -> str:
+    """Return the text of the first candidate in these pieces, without thoughts."""
+    return spoken_text_of([piece.response for piece in pieces if piece.body is not None])
+
+
+def spoken_text_of(responses: Sequence[JsonObject]) -> str:
+    """Return the text of the first candidate in these responses, without thoughts."""
+    return join_texts(responses).get(TextStrand(0, thought=False), "")
+
+
+def weight_of(piece: Piece) -> int:
+    """Return the estimated memory of a piece in bytes; its values may need far more than its text."""
+    raw = piece.frame.raw
+    return len(raw) + _PIECE + VALUE_BYTES * (raw.count(b",") + raw.count(b"[") + raw.count(b"{"))
+
+
+def held_bytes(pieces: Iterable[Piece]) -> int:
+    """Return the size of the pieces as they were received."""
+    size = 0
+    for piece in pieces:
+        size += len(piece.frame.raw)
+    return size
+
+
+class Stage(Protocol):
+    """A step of judging a streamed answer. Each method may raise an exception, which ends the answer."""
+
+    def held_bytes(self) -> int:
+        """Return the number of bytes that are held back."""
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        """Return what can be sent now that these pieces have arrived."""
+
+    async def finish(self) -> list[Piece]:
+        """Return the rest: the answer is complete."""
+
+    async def abandon(self) -> list[Piece]:
+        """Return what may still be sent of the rest: the answer is cut off, by the upstream or by a hook."""
+
+
+class ScreenStage:
+    """Passes pieces through a screen, which may delay or split them. Raises Withheld if it denies the answer.
+
+    An error, or the bracket that closes an array, ends the answer for the client, so it follows the held
+    pieces.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._held: dict[int, Piece] = {}
+        self._count = 0
+        self._released = -1
+        self._endings: list[Piece] = []
+        self._judging = False
+
+    def held_bytes(self) -> int:
+        """Return the size of the pieces of which nothing was released, in bytes."""
+        return held_bytes(piece for number, piece in self._held.items() if number > self._released)
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        return await self._judged(pieces, last=False)
+
+    async def finish(self) -> list[Piece]:
+        failed = any(piece.frame.data for piece in self._endings)
+        return await self._judged([], last=True, cut_off=failed)
+
+    async def abandon(self) -> list[Piece]:
+        if self._judging:  # a screen that has refused an answer, or failed, releases nothing
+            return []
+        return await self._judged([], last=True, cut_off=True)
+
+    async def judge_whole(self, pieces: list[Piece]) -> list[Piece]:
+        """Judge a complete answer. Raises Withheld if the screen denies it."""
+        return await self._judged(pieces, last=True)
+
+    async def redact_error(self, data: bytes) -> bytes:
+        """Redact an upstream error; returns the same object if unchanged. Raises Withheld if denied."""
+        if self._screen.slow or len(data) > SMALL_BODY:
+            return await asyncio.to_thread(self._redact_error, data)
+        return self._redact_error(data)
+
+    def _redact_error(self, data: bytes) -> bytes:
+        try:
+            value = loads(data)
+        except BodyError:  # for example a proxy's HTML page
+            value = data.decode(errors="surrogateescape")
+        new = self._screen.redact(value)
+        if new is value:
+            return data
+        return new.encode(errors="surrogateescape") if isinstance(value, str) else dumps(new)
+
+    async def _judged(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
+        answers = [piece for piece in batch if piece.body is not None]
+        self._held |= enumerate(answers, self._count)
+        self._count += len(answers)
+        responses = [piece.response for piece in answers]
+        self._judging = True
+        judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
+        if self._screen.slow or held_bytes(answers) > _LONG:
+            released = await asyncio.to_thread(judge)
+        else:
+            released = judge()
+        self._judging = False
+        out = [replace(self._held[number], response=response) for number, response in released]
+        if released:
+            self._released = released[-1][0]
+            self._held = {number: piece for number, piece in self._held.items() if number >= released[-1][0]}
+        comments = [piece for piece in batch if piece.body is None and _is_comment(piece)]
+        for piece in batch:
+            if piece.body is None and not _is_comment(piece):
+                came = piece.data()
+                new = await self.redact_error(came) if came else came
+                self._endings.append(piece if new is came else replace(piece, error=new))
+        return out + comments + (self._endings if last else [])
+
+
+def _is_comment(piece: Piece) -> bool:
+    return not piece.frame.data and piece.frame.raw.lstrip().startswith(b":")
+
+
+class TurnEnd(Protocol):
+    """A listener for the end of a turn."""
+
+    async def ended(self, text: str) -> None:
+        """Called with the text of an answer without function calls. Raises RetryModel to ask again."""
+
+
+class HookScreenStage(ScreenStage):
+    """The screen of a hook. Raises ReplacementAnswer or ApiError if it denies the answer."""
+
+    def __init__(self, screen: HookScreen, call: JudgedCall) -> None:
+        super().__init__(screen)
+        self._call = call
+
+    async def _judged(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
+        try:
+            return await super()._judged(batch, last=last, cut_off=cut_off)
+        except Withheld as verdict:
+            enforce(Verdict("deny", reason=str(verdict)), AfterModel.name, self._call)
+            raise
+
+
+Judge = Callable[[list[Piece]], Awaitable[list[Piece]]]
+"""Runs hooks on pieces, and returns them with the hooks' edits."""
+
+
+class _BufferedStage:
+    """A stage that holds pieces. What it holds when the answer is cut off is lost."""
+
+    def __init__(self) -> None:
+        self._held: list[Piece] = []
+
+    def held_bytes(self) -> int:
+        return held_bytes(self._held)
+
+    async def finish(self) -> list[Piece]:
+        rest, self._held = self._held, []
+        return rest
+
+    async def abandon(self) -> list[Piece]:
+        self._held = []
+        return []
+
+
+class EventStage(_BufferedStage):
+    """Runs hooks on the pieces that arrive together."""
+
+    def __init__(self, judge: Judge) -> None:
+        super().__init__()
+        self._judge = judge
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        return await self._judge(pieces)
+
+
+class WindowStage(_BufferedStage):
+    """Runs hooks on a window of text, which is held back until further text follows it."""
+
+    def __init__(self, judge: Judge, window: int) -> None:
+        """Judge at least `window` characters of each text at once."""
+        super().__init__()
+        self._judge, self._window = judge, window
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        held = await self._judge([*self._held, *pieces])
+        ready = _beyond(held, self._window)
+        self._held = held[ready:]
+        _check_weight(self._held)
+        return held[:ready]
+
+
+class CompleteStage(_BufferedStage):
+    """Runs hooks on the complete answer."""
+
+    def __init__(self, judge: Judge) -> None:
+        super().__init__()
+        self._judge = judge
+        self._weight = 0
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self._held += pieces
+        self._weight += sum(map(weight_of, pieces))
+        if self._weight > MAX_ANSWER:
+            raise too_large()
+        return []
+
+    async def finish(self) -> list[Piece]:
+        return await self._judge(await super().finish())
+
+
+async def judge_calls(gate: ToolGate, pieces: list[Piece]) -> list[Piece]:
+    """Pass the function calls in the pieces through the gate. Raises RetryModel to ask the model again."""
+    for piece in pieces:
+        piece.response = await gate.judge(piece.response)
+    return pieces
+
+
+class GateStage(_BufferedStage):
+    """Decides on the function calls in the answer."""
+
+    def __init__(self, gate: ToolGate) -> None:
+        super().__init__()
+        self._gate = gate
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        return await judge_calls(self._gate, pieces)
+
+
+class TurnEndStage(_BufferedStage):
+    """Holds the piece that ends the answer until hooks have judged all of its text."""
+
+    def __init__(self, end: TurnEnd, gate: ToolGate | None) -> None:
+        super().__init__()
+        self._end, self._gate = end, gate
+        self._texts: list[str] = []
+        self._size = 0
+        self._retried: list[Piece] = []
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self._texts.append(spoken_text(pieces))
+        self._size += len(self._texts[-1])
+        if self._size > MAX_ANSWER:
+            raise too_large()
+        held = [*self._held, *pieces]
+        ready = _before_the_end(held)
+        self._held = held[ready:]
+        _check_weight(self._held)
+        return held[:ready]
+
+    async def finish(self) -> list[Piece]:
+        rest = await super().finish()
+        if self._gate is None or not self._gate.passed:
+            try:
+                await self._end.ended("".join(self._texts))
+            except RetryModel:
+                self._retried = [_unfinished(piece) for piece in rest if piece.body is not None]
+                raise
+        return rest
+
+    async def abandon(self) -> list[Piece]:
+        await super().abandon()
+        return self._retried
+
+
+class RecordingStage(_BufferedStage):
+    """Keeps what has passed all hooks, for the transcript and the trace."""
+
+    def __init__(self, keep: Callable[[list[Piece]], None]) -> None:
+        super().__init__()
+        self._keep = keep
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self._keep(pieces)
+        return pieces
+
+
+def _check_weight(held: Sequence[Piece]) -> None:
+    """Raise ApiError (502) if the held pieces exceed the memory limit of an answer."""
+    if sum(map(weight_of, held)) > MAX_ANSWER:
+        raise too_large()
+
+
+def _before_the_end(held: Sequence[Piece]) -> int:
+    """Return the number of pieces before the end of the answer: a finishReason, or the end of its framing."""
+    ends = (at for at, piece in enumerate(held) if _finishes(piece))
+    last = next((at + 1 for at in reversed(range(len(held))) if held[at].body is not None), 0)
+    return next(ends, last)
+
+
+def _finishes(piece: Piece) -> bool:
+    return any(read(each, "finishReason") is not None for each in read_list(piece.response, "candidates"))
+
+
+def _unfinished(piece: Piece) -> Piece:
+    """Remove finishReason from the piece, because another answer follows."""
+    candidates = [without(each, "finishReason") for each in read_list(piece.response, "candidates")]
+    if candidates:
+        piece.response = write(piece.response, "candidates", candidates)
+    return piece
+
+
+def _beyond(held: Sequence[Piece], window: int) -> int:
+    """Return the number of pieces that can be released: a full window of each of their strands follows.
+
+    Pieces of a strand that has ended are also released once much more text than one window per strand
+    follows.
+    """
+    behind: Counter[TextStrand] = Counter()
+    may_go: list[bool] = []
+    for piece in reversed(held):
+        texts = join_texts([piece.response])
+        enough = behind.total() >= 2 * window * len(behind.keys() | texts.keys())
+        may_go.append(enough or all(behind[strand] >= window for strand in texts))
+        behind.update({strand: len(text) for strand, text in texts.items()})
+    may_go.reverse()
+    return may_go.index(False) if False in may_go else len(may_go)
