@@ -90,8 +90,9 @@ class Engine:
         self._groups = configuration.groups
         self._conditional = {event for event in configuration.groups if configuration.has_conditions(event)}
         self._clock = StallClock()
-        queue = FairQueue(configuration.limits.concurrency)
-        self._executor = HookExecutor(self._runners, queue, trust_check)
+        self._queue = FairQueue(configuration.limits.concurrency)
+        self._executor = HookExecutor(self._runners, self._queue, trust_check)
+        self._single = self._single_hooks()
 
     @property
     def waiting(self) -> int:
@@ -105,37 +106,39 @@ class Engine:
 
     async def fire(self, event: E, session: SessionContext, layer: Layer | None = None) -> Outcome[E]:
         """Run the event's hooks, of all layers or of the given one, and merge their outputs."""
-        groups = self._groups_for(event, session)
-        if layer is not None:
-            groups = _of_layer(groups, layer)
-        if not groups:
-            return Outcome(event, NO_VERDICT, revision=self.revision)
         try:
-            hook = _only_hook(groups)
-            if hook is not None and self._needs_no_deadline(hook, session):
+            hook = self._single.get(event.name) if layer is None and event.stream is None else None
+            # A large body waits for the worker, and a full queue makes the hook wait: both need a deadline.
+            if hook is not None and session.call_state.offload is None and self._queue.free > 0:
                 return await self._run_alone(event, hook, session)
+            groups = self._groups_for(event, session)
+            if layer is not None:
+                groups = _of_layer(groups, layer)
+            if not groups:
+                return Outcome(event, NO_VERDICT, revision=self.revision)
             return await self._run_groups(event, groups, session)
         except Exception:  # the hooks' decision is unknown, so the event is denied
             log.exception("the %s hooks could not be run", event.name)
             verdict = Verdict("deny", reason=f"hookgate failed to run the {event.name} hooks.")
             return Outcome(event, verdict, revision=self.revision)
 
-    def _needs_no_deadline(self, hook: Hook, session: SessionContext) -> bool:
-        """Return whether a single hook's own timeout bounds all of its run.
+    def _single_hooks(self) -> dict[str, Hook]:
+        """Return the hooks that are the only ones of their events, and whose timeout bounds all of their run.
 
-        That is an in-process hook with a small body that can start at once: it neither starts a process nor
-        waits for a slot or for the worker.
+        These are in-process hooks, which start no process.
         """
-        return (
-            isinstance(hook.config, RuntimeConfig | BuiltinConfig)
-            and hook.timeout < self.configuration.limits.deadline
-            and session.call_state.offload is None
-            and self._executor.idle
-        )
+        single: dict[str, Hook] = {}
+        for event, groups in self._groups.items():
+            hooks = [hook for group in groups for hook in group.hooks]
+            in_process = isinstance(hooks[0].config, RuntimeConfig | BuiltinConfig)
+            is_bounded = in_process and hooks[0].timeout < self.configuration.limits.deadline
+            if len(hooks) == 1 and is_bounded and event not in self._conditional:
+                single[event] = hooks[0]
+        return single
 
     async def _run_alone(self, event: E, hook: Hook, session: SessionContext) -> Outcome[E]:
         run = await self._executor.run(hook, event, (), session, None)
-        if run.silent:
+        if run.output is None and run.failure is None:
             self.health.record((run,))
             return Outcome(event, NO_VERDICT, (run,), self.revision)
         if run.edit:

@@ -32,13 +32,9 @@ class FairQueue:
     """
 
     def __init__(self, limit: int) -> None:
-        self._free = limit
+        self.free = limit
+        """The number of runs that could proceed without waiting."""
         self._waiting: OrderedDict[str, _Sessions] = OrderedDict()
-
-    @property
-    def open(self) -> bool:
-        """Whether a run could proceed without waiting."""
-        return self._free > 0
 
     @property
     def waiting(self) -> int:
@@ -47,8 +43,8 @@ class FairQueue:
 
     def try_acquire(self) -> bool:
         """Take a slot if one is free, and return whether there was one. Pass it on with `release`."""
-        if self._free > 0:
-            self._free -= 1
+        if self.free > 0:
+            self.free -= 1
             return True
         return False
 
@@ -82,7 +78,7 @@ class FairQueue:
             if not ready.done():
                 ready.set_result(None)
                 return
-        self._free += 1
+        self.free += 1
 
     def _leave(self, session_id: str, key: str, ready: asyncio.Future[None]) -> None:
         sessions = self._waiting.get(key, OrderedDict())
@@ -191,11 +187,6 @@ class HookExecutor:
     def waiting(self) -> int:
         """The number of queued runs."""
         return self._queue.waiting
-
-    @property
-    def idle(self) -> bool:
-        """Whether a run that begins now would start without waiting in the queue."""
-        return self._queue.open
 
     async def run(
         self,
@@ -364,7 +355,7 @@ class Health:
             status = (self.off if key in self.off else self.hooks).setdefault(key, HookStatus())
             status.runs += 1
             status.seconds = run.seconds
-            if run.silent:
+            if run.output is None and run.failure is None:
                 status.error, status.summary = "", NO_OUTPUT
                 continue
             output = run.output or {}

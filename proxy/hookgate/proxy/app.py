@@ -175,8 +175,8 @@ async def serve_on(
     When a client disconnects, its handler is cancelled. At the end, calls in progress have up to
     `limits.drain_timeout` seconds to finish. Raises OSError if the address cannot be bound.
     """
-    limits, context = limits or LimitSettings(), lambda: certificate.context if certificate else None
-    async with accepting(handler, host, port, limits, context, CLIENTS) as address:
+    limits = limits or LimitSettings()
+    async with accepting(handler, host, port, limits, certificate, CLIENTS) as address:
         yield url_of("https" if certificate else "http", address)
 
 

@@ -206,24 +206,47 @@ def check_response(body: Any) -> JsonObject:
     """
     if not isinstance(body, dict):
         raise BodyError("", "the answer must be a JSON object")
-    candidates = read(body, "candidates")
+    candidates = body.get("candidates")
     if not isinstance(candidates, list | dict | None):
         raise BodyError("candidates", "the candidates must be a list")
     for i, candidate in enumerate([candidates] if isinstance(candidates, dict) else candidates or ()):
-        if not isinstance(candidate, dict):
-            raise BodyError(f"candidates[{i}]", "a candidate must be an object")
-        index = read(candidate, "index")
-        if isinstance(index, bool) or not isinstance(index, int | None):
-            raise BodyError(f"candidates[{i}].index", "an index must be an integer")
-        if (content := read(candidate, "content")) is not None:
-            path = f"candidates[{i}].content"
-            _check_content(content, path)
-            check_spellings(content, path)
-            for k, part in enumerate(read_list(content, "parts")):
-                if len(part) > 1 or "text" not in part:  # most parts of a stream are nothing but text
-                    check_spellings(part, f"{path}.parts[{k}]")
-                    _check_call(read(part, "functionCall"), f"{path}.parts[{k}].functionCall")
+        try:
+            _check_candidate(candidate)
+        except BodyError as error:
+            error.path = _joined(f"candidates[{i}]", error.path)
+            raise
     return body
+
+
+def _check_candidate(candidate: Any) -> None:
+    if not isinstance(candidate, dict):
+        raise BodyError("", "a candidate must be an object")
+    index = candidate.get("index")
+    if type(index) is not int and index is not None:
+        raise BodyError("index", "an index must be an integer")
+    content = candidate.get("content")
+    if content is None or _is_plain_text(content):
+        return
+    _check_content(content, "content")
+    check_spellings(content, "content")
+    for i, part in enumerate(read_list(content, "parts")):
+        path = f"content.parts[{i}]"
+        check_spellings(part, path)
+        _check_call(read(part, "functionCall"), f"{path}.functionCall")
+
+
+_PLAIN = frozenset({"parts", "role"})
+
+
+def _is_plain_text(content: Any) -> bool:
+    """Return whether a content of the model is nothing but one text, as in most events of a stream."""
+    if type(content) is not dict or not content.keys() <= _PLAIN or content.get("role", "model") != "model":
+        return False
+    parts = content.get("parts")
+    if type(parts) is not list or len(parts) != 1:
+        return False
+    part = parts[0]
+    return type(part) is dict and len(part) == 1 and type(part.get("text")) is str
 
 
 def _check_call(call: Any, path: str) -> None:

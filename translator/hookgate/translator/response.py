@@ -156,7 +156,11 @@ def show_response(body: JsonObject) -> JsonObject:
         texts, spoken = _texts(content)
         if not shown:
             view["text"] = "".join(spoken)
-        shown.append(_show_candidate(candidate, {"role": content.get("role", "model"), "parts": texts}))
+        view_of: JsonObject = {"content": {"role": content.get("role", "model"), "parts": texts}}
+        for key, value in candidate.items():
+            if key in _SHOWN and value is not None:
+                view_of[_SHOWN[key]] = value
+        shown.append(view_of)
     view["candidates"] = shown
     usage = read_object(body, "usageMetadata")
     # The first events of a stream have usage metadata without the documented counts.
@@ -189,14 +193,6 @@ def _candidates(body: JsonObject) -> list[JsonObject]:
     if type(candidates) is list and len(candidates) == 1 and type(candidates[0]) is dict:
         return candidates
     return [candidate for candidate in read_list(body, "candidates") if isinstance(candidate, dict)]
-
-
-def _show_candidate(candidate: JsonObject, content: JsonObject) -> JsonObject:
-    view: JsonObject = {"content": content}
-    for key, value in candidate.items():
-        if key in _SHOWN and value is not None:
-            view[_SHOWN[key]] = value
-    return view
 
 
 def _texts(content: JsonObject) -> tuple[list[str], list[str]]:

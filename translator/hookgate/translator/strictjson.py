@@ -71,16 +71,13 @@ _SMALL = 1024 * 1024
 """The size in bytes up to which a text is searched at once. Larger texts are read in slices."""
 
 
-@dataclass(frozen=True, slots=True)
 class Bounds:
     """Limits of a text to parse: `text` in bytes without long base64 strings, and the number of `values`."""
 
-    text: int
-    values: int
-
-    def admits(self, size: int) -> bool:
-        """Return whether every text of `size` bytes is within the bounds."""
-        return size <= self.text and size <= 2 * self.values
+    def __init__(self, text: int, values: int) -> None:
+        self.text, self.values = text, values
+        self.small = min(text, 2 * values)
+        """The size in bytes up to which every text is within the limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +100,8 @@ def parse(data: bytes, bounds: Bounds | None = None, *, repeats: bool = False) -
     that is serialized again before it is forwarded, so that nobody reads the other values. It saves most of
     the time, because a parsed value does not show repeated keys.
     """
-    lifted = _within(data, bounds) if bounds is not None and not bounds.admits(len(data)) else None
+    small = bounds is None or len(data) <= bounds.small
+    lifted = None if small or bounds is None else _within(data, bounds)
     text = data if lifted is None else lifted.text
     try:
         value = orjson.loads(text)

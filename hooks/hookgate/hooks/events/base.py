@@ -35,7 +35,8 @@ class SharedValue:
     def __init__(self, value: Any) -> None:
         self.value = value
         """The value itself, which must not be modified."""
-        self._copies: dict[object, Any] = {}
+        self.copies: dict[object, Any] = {}
+        """The copies that were made, by owner."""
 
     @cached_property
     def json(self) -> bytes:
@@ -44,9 +45,9 @@ class SharedValue:
 
     def copy_for(self, owner: object) -> Any:
         """Return the copy of one owner, which gets the same one each time."""
-        if owner not in self._copies:
-            self._copies[owner] = _deep_copy(self.value)
-        return self._copies[owner]
+        if owner not in self.copies:
+            self.copies[owner] = _deep_copy(self.value)
+        return self.copies[owner]
 
 
 class Document:
@@ -79,7 +80,7 @@ class Document:
         copy = dict(self._fields)
         for key, value in self._fields.items():
             if type(value) is SharedValue:
-                copy[key] = value.copy_for(self._owner)
+                copy[key] = value.copies.get(self._owner) or value.copy_for(self._owner)
             elif type(value) is dict or type(value) is list:
                 copy[key] = _deep_copy(value)
         return copy

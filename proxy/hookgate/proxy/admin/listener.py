@@ -113,7 +113,7 @@ def _json(status: int, body: dict[str, Any]) -> web.Response:
 @asynccontextmanager
 async def serve_admin(admin: AdminListener, host: str, port: int) -> AsyncIterator[str]:
     """Serve operators on an address, and yield its URL. Raises OSError if the address cannot be bound."""
-    async with accepting(admin.handle, host, port, _LIMITS, lambda: None, OPERATORS) as address:
+    async with accepting(admin.handle, host, port, _LIMITS, None, OPERATORS) as address:
         admin.url = url_of("http", address)
         yield admin.url
 

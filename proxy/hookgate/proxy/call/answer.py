@@ -10,10 +10,12 @@ from functools import partial
 from typing import Literal
 
 from hookgate.hooks import AfterModel, CallState, Verdict, Withheld
+from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
 from hookgate.proxy.call.context import OutgoingCall, RecordingEngine
 from hookgate.proxy.call.stages import (
+    AnswerStage,
     CompleteStage,
     EventStage,
     GateStage,
@@ -21,7 +23,6 @@ from hookgate.proxy.call.stages import (
     Piece,
     RecordingStage,
     ScreenStage,
-    Stage,
     TurnEnd,
     TurnEndStage,
     WindowStage,
@@ -75,7 +76,7 @@ class AnswerPipeline:
         self._body_worker = body_worker
         self._read_bytes = 0
         self._screens: list[HookScreen] = []
-        self._stages: list[Stage] = []
+        self._stages: list[AnswerStage] = []
         self._framing: Framing | None = None
         self._drops_comments = False
         self._engine, self._model = engine, outgoing.model
@@ -105,6 +106,7 @@ class AnswerPipeline:
 
         Raises ReplacementAnswer or ApiError if a hook ends the call, RetryModel to ask the model again.
         """
+        self._read_bytes = len(data)
         piece = await self._parse(Frame(data, data))
         if piece.body is None:
             return await self.redact_error(data)
@@ -160,20 +162,18 @@ class AnswerPipeline:
             return {}
         return self._engine.stream_modes(self._event({}), self.call.session)
 
-    async def feed(self, chunk: bytes) -> list[Piece]:
-        """Return the pieces that can be sent after the next bytes of the answer. See `interruption`."""
-        return await self._read(chunk, None)
+    async def feed(self, chunk: bytes | None) -> list[Piece]:
+        """Return the pieces that can be sent after the next bytes of the answer, or after its end (None).
 
-    async def finish(self) -> list[Piece]:
-        """Return the rest of the pieces, since the answer is complete. See `interruption`."""
-        return await self._read(None, "finish")
-
-    async def _read(self, chunk: bytes | None, end: End | None) -> list[Piece]:
+        See `interruption`.
+        """
         assert self._framing is not None  # noqa: S101  # for the type checker
         pieces: list[Piece] = []
+        end: End | None = "finish" if chunk is None else None
         try:
             for frame in read_frames(chunk, self._framing):
-                piece = await self._parse(frame)
+                self._read_bytes += len(frame.raw)
+                piece = await self._parse(frame) if len(frame.raw) > SMALL_BODY else self._parse_piece(frame)
                 if self._drops_comments:  # screens do not read them, but some clients do
                     piece.frame = self._framing.bare(frame)
                 pieces.append(piece)
@@ -215,12 +215,9 @@ class AnswerPipeline:
         return AfterModel(self._llm_request, response, self._model, mode)
 
     async def _parse(self, frame: Frame) -> Piece:
-        size = len(frame.raw)
-        self._read_bytes += size
-        if size <= SMALL_BODY:
-            return self._parse_piece(frame)
-        self.call.session.call_state.offload = self._body_worker.run_in_thread
-        return await self._body_worker.run(size, self._parse_piece, frame)
+        if len(frame.raw) > SMALL_BODY:
+            self.call.session.call_state.offload = self._body_worker.run_in_thread
+        return await self._body_worker.run(len(frame.raw), self._parse_piece, frame)
 
     def _parse_piece(self, frame: Frame) -> Piece:
         envelope = self.call.envelope
@@ -241,10 +238,10 @@ class AnswerPipeline:
 
     async def _fire(self, pieces: list[Piece], mode: StreamMode | None = None) -> list[Piece]:
         """Run hooks on the joined pieces. Raises ReplacementAnswer or ApiError if a hook ends the call."""
-        answers = pieces if len(pieces) == 1 and pieces[0].body is not None else _answers(pieces)
+        answers = [piece for piece in pieces if piece.body is not None]
         if not answers or self._llm_request is None:
             return pieces
-        size = held_bytes(answers)
+        size = len(answers[0].frame.raw) if len(answers) == 1 else held_bytes(answers)
         if size > SMALL_BODY:
             self.call.session.call_state.offload = self._body_worker.run_in_thread
         joined = (
@@ -253,7 +250,8 @@ class AnswerPipeline:
             else await self._body_worker.run(size, join_events, _responses(answers))
         )
         outcome = await self._engine.fire(self._event(joined, mode), self.call.session, size)
-        enforce(outcome.verdict, AfterModel.name, self.call)
+        if outcome.verdict is not NO_VERDICT:
+            enforce(outcome.verdict, AfterModel.name, self.call)
         edited = outcome.event.body
         if edited is not joined:
             if self.call.wants_json:
@@ -262,11 +260,6 @@ class AnswerPipeline:
             for piece, response in zip(answers, cut, strict=True):
                 piece.response = response
         return pieces
-
-
-def _answers(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the pieces that are part of the answer, without comments and errors."""
-    return [piece for piece in pieces if piece.body is not None]
 
 
 def _responses(pieces: Sequence[Piece]) -> list[JsonObject]:

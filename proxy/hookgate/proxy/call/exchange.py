@@ -232,7 +232,7 @@ class Exchange:
                     await _send_pieces(await pipeline.feed(part), pipeline, reply, framing)
                 reading = True
             reading = False
-            await _send_pieces(await pipeline.finish(), pipeline, reply, framing)
+            await _send_pieces(await pipeline.feed(None), pipeline, reply, framing)
         except Exception:
             if reading:
                 await _send_pieces(await pipeline.abandon(), pipeline, reply, framing)

@@ -1,6 +1,7 @@
 """The entry of every request: routes it, judges or forwards it, and records how it ended."""
 
 import logging
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from aiohttp import hdrs, web
@@ -146,18 +147,19 @@ class Gateway:
             if record.trace.sampled:
                 context.observers.append(record.trace)
 
-    async def _judge(self, context: CallContext, engine: Engine) -> web.StreamResponse:
+    def _judge(self, context: CallContext, engine: Engine) -> Awaitable[web.StreamResponse]:
+        """Return what judges a call, or forwards it if nothing would judge it."""
         recorded, verb = RecordingEngine(engine, context.record), context.route.verb
         if context.route.kind == "event":
-            return await self._events.run(context, recorded)
+            return self._events.run(context, recorded)
         has_sessions = len(self._services.sessions) > 0
         if not (engine.configuration.groups or has_sessions or self._needs_content(context)):
-            return await forward_unread(context)
+            return forward_unread(context)
         if verb in BATCHED:
-            return await Batches(context, recorded).run()
+            return Batches(context, recorded).run()
         if verb in INPUTS:
-            return await InputOnlyCalls(context, recorded).run()
-        return await Exchange(context, recorded).run()
+            return InputOnlyCalls(context, recorded).run()
+        return Exchange(context, recorded).run()
 
     def _needs_content(self, context: CallContext) -> bool:
         """Return whether the audit, transcripts or traces need the content of the call."""

@@ -42,6 +42,8 @@ class Piece:
         """Return the JSON to send; the original bytes if nothing changed."""
         if self.body is None:
             return self.frame.data if self.error is None else self.error
+        if self.response is self.body:
+            return self.frame.data
         body = self.envelope.close_answer(self.body, self.response)
         return self.frame.data if body is self.body else dumps(body)
 
@@ -70,7 +72,7 @@ def held_bytes(pieces: Iterable[Piece]) -> int:
     return size
 
 
-class Stage(Protocol):
+class AnswerStage(Protocol):
     """A step of judging a streamed answer. Each method may raise an exception, which ends the answer."""
 
     def held_bytes(self) -> int:

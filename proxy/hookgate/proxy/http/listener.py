@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
@@ -18,11 +18,11 @@ from aiohttp import web
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.http.body_worker import BodyWorker
 from hookgate.proxy.http.connection import Connection, Request, Server, Stage, TrackedConnection
+from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.identity.sessions import FairMapping
 
 log = logging.getLogger("hookgate.gateway")
 
-ContextSource = Callable[[], ssl.SSLContext | None]
 
 _BACKLOG = 1024
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -155,7 +155,7 @@ class Connections(Server):
         self._slots.move(tracked, stage)
         self._changed.set()
 
-    async def accept(self, listener: socket.socket, context: ContextSource) -> None:
+    async def accept(self, listener: socket.socket, certificate: Certificate | None) -> None:
         """Accept connections until cancelled."""
         accepted = 0
         while True:
@@ -168,7 +168,7 @@ class Connections(Server):
                 await asyncio.sleep(_DESCRIPTOR_WAIT)
                 continue
             try:
-                await self._receive(connection, address_of(address[0]), context)
+                await self._receive(connection, address_of(address[0]), certificate)
             except asyncio.CancelledError:
                 connection.close()
                 raise
@@ -179,7 +179,9 @@ class Connections(Server):
             if accepted % _ACCEPT_BATCH == 0:
                 await asyncio.sleep(0)  # sock_accept does not yield while more connections are pending
 
-    async def _receive(self, connection: socket.socket, address: str, context: ContextSource) -> None:
+    async def _receive(
+        self, connection: socket.socket, address: str, certificate: Certificate | None
+    ) -> None:
         """Start serving a connection when there is room, or close it if its address has too many."""
         while self._slots.is_full(address):
             self._changed.clear()
@@ -196,7 +198,8 @@ class Connections(Server):
                     await self._changed.wait()
         tracked = TrackedConnection(address, lambda: task.cancel())  # noqa: PLW0108  # the task does not exist yet
         self._slots.enter(tracked)
-        task = self._loop.create_task(self._handshake(connection, context(), tracked))
+        context = None if certificate is None else certificate.context
+        task = self._loop.create_task(self._handshake(connection, context, tracked))
         self._handshakes.add(task)
         task.add_done_callback(lambda _: self._handshake_done(task, connection, tracked))
 
@@ -288,7 +291,7 @@ async def accepting(  # noqa: PLR0913, PLR0917  # the parts of a listener
     host: str,
     port: int,
     limits: LimitSettings,
-    context: ContextSource,
+    certificate: Certificate | None,
     purpose: ListenerPurpose,
 ) -> AsyncIterator[tuple[Any, ...]]:
     """Serve `handler` on an address, and yield the address that was bound.
@@ -298,7 +301,7 @@ async def accepting(  # noqa: PLR0913, PLR0917  # the parts of a listener
     """
     listeners = await _bind(host, port, purpose)
     server = Connections(handler, limits, calls=purpose is CLIENTS)
-    tasks = [asyncio.create_task(server.accept(listener, context)) for listener in listeners]
+    tasks = [asyncio.create_task(server.accept(listener, certificate)) for listener in listeners]
     try:
         yield listeners[0].getsockname()
     finally:
