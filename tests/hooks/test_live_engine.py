@@ -65,6 +65,17 @@ async def test_a_changed_file_is_in_force_without_a_restart(tmp_path: Path) -> N
         assert await reason(engines) == "two"
 
 
+async def test_settings_that_were_refused_are_not_read_again_until_they_change(tmp_path: Path) -> None:
+    path = denying(tmp_path, "one")
+    engines = live(path)
+    path.write_text('{"hooks": 5}')
+    assert await engines.reload() is False
+    assert (engines.reloads["refused"], engines._changed()) == (1, False)
+    path.write_text('{"hooks": 6}')
+    assert engines._changed()
+    await engines.close()
+
+
 async def test_a_changed_script_is_another_revision(tmp_path: Path) -> None:
     engines = live(denying(tmp_path, "one"))
     async with watched(engines):

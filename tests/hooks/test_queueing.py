@@ -125,3 +125,16 @@ async def test_the_deadline_of_an_event_bounds_a_single_hook_whose_input_is_slow
     outcome = await judge.fire(asking("hi"), session)
     assert getattr(outcome.runs[0].failure, "cause", "") == "deadline"
     assert outcome.verdict.denied
+
+
+async def test_an_event_that_waits_in_the_queue_is_denied_at_its_deadline() -> None:
+    """Also one with a single hook whose own time limit is shorter: that does not run while it waits."""
+
+    async def never_ends(_: Any) -> None:
+        await asyncio.Event().wait()
+
+    hooks = {"BeforeModel": (parallel(never_ends, timeout=40),)}
+    judge = Engine(Configuration(hooks, EngineLimits(deadline=0.05, concurrency=1)))
+    outcomes = await asyncio.gather(*(judge.fire(asking("hi"), SessionContext("s")) for _ in range(4)))
+    assert getattr(outcomes[-1].runs[0].failure, "cause", "") == "overload"
+    assert outcomes[-1].verdict.denied

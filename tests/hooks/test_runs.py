@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from support.hooks import SESSION, asking, editing, engine, parallel, rewriting, sequential, texts_of
 
-from hookgate.hooks import BeforeTool, BeforeToolSelection, Configuration, Engine, SessionContext
+from hookgate.hooks import (
+    BeforeTool,
+    BeforeToolSelection,
+    Configuration,
+    Engine,
+    PreCompress,
+    SessionContext,
+)
 from hookgate.hooks.settings import EngineLimits, Group
 
 DENIAL = {"decision": "deny", "reason": "not here"}
@@ -241,3 +248,13 @@ async def test_arguments_edited_by_several_hooks_lie_over_one_another() -> None:
     judge = engine(parallel(rename, add), event="BeforeTool")
     outcome = await judge.fire(BeforeTool("t", {"a": 1}), SESSION)
     assert outcome.event.tool_input == {"a": 2, "b": 3, "seen": ["a", "b"]}
+
+
+async def test_a_failed_hook_of_an_advisory_event_denies_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    group = parallel(lambda _: "no object", on_error="deny")
+    hooks = tuple(replace(hook, event="PreCompress") for hook in group.hooks)
+    judge = engine(replace(group, hooks=hooks), event="PreCompress")
+    outcome = await judge.fire(PreCompress("auto"), SESSION)
+    assert outcome.runs[0].error
+    assert not outcome.failed_closed
+    assert "the call is denied" not in caplog.text

@@ -166,6 +166,10 @@ def test_none_clears_the_names_and_keeps_the_declarations() -> None:
     assert selected(body_with("ANY", ["read"]), {"mode": "NONE"}) == body_with("NONE")
 
 
+def test_a_hook_that_asks_for_auto_alone_lifts_the_restriction_to_names() -> None:
+    assert selected(body_with("ANY", ["read"]), {"mode": "AUTO"}) == body_with("AUTO")
+
+
 @pytest.mark.parametrize("mode", [{}, {"mode": "NONE"}])
 def test_names_do_not_lift_a_none_that_stands(mode: Json) -> None:
     assert selected(body_with("NONE"), {**mode, "allowedFunctionNames": ["read"]}) == body_with("NONE")

@@ -48,6 +48,7 @@ def test_a_renamed_model_has_to_be_allowed_itself() -> None:
         ({"cap": {"temperature": 0.5}}, {"temperature": "hot"}, {"temperature": 0.5}),
         ({"cap": {"topK": 5}}, {"topK": True}, {"topK": 5}),
         ({"set": {"topK": 9}, "cap": {"topK": 5}}, {}, {"topK": 5}),
+        ({"set": {"topK": 9}, "cap": {"topK": 5}}, {"topK": 3}, {"topK": 5}),
     ],
 )
 def test_settings_are_forced_and_capped(options: Json, config: Json, changed: Json) -> None:

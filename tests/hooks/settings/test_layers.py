@@ -177,8 +177,10 @@ def test_what_a_checkout_has_in_the_place_of_its_settings_holds_nobody_up(kind: 
 
 def test_a_project_at_home_is_its_user_s(tmp_path: Path) -> None:
     settings_at(tmp_path / ".gemini/settings.json", "mine")
-    [hook] = load_sources(project_sources(tmp_path, tmp_path, tmp_path / "etc")).hooks()
+    configuration = load_sources(project_sources(tmp_path, tmp_path, tmp_path / "etc"))
+    [hook] = configuration.hooks()
     assert (hook.layer, hook.needs_trust) == ("user", False)
+    assert configuration.off == ()  # there is no copy of it in another layer
 
 
 def test_comments_are_allowed_as_in_gemini_cli(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 import json
 import shutil
-import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from support.audits import entries_of, opened, record_of
+from support.databases import postgres
 
 from hookgate.proxy.audit.heads import HEADS_FILE, HeadsFile, load_heads
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
@@ -19,9 +20,23 @@ CALLS = 4
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Path:
+def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str | None]:
+    """The URL of a PostgreSQL database if a test asks for one, for all commands; else None, for a file."""
+    if getattr(request, "param", "file") == "file":
+        yield None
+        return
+    with postgres() as url:
+        monkeypatch.setenv("HOOKGATE_STORE__URL", url.replace("+psycopg", ""))
+        yield url
+
+
+IN_ANY_STORE = pytest.mark.parametrize("store", ["file", "postgres"], indirect=True)
+
+
+@pytest.fixture
+def state(tmp_path: Path, store: str | None) -> Path:
     """Three writers: two that have closed their chains, and one that died."""
-    with opened(tmp_path / "state") as database:
+    with opened(tmp_path / "state", store) as database:
         for number in range(3):
             locks = writer_locks(database, tmp_path / "state")
             ledger = Ledger(database, locks, heads=HeadsFile(tmp_path / "state"))
@@ -56,10 +71,10 @@ def verified(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[in
     return code, capsys.readouterr().out
 
 
-def run_sql(state: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(state / "audit.db", isolation_level=None)) as connection:
+def run_sql(state: Path, store: str | None, *statements: str) -> None:
+    with opened(state, store) as database, database.engine.begin() as connection:
         for statement in statements:
-            connection.execute(statement)
+            connection.execute(text(statement))
 
 
 TAMPERINGS = {
@@ -74,6 +89,8 @@ TAMPERINGS = {
         "DELETE FROM audit_writers WHERE number > 1",
     ],
     "everything": ["DELETE FROM audit_records", "DELETE FROM audit_writers", "DELETE FROM audit_open"],
+    "all records": ["DELETE FROM audit_records"],
+    "all writers": ["DELETE FROM audit_writers"],
     "the last call of a writer that died": [
         "DELETE FROM audit_records WHERE writer = 3 AND seq > 6",
     ],
@@ -89,23 +106,28 @@ TAMPERINGS = {
 }
 
 
+@IN_ANY_STORE
 @pytest.mark.parametrize("statements", TAMPERINGS.values(), ids=TAMPERINGS)
 def test_what_the_gateway_has_noted_is_missed(
-    statements: list[str], state: Path, capsys: pytest.CaptureFixture[str]
+    statements: list[str], state: Path, store: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert verified(capsys, "--state", state)[0] == 0
-    run_sql(state, *statements)
+    run_sql(state, store, *statements)
     code, reported = verified(capsys, "--state", state)
     assert (code, "missing" in reported) == (1, True)
 
 
 @pytest.mark.parametrize("statements", TAMPERINGS.values(), ids=TAMPERINGS)
 def test_what_another_machine_has_noted_is_missed(
-    statements: list[str], state: Path, heads: Path, capsys: pytest.CaptureFixture[str]
+    statements: list[str],
+    state: Path,
+    store: str | None,
+    heads: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (state / HEADS_FILE).unlink()
     assert verified(capsys, "--state", state, "--expect", heads)[0] == 0
-    run_sql(state, *statements)
+    run_sql(state, store, *statements)
     code, reported = verified(capsys, "--state", state, "--expect", heads)
     assert (code, "missing" in reported) == (1, True)
 
@@ -136,6 +158,7 @@ def without(lines: list[bytes], number: int, above: int = 0, below: int = 10**6)
     return [line for line in lines if not is_cut(json.loads(line))]
 
 
+@IN_ANY_STORE
 def test_a_cut_export_is_found_whatever_was_cut(export: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = export.read_bytes().splitlines(keepends=True)
     code, reported = verified(capsys, export)
@@ -146,6 +169,8 @@ def test_a_cut_export_is_found_whatever_was_cut(export: Path, capsys: pytest.Cap
         "the head of the last writer": without(lines, 3, below=5),
         "the tail": without(lines, 3, above=4),
         "all of a writer": without(lines, 3),
+        "a writer with its registration": [line for line in without(lines, 2) if line != lines[1]],
+        "the last writer with its registration": [line for line in without(lines, 3) if line != lines[2]],
         "all records": lines[:3] + lines[-1:],
     }
     for name, left in cuts.items():
@@ -165,12 +190,13 @@ def test_lines_that_do_not_say_where_they_end_are_not_called_complete(
     assert "Nothing outside of these records determines where they begin and end" in reported
 
 
+@IN_ANY_STORE
 def test_an_export_serves_as_what_is_expected_of_the_database(
-    state: Path, export: Path, capsys: pytest.CaptureFixture[str]
+    state: Path, store: str | None, export: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (state / HEADS_FILE).unlink()
     assert verified(capsys, "--state", state, "--expect", export)[0] == 0
-    run_sql(state, *TAMPERINGS["the last writer"])
+    run_sql(state, store, *TAMPERINGS["the last writer"])
     assert verified(capsys, "--state", state, "--expect", export)[0] == 1
 
 

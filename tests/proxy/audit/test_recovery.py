@@ -113,7 +113,7 @@ async def test_a_call_that_was_under_way_is_marked(tmp_path: Path) -> None:
 async def test_a_gateway_that_lives_is_left_alone(tmp_path: Path) -> None:
     async with running_upstream() as (upstream, _), gateway(upstream, tmp_path) as first:
         async with gateway(upstream, tmp_path) as second:
-            assert "without a word" not in first.log + second.log
+            assert "ended unexpectedly" not in first.log + second.log
         assert report_of(tmp_path).problems == []
 
 

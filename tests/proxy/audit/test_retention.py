@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,62 @@ async def test_a_removal_whose_answer_was_lost_is_not_taken_for_the_records_that
         await asyncio.to_thread(writer.close, 5)
     report = report_of(tmp_path)
     assert (report.problems, report.records) == ([], 4)
+
+
+def test_what_retention_removes_goes_with_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (
+        [
+            replace(entry, content={"request": {}}, at=chain.now() - days * DAY)
+            for entry in entries_of(record_of())
+        ]
+        for days in (3, 1)
+    )
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        ledger.write(old)
+        ledger.write(new)
+        ledger.retain(Retention(days=2))
+        with database.engine.begin() as connection:
+            left = connection.execute(text("SELECT seq FROM audit_content ORDER BY seq")).scalars().all()
+    assert left == [3, 4]
+    assert report_of(tmp_path).problems == []
+
+
+def test_what_is_missing_behind_what_retention_removed_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as database:
+        with ledger_in(database, tmp_path) as closed:
+            write(closed, 2, monkeypatch, days_ago=3)
+            write(closed, 1, monkeypatch)
+            closed.close()
+        with ledger_in(database, tmp_path) as heir:
+            heir.retain(Retention(days=2))
+            heir.close()
+        assert report_of(tmp_path).problems == []
+        with database.engine.begin() as connection:
+            connection.execute(delete(AuditRecord).where(AuditRecord.writer == closed.number))
+    [problem] = report_of(tmp_path).problems
+    assert problem == f"writer {closed.writer}: all its records are missing"
+
+
+async def test_much_that_is_too_old_goes_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "_BATCH", 4)
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        write(ledger, 10, monkeypatch, days_ago=3)
+        writer = Writer(ledger, 5, Retention(days=2))
+        writer.start()
+
+        def only_removals_are_left() -> bool:
+            writer.look()
+            return positions(database) == 5  # one record for each batch
+
+        await until(only_removals_are_left)
+        await asyncio.to_thread(writer.close, 5)
+    assert report_of(tmp_path).problems == []
 
 
 def test_what_is_too_much_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

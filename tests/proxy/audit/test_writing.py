@@ -6,8 +6,10 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -18,10 +20,13 @@ from support.life import until
 from support.wire import HI, SSE, UNARY, connected, post
 
 from hookgate.proxy.audit import Audit, AuditError, ledger
+from hookgate.proxy.audit.heads import HEADS_FILE, HeadsFile, load_heads
+from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
 from hookgate.proxy.config import Config, StreamSettings
 from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.store import database
 
 
 @pytest.fixture(params=["file", "postgres"])
@@ -79,13 +84,14 @@ async def test_a_locked_database_is_waited_for_no_longer_than_the_deadline(tmp_p
         with locked(tmp_path):
             with pytest.raises(AuditError, match="too slow") as first:
                 await writer.append(*began)
+            assert writer.trouble == "the database is too slow"
             with pytest.raises(AuditError, match="too slow") as second:
                 await writer.append(*late)
+            assert writer.queued == len(began)  # the second was refused at once, without a place in the queue
             assert (first.value.under_way, second.value.under_way) == (True, False)
-            assert writer.trouble
         await until(lambda: writer.trouble is None)
         await writer.append(*entries_of(record_of(3)))
-        assert count(tmp_path) == 4  # what was under way is there, what was withdrawn is not
+        assert count(tmp_path) == 4  # what was under way is there, what was refused is not
     assert report_of(tmp_path).sound
 
 
@@ -98,6 +104,55 @@ async def test_what_was_withdrawn_takes_no_place_in_the_queue(tmp_path: Path) ->
             ended = await asyncio.gather(began, late, return_exceptions=True)
             assert [isinstance(each, AuditError) and each.under_way for each in ended] == [True, False]
         await until(lambda: count(tmp_path) == 2 and writer.queued == 0)
+
+
+async def test_a_database_that_cannot_be_written_is_in_trouble_until_it_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while no records wait to be written."""
+    monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
+    async with writer_in(tmp_path) as writer:
+        with locked(tmp_path):
+            writer.look()
+            await until(lambda: writer.failures >= 3)
+            assert writer.trouble == "database is locked"
+        await until(lambda: writer.trouble is None)
+
+
+async def test_the_head_of_the_chain_is_saved_while_it_grows_and_when_it_is_closed(tmp_path: Path) -> None:
+    with opened(tmp_path) as database:
+        locks = writer_locks(database, tmp_path)
+        chain = Ledger(database, locks, heads=HeadsFile(tmp_path))
+        chain.register()
+        writer = Writer(chain, 5)
+        writer.start()
+
+        def saved() -> int:
+            return load_heads(tmp_path / HEADS_FILE)[chain.writer].seq
+
+        assert saved() == 0
+        await writer.append(*entries_of(record_of()))
+        await until(lambda: saved() == 2)
+        await asyncio.to_thread(writer.close, 5)
+        locks.close()
+    assert saved() == 3
+
+
+def test_writers_that_register_at_once_have_numbers_of_their_own(tmp_path: Path) -> None:
+    with postgres() as url, opened(tmp_path, url) as database, ThreadPoolExecutor(4) as threads:
+        locks = writer_locks(database, tmp_path)
+        together = Barrier(4)
+
+        def register() -> int:
+            chain = Ledger(database, locks)
+            together.wait()
+            chain.register()
+            return chain.number
+
+        numbers = [each.result() for each in [threads.submit(register) for _ in range(4)]]
+        locks.close()
+        assert sorted(numbers) == [1, 2, 3, 4]
+        assert report_of(tmp_path, url).problems == []
 
 
 async def test_ends_wait_for_as_long_as_it_takes(tmp_path: Path) -> None:
@@ -251,6 +306,26 @@ async def test_a_client_that_leaves_while_its_start_is_written_is_on_record_once
         with locked(tmp_path):
             async with connected(gateway.url) as wire:
                 await wire.post(UNARY, HI)
+                await until(lambda: gateway.audit.writer.queued)
+        await until(lambda: gateway.audit.writer.queued == 0)
+    assert report_of(tmp_path).problems == []
+    with reading(tmp_path) as audit:
+        [call] = audit.calls(RecordFilter())
+    assert call.body["client_gone"] is True
+
+
+async def test_a_client_that_leaves_while_its_stream_begins_early_is_on_record_once(tmp_path: Path) -> None:
+    """The headers wait for the start to be written, although the hook has not decided yet."""
+    never = asyncio.Event()
+    config = Config(streams=StreamSettings(header_timeout=0.05, keep_alive=0.05))
+    hooks = {"BeforeModel": [runs(lambda _: never.wait())]}
+    async with (
+        running_upstream() as (upstream, _),
+        audited_gateway(upstream, tmp_path, hooks, config=config) as gateway,
+    ):
+        with locked(tmp_path):
+            async with connected(gateway.url) as wire:
+                await wire.post(SSE, HI)
                 await until(lambda: gateway.audit.writer.queued)
         await until(lambda: gateway.audit.writer.queued == 0)
     assert report_of(tmp_path).problems == []

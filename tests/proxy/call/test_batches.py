@@ -97,6 +97,7 @@ async def test_hooks_may_send_a_batch_to_one_model_alone(texts: tuple[str, str],
             id="cached contents",
         ),
         pytest.param({"batch": {"inputConfig": {}, "input_config": {}}}, 400, id="two spellings"),
+        pytest.param({"contents": [{"parts": [{"text": "hi"}]}]}, 400, id="no batch"),
         pytest.param(
             {"batch": {"inputConfig": {"requests": {"requests": [1]}}}}, 400, id="an item that is none"
         ),

@@ -221,6 +221,10 @@ async def test_a_stop_holds_for_the_session_until_a_new_turn() -> None:
         for _ in range(2):
             answer = await post(gateway.url, f"/s/s-1{UNARY}", HI)
             assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "enough"}]
+        result = {"functionResponse": {"name": "t", "response": {"output": "done"}}}
+        further = {"contents": [*HI["contents"], {"role": "user", "parts": [result]}]}
+        answer = await post(gateway.url, f"/s/s-1{UNARY}", further)  # of the same turn
+        assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "enough"}]
         assert (await post(gateway.url, f"/s/s-2{UNARY}", HI)).status == 200
         assert len(gateway.generated) == 2
         await tell(gateway.url, "BeforeAgent", prompt="go on")

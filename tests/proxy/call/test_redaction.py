@@ -272,6 +272,18 @@ async def test_what_blocks_in_a_call_ends_a_stream_with_its_reason() -> None:
     assert (answer.status, answer.error["message"]) == (403, "keys stay here")
 
 
+async def test_what_blocks_before_anything_was_released_is_an_error() -> None:
+    """The first event is held back as a whole; the next one shows that it begins a secret."""
+    hooks = {"AfterModel": [policy(actions={"AWS_ACCESS_KEY": "block"}, reason="keys stay here")]}
+    first, second = sse(spoken(SECRET[:9]), spoken(f"{SECRET[9:]} ok. "))
+    async with (
+        peer(STREAM_HEAD, first, 0.1, second) as upstream,
+        gateway_before(upstream.url, hooks) as url,
+    ):
+        answer = await post(url, SSE, prompt("hi"))
+    assert (answer.status, answer.error["message"]) == (403, "keys stay here")
+
+
 async def test_an_error_in_a_stream_does_not_overtake_what_was_held() -> None:
     error = {"error": {"code": 500, "message": "gone", "status": "INTERNAL"}}
     answer = await streamed([spoken("I am writing to ann"), error], both())

@@ -11,6 +11,7 @@ from support.gateway import gateway_before, runs
 from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, spoken, sse
 
 from hookgate.proxy.call import stages
+from hookgate.proxy.call.verdicts import EDIT_NOT_JSON
 
 SECRET, MASK = "sk-123456", "[KEY]"
 CALL = {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"}
@@ -98,11 +99,29 @@ async def test_a_window_lets_go_what_is_behind_it_before_the_stream_ends() -> No
     assert body == b"".join(events[:2])
 
 
+async def test_a_text_that_has_ended_leaves_the_window_once_enough_of_another_follows() -> None:
+    """A model thinks before it answers, and its last thought must not hold back the answer."""
+    never = asyncio.Event()
+    thought = {"candidates": [{"content": {"parts": [{"text": "so", "thought": True}]}, "index": 0}]}
+    events = sse(thought, *[spoken("x" * 10) for _ in range(15)])
+    async with (
+        peer(STREAM_HEAD, *events, stays=never) as upstream,
+        gateway_before(upstream.url, masking("window", window=25)) as url,
+    ):
+        assert (await _begun(url, len(events[0]))).startswith(events[0])
+
+
 async def _begun(url: str, size: int) -> bytes:
     async with connected(url) as wire:
         await wire.post(SSE, HI)
         _, headers = await wire.head()
         return await wire.received(size, headers)
+
+
+async def test_of_several_windows_the_largest_holds_for_all() -> None:
+    small, large = (runs(action, stream="window", window=size) for action, size in ((dict, 2), (mask, 12)))
+    answer = await streamed({"AfterModel": [small, large]}, *map(spoken, TEXT), pause=0.001)
+    assert said(answer) == TEXT.replace(SECRET, MASK)
 
 
 async def test_events_that_nobody_changed_leave_a_window_as_they_came() -> None:
@@ -193,3 +212,71 @@ async def test_a_call_that_a_hook_takes_out_of_the_body_goes_to_nobody(pause: fl
     answer = await streamed(hooks, spoken("a"), call, spoken("b", finishReason="STOP"), pause=pause)
     assert "functionCall" not in answer.body.decode()
     assert said(answer) == "ab"
+
+
+# ---- answers in JSON, of which a hook may see only a part
+
+ASKS_JSON = {**HI, "generationConfig": {"responseMimeType": "application/json"}}
+LIST = [spoken("[1, "), spoken("42"), spoken(", 3]", finishReason="STOP")]
+
+
+def replacing(old: str, new: str, mode: str, window: int = 1) -> dict[str, Any]:
+    """An AfterModel hook that replaces a text."""
+
+    def edit(event: dict[str, Any]) -> dict[str, Any]:
+        text = event["llm_response"]["text"].replace(old, new)
+        return {"hookSpecificOutput": {"llm_response": {"text": text}}}
+
+    return {"AfterModel": [runs(edit, stream=mode, window=window)]}
+
+
+async def asked_for_json(hooks: dict[str, Any], body: dict[str, Any], pause: float = 0.0) -> Answer:
+    """What a client gets of the list, in events with a pause between any two of them, or all at once."""
+    events = sse(*LIST)
+    writes: list[Any] = [STREAM_HEAD, *events] if pause else [STREAM_HEAD + b"".join(events)]
+    for place in range(len(writes) - 1, 1, -1):
+        writes.insert(place, pause)
+    async with peer(*writes) as upstream, gateway_before(upstream.url, hooks) as url:
+        return await post(url, SSE, body)
+
+
+@pytest.mark.parametrize("mode", ["event", "window"])
+async def test_the_end_of_an_answer_that_an_edit_has_left_no_json_says_so(mode: str) -> None:
+    answer = await asked_for_json(replacing("42", "[NUMBER", mode), ASKS_JSON, pause=0.05)
+    assert answer.status == 200
+    assert said(answer) == f"[1, [NUMBER{EDIT_NOT_JSON}"
+    assert answer.events[-1]["candidates"][0]["finishReason"] == "STOP"
+
+
+@pytest.mark.parametrize("mode", ["event", "window", "complete"])
+async def test_an_answer_that_an_edit_has_left_no_json_is_refused_if_nothing_was_sent(mode: str) -> None:
+    answer = await asked_for_json(replacing("42", "[NUMBER", mode, window=20), ASKS_JSON)
+    assert (answer.status, answer.error["message"]) == (403, EDIT_NOT_JSON)
+
+
+@pytest.mark.parametrize("mode", ["event", "window", "complete"])
+@pytest.mark.parametrize(
+    ("body", "new"),
+    [
+        pytest.param(ASKS_JSON, "4, 2", id="still JSON"),
+        pytest.param(HI, "[NUMBER", id="JSON is not required"),
+    ],
+)
+async def test_other_edits_of_parts_apply(body: dict[str, Any], new: str, mode: str) -> None:
+    answer = await asked_for_json(replacing("42", new, mode), body, pause=0.02)
+    assert (answer.status, said(answer)) == (200, f"[1, {new}, 3]")
+
+
+async def test_a_mask_that_leaves_no_json_is_reported_as_well() -> None:
+    redact = {"type": "builtin", "builtin": "redact", "options": {"words": {"NUMBER": ["42"]}}}
+    answer = await asked_for_json({"AfterModel": [redact]}, ASKS_JSON)
+    assert (answer.status, answer.error["message"]) == (403, EDIT_NOT_JSON)
+
+
+async def test_an_answer_that_is_too_large_to_be_checked_is_passed_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(stages, "MAX_ANSWER", 4000)  # one event, but not all of them
+    answer = await asked_for_json(replacing("42", "[NUMBER", "event"), ASKS_JSON, pause=0.02)
+    assert said(answer) == "[1, [NUMBER, 3]"
+    assert "the answer is too large, so it is not checked whether it is still JSON" in caplog.text

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from support.gateway import gateway_before, running_gateway, runs
-from support.wire import SSE, STREAM_HEAD, UNARY, Answer, ok, peer, post, prompt, spoken, sse
+from support.wire import KEY, SSE, STREAM_HEAD, UNARY, Answer, ask, ok, peer, post, prompt, spoken, sse
 
 from hookgate.proxy.config import Config, ToolCallSettings
 
@@ -103,6 +103,21 @@ async def test_what_was_said_before_a_refused_call_is_known_to_the_model() -> No
         answer = await post(url, SSE, ASK)
         assert b"First I look." in upstream.heard[1]
     assert answer.events[-1]["candidates"][0]["content"]["parts"] == [{"text": REFUSED}]
+
+
+async def test_tokens_are_counted_once_if_the_model_fails_when_it_is_asked_again() -> None:
+    rules = [
+        {"times": 1, "answer": {"chunks": [[call("write_file")]]}},
+        {"answer": {"error": {"status": 400, "message": "no"}}},
+    ]
+    usages = []
+    for config in (AGAIN, Config()):
+        async with running_gateway(READING, {"rules": rules}, config=config) as gateway:
+            answer = await post(gateway.url, UNARY, ASK, KEY)
+            path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+            usages.append((await ask(gateway.url, "GET", path, headers=KEY)).json["usage"])
+    assert usages[0] == usages[1]
+    assert usages[0]["input_tokens"] > 0
 
 
 async def test_of_several_candidates_the_model_is_not_asked_again() -> None:

@@ -9,11 +9,13 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
+from aiohttp.streams import StreamReader
 from support.gateway import running_gateway, running_upstream, runs, says
 from support.life import gateway_with, nothing_left, until
 from support.wire import HI, KEY, SSE, UNARY, Wire, connected, ok, post, request_bytes
@@ -492,3 +494,22 @@ def test_a_tls_connection_whose_peer_has_gone_has_nothing_queued() -> None:
             return 0
 
     assert kept.unsent_bytes(Gone()) == kept.unread_bytes(Gone()) == 0
+
+
+async def test_time_in_which_the_gateway_does_not_read_does_not_count_against_a_body() -> None:
+    """The client has all of `body_timeout` for its next bytes from when it may send them."""
+    now = 0.0
+    loop = asyncio.get_running_loop()
+    connection = kept.TimedConnection(web.Server(_never), LimitSettings(body_timeout=10), loop)
+    connection._loop = SimpleNamespace(time=lambda: now)  # type: ignore[assignment]  # a clock is enough
+    body = connection._body = StreamReader(connection, 2**16, loop=loop)
+    connection._reading_paused = True
+    now = 9.9
+    connection.resume_reading(resume_parser=False)
+    now = 10.0
+    assert connection._check_body() == 9.9 + 10
+    assert body.exception() is None
+
+
+async def _never(request: web.BaseRequest) -> web.StreamResponse:
+    raise NotImplementedError

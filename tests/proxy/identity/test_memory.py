@@ -5,7 +5,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.proxy.identity.memory import tool_results, turn_of
+from hookgate.proxy.identity.memory import (
+    KEPT_RESULTS,
+    ConversationMemory,
+    HookEffect,
+    tool_results,
+    turn_of,
+)
 
 NAMES = st.sampled_from(["a", "b"])
 IDS = st.sampled_from([None, "1", "2"])
@@ -79,3 +85,13 @@ def test_many_results_without_a_call_are_not_compared_with_every_call() -> None:
     results = [{"functionResponse": {"name": Name(f"other-{n}")}} for n in range(500)]
     tool_results([{"role": "model", "parts": calls}, {"role": "user", "parts": results}])
     assert len(compared) < 10_000
+
+
+def test_of_too_many_results_the_oldest_is_forgotten() -> None:
+    """An agent sends its latest results again with the next call, whose edits must not be lost."""
+    memory = ConversationMemory()
+    for number in range(KEPT_RESULTS + 1):
+        memory.remember(str(number), HookEffect({"response": number}))
+    assert memory.effect_on("0") is None
+    assert memory.effect_on("1") == HookEffect({"response": 1})
+    assert memory.effect_on(str(KEPT_RESULTS)) == HookEffect({"response": KEPT_RESULTS})

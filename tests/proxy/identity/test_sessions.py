@@ -6,7 +6,16 @@ import pytest
 
 from hookgate.hooks import CallState, SessionContext
 from hookgate.proxy.identity import sessions as identity
-from hookgate.proxy.identity.sessions import KEPT_SESSIONS, AcceptedKeys, Rates, Sessions, text_fingerprint
+from hookgate.proxy.identity.sessions import (
+    KEPT_SESSIONS,
+    MAX_CONTEXT,
+    MAX_TOOLS,
+    AcceptedKeys,
+    Rates,
+    Sessions,
+    SessionState,
+    text_fingerprint,
+)
 from hookgate.proxy.observe import record as kept
 from hookgate.proxy.observe.record import CallRecord, Receipts
 
@@ -69,6 +78,15 @@ def test_what_was_told_before_a_keys_first_answer_is_kept_after_it() -> None:
     assert sessions.state_for(session("alice", "mine")).stopped is None
 
 
+def test_a_session_that_began_before_its_keys_first_answer_ends_as_well() -> None:
+    keys = AcceptedKeys()
+    sessions = Sessions(keys)
+    sessions.state_for(session("alice", "mine")).stopped = "enough"
+    keys.accept("alice")
+    sessions.end(session("alice", "mine"))
+    assert sessions.state_for(session("alice", "mine")).stopped is None
+
+
 def test_the_same_name_below_another_key_is_another_session() -> None:
     sessions = Sessions()
     sessions.state_for(session("alice", "s")).stopped = "enough"
@@ -127,3 +145,23 @@ def test_a_caller_has_so_many_events_a_second_and_no_more_after_a_quiet_time(
 
     assert [allowed_at(seconds) for seconds in (0.0, 0.5, 3600.0)] == [3, 1, 3]
     assert rates.try_acquire("bob")
+
+
+def test_a_tool_that_is_counted_already_is_counted_on_when_no_other_one_is() -> None:
+    state = SessionState()
+    for number in range(MAX_TOOLS):
+        state.count_announcement(f"tool-{number}", runs=True)
+    state.count_announcement("one-more", runs=True)
+    state.count_announcement("tool-0", runs=True)
+    assert [state.use_announcement("tool-0", ran=True) for _ in range(3)] == [True, True, False]
+    assert not state.use_announcement("one-more", ran=True)
+
+
+def test_of_too_much_context_the_latest_is_kept() -> None:
+    state = SessionState()
+    state.add_context("first " * MAX_CONTEXT)
+    state.add_context("last")
+    kept_context = state.take_context()
+    assert len(kept_context) == MAX_CONTEXT
+    assert kept_context.endswith("first \nlast")
+    assert state.take_context() == ""

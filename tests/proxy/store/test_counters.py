@@ -1,6 +1,8 @@
 """Counters in a database: the same with a file and with PostgreSQL."""
 
 import asyncio
+import os
+import socket
 import sqlite3
 import sys
 import threading
@@ -11,8 +13,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select
 from support.databases import cut, drop, postgres
 
 from hookgate.hooks.runners.inprocess import Counters
@@ -191,6 +194,70 @@ async def test_a_restart_of_the_server_is_not_noticed(tmp_path: Path) -> None:
             await counters.add("a", 1, TOMORROW)
             cut(url.rpartition("/")[2])
             assert await counters.add("a", 1, TOMORROW) == 2
+
+
+@asynccontextmanager
+async def held(url: str, key: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    """Another client that holds the row of a counter, so that whoever adds to it waits."""
+    connection = await psycopg.AsyncConnection.connect(url.replace("+psycopg", ""))
+    async with connection:
+        await connection.execute("UPDATE counters SET total = total WHERE key = %s", [key])
+        yield connection
+        await connection.rollback()
+
+
+async def end_waiting(connection: psycopg.AsyncConnection[Any]) -> None:
+    """End the connection that waits for a row, once there is one."""
+    statement = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    while await (await connection.execute(statement)).fetchone() is None:
+        pass
+
+
+async def test_what_is_counted_as_the_server_ends_the_connection_is_counted_once(tmp_path: Path) -> None:
+    with postgres() as url:
+        async with opened(url, tmp_path) as counters:
+            await counters.add("a", 1, TOMORROW)
+            async with held(url, "a") as other:
+                adding = asyncio.create_task(counters.add("a", 1, TOMORROW))
+                await end_waiting(other)
+            assert await adding == 2
+            async with held(url, "a") as other:
+                counters.add_later("a", 5, TOMORROW)
+                await end_waiting(other)
+            assert await counters.read(["a"]) == {"a": 7}
+
+
+def shut_down(connection: Connection) -> None:
+    """Break a connection as a network does: neither side says anything."""
+    driver: Any = connection.connection.driver_connection
+    with socket.socket(fileno=os.dup(driver.fileno())) as wire:
+        wire.shutdown(socket.SHUT_RDWR)
+
+
+async def test_what_is_counted_as_the_connection_breaks_without_a_word_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been counted already, so it is not counted again."""
+    with postgres() as url:
+        async with opened(url, tmp_path) as counters:
+            await counters.add("a", 1, TOMORROW)
+            added, broken = SqlCounters._added, []
+
+            def lose_the_answer(self: SqlCounters, connection: Connection, *row: Any) -> float:
+                total = added(self, connection, *row)
+                if not broken:
+                    broken.append(total)
+                    shut_down(connection)
+                    connection.execute(select(1))
+                return total
+
+            monkeypatch.setattr(SqlCounters, "_added", lose_the_answer)
+            with pytest.raises(StoreError, match=r"^the store of limits cannot be used: "):
+                await counters.add("a", 1, TOMORROW)
+            assert await counters.add("a", 1, TOMORROW) == 3
 
 
 async def test_a_server_that_is_gone_is_reported(tmp_path: Path) -> None:

@@ -20,9 +20,11 @@ from hookgate.proxy.call.stages import (
     EventStage,
     GateStage,
     HookScreenStage,
+    JsonStage,
     Piece,
     RecordingStage,
     ScreenStage,
+    SentStage,
     TurnEnd,
     TurnEndStage,
     WindowStage,
@@ -110,7 +112,10 @@ class AnswerPipeline:
         piece = await self._parse(Frame(data, data))
         if piece.body is None:
             return await self.redact_error(data)
+        sent = piece.response
         pieces = await self._fire([piece])
+        if self.call.wants_json and piece.response is not sent:
+            await self._body_worker.run(len(data), check_edit, sent, piece.response, AfterModel.name)
         if self._gate is not None:
             await judge_calls(self._gate, pieces)
         if self._end is not None and not (self._gate and self._gate.passed):
@@ -137,6 +142,9 @@ class AnswerPipeline:
         """Prepare for a streamed answer with this framing."""
         self._framing = framing
         modes = self._modes()
+        sent = SentStage() if modes and self.call.wants_json else None
+        if sent is not None:
+            self._stages.append(sent)
         for mode, window in modes.items():
             judge = partial(self._fire, mode=mode if len(modes) > 1 else None)
             if mode == "held":
@@ -148,6 +156,8 @@ class AnswerPipeline:
                 self._stages.append(WindowStage(judge, window))
             else:
                 self._stages.append(CompleteStage(judge))
+        if sent is not None:
+            self._stages.append(JsonStage(sent, self._body_worker))
         self._drops_comments = any(screen.enforces for screen in self._screens)
         if self._gate is not None:
             self._stages.append(GateStage(self._gate))
@@ -254,8 +264,6 @@ class AnswerPipeline:
             enforce(outcome.verdict, AfterModel.name, self.call)
         edited = outcome.event.body
         if edited is not joined:
-            if self.call.wants_json:
-                await self._body_worker.run(size, check_edit, joined, edited, AfterModel.name)
             cut = await self._body_worker.run(size, cut_events, _responses(answers), joined, edited)
             for piece, response in zip(answers, cut, strict=True):
                 piece.response = response

@@ -1,6 +1,7 @@
 """The stages that a streamed answer passes, piece by piece: hooks, screens, the tool gate, the turn's end."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,14 +12,16 @@ from hookgate.hooks import AfterModel, Screen, Verdict, Withheld
 from hookgate.hooks.screening import HookScreen
 from hookgate.proxy.call.context import JudgedCall
 from hookgate.proxy.call.tool_gate import RetryModel, ToolGate
-from hookgate.proxy.call.verdicts import enforce
+from hookgate.proxy.call.verdicts import check_edit, enforce
 from hookgate.proxy.http.bodies import MAX_ANSWER, too_large
-from hookgate.proxy.http.body_worker import SMALL_BODY, VALUE_BYTES
+from hookgate.proxy.http.body_worker import SMALL_BODY, VALUE_BYTES, BodyWorker
 from hookgate.proxy.routing.envelopes import Envelope
-from hookgate.translator import BodyError, Frame
-from hookgate.translator.fields import JsonObject, read, read_list, without, write
+from hookgate.translator import BodyError, Frame, join_events
+from hookgate.translator.fields import JsonObject, read, read_list, same_items, without, write
 from hookgate.translator.streaming.events import TextStrand, join_texts
 from hookgate.translator.strictjson import dumps, loads
+
+log = logging.getLogger("hookgate.gateway")
 
 _LONG = 16 * 1024
 """Events with more bytes than this are judged in a thread: each byte may take several microseconds."""
@@ -256,6 +259,65 @@ class CompleteStage(_BufferedStage):
 
     async def finish(self) -> list[Piece]:
         return await self._judge(await super().finish())
+
+
+class SentStage(_BufferedStage):
+    """Notes an answer as the model sent it, before all hooks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.responses: list[JsonObject] = []
+        self.weight = 0
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the answer is too large to be kept; `responses` is incomplete then."""
+        return self.weight > MAX_ANSWER
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self.weight += sum(map(weight_of, pieces))
+        self.responses += [] if self.too_large else _responses(pieces)
+        return pieces
+
+
+class JsonStage(_BufferedStage):
+    """Refuses an answer in JSON that hooks have edited so that it is no longer JSON.
+
+    It compares the whole answer, because a hook may have seen only parts, and a part of a JSON text is not
+    JSON. The end of the answer is held back until then, with what arrives together with it: the client of a
+    short answer gets an error status, because nothing was sent to it.
+    """
+
+    def __init__(self, sent: SentStage, body_worker: BodyWorker) -> None:
+        """`sent` has noted the answer as the model sent it."""
+        super().__init__()
+        self._sent, self._body_worker = sent, body_worker
+        self._edited: list[JsonObject] = []
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        self._edited += [] if self._sent.too_large else _responses(pieces)
+        if not self._held and not any(map(_finishes, pieces)):
+            return pieces
+        self._held += pieces
+        _check_weight(self._held)
+        return []
+
+    async def finish(self) -> list[Piece]:
+        sent = self._sent
+        if sent.too_large:
+            log.warning("the answer is too large, so it is not checked whether it is still JSON")
+        elif not same_items(self._edited, sent.responses):
+            await self._body_worker.run(sent.weight, _check_json, sent.responses, self._edited)
+        return await super().finish()
+
+
+def _check_json(sent: Sequence[JsonObject], edited: Sequence[JsonObject]) -> None:
+    check_edit(join_events(sent), join_events(edited), AfterModel.name)
+
+
+def _responses(pieces: Sequence[Piece]) -> list[JsonObject]:
+    """Return the responses of the pieces that are part of the answer, without comments and errors."""
+    return [piece.response for piece in pieces if piece.body is not None]
 
 
 async def judge_calls(gate: ToolGate, pieces: list[Piece]) -> list[Piece]:

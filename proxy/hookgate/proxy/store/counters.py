@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
 
 from hookgate.proxy.store.database import FAILURES, Database, StoreError, reason
 from hookgate.proxy.store.models import Counter
@@ -28,6 +29,19 @@ _KEPT_SECONDS = 3600
 
 _THREADS = 4
 """The number of threads for a server. A file has one thread, because it allows one writer at a time."""
+
+
+_ENDED_BY_SERVER = "57P01"
+"""The SQLSTATE of a connection that the server ends, for example because it restarts."""
+
+
+def _was_rolled_back(error: DBAPIError) -> bool:
+    """Return whether the server said that it ended the connection, so that nothing was added.
+
+    If a connection breaks without this message, the amount may have been added: another try could count it
+    twice.
+    """
+    return getattr(error.orig, "sqlstate", None) == _ENDED_BY_SERVER
 
 
 class SqlCounters:
@@ -78,16 +92,25 @@ class SqlCounters:
             )
 
     async def _run(self, step: Callable[[Connection], T]) -> T:
-        def work() -> T:
-            with self._engine.connect() as connection:
-                self._pay(connection)
-                with connection.begin():
-                    return step(connection)
-
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, step)
         except FAILURES as error:
             raise StoreError(f"the store of limits cannot be used: {reason(error)}") from None
+
+    def _work(self, step: Callable[[Connection], T]) -> T:
+        """Take a step, again on a new connection if the server ended the first one."""
+        try:
+            return self._work_once(step)
+        except DBAPIError as error:
+            if not _was_rolled_back(error):
+                raise
+            return self._work_once(step)
+
+    def _work_once(self, step: Callable[[Connection], T]) -> T:
+        with self._engine.connect() as connection:
+            self._pay(connection)
+            with connection.begin():
+                return step(connection)
 
     def _added(self, connection: Connection, key: str, amount: float, expires: int) -> float:
         self._sweep(connection)

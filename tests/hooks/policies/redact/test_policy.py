@@ -551,3 +551,27 @@ def test_an_action_for_what_is_not_detected_is_an_error(detect: Json) -> None:
     """Before, such a policy would have looked as if it redacted addresses."""
     with pytest.raises(ValueError, match="actions: 'EMAIL' is not detected; add it to `detect`"):
         made(redact_policy, {**detect, "actions": {"EMAIL": "pseudonymise"}})
+
+
+def test_the_name_of_a_field_counts_wherever_it_comes_again() -> None:
+    """A value that is harmless under one name may be a secret under another, in the same request too."""
+    value = "kR9!vq82Lm#x"
+    call = {"functionCall": {"name": "f", "args": {"password": "none"}}}
+    again = {"functionCall": {"name": "f", "args": {"note": value, "inner": {"password": value}}}}
+    new = sent([user(call, again)])
+    assert str(new).count(value) == 1
+
+
+def test_no_field_is_lost_whose_name_is_masked_like_others() -> None:
+    addresses = {f"{name}@example.org": name for name in ("anna", "ben", "carl")}
+    [turn] = sent([user({"functionCall": {"name": "f", "args": addresses}})])
+    assert turn["parts"][0]["functionCall"]["args"] == {
+        "[EMAIL]": "anna",
+        "[EMAIL]_2": "ben",
+        "[EMAIL]_3": "carl",
+    }
+
+
+@pytest.mark.parametrize("begun", ["eyJ", "password = "])
+def test_what_may_be_a_secret_and_is_longer_than_any_is_masked(begun: str) -> None:
+    assert "aaaa" not in str(sent([user({"text": f"So: {begun}{'a' * 9000}"})]))

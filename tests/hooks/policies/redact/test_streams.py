@@ -294,6 +294,27 @@ def test_a_candidate_whose_index_0_is_left_out_is_one_text_in_whatever_place(oth
     assert said(out, index=other) == "so. "
 
 
+def test_a_signature_behind_the_beginning_of_a_secret_is_not_lost() -> None:
+    signed = event({"text": "erg@example.org", "thoughtSignature": "c2ln"})
+    out = outcome([text("anna.b"), signed, text(" now. ", finishReason="STOP")])
+    assert said(out) == "[EMAIL] now. "
+    assert str(out).count("c2ln") == 1
+
+
+def test_an_event_with_an_empty_text_keeps_what_it_has_besides() -> None:
+    counted = {**text(""), "usageMetadata": {"totalTokenCount": 3}}
+    events = [text("All is well. "), counted, text("Done.", finishReason="STOP")]
+    assert all(a is b for a, b in zip(outcome(events), events, strict=True))
+
+
+def test_a_thought_that_goes_on_in_between_is_one_text() -> None:
+    long = text("All is well here. " * 12)  # two of them are longer than the silence that ends a thought
+    thoughts = (event({"text": piece, "thought": True}) for piece in (f"so {KEY[:9]}", KEY[9:15], KEY[15:]))
+    first, second, third = thoughts
+    out = outcome([first, long, second, long, third, text("Done.", finishReason="STOP")])
+    assert said(out, thought=True) == "so [AWS_ACCESS_KEY]"
+
+
 def test_a_last_thought_holds_up_the_answer_for_a_few_words_only() -> None:
     events = [
         event({"text": "so I say hel", "thought": True}),

@@ -173,20 +173,20 @@ class Redaction:
         chunked_text.finish()
         return "".join(output)
 
-    def value(self, value: Any, name: str = "") -> Any:
+    def value(self, value: Any) -> Any:
         """Redact all strings, names of fields and long numbers in a JSON value.
 
         Returns the same object if nothing is found. Raises Withheld.
         """
-        return value if self._is_clean_value(value, name) else self._redacted(value, name)
+        return value if self._is_clean_value(value) else self._redacted(value, "")
 
-    def _is_clean_value(self, value: Any, name: str) -> bool:
+    def _is_clean_value(self, value: Any) -> bool:
         """Return whether one search shows that there is nothing to replace in a JSON value."""
         if self._search.find is not None:
             return False
         if value in self._clean_values:
             return True
-        texts = set(self._texts_in(value, name)) - self._clean
+        texts = set(self._texts_in(value)) - self._clean
         if texts and (max(map(len, texts)) >= self._search.cap or not self._scanner.all_clean(texts)):
             return False
         if len(self._clean) < _MAX_CLEAN_TEXTS:
@@ -195,7 +195,7 @@ class Redaction:
             self._clean_values.append(value)
         return True
 
-    def _texts_in(self, value: Any, name: str) -> list[str]:
+    def _texts_in(self, value: Any, name: str = "") -> list[str]:
         """Return what to search in a JSON value: its strings, names of fields and long numbers.
 
         Every request passes through this function, so it avoids calls, except for new names.
@@ -306,9 +306,9 @@ class CleanCheck(Redaction):
         self._texts += self._texts_in(text, name)
         return text
 
-    def value(self, value: Any, name: str = "") -> Any:
+    def value(self, value: Any) -> Any:
         if value not in self._clean_values:
-            self._texts += self._texts_in(value, name)
+            self._texts += self._texts_in(value)
             if isinstance(value, dict):
                 self._clean_values.append(value)
         return value
