@@ -23,7 +23,7 @@ from hookgate.proxy.audit.chain import Entry, end_entry, start_entry
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.proving import verify_database
 from hookgate.proxy.audit.reading import AuditReader, RecordFilter
-from hookgate.proxy.observe.record import CallRecord, HookTally
+from hookgate.proxy.observe.record import CallRecord, HookTally, make_receipt
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.store.database import Database, open_audit
 
@@ -111,7 +111,8 @@ def _call(number: int) -> tuple[Entry, Entry]:
         tally.decisions["allow"] = 1
         record.hooks[event, hook] = tally  # type: ignore[index]  # a hook's name is as good as the hook
     record.end(200, 990 + number % 311)
-    return start_entry(record), end_entry(record)
+    start = start_entry(record)
+    return start, end_entry(record, make_receipt(record), start.body)
 
 
 # ---- a gateway with and without it

@@ -20,7 +20,7 @@ from hookgate.proxy.audit.verifying import VerificationReport
 from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.recording import AuditSettings as Settings
-from hookgate.proxy.observe.record import CallRecord, HookTally
+from hookgate.proxy.observe.record import CallRecord, HookTally, make_receipt
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.store.database import Database, open_audit
 
@@ -54,7 +54,11 @@ def record_of(number: int = 0, **changes: Any) -> CallRecord:
 
 def entries_of(*records: CallRecord) -> list[Any]:
     """Start and end of each call."""
-    return [entry for record in records for entry in (start_entry(record), end_entry(record))]
+    entries = []
+    for record in records:
+        start = start_entry(record)
+        entries += [start, end_entry(record, make_receipt(record), start.body)]
+    return entries
 
 
 @contextmanager

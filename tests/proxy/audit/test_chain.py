@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.audits import entries_of, record_of
 
-from hookgate.proxy.audit.chain import ChainRecord, audit_entry, canonical_json, content_hash, registration
-from hookgate.proxy.audit.jsonl import exported_record, registration_line
+from hookgate.proxy.audit.chain import (
+    ChainRecord,
+    Entry,
+    audit_entry,
+    canonical_json,
+    content_hash,
+    new_record,
+    registration,
+)
+from hookgate.proxy.audit.jsonl import exported_record, record_line, registration_line
 from hookgate.proxy.audit.proving import verify_lines
 from hookgate.proxy.audit.stored import StoredRecord, pack, unpack
 from hookgate.proxy.audit.verifying import Checker, VerificationReport
@@ -114,14 +122,34 @@ def test_what_retention_left_begins_with_the_hash_of_what_it_removed(
     assert checker.finish([(line, own)], {}).problems == problems
 
 
+ANY_TEXT = st.text(st.characters(exclude_categories=()))  # lone surrogates, too, which UTF-8 cannot encode
+
+
+@given(body=st.dictionaries(ANY_TEXT, JSON | ANY_TEXT, max_size=4), content=st.none() | st.just(CONTENT))
+def test_a_record_to_write_has_the_hash_and_the_line_of_its_document(body: Any, content: Any) -> None:
+    """Its parts are encoded once, and joined: the bytes are those of the whole."""
+    entry = Entry("end", "ab" * 16, 1_700_000_000_000, body, None, content)
+    new = new_record("00ff", 7, "cd" * 32, entry)
+    hashed = content_hash(content) if content else None
+    record = ChainRecord("00ff", 7, entry.at, entry.type, entry.id, "cd" * 32, body, hashed)
+    assert (new.record, new.hash) == (record, record.hash())
+    assert record_line(new) == exported_record(StoredRecord(1, record, record.hash(), None, content))
+
+
+def test_bodies_that_an_earlier_version_packed_can_be_read() -> None:
+    packed = b"_\x86\x97\xd8\xab&\xc6W$$\xe1bC%\xd4p\xa8\x05\x00"
+    session = {"client": "google-genai-sdk", "id": "s1"}
+    assert unpack(packed) == {"outcome": "answered", "status": 200, "session": session, "reasons": {}}
+
+
 @given(JSON)
 def test_what_is_packed_comes_out_as_it_was(value: Any) -> None:
-    assert canonical_json(unpack(pack(value))) == canonical_json(value)
+    assert canonical_json(unpack(pack(canonical_json(value)))) == canonical_json(value)
 
 
 @given(value=JSON, at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_any_flipped_bit_of_what_is_packed_is_found(value: Any, at: float, bit: int) -> None:
-    packed = bytearray(pack(value))
+    packed = bytearray(pack(canonical_json(value)))
     packed[int(at * len(packed))] ^= 1 << bit
     with pytest.raises(ValueError, match="its stored data was changed"):
         unpack(bytes(packed))

@@ -13,8 +13,9 @@ import pytest
 from support.audits import audited_gateway, reading, report_of
 from support.databases import cut, postgres
 from support.gateway import running_upstream, runs, says
+from support.life import until
 from support.program import run, serving
-from support.wire import HI, KEY, SSE, UNARY, Answer, ask, peer, post
+from support.wire import HI, KEY, SSE, UNARY, Answer, ask, connected, peer, post
 
 from hookgate.proxy.audit.reading import EndedCall, RecordFilter
 from hookgate.proxy.config import ClientSettings, Config, RouteSettings
@@ -78,6 +79,55 @@ async def test_the_start_is_on_disk_when_the_call_goes_upstream(tmp_path: Path) 
     assert seen == [[("start",)]]
 
 
+async def test_the_start_is_written_while_hooks_run(tmp_path: Path) -> None:
+    """The hook ends when it finds the start on disk."""
+
+    def types() -> list[Any]:
+        with closing(sqlite3.connect(tmp_path / "audit.db")) as connection:
+            return connection.execute("SELECT type FROM audit_records").fetchall()
+
+    async def wait(_: Any) -> None:
+        await until(lambda: types() == [("start",)])
+
+    hooks = {"BeforeModel": [runs(wait)]}
+    async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:
+        assert (await post(gateway.url, UNARY, HI)).status == 200
+    [call] = calls_in(tmp_path)
+    [hook] = call.body["hooks"]
+    assert (call.outcome, hook["runs"], hook["failures"]) == ("answered", 1, 0)
+
+
+async def test_a_model_that_a_hook_chose_is_in_the_end(tmp_path: Path) -> None:
+    hooks = {"BeforeModel": [says(llm_request={"model": "gemini-2.5-pro"})]}
+    async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:
+        assert (await post(gateway.url, UNARY, HI)).status == 200
+    [call] = calls_in(tmp_path)
+    assert call.start is not None
+    assert (call.start["model"], call.body["model"]) == ("gemini-2.5-flash", "gemini-2.5-pro")
+    assert (call.model, call.session) == ("gemini-2.5-pro", call.start["session"]["id"])
+    with reading(tmp_path) as audit:
+        assert len(audit.calls(RecordFilter(model="gemini-2.5-pro"))) == 1
+
+
+async def test_a_client_that_leaves_while_hooks_run_is_on_record_once(tmp_path: Path) -> None:
+    thinking = asyncio.Event()
+
+    async def think(_: Any) -> None:
+        thinking.set()
+        await asyncio.Event().wait()
+
+    hooks = {"BeforeModel": [runs(think)]}
+    async with running_upstream() as (upstream, sent), audited_gateway(upstream, tmp_path, hooks) as gateway:
+        async with connected(gateway.url) as wire:
+            await wire.post(UNARY, HI)
+            await thinking.wait()
+        with reading(tmp_path) as audit:
+            await until(lambda: audit.calls(RecordFilter()))
+        assert len(sent) == 0
+    [call] = calls_in(tmp_path)
+    assert (call.outcome, call.body["client_gone"]) == ("left", True)
+
+
 async def test_a_denied_call_is_on_record_before_its_answer_goes_out(tmp_path: Path) -> None:
     hooks = {"BeforeModel": [says({"decision": "deny", "reason": "not today"})]}
     async with (
@@ -86,8 +136,13 @@ async def test_a_denied_call_is_on_record_before_its_answer_goes_out(tmp_path: P
     ):
         answer = await post(gateway.url, UNARY, HI)
         assert (answer.status, len(recorded)) == (403, 0)
+        with reading(tmp_path) as audit:
+            detail = audit.call(answer.headers["x-hookgate-receipt"])
+            assert detail is not None
+            assert detail.start is not None
     [call] = calls_in(tmp_path)
     assert (call.outcome, call.body["reasons"]) == ("denied", {"BeforeModel": "not today"})
+    assert call.start is not None
 
 
 async def test_an_event_is_one_record(tmp_path: Path) -> None:
@@ -143,7 +198,7 @@ async def test_an_upstream_that_breaks_off_is_on_record(tmp_path: Path) -> None:
             {"gateway": "KEY_UNKNOWN: hookgate accepts only API keys that are named in its configuration;"},
             id="unknown key",
         ),
-        pytest.param(KEY, b'{"canary": 1, "canary": 2}', {"gateway": "BODY_REFUSED"}, id="body"),
+        pytest.param(KEY, b'{"canary": 1,', {"gateway": "BODY_REFUSED"}, id="body"),
         pytest.param(
             KEY, HI, {"gateway": "UPSTREAM_UNREACHABLE: The upstream cannot be reached (conn"}, id="upstream"
         ),

@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,7 +118,7 @@ def test_what_retention_removes_goes_with_its_content(
 ) -> None:
     old, new = (
         [
-            replace(entry, content={"request": {}}, at=chain.now() - days * DAY)
+            entry._replace(content={"request": {}}, at=chain.now() - days * DAY)
             for entry in entries_of(record_of())
         ]
         for days in (3, 1)

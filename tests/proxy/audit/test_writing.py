@@ -25,7 +25,7 @@ from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
 from hookgate.proxy.config import Config, StreamSettings
-from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.proxy.store import database
 
 
@@ -188,8 +188,8 @@ async def test_a_commit_whose_answer_was_lost_is_not_made_twice(
         monkeypatch.setattr(chain, "_advance", advance)
         written = chain.written_after_all()
         assert written is not None
-        assert [record.seq for record in written] == [1, 2]
-        assert [record.seq for record in chain.write(entries_of(record_of(2)))] == [3, 4]
+        assert [each.record.seq for each in written] == [1, 2]
+        assert [each.record.seq for each in chain.write(entries_of(record_of(2)))] == [3, 4]
     assert report_of(tmp_path).sound
 
 
@@ -334,25 +334,14 @@ async def test_a_client_that_leaves_while_its_stream_begins_early_is_on_record_o
     assert call.body["client_gone"] is True
 
 
-class _SlowDisk:
-    """A writer whose records are under way for longer than it waits."""
-
-    def __init__(self) -> None:
-        self.entries: list[Any] = []
-
-    async def append(self, *entries: Any) -> None:
-        self.entries += entries
-        raise AuditError("the disk is slow", under_way=True)
-
-    def append_soon(self, *entries: Any, bounded: bool = False) -> None:
-        self.entries += entries
-
-
-async def test_a_start_that_is_under_way_is_not_written_again() -> None:
-    disk = _SlowDisk()
-    audit = Audit(disk, None)  # type: ignore[arg-type]  # it has all of a writer that is called here
-    record = CallRecord(kind="judged", audited="due")
-    await audit.answering(record, 403)
-    record.end(403, 0)
-    audit.settle(record)
-    assert [entry.type for entry in disk.entries] == ["start", "end"]
+async def test_a_start_that_is_under_way_is_not_written_again(tmp_path: Path) -> None:
+    """The disk is slower than the call waits."""
+    async with writer_in(tmp_path, deadline=0.1) as writer:
+        audit, record = Audit(writer, None), CallRecord(kind="judged", audited="due")
+        with locked(tmp_path):
+            await audit.answering(record, 403)
+            record.end(403, 0)
+            audit.settle(record, make_receipt(record))
+        await until(lambda: writer.queued == 0)
+        assert count(tmp_path) == 2
+    assert report_of(tmp_path).sound

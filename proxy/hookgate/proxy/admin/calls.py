@@ -14,23 +14,21 @@ from hookgate.translator.fields import JsonObject
 def receipt_row(receipt: JsonObject) -> JsonObject:
     """Return a row of the list for a receipt. `at` is when the call ended, in milliseconds since 1970."""
     ended = parse_timestamp(receipt["began"]) + int(receipt["timings"]["total_ms"])
-    return _call_row(receipt["receipt"], ended, receipt, receipt)
+    return _call_row(receipt["receipt"], ended, receipt)
 
 
 def record_row(call: str, at: int, start: JsonObject | None, body: JsonObject) -> JsonObject:
     """Return a row of the list for audit records. An event's `body` includes the fields of a start."""
-    return _call_row(call, at, start or body, body)
+    return _call_row(call, at, {**(start or {}), **body})
 
 
 def receipt_facts(
     call: str, began: str | None, start: JsonObject | None, end: JsonObject | None
 ) -> JsonObject:
     """Return a receipt made from audit records; a call in progress has neither outcome nor timings."""
-    said = start or end or {}
-    ended = end or {}
-    sizes = {"request": said.get("request_bytes"), "answer": ended.get("answer_bytes")}
-    left_out = ("request_bytes", "answer_bytes", "writer")
-    both = {name: value for name, value in {**ended, **said}.items() if name not in left_out}
+    both = {**(start or {}), **(end or {})}
+    sizes = {"request": both.pop("request_bytes", None), "answer": both.pop("answer_bytes", None)}
+    both.pop("writer", None)
     return {"receipt": call, "began": began, "bytes": sizes, **both}
 
 
@@ -39,8 +37,8 @@ def parse_timestamp(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp() * 1000)
 
 
-def _call_row(call: str, at: int, start: JsonObject, end: JsonObject) -> JsonObject:
-    session, usage = start.get("session") or {}, end.get("usage") or {}
+def _call_row(call: str, at: int, facts: JsonObject) -> JsonObject:
+    session, usage = facts.get("session") or {}, facts.get("usage") or {}
     return {
         "id": call,
         "at": at,
@@ -48,20 +46,20 @@ def _call_row(call: str, at: int, start: JsonObject, end: JsonObject) -> JsonObj
         "client": session.get("client", ""),
         "key": session.get("key", ""),
         "team": session.get("team", ""),
-        "model": start.get("model") or "",
-        "kind": (start.get("route") or {}).get("kind", ""),
-        "path": (start.get("route") or {}).get("path", ""),
-        "event": end.get("event", ""),
-        "outcome": end.get("outcome") or "",
-        "status": end.get("status"),
-        "ms": (end.get("timings") or {}).get("total_ms"),
+        "model": facts.get("model") or "",
+        "kind": (facts.get("route") or {}).get("kind", ""),
+        "path": (facts.get("route") or {}).get("path", ""),
+        "event": facts.get("event", ""),
+        "outcome": facts.get("outcome") or "",
+        "status": facts.get("status"),
+        "ms": (facts.get("timings") or {}).get("total_ms"),
         "input_tokens": usage.get("input_tokens", 0),
         "output_tokens": usage.get("output_tokens", 0),
-        "bypasses": end.get("bypasses", 0),
-        "degraded": end.get("degraded") or [],
+        "bypasses": facts.get("bypasses", 0),
+        "degraded": facts.get("degraded") or [],
         "hooks": [
             {name: hook[name] for name in ("event", "hook", "mode", "decisions", "edits", "failures")}
-            for hook in end.get("hooks") or ()
+            for hook in facts.get("hooks") or ()
         ],
     }
 

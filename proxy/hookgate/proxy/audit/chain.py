@@ -3,15 +3,14 @@
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import orjson
 
 from hookgate.hooks.session import utc_text
-from hookgate.proxy.observe.record import CallRecord, make_receipt
+from hookgate.proxy.observe.record import CallRecord, session_fields
 from hookgate.translator.fields import JsonObject
 
 
@@ -48,8 +47,7 @@ def content_hash(content: JsonObject) -> str:
     return sha256(canonical_json(content)).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class ChainRecord:
+class ChainRecord(NamedTuple):
     """One record in its chain. Hashes are 64 hex digits; `at` is in milliseconds since 1970."""
 
     writer: str
@@ -96,12 +94,15 @@ def registration(  # noqa: PLR0913, PLR0917  # the fields of a registration
     }
 
 
-_IN_START = ("receipt", "request_id", "began", "route", "session", "model", "revision", "event")
+_NOT_IN_END = frozenset(
+    {"receipt", "request_id", "began", "route", "session", "model", "revision", "event", "bytes"}
+)
+"""The fields of a receipt that a start contains, or its record."""
+
 _MAX_REASON = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """The columns by which a call that has ended is found."""
 
     session: str = ""
@@ -110,8 +111,7 @@ class Columns:
     outcome: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A record that is not part of a chain yet. `at` is in milliseconds since 1970."""
 
     type: str
@@ -122,6 +122,28 @@ class Entry:
     content: JsonObject | None = None
 
 
+class NewRecord(NamedTuple):
+    """A record to write, with everything encoded once."""
+
+    record: ChainRecord
+    document: JsonObject
+    """The part of the record that is hashed, with its body encoded."""
+    hash: str
+    columns: Columns | None
+    body: bytes
+    content: bytes | None
+
+
+def new_record(writer: str, seq: int, previous: str, entry: Entry) -> NewRecord:
+    """Return the record for an entry, which follows the one with the hash `previous`."""
+    body = canonical_json(entry.body)
+    content = canonical_json(entry.content) if entry.content is not None else None
+    content_sha256 = sha256(content).hexdigest() if content is not None else None
+    record = ChainRecord(writer, seq, entry.at, entry.type, entry.id, previous, entry.body, content_sha256)
+    document = {**record.document(), "body": orjson.Fragment(body)}
+    return NewRecord(record, document, chain_hash(previous, document), entry.columns, body, content)
+
+
 def now() -> int:
     """Return the current time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
@@ -129,22 +151,27 @@ def now() -> int:
 
 def start_entry(record: CallRecord, content: JsonObject | None = None) -> Entry:
     """Return the entry for the start of a call."""
-    return Entry("start", record.id, now(), _start(make_receipt(record)), None, content)
+    return Entry("start", record.id, now(), _start(record), None, content)
 
 
-def end_entry(record: CallRecord, content: JsonObject | None = None) -> Entry:
-    """Return the entry for the end of a call."""
-    receipt = make_receipt(record)
-    columns = entry_columns(_start(receipt), str(receipt["outcome"]))
-    return Entry("end", record.id, now(), _end(record, receipt), columns, content)
+def end_entry(
+    record: CallRecord, receipt: JsonObject, start: JsonObject, content: JsonObject | None = None
+) -> Entry:
+    """Return the entry for the end of a call with this receipt, whose recorded start is `start`.
+
+    It contains the fields of the start that have changed since, such as a model that a hook has chosen.
+    """
+    final = _start(record)
+    changed = {name: value for name, value in final.items() if value != start[name]}
+    columns = entry_columns(final, str(record.outcome))
+    return Entry("end", record.id, now(), {**_end(record, receipt), **changed}, columns, content)
 
 
-def event_entry(record: CallRecord, content: JsonObject | None = None) -> Entry:
+def event_entry(record: CallRecord, receipt: JsonObject, content: JsonObject | None = None) -> Entry:
     """Return the entry for a shim's event: one record, with the fields of a start and an end."""
-    receipt = make_receipt(record)
-    start = _start(receipt)
+    start = _start(record)
     body = {"event": record.event or "refused", **start, **_end(record, receipt)}
-    columns = entry_columns(start, str(receipt["outcome"]))
+    columns = entry_columns(start, str(record.outcome))
     return Entry("event", record.id, now(), body, columns, content)
 
 
@@ -165,23 +192,21 @@ def entry_columns(start: JsonObject, outcome: str) -> Columns:
     return Columns(session.get("id", ""), session.get("key", ""), start.get("model") or "", outcome)
 
 
-def _start(receipt: JsonObject) -> JsonObject:
+def _start(record: CallRecord) -> JsonObject:
     return {
-        "request_id": receipt["request_id"],
-        "route": receipt["route"],
-        "session": receipt["session"],
-        "model": receipt["model"],
-        "revision": receipt["revision"],
-        "request_bytes": receipt["bytes"]["request"],
+        "request_id": record.request_id,
+        "route": {"kind": record.kind, "path": record.route},
+        "session": session_fields(record.session) if record.session else None,
+        "model": record.model or None,
+        "revision": record.revision or None,
+        "request_bytes": record.request_bytes,
     }
 
 
 def _end(record: CallRecord, receipt: JsonObject) -> JsonObject:
-    kept = {name: value for name, value in receipt.items() if name not in (*_IN_START, "bytes")}
-    reasons = {event: reason[:_MAX_REASON] for event, reason in record.reasons.items()}
     return {
-        **kept,
-        "answer_bytes": receipt["bytes"]["answer"],
+        **{name: value for name, value in receipt.items() if name not in _NOT_IN_END},
+        "answer_bytes": record.answer_bytes,
         "client_gone": not (record.status or record.dropped),
-        "reasons": reasons,
+        "reasons": {event: reason[:_MAX_REASON] for event, reason in record.reasons.items()},
     }

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from hookgate.proxy.audit.chain import ChainRecord, Entry, canonical_json, chain_hash
+import orjson
+
+from hookgate.proxy.audit.chain import NewRecord, canonical_json, chain_hash
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.translator.fields import JsonObject
 
@@ -23,11 +25,11 @@ MAX_WAITING = 10_000
 """Lines that are queued for a slow reader; further ones are dropped."""
 
 
-def record_line(record: ChainRecord, content: JsonObject | None) -> bytes:
+def record_line(new: NewRecord) -> bytes:
     """Return a record as an exported line: its hashed document, its hash, and its content if it has any."""
-    document = {**record.document(), "hash": record.hash()}
-    if content is not None:
-        document["content"] = content
+    document = {**new.document, "hash": new.hash}
+    if new.content is not None:
+        document["content"] = orjson.Fragment(new.content)
     return canonical_json(document) + b"\n"
 
 
@@ -64,10 +66,9 @@ class Lines:
         """Write a writer's registration, before its first record."""
         self._put([registration_line(registration)])
 
-    def add(self, records: Sequence[ChainRecord], entries: Sequence[Entry]) -> None:
-        """Queue records for writing. `entries` are what they were made from."""
-        pairs = zip(records, entries, strict=True)
-        self._put([record_line(record, entry.content) for record, entry in pairs])
+    def add(self, records: Sequence[NewRecord]) -> None:
+        """Queue records for writing."""
+        self._put([record_line(record) for record in records])
 
     def close(self, within: float) -> None:
         """Write the remaining lines, for up to `within` seconds."""

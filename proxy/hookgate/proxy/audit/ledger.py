@@ -12,18 +12,18 @@ from typing import Protocol
 from sqlalchemy import Connection, insert, select, text, update
 
 from hookgate.proxy.audit.chain import (
-    ChainRecord,
     Entry,
+    NewRecord,
     audit_entry,
     canonical_json,
     chain_hash,
-    content_hash,
+    new_record,
     now,
     registration,
 )
 from hookgate.proxy.audit.heads import Head, HeadsFile
 from hookgate.proxy.audit.retention import Retention
-from hookgate.proxy.audit.stored import chain_tip, insert_records, note_ends, note_open
+from hookgate.proxy.audit.stored import chain_tip, insert_records, note_ends
 from hookgate.proxy.store.database import FAILURES, Database
 from hookgate.proxy.store.models import AuditWriter
 from hookgate.translator.fields import JsonObject
@@ -144,7 +144,7 @@ _REGISTERING = 0x686F6F6B61756474
 _NO_HASH = "0" * 64
 
 
-Sink = Callable[[Sequence[ChainRecord], Sequence[Entry]], None]
+Sink = Callable[[Sequence[NewRecord]], None]
 
 
 class Ledger:
@@ -155,7 +155,7 @@ class Ledger:
     ) -> None:
         """Create a ledger. `sink` is called with written records and must not block; `heads` saves heads."""
         self._database, self._locks, self._sink, self._heads = database, locks, sink, heads
-        self._attempt: tuple[list[ChainRecord], Sequence[Entry]] | None = None
+        self._attempt: list[NewRecord] = []
         self.writer = secrets.token_hex(8)
         self.number = 0
         self._seq, self._tip, self._registration = 0, _NO_HASH, _NO_HASH
@@ -191,26 +191,25 @@ class Ledger:
             first = min(1, self._seq)
             self._heads.save(self.writer, Head(self.number, self._registration, first, self._seq, self._tip))
 
-    def write(self, entries: Sequence[Entry]) -> list[ChainRecord]:
+    def write(self, entries: Sequence[Entry]) -> list[NewRecord]:
         """Write entries to disk, and return them as records."""
         records = self._next_records(entries)
         with self._transaction() as connection:
-            insert_records(connection, self.number, records, entries)
-            note_open(connection, self.number, entries)
+            insert_records(connection, self.number, records)
             note_ends(connection, entries)
         self._advance()
         return records
 
-    def written_after_all(self) -> list[ChainRecord] | None:
-        """Return the records if a failed `write` has written them: connections may break after commits."""
-        if self._attempt is None:
-            return None
-        tried, _ = self._attempt
+    def written_after_all(self) -> list[NewRecord]:
+        """Return the records that a failed `write` has written: connections may break after commits."""
+        tried = self._attempt
+        if not tried:
+            return []
         with self._transaction() as connection:
             tip = chain_tip(connection, self.number)
-        if tip is None or tip[0] != tried[-1].seq or tip[1] != tried[-1].hash():
-            self._attempt = None
-            return None
+        if tip != (tried[-1].record.seq, tried[-1].hash):
+            self._attempt = []
+            return []
         self._advance()
         return tried
 
@@ -229,7 +228,7 @@ class Ledger:
             if removed is None:
                 return False
             entries = [audit_entry("retention", **removed.record_body())]
-            insert_records(connection, self.number, self._next_records(entries), entries)
+            insert_records(connection, self.number, self._next_records(entries))
         self._advance()
         return removed.more
 
@@ -261,21 +260,17 @@ class Ledger:
 
     def _advance(self) -> None:
         """Move on to the records of the last attempt, which have been written."""
-        if self._attempt is not None:
-            records, entries = self._attempt
-            self._attempt = None
-            self._seq, self._tip = records[-1].seq, records[-1].hash()
-            if self._sink is not None:
-                self._sink(records, entries)
+        records, self._attempt = self._attempt, []
+        self._seq, self._tip = records[-1].record.seq, records[-1].hash
+        if self._sink is not None:
+            self._sink(records)
 
-    def _next_records(self, entries: Sequence[Entry]) -> list[ChainRecord]:
+    def _next_records(self, entries: Sequence[Entry]) -> list[NewRecord]:
         """Create the next records of the chain, and remember them as the current attempt."""
-        records: list[ChainRecord] = []
+        records: list[NewRecord] = []
         tip = self._tip
         for seq, entry in enumerate(entries, self._seq + 1):
-            content = content_hash(entry.content) if entry.content is not None else None
-            record = ChainRecord(self.writer, seq, entry.at, entry.type, entry.id, tip, entry.body, content)
-            tip = record.hash()
-            records.append(record)
-        self._attempt = records, entries
+            records.append(new_record(self.writer, seq, tip, entry))
+            tip = records[-1].hash
+        self._attempt = records
         return records

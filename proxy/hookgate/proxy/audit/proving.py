@@ -115,4 +115,4 @@ class _Columns:
         start = record.body if record.type == "event" else self._open.pop(record.id, None)
         if start is None:
             return columns is not None and columns.outcome == outcome
-        return columns == entry_columns(start, str(outcome))
+        return columns == entry_columns({**start, **record.body}, str(outcome))

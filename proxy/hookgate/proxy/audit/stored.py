@@ -3,11 +3,25 @@
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, and_, delete, func, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    make_url,
+    select,
+    update,
+)
+from sqlalchemy.dialects import sqlite
 
-from hookgate.proxy.audit.chain import ChainRecord, Columns, Entry, canonical_json
+from hookgate.proxy.audit.chain import ChainRecord, Columns, Entry, NewRecord
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import AuditContent, AuditOpen, AuditRecord, AuditWriter
 from hookgate.translator import BodyError
@@ -34,13 +48,17 @@ _DICTIONARY = (
     b'"upstream_requests":1,"usage":{"cached_tokens":0,"cost":null,"input_tokens":,"output_tokens":}}'
 )
 _RAW = -15  # deflate without a header: the checksum below covers every bit, zlib's own does not
+_SMALL_BODY = 4096
+# Compressors with the dictionary in place, which are copied for each body: the less memory, the faster.
+_SMALL_PACKER = zlib.compressobj(1, zlib.DEFLATED, -12, 5, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
+_PACKER = zlib.compressobj(6, zlib.DEFLATED, _RAW, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
 _CHECKSUM = 4
 
 
-def pack(value: Any) -> bytes:
-    """Return a JSON value in compressed form."""
-    packer = zlib.compressobj(6, zlib.DEFLATED, _RAW, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
-    data = packer.compress(canonical_json(value)) + packer.flush()
+def pack(encoded: bytes) -> bytes:
+    """Return an encoded JSON value in compressed form."""
+    packer = (_SMALL_PACKER if len(encoded) <= _SMALL_BODY else _PACKER).copy()
+    data = packer.compress(encoded) + packer.flush()
     return zlib.crc32(data).to_bytes(_CHECKSUM, "big") + data
 
 
@@ -100,59 +118,67 @@ def around_time(connection: Connection, at: int) -> int | None:
     return first_since(connection, at - _STRAY)
 
 
-def insert_records(
-    connection: Connection, number: int, records: Sequence[ChainRecord], entries: Sequence[Entry]
-) -> None:
-    hashes = [record.previous for record in records[1:]] + [records[-1].hash()]
-    rows = [
-        _row(number, record, entry.columns, bytes.fromhex(own))
-        for record, entry, own in zip(records, entries, hashes, strict=True)
-    ]
-    connection.execute(insert(AuditRecord), rows)
+class _Statements(NamedTuple):
+    """The statements of each transaction as text: preparing them takes longer than running them."""
+
+    insert_record: str
+    insert_content: str
+    insert_open: str
+    delete_open: str
+
+
+@cache
+def _statements(dialect: str) -> _Statements:
+    """Return the statements for `sqlite` or `postgresql`, with named parameters."""
+    on_server = make_url("postgresql+psycopg://").get_dialect()
+    compiler = sqlite.dialect(paramstyle="named") if dialect == "sqlite" else on_server()
+    columns = [column.name for column in AuditRecord.__table__.columns if column.name != "position"]
+    insert_record = insert(AuditRecord).inline()
+    return _Statements(
+        str(insert_record.compile(dialect=compiler, column_keys=columns)),
+        str(insert(AuditContent).compile(dialect=compiler)),
+        str(insert(AuditOpen).compile(dialect=compiler)),
+        str(delete(AuditOpen).where(AuditOpen.id == bindparam("id")).compile(dialect=compiler)),
+    )
+
+
+def insert_records(connection: Connection, number: int, records: Sequence[NewRecord]) -> None:
+    """Insert the records of a writer, and note which calls are open after them."""
+    statements = _statements(connection.dialect.name)
+    connection.exec_driver_sql(statements.insert_record, [_row(number, each) for each in records])
     contents = [
-        {"writer": number, "seq": record.seq, "data": pack(entry.content)}
-        for record, entry in zip(records, entries, strict=True)
-        if entry.content is not None
+        {"writer": number, "seq": each.record.seq, "data": pack(each.content)}
+        for each in records
+        if each.content is not None
     ]
     if contents:
-        connection.execute(insert(AuditContent), contents)
+        connection.exec_driver_sql(statements.insert_content, contents)
+    began = {each.record.id for each in records if each.record.type == "start"}
+    ended = {each.record.id for each in records if each.record.type == "end"}
+    if opened := [{"id": bytes.fromhex(call), "writer": number} for call in began - ended]:
+        connection.exec_driver_sql(statements.insert_open, opened)
+    if closed := [{"id": bytes.fromhex(call)} for call in ended - began]:
+        connection.exec_driver_sql(statements.delete_open, closed)
 
 
-def _row(number: int, record: ChainRecord, columns: Columns | None, own_hash: bytes) -> dict[str, object]:
-    values = columns or Columns()
+def _row(number: int, new: NewRecord) -> dict[str, object]:
+    record, columns = new.record, new.columns
+    session, key, model, outcome = columns or (None, None, None, None)
     return {
         "writer": number,
         "seq": record.seq,
         "at": record.at,
         "type": record.type,
         "id": bytes.fromhex(record.id),
-        "session": values.session if columns else None,
-        "key": values.key if columns else None,
-        "model": values.model if columns else None,
-        "outcome": values.outcome if columns else None,
-        "body": pack(record.body),
+        "session": session,
+        "key": key,
+        "model": model,
+        "outcome": outcome,
+        "body": pack(new.body),
         "previous": bytes.fromhex(record.previous),
-        "hash": own_hash,
+        "hash": bytes.fromhex(new.hash),
         "content_sha256": bytes.fromhex(record.content_sha256) if record.content_sha256 else None,
     }
-
-
-def note_open(connection: Connection, number: int, entries: Iterable[Entry]) -> None:
-    """Update the table of open calls with the starts and ends among the entries."""
-    began: dict[str, None] = {}
-    ended: list[bytes] = []
-    for entry in entries:
-        if entry.type == "start":
-            began[entry.id] = None
-        elif entry.type == "end" and entry.id in began:
-            del began[entry.id]
-        elif entry.type == "end":
-            ended.append(bytes.fromhex(entry.id))
-    if began:
-        rows = [{"id": bytes.fromhex(call), "writer": number} for call in began]
-        connection.execute(insert(AuditOpen), rows)
-    for start in range(0, len(ended), 500):
-        connection.execute(delete(AuditOpen).where(AuditOpen.id.in_(ended[start : start + 500])))
 
 
 def note_ends(connection: Connection, entries: Iterable[Entry]) -> None:

@@ -25,13 +25,14 @@ from hookgate.proxy.audit.jsonl import Lines
 from hookgate.proxy.audit.ledger import Ledger, Locks, writer_locks
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.stored import chain_tip, record_body
-from hookgate.proxy.audit.writer import Writer
+from hookgate.proxy.audit.writer import Waiting, Writer
 from hookgate.proxy.config.recording import AuditSettings as Settings
 from hookgate.proxy.errors import ApiError, describe_os_error, pluralize
-from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.proxy.routing.table import Route
 from hookgate.proxy.store.database import FAILURES, Database, StoreError, open_audit, reason
 from hookgate.proxy.store.models import AuditOpen, AuditRecord, AuditWriter
+from hookgate.translator.fields import JsonObject
 
 log = logging.getLogger("hookgate.audit")
 
@@ -48,6 +49,8 @@ class Audit:
         """Write records with `writer`, and with the `contents` of calls if they are given."""
         self.writer = writer
         self._contents = contents
+        self._starts: dict[str, Waiting] = {}
+        """Starts of calls that have not ended, by the calls' ids."""
 
     @property
     def trouble(self) -> str | None:
@@ -63,13 +66,19 @@ class Audit:
             if self._contents is not None:
                 record.content = self._contents.content_for(route)
 
-    async def begin(self, record: CallRecord) -> None:
-        """Write a call's start to disk before it is sent upstream. Raises ApiError (403) if that fails."""
+    def begin(self, record: CallRecord) -> None:
+        """Begin to write a call's start, so that it is written while hooks run. Its session must be known."""
+        if record.audited == "due" and record.id not in self._starts and self._contents is None:
+            with contextlib.suppress(AuditError):  # tried again before the call is sent upstream
+                self._starts[record.id] = self.writer.begin(start_entry(record))
+
+    async def put_on_record(self, record: CallRecord) -> None:
+        """Return when a call's start is on disk. Raises ApiError (403) if that fails."""
         try:
-            if record.audited == "due":
-                await self._start(record)
-            elif record.start_written is not None and not await asyncio.shield(record.start_written):
+            if record.audited == "late":
                 raise AuditError("its start could not be written")  # attempted when its answer began
+            if record.audited == "due":
+                await self._write_start(record)
         except AuditError as error:
             raise _refusal(record, error) from None
 
@@ -80,7 +89,7 @@ class Audit:
             record.audited = "ended"
             try:
                 content = None if self._contents is None else await self._contents.of_event(record)
-                await self.writer.append(event_entry(record, content))
+                await self.writer.append(event_entry(record, make_receipt(record), content))
             except AuditError as error:
                 record.audited = "ended" if error.under_way else "late"
                 raise _refusal(record, error) from None
@@ -95,7 +104,7 @@ class Audit:
             if record.audited == "due" and record.kind == "event":
                 await self.record_event(record, status)
             elif record.audited == "due":
-                await self._start(record)
+                await self._write_start(record)
 
     def record_policy(self, changes: Changes) -> None:
         """Record a change of the hooks' settings. Does not wait."""
@@ -103,44 +112,37 @@ class Audit:
             audit_entry("policy", before=changes.before, revision=changes.revision, **changes.hooks())
         )
 
-    def settle(self, record: CallRecord) -> None:
+    def settle(self, record: CallRecord, receipt: JsonObject) -> None:
         """Write the end of a call. Does not wait; remaining records are written before the gateway stops."""
-        if record.audited in ("due", "late"):
-            record.audited = "ended"
-            entries = (
-                (event_entry(record),) if record.kind == "event" else (start_entry(record), end_entry(record))
+        if record.audited not in ("due", "late"):
+            return
+        record.audited = "ended"
+        begun = self._starts.pop(record.id, None)
+        if record.kind == "event":
+            self.writer.append_soon(event_entry(record, receipt), bounded=True)
+        elif begun is None or begun.withdrawn:
+            start = start_entry(record)
+            self.writer.append_soon(start, end_entry(record, receipt, start.body), bounded=True)
+        elif self._contents is None:
+            self.writer.append_soon(end_entry(record, receipt, begun.entries[0].body))
+        else:
+            self._contents.when_ended(
+                record,
+                lambda content: self.writer.append_soon(
+                    end_entry(record, receipt, begun.entries[0].body, content)
+                ),
             )
-            self.writer.append_soon(*entries, bounded=True)
-        elif record.audited == "began":
-            record.audited = "ended"
-            if self._contents is None:
-                self.writer.append_soon(end_entry(record))
-            else:
-                self._contents.when_ended(
-                    record, lambda content: self.writer.append_soon(end_entry(record, content))
-                )
-
-    async def _start(self, record: CallRecord) -> None:
-        # Set first: if the client leaves, this is cancelled, but records that are queued are still written.
-        record.audited = "began"
-        written = record.start_written = asyncio.get_running_loop().create_future()
-        try:
-            await self._write_start(record)
-            written.set_result(True)
-        finally:
-            if not written.done():
-                written.set_result(False)
 
     async def _write_start(self, record: CallRecord) -> None:
+        """Return when a call's start is on disk. If this is cancelled, a queued start is still written."""
         try:
-            content = None if self._contents is None else await self._contents.at_start(record)
-        except asyncio.CancelledError:
+            if record.id not in self._starts:
+                content = None if self._contents is None else await self._contents.at_start(record)
+                if record.id not in self._starts:  # else it was begun for a stream whose headers were due
+                    self._starts[record.id] = self.writer.begin(start_entry(record, content))
+            await self.writer.wait_for(self._starts[record.id])
+        except AuditError:
             record.audited = "late"
-            raise
-        try:
-            await self.writer.append(start_entry(record, content))
-        except AuditError as error:
-            record.audited = "began" if error.under_way else "late"
             raise
 
 

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sqlalchemy.exc import DBAPIError
@@ -25,19 +24,31 @@ _BATCH = 1000
 _PATIENCE = 0.01
 """Seconds that records are held back to share a transaction, if no call waits for them."""
 
+_TURNS = 3
+"""Turns of the event loop that a call's records are held back to share a transaction.
+
+Calls that arrive together reach this point within a few turns. Waking the thread for each of them would cost
+more than writing its records.
+"""
+
 
 @dataclass(slots=True, eq=False)
 class Waiting:
     """Records that are written together."""
 
     entries: tuple[Entry, ...]
-    done: Callable[[], None] | None = None
-    """Called in the writing thread when they are on disk."""
+    ended: "asyncio.Future[None] | None" = None
+    """Done when they are on disk, or with an `error`; None if no call waits for them."""
+    error: AuditError | None = None
     since: float = field(default_factory=time.monotonic)
     taken: bool = False
     withdrawn: bool = False
-    patient: bool = False
-    """Whether no call waits for them, so that they can be delayed to share a transaction."""
+
+    def end(self, error: AuditError | None = None) -> None:
+        """End the waiting of calls."""
+        if self.ended is not None and not self.ended.done():
+            self.error = error
+            self.ended.set_result(None)
 
 
 class Queue:
@@ -48,7 +59,7 @@ class Queue:
         self._waiting: deque[Waiting] = deque()
         self._count = 0
         self._closing: float | None = None
-        self._look_wanted = self._call_waits = False
+        self._look_wanted = self._call_waits = self._idle = False
         self.batch: list[Waiting] = []
 
     @property
@@ -67,20 +78,30 @@ class Queue:
     @property
     def _urgent(self) -> bool:
         """Whether to write at once: a call waits, the queue is closing, or a batch is full."""
-        return self._call_waits or self._closing is not None or len(self._waiting) > _BATCH
+        closing = self._closing is not None
+        return self._call_waits or self._look_wanted or closing or len(self._waiting) > _BATCH
 
     # ---- for calls
 
     def put(self, waiting: Waiting, *, bounded: bool) -> bool:
-        """Add records. Returns False if they are `bounded` and the queue is full."""
+        """Add records. Returns False if they are `bounded` and the queue is full.
+
+        If a call waits for them, `hurry` must be called soon.
+        """
         with self._condition:
             if bounded and self._count + len(waiting.entries) > MAX_WAITING:
                 return False
             self._waiting.append(waiting)
             self._count += len(waiting.entries)
-            self._call_waits = self._call_waits or not waiting.patient
-            self._condition.notify_all()
+            if self._idle and waiting.ended is None:
+                self._condition.notify()
         return True
+
+    def hurry(self) -> None:
+        """Write what is queued now, because calls wait for it."""
+        with self._condition:
+            self._call_waits = bool(self._waiting)
+            self._condition.notify()
 
     def withdraw(self, waiting: Waiting) -> bool:
         """Withdraw records. Returns False if they are being written already."""
@@ -92,13 +113,13 @@ class Queue:
         """Make `take` return even if the queue is empty."""
         with self._condition:
             self._look_wanted = True
-            self._condition.notify_all()
+            self._condition.notify()
 
     def close(self, until: float) -> None:
         """Close the queue. The remaining records may be written until `until`, on the monotonic clock."""
         with self._condition:
             self._closing = until
-            self._condition.notify_all()
+            self._condition.notify()
 
     # ---- for the thread that writes
 
@@ -111,11 +132,7 @@ class Queue:
         """Fill the batch if it is empty, waiting up to `within` seconds. Returns True after a `look`."""
         with self._condition:
             if not self.batch:
-                self._condition.wait_for(
-                    lambda: self._waiting or self._closing is not None or self._look_wanted, within
-                )
-            if not self.batch and self._waiting and not self._urgent:
-                self._condition.wait_for(lambda: self._urgent, _PATIENCE)
+                self._wait(within)
             room = 0 if self.batch else _BATCH
             while self._waiting and room > 0:
                 waiting = self._waiting.popleft()
@@ -126,8 +143,18 @@ class Queue:
                 self.batch.append(waiting)
                 room -= len(waiting.entries)
             look, self._look_wanted = self._look_wanted, False
-            self._call_waits = any(not waiting.patient for waiting in self._waiting)
+            self._call_waits = any(waiting.ended is not None for waiting in self._waiting)
         return look
+
+    def _wait(self, within: float) -> None:
+        """Wait for records. While there are many, those that no call waits for do not wake the thread."""
+        self._condition.wait_for(lambda: self._urgent, _PATIENCE)
+        if not self._waiting and not self._urgent:
+            self._idle = True
+            self._condition.wait_for(lambda: self._waiting or self._urgent, within)
+            self._idle = False
+            if self._waiting:
+                self._condition.wait_for(lambda: self._urgent, _PATIENCE)
 
     def pop_written(self) -> list[Waiting]:
         """Remove and return the batch, which is on disk."""
@@ -158,6 +185,7 @@ class Writer:
         """Create a writer. `deadline` is the time in seconds that a call waits for its records."""
         self._ledger, self._deadline, self._retention = ledger, deadline, retention
         self._queue = Queue()
+        self._hurrying = False
         self._keep_at = 0.0
         self._retain_at = 0.0
         self._thread = threading.Thread(target=self._work, name="hookgate-audit", daemon=True)
@@ -196,29 +224,49 @@ class Writer:
 
         If the caller is cancelled, the records are still written.
         """
+        await self.wait_for(self.begin(*entries))
+
+    def begin(self, *entries: Entry) -> Waiting:
+        """Begin to write records together. Raises AuditError if none are accepted. See `wait_for`."""
         if trouble := self.trouble:
             raise AuditError(trouble)
-        loop = asyncio.get_running_loop()
-        written: asyncio.Future[None] = loop.create_future()
-
-        def done() -> None:
-            with contextlib.suppress(RuntimeError):  # the event loop is closed, so no call waits
-                loop.call_soon_threadsafe(_set, written)
-
-        waiting = Waiting(entries, done)
+        waiting = Waiting(entries, asyncio.get_running_loop().create_future())
         if not self._queue.put(waiting, bounded=True):
             raise AuditError("too many records are waiting to be written")
-        try:
-            async with asyncio.timeout(self._deadline):
-                await written
-        except TimeoutError:
-            under_way = not self._queue.withdraw(waiting)
-            message = self.trouble or "the database is too slow"
-            raise AuditError(message, under_way=under_way) from None
+        if not self._hurrying:
+            self._hurrying = True
+            self._hurry(asyncio.get_running_loop(), _TURNS)
+        return waiting
+
+    async def wait_for(self, waiting: Waiting) -> None:
+        """Return when records are on disk. After the deadline, withdraw them and raise AuditError.
+
+        Several calls may wait for the same records.
+        """
+        if waiting.ended is not None and not waiting.ended.done():
+            timer = asyncio.get_running_loop().call_later(self._deadline, self._give_up, waiting)
+            try:
+                await asyncio.shield(waiting.ended)
+            finally:
+                timer.cancel()
+        if waiting.error is not None:
+            raise waiting.error
 
     def append_soon(self, *entries: Entry, bounded: bool = False) -> bool:
         """Queue records without waiting. Returns False if they are `bounded` and the queue is full."""
-        return self._queue.put(Waiting(entries, patient=True), bounded=bounded)
+        return self._queue.put(Waiting(entries), bounded=bounded)
+
+    def _hurry(self, loop: asyncio.AbstractEventLoop, turns: int) -> None:
+        """Have the queued records written after some turns of the event loop."""
+        if turns:
+            loop.call_soon(self._hurry, loop, turns - 1)
+        else:
+            self._hurrying = False
+            self._queue.hurry()
+
+    def _give_up(self, waiting: Waiting) -> None:
+        under_way = not self._queue.withdraw(waiting)
+        waiting.end(AuditError(self.trouble or "the database is too slow", under_way=under_way))
 
     def look(self) -> None:
         """Schedule a check whether records can be written, which updates `trouble`."""
@@ -276,13 +324,11 @@ class Writer:
             self._recovered()
             return
         records = self._ledger.written_after_all()
-        if not records or records[0].id != entries[0].id:
+        if not records or records[0].record.id != entries[0].id:
             records = self._ledger.write(entries)
         self._recovered()
         self.written += len(records)
-        for waiting in self._queue.pop_written():
-            if waiting.done is not None:
-                waiting.done()
+        _announce(self._queue.pop_written())
 
     def _maintain(self) -> None:
         """Save the head of the chain and apply retention, when they are due."""
@@ -306,6 +352,13 @@ class Writer:
         self.problem = None
 
 
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+def _announce(batch: list[Waiting]) -> None:
+    """Wake the calls that wait for these records, all at once."""
+
+    def end() -> None:
+        for waiting in batch:
+            waiting.end()
+
+    if loop := next((waiting.ended.get_loop() for waiting in batch if waiting.ended), None):
+        with contextlib.suppress(RuntimeError):  # the event loop is closed, so no call waits
+            loop.call_soon_threadsafe(end)

@@ -124,9 +124,9 @@ class GatewayServices:
         key = record.session.key if record.session else ""
         if key and record.was_answered_by_model:
             self.accepted.accept(key)
-        self.receipts.add(record, self.accepted.owners(key)[0])
+        receipt = self.receipts.add(record, self.accepted.owners(key)[0])
         if self.audit is not None:
-            self.audit.settle(record)
+            self.audit.settle(record, receipt)
 
     def note_error(self, record: CallRecord, error: ApiError) -> None:
         """Record and log an error that ends a call, whether or not it can still be sent to the client."""
@@ -139,7 +139,7 @@ class GatewayServices:
         """Record the start of a call before it is sent upstream. Raises ApiError if that fails."""
         if not record.start_is_on_record:
             if self.audit is not None:
-                await self.audit.begin(record)
+                await self.audit.put_on_record(record)
             record.before_seconds = record.elapsed()
             record.start_is_on_record = True
 
@@ -222,7 +222,7 @@ class CallContext:
     async def begin_judged_call(
         self, body: JsonObject, envelope: Envelope | None = None, session_in_body: str = ""
     ) -> JudgedCall:
-        """Return the facts of a model call, and record its session.
+        """Return the facts of a model call, record its session, and begin to record its start.
 
         A call without a session name belongs to the session that a shim announced, or else to that of its
         conversation. Raises ApiError if `session_in_body` is invalid.
@@ -240,6 +240,8 @@ class CallContext:
         if not self.record.calls:
             note_session(session.session_id)
         self.record.note_call(session)
+        if self.services.audit is not None:
+            self.services.audit.begin(self.record)
         return replace(call, session=session)
 
     @asynccontextmanager

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -65,6 +66,11 @@ _WORD = re.compile(r"[A-Za-z]{1,24}|v[0-9][a-z0-9]{0,10}")
 
 MAX_WAITING = 10_000
 """Lines that are queued for a slow reader of stderr. Further ones are dropped, and their number is logged."""
+
+_GATHER_SECONDS = 0.01
+"""Seconds for which lines are gathered: waking the thread for each would cost more than writing it."""
+
+_LINES_AT_ONCE = 100
 
 _CLOSE_TIMEOUT = 2.0  # seconds to write the remaining lines when the gateway ends
 
@@ -213,8 +219,15 @@ class BackgroundHandler(logging.Handler):
         super().close()
 
     def _write_lines(self) -> None:
-        while (line := self._lines.get()) is not None:
-            data = memoryview(f"{line}\n".encode(errors="backslashreplace"))
+        ended = False
+        while not ended:
+            lines = [self._lines.get()]
+            time.sleep(_GATHER_SECONDS)
+            while len(lines) < _LINES_AT_ONCE and not self._lines.empty():
+                lines.append(self._lines.get())
+            ended = None in lines
+            text = "".join(f"{line}\n" for line in lines if line is not None)
+            data = memoryview(text.encode(errors="backslashreplace"))
             try:
                 while data:
                     data = data[os.write(self._descriptor, data) :]

@@ -3,7 +3,6 @@
 It contains no content of the call, except what the audit or a trace keeps.
 """
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -150,9 +149,9 @@ CallOutcome = Literal[
 without; denied, stopped or answered by hooks; refused by hookgate; failed
 with an error of the upstream; left by its client; or interrupted by a gateway that stopped."""
 
-Audited = Literal["", "due", "began", "late", "ended"]
-"""The state of a call's audit: not audited; nothing is written yet; its start is written; its start could not
-be written in time; all its records have been passed to the writer."""
+Audited = Literal["", "due", "late", "ended"]
+"""The state of a call's audit: not audited; its end is not written yet; nor could its start or event be
+written in time; all its records have been passed to the writer."""
 
 _ENDING = frozenset({"SessionStart", "BeforeAgent", "BeforeModel", "BeforeToolSelection", "AfterModel"})
 """Events whose denial ends a call. Denials of other events concern a tool, or the end of a turn."""
@@ -217,8 +216,6 @@ class CallRecord:
     blocked_count: int = 0
     """The number of outputs that hooks kept from the agent."""
     audited: Audited = ""
-    start_written: "asyncio.Future[bool] | None" = None
-    """Whether the audit could write the start of the call; None until it is tried."""
     start_is_on_record: bool = False
     """Whether the call may be sent upstream: its start is recorded, or the call is not audited."""
     content: CallContent | None = None
@@ -344,8 +341,11 @@ class Receipts:
         self.watchers: list[Callable[[JsonObject], None]] = []
         """Called with each new receipt; they must not block."""
 
-    def add(self, record: CallRecord, owner: str | None = None) -> None:
-        """Keep the receipt of a call that has ended. It counts for `owner`, by default the caller's key."""
+    def add(self, record: CallRecord, owner: str | None = None) -> JsonObject:
+        """Keep and return the receipt of a call that has ended.
+
+        It counts for `owner`, by default the caller's key.
+        """
         receipt = make_receipt(record)
         key = record.session.key if record.session else ""
         if len(self._shares) >= KEPT_RECEIPTS and (oldest := self._shares.oldest()) is not None:
@@ -355,6 +355,7 @@ class Receipts:
         self._kept[record.id] = key, receipt
         for watcher in self.watchers:
             watcher(receipt)
+        return receipt
 
     def receipt_for(self, receipt: str, key: str | None = None) -> JsonObject | None:
         """Return a receipt by its id, or None if it is not kept or, with `key`, belongs to another key."""
@@ -381,7 +382,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
         "began": utc_text(record.began),
         "route": {"kind": record.kind, "path": record.route},
         **({"event": record.event} if record.event else {}),
-        "session": _session(record.session) if record.session else None,
+        "session": session_fields(record.session) if record.session else None,
         "model": record.model or None,
         "revision": record.revision or None,
         "outcome": record.outcome,
@@ -409,7 +410,8 @@ def make_receipt(record: CallRecord) -> JsonObject:
     }
 
 
-def _session(session: SessionContext) -> JsonObject:
+def session_fields(session: SessionContext) -> JsonObject:
+    """Return the fields of a session that receipts and records contain."""
     fields = {"id": session.session_id, "client": session.client, "key": session.key, "team": session.team}
     return {name: value for name, value in fields.items() if value}
 
