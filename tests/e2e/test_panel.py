@@ -1,5 +1,6 @@
 """The panel in a real browser: what an operator sees, does and hears."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -99,6 +100,34 @@ async def test_filters_are_links_and_the_browser_goes_back(tmp_path: Path) -> No
         await expect(page.locator("tbody tr")).to_have_count(2)
         await page.go_back()
         await expect(page).to_have_title("Overview · hookgate")
+
+
+async def test_a_filter_finds_parts_of_names_also_of_calls_that_end_later(tmp_path: Path) -> None:
+    async with shown(tmp_path) as (gateway, page):
+        await called(gateway, session="Night-Build")
+        await go(page, "#/calls")
+        await page.get_by_label("Session").fill("night")
+        await page.get_by_role("button", name="Filter").click()
+        await expect(page.locator("tbody tr")).to_have_count(1)
+        await called(gateway, session="day-build")
+        await called(gateway, session="tonight")
+        await expect(page.locator("tbody tr")).to_have_count(2)
+        await expect(page.locator("tbody")).to_contain_text("tonight")
+        await go(page, "#/sessions/night?key=")
+        await expect(page.get_by_text("No call of this session is stored.")).to_be_visible()
+
+
+async def test_costs_are_listed_if_there_are_prices(tmp_path: Path) -> None:
+    table = tmp_path / "prices.toml"
+    table.write_text('currency = "EUR"\n[models."*"]\ninput = 1\noutput = 1\n')
+    async with shown(tmp_path, prices={"file": table}) as (gateway, page):
+        await go(page, "#/calls")
+        await expect(page.get_by_role("columnheader", name="Cost, EUR")).to_be_visible()
+        costs = page.locator("tbody tr td:last-child")
+        await expect(costs.last).to_have_text(re.compile(r"^0\.0000\d+$"))
+        await called(gateway, session="later")
+        await expect(costs).to_have_count(3)
+        await expect(costs.first).to_have_text(re.compile(r"^0\.0000\d+$"))
 
 
 async def test_a_hook_is_switched_off_and_on_and_calls_change(tmp_path: Path) -> None:

@@ -248,3 +248,20 @@ async def test_a_message_is_logged_unless_it_is_suppressed(
     with caplog.at_level(logging.INFO, "hookgate.hooks"):
         await engine(parallel(speak)).fire(asking("hi"), SESSION)
     assert [record.getMessage() for record in caplog.records] == expected
+
+
+async def test_a_key_without_effect_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    numbers = iter(range(100))
+
+    def misspell(_: Json) -> Json:
+        return {"decison": "deny", f"reason{next(numbers)}": "x"}
+
+    running = engine(parallel(misspell))
+    for _ in range(30):
+        outcome = await running.fire(asking("hi"), SESSION)
+        assert outcome.verdict.decision == "allow"
+    assert caplog.messages[0] == (
+        "BeforeModel hook 'misspell' returned the key 'decison', which has no effect; "
+        "did you mean 'decision'?"
+    )
+    assert (len(caplog.messages), len(set(caplog.messages))) == (20, 20)

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgate.hooks import HookError
-from hookgate.hooks.output import Output, ProcessResult, describe_unread, read_output, read_process
+from hookgate.hooks.output import (
+    Output,
+    ProcessResult,
+    describe_unread,
+    ignored_keys,
+    read_output,
+    read_process,
+)
 from hookgate.hooks.settings import EVENTS
 
 DENY = '{"decision": "deny", "reason": "no"}'
@@ -475,3 +482,81 @@ def test_a_hook_that_writes_into_what_it_gave_changes_nothing_any_more() -> None
     output = read_output(given_away, "BeforeModel")
     given_away["hookSpecificOutput"]["llm_request"]["messages"][0]["content"] = "b"
     assert output == {"hookSpecificOutput": {"llm_request": {"messages": [{"content": "a"}]}}}
+
+
+# ---- keys without effect
+
+
+@pytest.mark.parametrize(
+    ("event", "output", "path", "remedy"),
+    [
+        ("BeforeModel", {"decison": "deny"}, "decison", "did you mean 'decision'?"),
+        ("BeforeModel", {"decision": "deny", "Reason": "x"}, "Reason", "did you mean 'reason'?"),
+        ("BeforeModel", {"stop_reason": "x"}, "stop_reason", "did you mean 'stopReason'?"),
+        (
+            "BeforeTool",
+            {"hookSpecificOutputs": {}},
+            "hookSpecificOutputs",
+            "did you mean 'hookSpecificOutput'?",
+        ),
+        ("AfterModel", {"llm_response": {}}, "llm_response", "put it into hookSpecificOutput"),
+        ("BeforeTool", {"tool_input": {}}, "tool_input", "put it into hookSpecificOutput"),
+        (
+            "BeforeTool",
+            {"permissionDecision": "deny"},
+            "permissionDecision",
+            "put it into hookSpecificOutput",
+        ),
+        ("SessionStart", {"additionalContext": "x"}, "additionalContext", "put it into hookSpecificOutput"),
+        ("AfterModel", {"response": "x"}, "response", "did you mean 'hookSpecificOutput.llm_response'?"),
+        (
+            "BeforeTool",
+            {"hookSpecificOutput": {"decision": "deny"}},
+            "hookSpecificOutput.decision",
+            "put it at the top level of the output",
+        ),
+        (
+            "BeforeTool",
+            {"hookSpecificOutput": {"tool_inputs": {}}},
+            "hookSpecificOutput.tool_inputs",
+            "did you mean 'tool_input'?",
+        ),
+        (
+            "BeforeTool",
+            {"hookSpecificOutput": {"llm_response": {}}},
+            "hookSpecificOutput.llm_response",
+            "it belongs to hookSpecificOutput of BeforeModel and AfterModel",
+        ),
+    ],
+)
+def test_a_key_that_is_misspelled_or_misplaced_is_found(
+    event: str, output: Output, path: str, remedy: str
+) -> None:
+    [key] = ignored_keys(read_output(output, event) or {}, event)
+    assert (key.path, key.remedy) == (path, remedy)
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"decision": "deny", "reason": "r", "continue": False, "stopReason": "s", "systemMessage": "m"},
+        {
+            "hookSpecificOutput": {
+                "hookEventName": "x",
+                "permissionDecision": "deny",
+                "additionalContext": "y",
+            }
+        },
+        {"version": 2, "debug": {"decison": 1}, "x": 1},
+        {"hook_event_name": "x", "session_id": "s", "tool_input": {}, "llm_request": {}},
+        {"decision" * 100: 1},
+    ],
+)
+def test_other_keys_are_those_of_newer_agents(event: str, output: Output) -> None:
+    assert ignored_keys(read_output(output, event) or {}, event) == ()
+
+
+def test_keys_of_any_number_are_compared_in_bounded_time() -> None:
+    output = {f"decison{number}": 1 for number in range(100_000)}
+    assert len(ignored_keys(output, "BeforeModel")) == 8

@@ -17,7 +17,7 @@ from typing import Any
 from hookgate.proxy import __main__ as program
 
 # What the commands import when they run.
-for _name in ("app", "cli.main", "cli.config", "cli.receipts", "cli.replay", "cli.tools", "embedded"):
+for _name in ("app", "cli.main", "cli.config", "cli.receipts", "cli.replay.command", "cli.tools", "embedded"):
     importlib.import_module(f"hookgate.proxy.{_name}")
 for _name in ("event", "install", "launch"):
     importlib.import_module(f"hookgate.shim.command.{_name}")

@@ -51,6 +51,7 @@ async def panel_gateway(
     audit: dict[str, Any] | None = None,
     keys: dict[str, Any] | None = None,
     logs: dict[str, Any] | None = None,
+    prices: dict[str, Any] | None = None,
     policy_file: Path | None = None,
 ) -> AsyncIterator[Paneled]:
     """The gateway with hooks per event. `admin` and those after it are sections of its configuration.
@@ -64,6 +65,7 @@ async def panel_gateway(
         "audit": {"enabled": False} if audit is None else audit,
         "keys": keys or {},
         "logs": logs or {},
+        "prices": prices or {},
     }
     config = Config.model_validate(sections)
     live = policy.load_policy(sources)

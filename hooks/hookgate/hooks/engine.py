@@ -38,6 +38,9 @@ from hookgate.translator.fields import JsonObject
 
 log = logging.getLogger("hookgate.hooks")
 
+_MAX_LOGGED_KEYS = 20
+"""Keys without effect that are logged for one hook. A hook that returns what clients send may have more."""
+
 E = TypeVar("E", bound=Event)
 R = TypeVar("R")
 
@@ -90,6 +93,7 @@ class Engine:
         self._groups = configuration.groups
         self._conditional = {event for event in configuration.groups if configuration.has_conditions(event)}
         self._clock = StallClock()
+        self._logged_keys: dict[Hook, set[str]] = {}
         self._queue = FairQueue(configuration.limits.concurrency)
         self._executor = HookExecutor(self._runners, self._queue, trust_check)
         self._single = self._single_hooks()
@@ -182,6 +186,15 @@ class Engine:
         for run in runs:
             if not run.silent:
                 _log_run(event, run, session)
+                self._log_ignored_keys(event, run)
+
+    def _log_ignored_keys(self, event: str, run: Run) -> None:
+        """Log the keys of an output that have no effect, each once, up to a bound for each hook."""
+        for key in run.ignored:
+            logged = self._logged_keys.setdefault(run.hook, set())
+            if key.path not in logged and len(logged) < _MAX_LOGGED_KEYS:
+                logged.add(key.path)
+                log.warning("%s hook %r %s", event, run.hook.name, key)
 
     def untrusted_hooks(self) -> list[tuple[Hook, str]]:
         """Return the hooks that must not run, each with the reason."""

@@ -19,6 +19,8 @@ class Problem:
     message: str
     line: int | None = None
     column: int | None = None
+    breaks_hook: bool = False
+    """Whether the hook at this place cannot work as it is."""
 
     def __str__(self) -> str:
         location = [str(part) for part in (self.path, self.line, self.column) if part is not None]

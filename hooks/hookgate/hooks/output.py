@@ -7,12 +7,15 @@ raised if the hook failed.
 import json
 import re
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from pydantic import ValidationError
 
 from hookgate.hooks.errors import ExitCodeError, HookError
 from hookgate.hooks.events import OUTPUTS, AdvisoryOutput, HookOutput
+from hookgate.hooks.events.base import keys_of
+from hookgate.hooks.settings.files import closest_name
 from hookgate.translator.strictjson import dumps
 
 Output = dict[str, Any]
@@ -102,6 +105,73 @@ def describe_unread(output: Output) -> str:
         "printed a verdict that is not the only JSON object on stdout, so it counts as a message and decides "
         "nothing; print one JSON object and nothing else, and write logs to stderr"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredKey:
+    """A key of an output that has no effect, and the remedy. `path` includes the objects that contain it."""
+
+    path: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"returned the key {self.path!r}, which has no effect; {self.remedy}"
+
+
+_MAX_IGNORED_KEYS = 8
+_MAX_KEY_LENGTH = 64
+"""Bounds for the keys that are compared with known ones: an output may contain what a client sent."""
+
+_TOP_KEYS = keys_of(HookOutput)
+_SPECIFIC_KEYS = {event: output.specific_keys() | {"additionalContext"} for event, output in OUTPUTS.items()}
+
+
+def ignored_keys(output: Output, event: str) -> tuple[IgnoredKey, ...]:
+    """Return the keys of an output that are misspelled, misplaced, or of another event.
+
+    Other unknown keys may be those of newer agents. An output that repeats the hook's input has no such keys.
+    """
+    specific = output.get("hookSpecificOutput") or {}
+    if (
+        output.keys() <= _TOP_KEYS and specific.keys() <= _SPECIFIC_KEYS[event]
+    ) or "hook_event_name" in output:
+        return ()
+    found = [
+        *(IgnoredKey(key, _top_remedy(key, event)) for key in _unknown(output, _TOP_KEYS)),
+        *(
+            IgnoredKey(f"hookSpecificOutput.{key}", _specific_remedy(key, event))
+            for key in _unknown(specific, _SPECIFIC_KEYS[event])
+        ),
+    ]
+    return tuple(ignored for ignored in found if ignored.remedy)
+
+
+def _unknown(document: Output, known: frozenset[str]) -> list[str]:
+    unknown = (key for key in document if key not in known and len(key) <= _MAX_KEY_LENGTH)
+    return list(islice(unknown, _MAX_IGNORED_KEYS))
+
+
+def _top_remedy(key: str, event: str) -> str:
+    if key in _SPECIFIC_KEYS[event]:
+        return "put it into hookSpecificOutput"
+    if near := closest_name(key, sorted(_TOP_KEYS)):
+        return f"did you mean {near!r}?"
+    if near := closest_name(key, sorted(_SPECIFIC_KEYS[event])):
+        return f"did you mean 'hookSpecificOutput.{near}'?"
+    return _other_event(key)
+
+
+def _specific_remedy(key: str, event: str) -> str:
+    if key in _TOP_KEYS:
+        return "put it at the top level of the output"
+    if near := closest_name(key, sorted(_SPECIFIC_KEYS[event])):
+        return f"did you mean {near!r}?"
+    return _other_event(key)
+
+
+def _other_event(key: str) -> str:
+    events = [event for event, keys in _SPECIFIC_KEYS.items() if key in keys]
+    return f"it belongs to hookSpecificOutput of {' and '.join(events)}" if events else ""
 
 
 def _denial(event: str, name: str, stdout: str, stderr: str) -> Output:

@@ -11,7 +11,7 @@ from hookgate.hooks.clock import Deadline, TimeLimit
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError, is_exhaustion
 from hookgate.hooks.events import Event
 from hookgate.hooks.events.base import Document
-from hookgate.hooks.output import Output, describe_unread
+from hookgate.hooks.output import IgnoredKey, Output, describe_unread, ignored_keys
 from hookgate.hooks.runners import Runner
 from hookgate.hooks.session import SessionContext, utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook, RuntimeConfig
@@ -112,6 +112,8 @@ class Run:
     began: float = 0.0
     warning: str = ""
     """What its author probably did not intend, although the output is valid; otherwise empty."""
+    ignored: tuple[IgnoredKey, ...] = ()
+    """The keys of its output that have no effect, although others of a similar name or place have."""
 
     @property
     def error(self) -> str:
@@ -225,7 +227,8 @@ class HookExecutor:
         seconds = time.monotonic() - began
         if failure is not None:
             return Run(hook, seen, failure=failure, seconds=seconds, began=began)
-        return Run(hook, seen, output, edit, None, seconds, began, warning)
+        ignored = ignored_keys(output, event.name) if output else ()
+        return Run(hook, seen, output, edit, None, seconds, began, warning, ignored)
 
     async def _run_before(
         self, deadline: Deadline, hook: Hook, event: Event, session: SessionContext

@@ -3,17 +3,15 @@
 import hashlib
 import json
 import os
-import re
-import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from stat import S_ISREG
-from string import Template
 from typing import Any
 
 from hookgate.hooks.errors import Problem, SettingsError, is_exhaustion
 from hookgate.hooks.session import utc_text
 from hookgate.hooks.settings import CommandConfig, Hook, RuntimeConfig
+from hookgate.hooks.settings.commands import command_words, expand_project_variables
 from hookgate.hooks.settings.editing import write_atomically
 from hookgate.hooks.settings.files import open_at_once
 
@@ -21,11 +19,6 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/dev", "/
 """Folders of the operating system, whose programs and devices are not part of a project."""
 
 _MAX_BYTES = 16 * 1024 * 1024  # larger files are identified by size and times instead of content
-
-_QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""", re.DOTALL)
-_QUOTED_SIGN = "\ue000"  # stands for a ">" between quotes, which redirects nothing
-_REDIRECTION = re.compile(r".*(?<!<)>{1,2}[|&]?")
-"""The operators that redirect output to a file, such as `>`, `>>`, `>|` and `&>`, but not `<>`."""
 
 
 def scripts_of(hook: Hook) -> tuple[Path, ...]:
@@ -78,28 +71,8 @@ def _words(hook: Hook) -> Iterator[str]:
         target = config.action.rpartition(":")[0]
         yield from [target] if target.endswith(".py") else []
     if isinstance(config, CommandConfig):
-        words = _split(config.command) if isinstance(config.command, str) else config.command
-        root = str(hook.root)
-        names = dict.fromkeys(("GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR"), root)
-        for word in words:
-            yield Template(word).safe_substitute(names)
-
-
-def _split(line: str) -> list[str]:
-    """Return a command line's words, without the files it redirects to.
-
-    A line with unbalanced quotes is split at its spaces.
-    """
-    hidden = _QUOTED.sub(lambda quoted: quoted[0].replace(">", _QUOTED_SIGN), line)
-    lexer = shlex.shlex(hidden, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    lexer.commenters = ""  # in a shell, a comment begins at the start of a word, unlike in `run#1.sh`
-    try:
-        words = list(lexer)
-    except ValueError:
-        return line.split()
-    pairs = zip(["", *words], words, strict=False)
-    return [word.replace(_QUOTED_SIGN, ">") for before, word in pairs if not _REDIRECTION.fullmatch(before)]
+        for word in command_words(config.command):
+            yield expand_project_variables(word, str(hook.root))
 
 
 def _existing_file(root: str, word: str) -> Path | None:

@@ -96,6 +96,7 @@ def scripts(tmp_path: Path) -> Path:
         path.write_text("#!/bin/sh\n")
         path.chmod(mode)
     (tmp_path / "folder").mkdir()
+    (tmp_path / "script.js").write_text("")
     return tmp_path
 
 
@@ -110,6 +111,33 @@ def scripts(tmp_path: Path) -> Path:
         pytest.param("./none.sh", "./none.sh does not exist in ", id="missing"),
         pytest.param(["/no/such"], "/no/such does not exist in ", id="missing elsewhere"),
         pytest.param(["./folder"], "./folder is a folder; use the path of a program", id="folder"),
+        pytest.param("bash ./x.sh", "./x.sh, which bash is to run, does not exist in ", id="bash"),
+        pytest.param("sh -e x.sh", "x.sh, which sh is to run, ", id="sh with an option"),
+        pytest.param("bash -euo pipefail x.sh", "x.sh, which bash is to run, ", id="an option with a value"),
+        pytest.param("bash folder", "folder, which bash is to run, is a folder; ", id="a folder as a script"),
+        pytest.param("python3 missing.py", "missing.py, which python3 is to run, ", id="python"),
+        pytest.param(
+            "python3 -uX dev -W error gone.py a", "gone.py, which python3 is to run, ", id="options"
+        ),
+        pytest.param("X=1 /usr/bin/env python3 -- gone.py", "gone.py, which python3 is to run, ", id="env"),
+        pytest.param("exec node hooks/guard.js", "hooks/guard.js, which node is to run, ", id="node"),
+        pytest.param(
+            "node --no-warnings -r x gone.js", "gone.js, which node is to run, ", id="node's options"
+        ),
+        pytest.param("uv run guard.py", "guard.py, which uv is to run, ", id="uv"),
+        pytest.param("uv run -q --with x python y.py", "y.py, which python is to run, ", id="python of uv"),
+        pytest.param("cat | python3 gone.py 2>log", "gone.py, which python3 is to run, ", id="pipeline"),
+        pytest.param(
+            "python3 gone.py 2>&1; exit 0", "gone.py, which python3 is to run, ", id="first of a line"
+        ),
+        pytest.param("python3 \\\n  gone.py\necho", "gone.py, which python3 is to run, ", id="several lines"),
+        pytest.param("python3 $GEMINI_CWD/gone.py", "/gone.py, which python3 is to run, ", id="variable"),
+        pytest.param(["sh", "gone.sh"], "gone.sh, which sh is to run, does not exist in ", id="list of sh"),
+        pytest.param(
+            ["sh", "$GEMINI_CWD/ready.sh"],
+            "; variables are expanded in a command line, but not in a list",
+            id="variable in a list",
+        ),
     ],
 )
 def test_a_program_that_cannot_be_started_is_reported_at_load(
@@ -138,8 +166,49 @@ def test_a_program_that_cannot_be_started_is_reported_at_load(
         "if [ -e x ]; then ./none.sh; fi",
         "./ready.sh; ./other.sh",
         "echo 'a",
+        "sh -c ./none.sh",
+        "bash -ec 'none.sh'",
+        "bash -s x.sh",
+        "ls",
+        "sh -e plain.sh none.sh",
+        "bash -o pipefail plain.sh",
+        "python3 -m none",
+        "python3 -Im none",
+        "python3 -c 'import none'",
+        "python3 - none.py",
+        "python3 -W error folder",
+        "python3 --version",
+        "python3 $HOME/none.py",
+        "python3 <<EOF\nprint(1)\nEOF",
+        "python3 *.py",
+        "cat x > none.sh; sh none.sh",
+        "test -e none.sh && sh none.sh",
+        "cd folder\nsh none.sh",
+        "cd folder && python3 none.py",
+        "node -e 'process.exit()' none",
+        "node --eval 1",
+        "node --unknown none.js",
+        "node script",
+        "uv run pytest none",
+        "uv run -m none",
+        "uv run https://example.com/none.py",
+        "uv run --unknown x none.py",
+        "env python3",
+        "(cd folder; python3 none.py)",
+        ["python3", "-c", "none"],
     ],
 )
 def test_a_program_that_starts_or_is_the_shell_s_to_find_is_not_told_of(program: Any, scripts: Path) -> None:
     loaded = read_sources([SettingsSource(write_file(scripts, one_group(command(program))), "policy")])
     assert loaded.problems == ()
+
+
+def test_a_variable_that_the_hook_sets_is_the_shell_s_to_expand(scripts: Path) -> None:
+    config = command("sh $GEMINI_CWD/none.sh", env={"GEMINI_CWD": "/elsewhere"})
+    assert read_sources([SettingsSource(write_file(scripts, one_group(config)), "policy")]).problems == ()
+
+
+def test_a_shell_searches_its_path_for_a_script(scripts: Path) -> None:
+    (scripts / "folder/found.sh").write_text("")
+    config = command("bash found.sh", env={"PATH": str(scripts / "folder")})
+    assert read_sources([SettingsSource(write_file(scripts, one_group(config)), "policy")]).problems == ()

@@ -206,7 +206,7 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_a_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
+    with pytest.raises(SettingsError, match="is a folder; check the path"):
         load_settings([tmp_path])
 
 

@@ -92,8 +92,52 @@ async def test_filters_leave_what_they_name(audit: dict[str, Any] | None, tmp_pa
             "outcome=answered": 0,
             "model=gemini-2.5-flash&session=s-2": 1,
             "key=nobody": 0,
+            "session=S-": 3,
+            "session=1&model=FLASH": 2,
+            "session=_-": 0,
+            "model=%25": 0,
+            "session=s-&exact=1": 0,
+            "session=s-1&exact=1": 2,
+            "outcome=deni": 0,
         }.items():
             assert len((await get_json(gateway, f"calls?{query}"))["calls"]) == count, query
+
+
+@pytest.mark.parametrize("sessions", [3, 60])
+async def test_parts_of_names_are_found_in_order_and_in_pages(sessions: int, tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, DENY, audit={}) as gateway:
+        made = []
+        for number in range(sessions):
+            answer = await called(gateway, session=f"Night-{number}")
+            made.append(answer.headers["x-hookgate-receipt"])
+        await eventually(gateway, "calls?limit=200", sessions)
+        found, before = [], ""
+        while not found or before:
+            page = await get_json(gateway, f"calls?session=NIGHT&model=gemini&limit=2&before={before}")
+            found += [call["id"] for call in page["calls"]]
+            before = page["older"]
+    assert found == made[::-1]
+
+
+@pytest.mark.parametrize("audit", SOURCES)
+async def test_calls_have_their_cost_if_there_are_prices(
+    audit: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    table = tmp_path / "prices.toml"
+    table.write_text('currency = "USD"\n[models."gemini-*"]\ninput = 1000000\noutput = 0\n')
+    async with panel_gateway(tmp_path, audit=audit, prices={"file": table}) as gateway:
+        await called(gateway)
+        page = await eventually(gateway, "calls", 1)
+    [call] = page["calls"]
+    assert page["currency"] == "USD"
+    assert call["cost"] == call["input_tokens"] > 0
+
+
+async def test_without_prices_there_is_no_currency(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        await called(gateway)
+        page = await eventually(gateway, "calls", 1)
+    assert (page["currency"], page["calls"][0]["cost"]) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -254,15 +254,27 @@ def test_the_doctor_finds_what_will_not_work(project: Path, hookgate: Hookgate) 
     path = configure(project, command("/no/such/program", name="gone"), DENY, name="hooks.json")
     code, output = hookgate("doctor", "--hooks", str(path))
     assert code == 1
-    assert "FAIL  BeforeModel hook 'gone'" in output
+    missing = "the hook 'gone': /no/such/program does not exist in"
+    assert output.startswith(f"FAIL  {path}:1: hooks.BeforeModel: {missing}")
     assert f"note  BeforeModel hook 'deny' ({path}) denies even a sample event" in output
     write_file(project, {"hooks": {"BeforeTool": [{"matcher": "write_", "hooks": [DENY]}]}}, "hooks.json")
     code, output = hookgate("doctor", "--hooks", str(path))
-    assert (code, "'write_.*' was probably meant" in output) == (1, True)
+    assert (code, "did you mean 'write_.*'?" in output) == (1, True)
     assert output.endswith("1 hook checked, 1 problem found.\n")
     path.write_text('{"hooks": {"Never": []}}')
     code, output = hookgate("doctor", "--hooks", str(path))
     assert (code, f"FAIL  {path}:1: hooks.Never: there is no such event" in output) == (1, True)
+
+
+def test_the_doctor_finds_a_missing_script(project: Path, hookgate: Hookgate) -> None:
+    path = configure(project, command("python3 gone.py", name="guard"), name="hooks.json")
+    code, output = hookgate("doctor", "--hooks", str(path))
+    assert (code, output) == (
+        1,
+        f"FAIL  {path}:1: hooks.BeforeModel: the hook 'guard': gone.py, which python3 is to run, does not "
+        f"exist in {project}; check the path\n1 hook checked, 1 problem found.\n",
+    )
+    assert f"warning: {path}:1: " in hookgate("test", "BeforeModel", "--hooks", str(path))[1]
 
 
 JSON_BROKEN = """echo '{"hookSpecificOutput": {"llm_response": {"text": "Be careful!"}}}'"""
@@ -273,6 +285,11 @@ SURPRISING = [
         "BeforeToolSelection",
         "echo read_file,wirte_file",
         ("note", "names tools that the request does not declare: 'wirte_file'"),
+    ),
+    (
+        "BeforeTool",
+        """echo '{"decison": "deny"}'""",
+        ("FAIL", "returned the key 'decison', which has no effect; did you mean 'decision'?"),
     ),
     ("AfterModel", JSON_BROKEN, ("note", "so that it is no longer JSON")),
 ]
@@ -289,7 +306,7 @@ def test_the_doctor_tells_of_surprising_output(
     assert told.startswith(f"{level}  {event} hook 'odd' ({path}) ")
 
 
-@pytest.mark.parametrize(("event", "line", "warning"), [(e, line, w) for e, line, (_, w) in SURPRISING[:3]])
+@pytest.mark.parametrize(("event", "line", "warning"), [(e, line, w) for e, line, (_, w) in SURPRISING[:4]])
 def test_trying_tells_of_surprising_output(
     event: str, line: str, warning: str, project: Path, hookgate: Hookgate
 ) -> None:

@@ -21,6 +21,10 @@ _SECTION = re.compile(
 )
 
 
+_SLOW = re.compile(r"^note .* took \d+ ms;.*\n", re.MULTILINE)
+"""What the doctor says of any hook while this machine is busy."""
+
+
 @dataclass(frozen=True)
 class Mistake:
     """One section of the page."""
@@ -42,9 +46,9 @@ MISTAKES = [
 ]
 
 
-def test_the_page_has_twenty_mistakes() -> None:
+def test_every_section_of_the_page_is_a_mistake() -> None:
     titles = re.findall(r"^## .+", PAGE.read_text(), re.MULTILINE)
-    assert len(MISTAKES) == len(titles) >= 20
+    assert len(MISTAKES) == len(titles) >= 35
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda each: each.title)
@@ -54,6 +58,7 @@ def test_a_mistake_is_reported_as_the_page_says(
     for name in [name for name in os.environ if name.startswith("HOOKGATE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOOKGATE_CONFIG", os.devnull)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     if mistake.file:
         (tmp_path / mistake.file).write_text(mistake.text)
@@ -61,6 +66,7 @@ def test_a_mistake_is_reported_as_the_page_says(
         code = run_command(shlex.split(mistake.command))
     except SystemExit as ended:  # argparse ends the program
         code = int(str(ended.code))
-    shown = capsys.readouterr()
-    assert code in (1, 2)
-    assert (shown.out + shown.err).replace(str(tmp_path), FOLDER) == mistake.shown
+    captured = capsys.readouterr()
+    shown = _SLOW.sub("", captured.out + captured.err)
+    assert (code == 0) == ("0 problems found" in mistake.shown)
+    assert shown.replace(str(tmp_path), FOLDER) == mistake.shown

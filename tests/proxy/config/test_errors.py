@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"# caf\xe9")
     for path, reported in [
         ("/no/such.toml", "/no/such.toml: cannot be read: No such file or directory; check the path"),
-        (str(tmp_path), f"{tmp_path}: cannot be read: Is a directory; check the path"),
+        (str(tmp_path), f"{tmp_path}: is a folder; name a file in it, such as {tmp_path}/hookgate.toml"),
         (str(tmp_path / "latin.toml"), f"{tmp_path}/latin.toml: is not UTF-8; save it as UTF-8"),
     ]:
         with pytest.raises(ConfigError) as error:

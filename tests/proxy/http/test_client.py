@@ -8,12 +8,18 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 from support.gateway import running_upstream, upstreams_at
 from support.http import peer as talking
 from support.life import until
@@ -22,7 +28,13 @@ from support.wire import ok, peer, response
 from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.config.values import parse_origin, parse_proxy
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.client import UpstreamError, Upstreams, describe_connection_error
+from hookgate.proxy.http.client import (
+    NoAnswerError,
+    UpstreamError,
+    Upstreams,
+    describe_connection_error,
+    expired_authorities,
+)
 from hookgate.proxy.observe.record import UpstreamAttempt
 from hookgate.proxy.routing.table import Route, match
 
@@ -359,3 +371,43 @@ async def test_few_connections_are_kept_for_later_after_many_were_in_use() -> No
 
 def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
+
+
+# ---- checking without a call
+
+
+async def test_an_upstream_that_answers_anything_can_be_reached_without_a_key() -> None:
+    async with peer(response(404, b"", {})) as upstream, upstreams_at(upstream.url) as upstreams:
+        await upstreams.check("gemini")
+    assert upstream.heard[0].startswith(b"HEAD / HTTP/1.1\r\n")
+    assert b"key" not in upstream.heard[0].lower()
+
+
+async def test_a_proxy_that_refuses_is_told_apart_from_an_upstream() -> None:
+    async with (
+        peer(response(407, b"", {})) as proxy,
+        upstreams_at("http://upstream.invalid", UpstreamSettings(proxy=proxy.url)) as upstreams,
+    ):
+        with pytest.raises(NoAnswerError) as caught:
+            await upstreams.check("gemini")
+    assert caught.value.why == "the proxy answered 407"
+
+
+def test_certificate_authorities_that_have_expired_are_counted(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.pem"
+    now = datetime.now(UTC)
+    bundle.write_bytes(_authority(now + timedelta(days=1)) + _authority(now - timedelta(days=1)))
+    assert expired_authorities(bundle) == (1, 2)
+
+
+def _authority(expires: datetime) -> bytes:
+    """A certificate authority's certificate in PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"until {expires}")])
+    authority = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(expires - timedelta(days=10))
+        .not_valid_after(expires)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    )
+    return authority.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)

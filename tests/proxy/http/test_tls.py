@@ -4,6 +4,7 @@ import asyncio
 import logging
 import ssl
 from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,10 +25,10 @@ from hookgate.proxy.http.tls import Certificate
 HOOKS = {"BeforeModel": [says()], "AfterModel": [says()]}
 
 
-def issue(folder: Path) -> ssl.SSLContext:
+def issue(folder: Path, expires: datetime | None = None) -> ssl.SSLContext:
     """Write a new certificate and its key; gives the context of a client that trusts it, and no other."""
     authority = trustme.CA()
-    issued = authority.issue_cert("localhost", "127.0.0.1")
+    issued = authority.issue_cert("localhost", "127.0.0.1", not_after=expires)
     issued.private_key_pem.write_to_path(folder / "key.pem")
     (folder / "cert.pem").write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
     context = ssl.create_default_context()
@@ -201,3 +202,15 @@ async def test_shaken_hands_alone_keep_no_call_out_either(tmp_path: Path) -> Non
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
+
+
+def test_a_certificate_tells_when_it_expires(tmp_path: Path) -> None:
+    later = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
+    issue(tmp_path, later)
+    assert certificate(tmp_path).expires() == later.timestamp()
+
+
+def test_a_certificate_that_has_expired_is_a_problem(tmp_path: Path) -> None:
+    issue(tmp_path, datetime(2020, 1, 1, tzinfo=UTC))
+    with pytest.raises(ValueError, match=r"cert\.pem: certificate has expired; renew it"):
+        certificate(tmp_path).expires()

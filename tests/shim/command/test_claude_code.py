@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.event_service import NOWHERE, event_service, hookgate
 
-from hookgate.hooks.claude_code import names
+from hookgate.hooks.settings import claude_names as names
 from hookgate.shim.command import naming
 
 BASE = {"session_id": "s-1", "transcript_path": "/t.jsonl", "cwd": "/", "permission_mode": "default"}

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from hookgate.hooks.claude_code import names
+from hookgate.hooks.settings import claude_names as names
 from hookgate.hooks.settings.files import read_settings
 from hookgate.hooks.settings.plan import TOOL_EVENTS, TRIGGER_EVENTS
 

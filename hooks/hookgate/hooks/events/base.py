@@ -3,7 +3,8 @@
 import marshal
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 import orjson
 from pydantic import (
@@ -181,6 +182,11 @@ DecisionAndReason = tuple[Decision | None, str | None]
 _STRICTEST_FIRST: tuple[Decision, ...] = ("deny", "ask", "allow")
 
 
+def keys_of(model: type[BaseModel]) -> frozenset[str]:
+    """Return the keys of a model's documents."""
+    return frozenset(field.alias or name for name, field in model.model_fields.items())
+
+
 class SpecificOutput(BaseModel):
     """The fields of hookSpecificOutput that all events accept."""
 
@@ -244,6 +250,12 @@ class HookOutput(BaseModel):
 
     hook_specific_output: Specific[SpecificOutput] = None
     """The fields that are specific to the event. The event's section lists them."""
+
+    @classmethod
+    def specific_keys(cls) -> frozenset[str]:
+        """Return the keys of hookSpecificOutput that have an effect, in all of their spellings."""
+        kinds = get_args(cls.model_fields["hook_specific_output"].annotation)
+        return frozenset(key for kind in kinds if kind is not NoneType for key in keys_of(kind))
 
     def canonical(self) -> JsonObject:
         """Return the document in canonical spelling, with all decisions merged into `decision`."""

@@ -4,18 +4,16 @@ import difflib
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISREG
-from string import Template
 from typing import Any
 
 from pydantic import ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError, describe_mistake
-from hookgate.hooks.settings.configs import CommandConfig
+from hookgate.hooks.settings.texts import decode_text, describe_folder, is_toml
 from hookgate.translator import BodyError
 from hookgate.translator.strictjson import object_of_distinct_keys
 
@@ -100,9 +98,9 @@ class SettingsFile:
         line = line_number(self.text, place)
         self.problems.append(Problem(self.path, f"{_format_path(place)}{message}", line))
 
-    def warn(self, place: ValuePath, message: str) -> None:
+    def warn(self, place: ValuePath, message: str, *, breaks_hook: bool = False) -> None:
         """Add a warning about the value at `place`, or a problem if the file is strict."""
-        problem = Problem(self.path, message, line_number(self.text, place))
+        problem = Problem(self.path, message, line_number(self.text, place), breaks_hook=breaks_hook)
         (self.problems if self.strict else self.warnings).append(problem)
 
     def check_keys(
@@ -161,18 +159,21 @@ def read_settings(path: Path, *, strict: bool = False, any_kind: bool = True) ->
     FileNotFoundError if the file is missing.
     """
     try:
-        text = _read_bytes(path, any_kind).decode("utf-8-sig")  # Windows editors write a byte order mark
+        text = decode_text(_read_bytes(path, any_kind))
     except FileNotFoundError:
         raise
+    except IsADirectoryError:
+        raise SettingsError([Problem(path, describe_folder(path))]) from None
     except OSError as error:
         raise SettingsError([Problem(path, f"cannot be read: {error.strerror}; check the path")]) from None
-    except UnicodeDecodeError:
-        raise SettingsError([Problem(path, "is not UTF-8; save it as UTF-8")]) from None
+    except SettingsError:
+        raise
+    except ValueError as error:
+        raise SettingsError([Problem(path, str(error))]) from None
     try:
         settings = parse_jsonc(text)
     except json.JSONDecodeError as error:
-        problem = Problem(path, f"is not valid JSON: {error.msg}", error.lineno, error.colno)
-        raise SettingsError([problem]) from None
+        raise SettingsError([_describe_json_error(path, text, error)]) from None
     except BodyError as error:
         raise SettingsError([Problem(path, error.message)]) from None
     except (ValueError, RecursionError) as error:  # a number with thousands of digits, or deep nesting
@@ -180,6 +181,26 @@ def read_settings(path: Path, *, strict: bool = False, any_kind: bool = True) ->
     if not isinstance(settings, dict):
         raise SettingsError([Problem(path, 'must contain an object such as {"hooks": {…}}')])
     return SettingsFile(path, text, settings, strict=strict)
+
+
+_TRAILING_COMMA = re.compile(r",\s*([}\]])")
+
+
+def _describe_json_error(path: Path, text: str, error: json.JSONDecodeError) -> Problem:
+    """Return the problem of a file that is not JSON, with a remedy for the usual causes."""
+    text = without_comments(text)
+    if not text.strip():
+        return Problem(path, 'is empty; settings of hooks are JSON, such as {"hooks": {…}}')
+    if is_toml(text):
+        remedy = "if it is the gateway's configuration, name it with --config"
+        return Problem(path, f"is TOML, but settings of hooks are JSON; {remedy}")
+    comma = text.rfind(",", 0, error.pos + 1)
+    trailing = _TRAILING_COMMA.match(text, max(comma, 0))
+    if trailing and trailing.end() > error.pos:
+        line, column = text.count("\n", 0, comma) + 1, comma - text.rfind("\n", 0, comma)
+        message = f"is not valid JSON: there is a comma before the closing {trailing[1]}; remove the comma"
+        return Problem(path, message, line, column)
+    return Problem(path, f"is not valid JSON: {error.msg}", error.lineno, error.colno)
 
 
 def closest_name(key: str, known: Iterable[str]) -> str | None:
@@ -225,41 +246,3 @@ _MISTAKES = {
     "float_type": "must be a number of milliseconds, without quotes",
     "extra_forbidden": "is not known here; remove it",
 }
-
-
-_PROJECT_VARIABLES = ("GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_LEFT_TO_THE_SHELL = re.compile(r"[$`*?~{\[]")
-
-
-def program_problem(config: CommandConfig, root: Path) -> str | None:
-    """Return the reason, with a remedy, why a command's program file cannot be started in the folder `root`.
-
-    Returns None if it can be started, or if the command does not name its program by a path.
-    """
-    word = _program(config.command, root)
-    if word is None or "/" not in word:
-        return None
-    path = root / word
-    if not os.path.exists(path):
-        return f"{word} does not exist in {root}; check the path"
-    if os.path.isdir(path):
-        return f"{word} is a folder; use the path of a program"
-    if not os.access(path, os.X_OK):
-        return f"{word} is not executable; run: chmod +x {shlex.quote(str(path))}"
-    return None
-
-
-def _program(command: str | list[str], root: Path) -> str | None:
-    """Return the word that names the program, or None if only the shell can tell."""
-    if isinstance(command, list):
-        return command[0]
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return None
-    word = next((word for word in words if not _ASSIGNMENT.match(word)), None)
-    if word is None:
-        return None
-    word = Template(word).safe_substitute(dict.fromkeys(_PROJECT_VARIABLES, str(root))).rstrip(";&|)")
-    return None if _LEFT_TO_THE_SHELL.search(word) or word.startswith("(") else word

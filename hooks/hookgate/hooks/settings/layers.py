@@ -16,7 +16,8 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError
-from hookgate.hooks.settings import files
+from hookgate.hooks.settings import claude_names, files
+from hookgate.hooks.settings.commands import command_problem
 from hookgate.hooks.settings.configs import (
     AnyConfig,
     BuiltinConfig,
@@ -25,7 +26,8 @@ from hookgate.hooks.settings.configs import (
     GroupConfig,
     OnError,
 )
-from hookgate.hooks.settings.files import SettingsFile, closest_name, program_problem, read_settings
+from hookgate.hooks.settings.files import SettingsFile, closest_name, read_settings
+from hookgate.hooks.settings.matcher_advice import find_matcher_mistake
 from hookgate.hooks.settings.plan import (
     EVENTS,
     GEMINI_LAYERS,
@@ -255,7 +257,7 @@ def _groups(place: SettingsSource, file: SettingsFile, defaults: FileConfig) -> 
         if event in _NOT_EVENTS:
             continue
         if event not in EVENTS:
-            near = closest_name(event, EVENTS)
+            near = claude_names.EVENTS.get(event) or closest_name(event, EVENTS)
             remedy = f"did you mean {near}?" if near else f"use one of {', '.join(EVENTS)}"
             file.add_problem(where, f": there is no such event; {remedy}")
         elif not isinstance(groups, list):
@@ -328,12 +330,11 @@ def _matcher(file: SettingsFile, where: list[str | int], event: str, pattern: st
         remedy = f": {pattern!r} is not a regular expression: {error}; to match it literally, use {literal!r}"
         file.add_problem([*where, "matcher"], remedy)
         return Literally(str(pattern))
-    if hint := matcher.hint():
-        message = (
-            f"hooks.{event}: the matcher {pattern!r} matches only part of a tool name, so it matches none of "
-            f"Gemini CLI's tools; did you mean {hint!r}?"
-        )
-        file.warnings.append(Problem(file.path, message, files.line_number(file.text, [*where, "matcher"])))
+    if mistake := find_matcher_mistake(event, matcher):
+        message = f"hooks.{event}: the matcher {pattern!r} {mistake.message}"
+        line = files.line_number(file.text, [*where, "matcher"])
+        # Never a problem, not even in policy files: the tools of MCP servers are not known here.
+        file.warnings.append(Problem(file.path, message, line, breaks_hook=mistake.breaks_hook))
     return matcher
 
 
@@ -361,5 +362,5 @@ def _check_hook(
     """Warn about unknown keys of a hook, and about a program that cannot be started."""
     known = {*type(config).model_fields, *_IGNORED}
     file.check_keys(place, config.model_extra or {}, known, where)
-    if isinstance(config, CommandConfig) and (problem := program_problem(config, root)):
-        file.warn([*place, "command"], f"{where}: {problem}")
+    if isinstance(config, CommandConfig) and (problem := command_problem(config, root)):
+        file.warn([*place, "command"], f"{where}: {problem}", breaks_hook=True)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from hookgate.hooks.session import utc_text
 from hookgate.proxy.admin.content import hook_changes, shorten
-from hookgate.proxy.audit.reading import AuditReader, CallDetail, EndedCall, RecordFilter
+from hookgate.proxy.audit.reading import PARTIAL, AuditReader, CallDetail, EndedCall, RecordFilter
 from hookgate.proxy.observe.record import Receipts
 from hookgate.translator.fields import JsonObject
 
@@ -55,6 +55,7 @@ def _call_row(call: str, at: int, facts: JsonObject) -> JsonObject:
         "ms": (facts.get("timings") or {}).get("total_ms"),
         "input_tokens": usage.get("input_tokens", 0),
         "output_tokens": usage.get("output_tokens", 0),
+        "cost": usage.get("cost"),
         "bypasses": facts.get("bypasses", 0),
         "degraded": facts.get("degraded") or [],
         "hooks": [
@@ -114,7 +115,11 @@ FILTERS = ("session", "key", "model", "outcome")
 
 
 def _wants(wanted: RecordFilter, row: JsonObject) -> bool:
-    return all(getattr(wanted, name) in ("", row[name]) for name in FILTERS)
+    given = {name: text for name in FILTERS if (text := getattr(wanted, name))}
+    return all(
+        text.lower() in row[name].lower() if wanted.partial and name in PARTIAL else text == row[name]
+        for name, text in given.items()
+    )
 
 
 LOOKED_AT = 500

@@ -29,6 +29,7 @@ from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.connection import error_response
 from hookgate.proxy.observe.metrics import TimeRange, Traffic
 from hookgate.proxy.observe.record import Receipts
+from hookgate.proxy.observe.usage import read_prices
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 
@@ -95,6 +96,8 @@ class PanelApi:
     calls: Calls
     traffic: Traffic
     effective: EffectiveConfig
+    currency: str | None
+    """The currency of costs; None without a price table."""
 
     async def get(self, path: str, query: Query) -> JsonObject | None:
         """Return the answer for a path below `/api/`, or None if there is no such path. Raises ApiError."""
@@ -143,9 +146,10 @@ class PanelApi:
 
     async def _page(self, query: Query) -> JsonObject:
         session, key, model, outcome = (query.get(name, "") for name in FILTERS)
-        wanted = RecordFilter(session, key, model, outcome)
+        wanted = RecordFilter(session, key, model, outcome, partial="exact" not in query)
         page = await asyncio.to_thread(self.calls.page, wanted, _limit(query), _place(query))
-        return {"calls": page.rows, "older": page.older, "source": self.calls.source}
+        found = {"calls": page.rows, "older": page.older, "source": self.calls.source}
+        return {**found, "currency": self.currency}
 
     async def _sessions(self, query: Query) -> JsonObject:
         return await asyncio.to_thread(sessions_page, self.calls, _place(query))
@@ -285,6 +289,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
     if url is None:
         yield None
         return
+    prices = read_prices(config.prices.file)
     hooks, traffic = HookPanel(live, sources), Traffic()
     async with AsyncExitStack() as stack:
         access, invitation = _access(stack, config, sources.state, url)
@@ -295,7 +300,8 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         stack.callback(events.close)
         receipts.watchers.append(traffic.add)
         stack.callback(receipts.watchers.remove, traffic.add)
-        yield Panel(access, PanelApi(hooks, calls, traffic, effective), events, invitation)
+        api = PanelApi(hooks, calls, traffic, effective, prices.currency if prices else None)
+        yield Panel(access, api, events, invitation)
 
 
 def _access(stack: AsyncExitStack, config: Config, state: Path, url: str) -> tuple[Access, str]:

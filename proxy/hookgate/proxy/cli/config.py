@@ -94,7 +94,7 @@ async def run_config(arguments: argparse.Namespace) -> int:
     if arguments.config_command == "show":
         print(_json(effective) if arguments.json else _table(effective))
     else:
-        print(f"ok: {_read(effective)}; {await check_configuration(effective)}")
+        print(f"ok: {describe_sources(effective)}; {await check_configuration(effective)}")
     return 0
 
 
@@ -118,7 +118,8 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _read(effective: EffectiveConfig) -> str:
+def describe_sources(effective: EffectiveConfig) -> str:
+    """Return the configuration file, and the flags and variables that are in use."""
     file = str(effective.file) if effective.file else "no file"
     others = [place for place in effective.places.values() if not place.startswith(f"{file}:")]
     return ", ".join([file, *dict.fromkeys(others)])

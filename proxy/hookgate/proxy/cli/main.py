@@ -1,4 +1,4 @@
-"""The command line of `hookgate`: `serve`, `config`, `key-hash`, `hooks`, `tools`, `run`, `event` and more.
+"""The command line of `hookgate`: `serve`, `config`, `doctor`, `hooks`, `tools`, `run`, `event` and more.
 
 Each command imports its modules when it runs, so that it does not load those of the others.
 """
@@ -106,6 +106,14 @@ def _add_key_hash(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_key_hash, log_level=logging.WARNING)
 
 
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    add_gateway_flags(parser)
+    parser.add_argument(
+        "--offline", action="store_true", help="do not check whether the upstream can be reached"
+    )
+    parser.set_defaults(run=_doctor, log_level=logging.ERROR)
+
+
 def _add_receipt(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "receipt", metavar="ID", help="the receipt's ID, from the answer's header x-hookgate-receipt"
@@ -144,7 +152,7 @@ def _add_tools(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_replay(parser: argparse.ArgumentParser) -> None:
-    from hookgate.proxy.cli.replay import add_arguments  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.cli.replay.command import add_arguments  # noqa: PLC0415  # see the module's docstring
 
     add_arguments(parser)
     parser.set_defaults(run=_replay, log_level=logging.ERROR)
@@ -183,6 +191,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 _COMMANDS: Mapping[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
     "serve": (_add_serve, "run the gateway between Gemini agents and the Gemini API"),
     "config": (_add_config, "check and show the gateway's configuration"),
+    "doctor": (_add_doctor, "check configuration, hooks, addresses, state and upstream"),
     "key-hash": (_add_key_hash, "print the SHA-256 of the API key on stdin, for a [keys.NAME] table"),
     "receipt": (_add_receipt, "show the receipt of a call"),
     "replay": (_add_replay, "try a policy on recorded calls"),
@@ -223,6 +232,12 @@ async def _config(arguments: argparse.Namespace) -> int:
     return await run_config(arguments)
 
 
+async def _doctor(arguments: argparse.Namespace) -> int:
+    from hookgate.proxy.cli.doctor import run_doctor  # noqa: PLC0415  # see the module's docstring
+
+    return await run_doctor(arguments)
+
+
 async def _key_hash(_: argparse.Namespace) -> int:
     from hookgate.proxy.identity.callers import print_hash  # noqa: PLC0415  # see the module's docstring
 
@@ -239,7 +254,7 @@ async def _receipt(given: argparse.Namespace) -> int:
 
 
 async def _replay(given: argparse.Namespace) -> int:
-    from hookgate.proxy.cli.replay import run_replay  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.cli.replay.command import run_replay  # noqa: PLC0415  # see the module's docstring
 
     return await run_replay(given)
 

@@ -4,9 +4,10 @@ import difflib
 import json
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hookgate.hooks import (
     AfterModel,
@@ -25,7 +26,17 @@ from hookgate.hooks.output import describe_unread
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import PriceTable
 from hookgate.hooks.runs import FairQueue, HookExecutor, base_fields
-from hookgate.hooks.settings import KNOWN_TOOLS, Configuration, Group, Hook, HttpConfig, Subject
+from hookgate.hooks.settings import (
+    KNOWN_TOOLS,
+    CommandConfig,
+    Configuration,
+    Group,
+    Hook,
+    HttpConfig,
+    Subject,
+)
+from hookgate.hooks.settings.commands import command_problem
+from hookgate.hooks.settings.texts import decode_text
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.policy import ConfiguredHooks, read_configured_hooks
@@ -88,11 +99,13 @@ def _narrowed(configuration: Configuration, name: str, only: str | None) -> Conf
 
 
 def _document(path: Path) -> dict[str, Any]:
-    text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
     try:
+        text = sys.stdin.read() if str(path) == "-" else decode_text(path.read_bytes())
         document = json.loads(text)
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise ValueError(f"{path} is not valid JSON: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} {error}") from None
     if not isinstance(document, dict):
         raise ValueError(f"{path}: must contain an object")
     return document
@@ -121,11 +134,12 @@ def _without_time(text: str) -> str:
 
 def _warnings(run: Run, event: Event) -> list[str]:
     """Return warnings about a run, each of which continues the hook's name."""
+    warnings = [*map(str, run.ignored), *([run.warning] if run.warning else [])]
     specific = (run.output or {}).get("hookSpecificOutput")
     if run.warning or not specific or not isinstance(event, BeforeToolSelection):
-        return [run.warning] if run.warning else []
+        return warnings
     names = ", ".join(map(repr, event.undeclared_names(specific)))
-    return [f"names tools that the request does not declare: {names}"] if names else []
+    return [*warnings, *([f"names tools that the request does not declare: {names}"] if names else [])]
 
 
 def _print_outcome(decision: str, stop: bool, reason: str) -> None:
@@ -159,43 +173,41 @@ _JSON_ANSWER = AfterModel(
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A remark about a hook or a file. It is `bad` if the hook or file does not work."""
+    """A remark about what was checked. `FAIL` means that something does not work."""
 
     message: str
-    bad: bool = True
+    level: Literal["FAIL", "note", "ok"] = "FAIL"
 
 
 async def diagnose(sources: Sources, prices: PriceTable | None) -> int:
     """Check every hook and print the findings. Returns 1 if something does not work, else 0."""
-    hooks = read_configured_hooks(sources, partly=True)
-    findings = [Diagnosis(str(problem)) for problem in (*hooks.loaded.problems, *hooks.loaded.ignored)]
-    findings += [Diagnosis(str(warning), bad=False) for warning in hooks.loaded.warnings]
-    configuration = hooks.loaded.configuration
-    for groups in configuration.groups.values():
-        for group in groups:
-            findings += _matching(group)
-            for hook in group.hooks:
-                findings += await _examined(hook, _harmless(group, hook.event), hooks, prices)
+    findings, checked = await diagnose_hooks(sources, prices)
+    return print_diagnoses(findings, f"{pluralize(checked, 'hook')} checked")
+
+
+def print_diagnoses(findings: Sequence[Diagnosis], checked: str) -> int:
+    """Print the findings, then what was `checked`. Returns 1 if something does not work, else 0."""
     for finding in findings:
-        print(f"{'FAIL' if finding.bad else 'note'}  {finding.message}")
-    bad = sum(finding.bad for finding in findings)
-    examined = len(configuration.hooks())
-    found = pluralize(bad, "problem")
-    print(f"{pluralize(examined, 'hook')} checked, {found} found.")
+        print(f"{finding.level:4}  {finding.message}")
+    bad = sum(finding.level == "FAIL" for finding in findings)
+    print(f"{checked}, {pluralize(bad, 'problem')} found.")
     return 1 if bad else 0
 
 
-def _matching(group: Group) -> list[Diagnosis]:
-    hint = group.matcher.hint()
-    if hint is None:
-        return []
-    names = ", ".join(repr(hook.name) for hook in group.hooks)
-    return [
-        Diagnosis(
-            f"{group.hooks[0].source}: {group.hooks[0].event}: the matcher {group.matcher.pattern!r} matches "
-            f"no tool of Gemini CLI, so {names} may never run; {hint!r} was probably meant"
-        )
+async def diagnose_hooks(sources: Sources, prices: PriceTable | None) -> tuple[list[Diagnosis], int]:
+    """Run every hook once on a sample event. Returns the findings, and the number of hooks."""
+    hooks = read_configured_hooks(sources, partly=True)
+    findings = [Diagnosis(str(problem)) for problem in (*hooks.loaded.problems, *hooks.loaded.ignored)]
+    findings += [
+        Diagnosis(str(warning), "FAIL" if warning.breaks_hook else "note")
+        for warning in hooks.loaded.warnings
     ]
+    configuration = hooks.loaded.configuration
+    for groups in configuration.groups.values():
+        for group in groups:
+            for hook in group.hooks:
+                findings += await _examined(hook, _harmless(group, hook.event), hooks, prices)
+    return findings, len(configuration.hooks())
 
 
 def _harmless(group: Group, event: str) -> Event:
@@ -218,6 +230,8 @@ async def _examined(
     about = f"{hook.event} hook {hook.name!r} ({hook.source})"
     if (reason := hooks.trust.refusal(hook)) is not None:
         return [Diagnosis(f"{about} {reason}")]
+    if isinstance(hook.config, CommandConfig) and command_problem(hook.config, hook.root):
+        return []  # found when the settings were read
     try:
         targets = hooks.loaded.configuration.http_targets
         runners = make_runners([hook], http_targets=targets, prices=prices)
@@ -229,7 +243,7 @@ async def _examined(
         findings = _diagnose_run(about, run, event)
         if isinstance(event, AfterModel) and not run.error:
             run = await executor.run(hook, _JSON_ANSWER, (), _DOCTOR_SESSION, deadline=None)
-            findings += [Diagnosis(f"{about} {warning}", bad=False) for warning in _warnings(run, event)]
+            findings += [Diagnosis(f"{about} {run.warning}", "note")] if run.warning else []
     finally:
         await runners[hook].close()
     return findings
@@ -240,13 +254,15 @@ def _diagnose_run(about: str, run: Run, event: Event) -> list[Diagnosis]:
         service = isinstance(run.hook.config, HttpConfig)
         remedy = "check that the service is running" if service else "`hookgate hooks test` shows more"
         return [Diagnosis(f"{about} {run.error}; {remedy}")]
-    unread = bool(describe_unread(run.output or {}))
-    findings = [Diagnosis(f"{about} {warning}", bad=unread) for warning in _warnings(run, event)]
+    unread = bool(describe_unread(run.output or {}) or run.ignored)
+    findings = [
+        Diagnosis(f"{about} {warning}", "FAIL" if unread else "note") for warning in _warnings(run, event)
+    ]
     if run.seconds > SLOW:
         slow = (
             f'{about} took {run.seconds * 1000:.0f} ms; with "persistent": true its program starts only once'
         )
-        findings.append(Diagnosis(slow, bad=False))
+        findings.append(Diagnosis(slow, "note"))
     if (run.output or {}).get("decision") == "deny":
-        findings.append(Diagnosis(f"{about} denies even a sample event", bad=False))
+        findings.append(Diagnosis(f"{about} denies even a sample event", "note"))
     return findings

@@ -111,6 +111,9 @@ def find_sources(configured: HookSettings, default_project: Path | None = None) 
     """Return the configured sources; if there are none, `default_project` is the project."""
     policy, files = configured.policy, configured.files
     project = configured.project or (None if policy or files else default_project)
+    if project is not None and project.is_file():
+        remedy = "name the project's folder, or use --hooks"
+        raise NotADirectoryError(f"hooks.project: {project}: is a file; {remedy}")
     if project is not None and not project.is_dir():
         raise NotADirectoryError(f"hooks.project: {project}: there is no such folder; check the path")
     return Sources(

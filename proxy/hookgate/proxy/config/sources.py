@@ -10,6 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from hookgate.hooks.settings.files import without_comments
+from hookgate.hooks.settings.texts import decode_text
 from hookgate.proxy.config.catalogue import NAMED, PREFIX, SETTINGS, Setting, sections, unknown_setting_remedy
 from hookgate.proxy.config.values import key_name
 
@@ -134,20 +136,39 @@ def find_file(named: str | None, environ: Mapping[str, str]) -> Path | None:
     return next((path for path in candidates if os.path.exists(path)), None)
 
 
+def read_toml(path: Path) -> str:
+    """Return the text of a TOML file. Raises OSError, and ValueError if it is not UTF-8."""
+    return decode_text(path.read_bytes()).replace("\r\n", "\n")
+
+
 def read_file(path: Path, problems: list[str]) -> dict[str, GivenValue]:
     """Return the settings in a file."""
     try:
-        text = path.read_text(encoding="utf-8-sig")  # Windows editors write a byte order mark
-        document = tomllib.loads(text)
+        text = read_toml(path)
+    except IsADirectoryError:
+        problems.append(f"{path}: is a folder; name a file in it, such as {path / 'hookgate.toml'}")
+        return {}
     except OSError as error:
         problems.append(f"{path}: cannot be read: {error.strerror}; check the path")
-    except UnicodeDecodeError:
-        problems.append(f"{path}: is not UTF-8; save it as UTF-8")
+        return {}
+    except ValueError as error:
+        problems.append(f"{path}: {error}")
+        return {}
+    try:
+        document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # invalid TOML, very long numbers, deep nesting
-        problems.append(_describe_toml_error(path, str(error)))
-    else:
-        return _settings(path, document, lines_of(text), problems)
-    return {}
+        problems.append(
+            describe_toml_error(path, text, error, "name settings of hooks with --hooks or --policy")
+        )
+        return {}
+    if document.keys() == PRICE_KEYS:
+        problems.append(f"{path}: is a price table; name it in prices.file of the configuration")
+        return {}
+    return _settings(path, document, lines_of(text), problems)
+
+
+PRICE_KEYS = frozenset({"currency", "models"})
+"""The keys at the top level of a price table."""
 
 
 def lines_of(text: str) -> dict[NamePath, int]:
@@ -238,7 +259,11 @@ def _named(
     return GivenValue(value, place, is_text=False)
 
 
-def _describe_toml_error(path: Path, message: str) -> str:
+def describe_toml_error(path: Path, text: str, error: Exception, if_json: str) -> str:
+    """Describe the error of a file that is not TOML. `if_json` is the remedy for a file that is JSON."""
+    if without_comments(text).lstrip().startswith("{"):
+        return f"{path}: is JSON, not TOML; {if_json}"
+    message = str(error)
     match = re.search(r"line (\d+), column (\d+)", message)
     place = f":{match[1]}:{match[2]}" if match else ""
     description = re.sub(r" \(at line .*\)$", "", message)

@@ -3,8 +3,10 @@
 import os
 import re
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +191,22 @@ class Upstreams:
         finally:
             await socket.close(code=aiohttp.WSCloseCode.GOING_AWAY)  # does nothing if it is closed already
 
+    async def check(self, api: str) -> None:
+        """Check that the origin of an API can be reached: its name, connection, TLS and the proxy.
+
+        The request has no key and no content, and any answer will do. Raises NoAnswerError.
+        """
+        origin = self.origins[api]
+        try:
+            timeout = aiohttp.ClientTimeout(total=self._timeout.connect)
+            async with self._session.head(origin, allow_redirects=False, timeout=timeout) as response:
+                if response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED and self._proxy:
+                    raise NoAnswerError(
+                        origin, aiohttp.ClientHttpProxyError(response.request_info, (), status=407)
+                    )
+        except (aiohttp.ClientError, OSError) as error:
+            raise NoAnswerError(origin, error) from None
+
     def _expect_body(self, response: aiohttp.ClientResponse) -> None:
         """Replace the timeout for the headers, which have been read, with the idle timeout."""
         protocol = response.connection.protocol if response.connection else None
@@ -268,6 +286,14 @@ def _no_redirects() -> aiohttp.TraceConfig:
     config = aiohttp.TraceConfig()
     config.on_request_redirect.append(refuse)
     return config
+
+
+def expired_authorities(ca_bundle: Path) -> tuple[int, int]:
+    """Return how many certificates of a CA bundle have expired, and how many it contains."""
+    context = _ssl_trust(ca_bundle)
+    found = context.get_ca_certs() if isinstance(context, ssl.SSLContext) else []
+    expired = [each for each in found if ssl.cert_time_to_seconds(str(each["notAfter"])) < time.time()]
+    return len(expired), len(found)
 
 
 def _ssl_trust(ca_bundle: Path | None) -> ssl.SSLContext | bool:

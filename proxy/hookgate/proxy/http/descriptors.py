@@ -56,18 +56,20 @@ class Budget:
             return limits
         return limits.model_copy(update={"connections": self.connections})
 
+    def describe_shortage(self, limits: LimitSettings) -> str:
+        """Return a warning if the descriptors allow fewer connections than the limits, or else ""."""
+        if self.connections >= limits.connections:
+            return ""
+        return (
+            f"limits.connections is {self.connections} instead of {limits.connections}: the limit of "
+            f"{self.limit} open descriptors, {self.hooks} of them for hooks, does not allow more; raise the "
+            "hard limit (ulimit -Hn, LimitNOFILE in systemd)"
+        )
+
     def log_limits(self, limits: LimitSettings) -> None:
         """Log a warning if the descriptors allow fewer connections than the limits."""
-        if self.connections >= limits.connections:
-            return
-        log.warning(
-            "limits.connections is %d instead of %d: the limit of %d open descriptors, %d of them for hooks, "
-            "does not allow more; raise the hard limit (ulimit -Hn, LimitNOFILE in systemd)",
-            self.connections,
-            limits.connections,
-            self.limit,
-            self.hooks,
-        )
+        if shortage := self.describe_shortage(limits):
+            log.warning("%s", shortage)
 
     def check(self, configuration: Configuration) -> None:
         """Log an error if new settings of hooks may need more descriptors than were reserved."""

@@ -312,6 +312,12 @@ async def accepting(  # noqa: PLR0913, PLR0917  # the parts of a listener
             await server.abort()
 
 
+async def check_address(host: str, port: int, purpose: ListenerPurpose) -> None:
+    """Check that a listener can be bound to an address. Raises the OSError of `accepting` if it cannot."""
+    for listener in await _bind(host, port, purpose):
+        listener.close()
+
+
 async def _stop_accepting(tasks: list[asyncio.Task[None]], listeners: list[socket.socket]) -> None:
     for task in tasks:
         task.cancel()

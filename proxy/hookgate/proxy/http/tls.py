@@ -23,6 +23,26 @@ class Certificate:
         self._seen = self._contents()
         self.context = self._load()
 
+    def expires(self) -> float:
+        """Return when the certificate expires, in seconds since 1970. Raises ValueError if it is invalid now.
+
+        A handshake in memory reads it: `ssl` describes only certificates that it has verified.
+        """
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusting.check_hostname = False
+        trusting.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        trusting.load_verify_locations(self._certificate)
+        to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = trusting.wrap_bio(to_client, to_server)
+        server = self.context.wrap_bio(to_server, to_client, server_side=True)
+        try:
+            for side in (client, server, client):
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+        except ssl.SSLCertVerificationError as error:
+            raise ValueError(f"{self._certificate}: {error.verify_message}; renew it") from None
+        return ssl.cert_time_to_seconds(str((client.getpeercert() or {})["notAfter"]))
+
     def reload(self) -> bool:
         """Load the files again. Returns False, and keeps the current certificate, if they cannot be used."""
         self._seen = self._contents()

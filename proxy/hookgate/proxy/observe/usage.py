@@ -13,8 +13,9 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hookgate.proxy.config import ConfigError
+from hookgate.proxy.config.catalogue import NAMED, sections
 from hookgate.proxy.config.reading import describe_errors
-from hookgate.proxy.config.sources import lines_of
+from hookgate.proxy.config.sources import PRICE_KEYS, describe_toml_error, lines_of, read_toml
 from hookgate.translator.fields import JsonObject
 
 _KEY = re.compile(rb'"usageMetadata"\s*:\s*(?=\{)')
@@ -167,19 +168,30 @@ class Prices:
         return next((price for glob, price in self._models.items() if fnmatchcase(model, glob)), None)
 
 
+_EXPECTED = "a price table has the key currency, and a table [models.NAME] for each model"
+
+
 def read_prices(path: Path | None) -> Prices | None:
     """Read a price table. Returns None without a path. Raises ConfigError with all problems of the file."""
     if path is None:
         return None
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        document = tomllib.loads(text)
+        text = read_toml(path)
     except OSError as error:
         raise ConfigError(
             [f"prices.file: {path}: cannot be read: {error.strerror}; check the path"]
         ) from None
+    except ValueError as error:
+        raise ConfigError([f"prices.file: {path}: {error}"]) from None
+    try:
+        document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError([f"{path}: is not valid TOML: {error}"]) from None
+        raise ConfigError([describe_toml_error(path, text, error, _EXPECTED)]) from None
+    if not document:
+        raise ConfigError([f"prices.file: {path}: is empty; {_EXPECTED}"])
+    if not document.keys() & PRICE_KEYS and document.keys() <= sections() | NAMED.keys():
+        problem = "is a configuration of the gateway, which --config names"
+        raise ConfigError([f"prices.file: {path}: {problem}; {_EXPECTED}"])
     try:
         # Validated as JSON, which is strict: neither "1.00" nor true is a number.
         file = _File.model_validate_json(json.dumps(document, default=str), strict=True)

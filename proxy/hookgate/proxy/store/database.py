@@ -21,7 +21,8 @@ class StoreError(ValueError):
     """Raised if the store cannot be used. The message contains no password."""
 
 
-_STEPS = Path(__file__).parent / "migrations"
+STEPS = Path(__file__).parent / "migrations"
+"""The folder of the migrations."""
 
 
 class MigrationError(Exception):
@@ -31,7 +32,7 @@ class MigrationError(Exception):
 def upgrade_tables(connection: Connection) -> None:
     """Run the missing migrations in the connection's transaction. Raises the errors of a migration."""
     config = Config()
-    config.set_main_option("script_location", str(_STEPS).replace("%", "%%"))
+    config.set_main_option("script_location", str(STEPS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     try:
@@ -76,7 +77,7 @@ class Database:
 
 def open_database(url: str | None, state: Path) -> Database:
     """Open the database at the URL, or else a file in the state folder. Raises StoreError if that fails."""
-    return _opened(_server(url) if url else _file(state / FILE, _set_up, "BEGIN"), state)
+    return _opened(server_engine(url) if url else _file(state / FILE, _set_up, "BEGIN"), state)
 
 
 def open_audit(url: str | None, state: Path, *, writes: bool) -> Database:
@@ -85,7 +86,7 @@ def open_audit(url: str | None, state: Path, *, writes: bool) -> Database:
     If `writes` is true, transactions are on disk when they end, and lock a file when they begin.
     """
     if url:
-        return _opened(_server(url), state)
+        return _opened(server_engine(url), state)
     return _opened(_file(state / AUDIT_FILE, _set_up_audit, "BEGIN IMMEDIATE" if writes else "BEGIN"), state)
 
 
@@ -113,7 +114,8 @@ def reason(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _server(url: str) -> Engine:
+def server_engine(url: str) -> Engine:
+    """Return an engine for a PostgreSQL server, without connecting. Raises StoreError for an invalid URL."""
     try:
         parsed = make_url(url).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError):

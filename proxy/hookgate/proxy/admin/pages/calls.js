@@ -1,10 +1,10 @@
 // The columns of tables of calls.
 
 import { el } from "./dom.js";
-import { count, ms, when } from "./format.js";
+import { cost, count, ms, when } from "./format.js";
 import { badge, callLink, decisions, sessionLink } from "./parts.js";
 
-export const COLUMNS = [
+const COLUMNS = [
   { title: "Time", brief: true, cell: (call) => el("time", { datetime: new Date(call.at).toISOString() }, when(call.at)) },
   { title: "Call", brief: true, cell: (call) => callLink(call.id) },
   { title: "Outcome", brief: true, cell: (call) => badge(call.outcome) },
@@ -15,6 +15,11 @@ export const COLUMNS = [
   { title: "Time taken", numeric: true, brief: true, cell: (call) => ms(call.ms) },
   { title: "Tokens in / out", numeric: true, cell: (call) => `${count(call.input_tokens)} / ${count(call.output_tokens)}` },
 ];
+
+/** Return the columns. `currency` is that of costs; without a price table there is none, and no column. */
+export function columns(currency) {
+  return currency ? [...COLUMNS, { title: `Cost, ${currency}`, numeric: true, cell: (call) => cost(call.cost) }] : COLUMNS;
+}
 
 function caller(call) {
   const known = [call.key, call.team && `team ${call.team}`].filter(Boolean).join(", ");

@@ -5,6 +5,7 @@ const TIME = new Intl.DateTimeFormat(undefined, {
 });
 const SHORT = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
 const COUNT = new Intl.NumberFormat();
+const COST = new Intl.NumberFormat(undefined, { maximumFractionDigits: 6 });
 
 export const count = (value) => COUNT.format(value ?? 0);
 
@@ -26,6 +27,9 @@ export function bytes(value) {
   if (value < 10_000) return `${count(value)} B`;
   return value < 10_000_000 ? `${(value / 1000).toFixed(1)} kB` : `${(value / 1_000_000).toFixed(1)} MB`;
 }
+
+/** Format a cost. A call of a model without a price has none. */
+export const cost = (value) => (value === null || value === undefined ? "–" : COST.format(value));
 
 /** Format a count with its noun: `one call`, `2 calls`. */
 export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;

@@ -1,7 +1,7 @@
 // The list of calls, live.
 
 import { get, querystring } from "./api.js";
-import { COLUMNS } from "./calls.js";
+import { columns } from "./calls.js";
 import { el, fill } from "./dom.js";
 import { plural } from "./format.js";
 import { heading, more, note } from "./parts.js";
@@ -15,16 +15,23 @@ const SPEAK_EVERY_MS = 10_000;
 export async function showCalls({ query, announce }) {
   const wanted = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
   const page = await get("calls", wanted);
-  const list = table("Calls, latest first", COLUMNS, page.calls);
+  const shown = columns(page.currency);
+  const list = table("Calls, latest first", shown, page.calls);
   const body = list.querySelector("tbody");
   const empty = note(FILTERS.some((name) => wanted[name]) ? "No call matches this filter." : "No calls yet. They appear here as they end.");
-  const news = new News(body, wanted, announce, page.calls.map((call) => call.id), () => { empty.hidden = true; });
+  const news = new News(body, shown, wanted, announce, page.calls.map((call) => call.id), () => { empty.hidden = true; });
   empty.hidden = page.calls.length > 0;
   return {
     title: "Calls",
-    node: [heading("Calls", news.button), filters(wanted), news.told, list, empty, older(body, wanted, page)],
+    node: [heading("Calls", news.button), filters(wanted), news.told, list, empty, older(body, shown, wanted, page)],
     live: (event, data) => event === "calls" && news.add(data),
   };
+}
+
+/** Return whether a call passes the filter, as the gateway decides: all but the outcome are parts of names. */
+function fits(call, { outcome, ...names }) {
+  const contained = ([name, part]) => call[name].toLowerCase().includes(part.toLowerCase());
+  return (!outcome || call.outcome === outcome) && Object.entries(names).every(contained);
 }
 
 function filters(wanted) {
@@ -43,11 +50,11 @@ function filters(wanted) {
   return form;
 }
 
-function older(body, wanted, page) {
+function older(body, shown, wanted, page) {
   let { older: before } = page;
   const [node, button] = more("Load older calls", async () => {
     const next = await get("calls", { ...wanted, before });
-    const rows = next.calls.map((call) => row(COLUMNS, call));
+    const rows = next.calls.map((call) => row(shown, call));
     body.append(...rows);
     before = next.older;
     button.hidden = !before;
@@ -66,8 +73,8 @@ class News {
   #unsaid = 0;
   #spoke = 0;
 
-  constructor(body, wanted, announce, known, first) {
-    Object.assign(this, { body, wanted, announce, first });
+  constructor(body, shown, wanted, announce, known, first) {
+    Object.assign(this, { body, shown, wanted, announce, first });
     this.#known = new Set(known);
     this.told = el("p", { class: "news", hidden: true });
     this.button = el("button", { type: "button", "aria-pressed": "false", on: { click: () => this.#toggle() } }, "Pause");
@@ -80,7 +87,7 @@ class News {
       if (this.#known.size <= MOST_ROWS * 2) break;
       this.#known.delete(id); // the oldest
     }
-    const fitting = fresh.filter((call) => Object.entries(this.wanted).every(([name, value]) => !value || call[name] === value));
+    const fitting = fresh.filter((call) => fits(call, this.wanted));
     this.#waiting = [...this.#waiting, ...fitting].slice(-MOST_ROWS);
     this.#missed += ended - rows.length;
     if (!this.#paused) this.#show();
@@ -98,7 +105,7 @@ class News {
   #show() {
     if (this.#waiting.length) this.first();
     for (const call of this.#waiting) {
-      this.body.prepend(row(COLUMNS, call, { class: "new" }));
+      this.body.prepend(row(this.shown, call, { class: "new" }));
     }
     while (this.body.rows.length > MOST_ROWS) this.body.lastElementChild.remove();
     this.#unsaid += this.#waiting.length;

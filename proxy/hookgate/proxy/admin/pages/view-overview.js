@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { chart } from "./chart.js";
 import { el, fill } from "./dom.js";
 import { clock, count, ms, plural, when } from "./format.js";
-import { COLUMNS } from "./calls.js";
+import { columns } from "./calls.js";
 import { badge, facts, heading, link, section } from "./parts.js";
 import { table } from "./table.js";
 
@@ -20,11 +20,11 @@ export async function showOverview({ query }) {
   const charts = el("div", { class: "charts" });
   const policy = el("div", { class: "columns" });
   const latest = el("div");
-  const draw = ([overview, traffic, { calls }]) => {
+  const draw = ([overview, traffic, latestCalls]) => {
     fill(tiles, numbers(overview, traffic));
     fill(charts, drawn(traffic));
     fill(policy, inForce(overview), troubles(overview));
-    if (!latest.contains(document.activeElement)) fill(latest, lately(calls));
+    if (!latest.contains(document.activeElement)) fill(latest, lately(latestCalls));
   };
   draw(await asked());
   let due = 0;
@@ -101,9 +101,9 @@ function drawn({ steps, total, span }) {
   ];
 }
 
-function lately(calls) {
+function lately({ calls, currency }) {
   return section("Latest calls",
-    calls.length ? table("The latest calls", COLUMNS, calls) : el("p", { class: "muted" }, "No calls yet."),
+    calls.length ? table("The latest calls", columns(currency), calls) : el("p", { class: "muted" }, "No calls yet."),
     el("p", {}, link("#/calls", "All calls, live")));
 }
 

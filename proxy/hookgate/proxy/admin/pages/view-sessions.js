@@ -42,7 +42,7 @@ export async function showSessions() {
 }
 
 export async function showSession({ parts: [id], query }) {
-  const wanted = { session: id, key: query.get("key") ?? "", limit: PAGE };
+  const wanted = { session: id, key: query.get("key") ?? "", exact: 1, limit: PAGE };
   let page = await get("calls", wanted);
   const calls = page.calls.reverse();
   const list = el("ol", { class: "events" }, calls.map(item));

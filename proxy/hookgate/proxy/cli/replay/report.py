@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hookgate.proxy.cli.recordings import RecordedCall
+from hookgate.proxy.cli.replay.recordings import RecordedCall
 from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.translator.fields import JsonObject, read_object
 

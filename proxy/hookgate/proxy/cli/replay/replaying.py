@@ -28,7 +28,7 @@ from hookgate.proxy.call.events import apply_outcome
 from hookgate.proxy.call.stages import spoken_text_of
 from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate, ToolSelection
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_model, before_tool_selection, enforce
-from hookgate.proxy.cli.recordings import CallStart, RecordedCall
+from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity.memory import Result, prompt_of
 from hookgate.proxy.identity.sessions import ReportedKind, Sessions

@@ -1,0 +1,99 @@
+"""Finds matchers that leave a hook without effect, or that have no effect themselves.
+
+A matcher may name a tool of an MCP server or of an agent other than Gemini CLI, so a name that is merely
+unknown is no mistake. One that resembles a known name probably is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from hookgate.hooks.settings import claude_names
+from hookgate.hooks.settings.files import closest_name
+from hookgate.hooks.settings.plan import KNOWN_TOOLS, TOOL_EVENTS, TRIGGER_EVENTS, Matcher, Subject
+
+TRIGGERS: Mapping[str, Sequence[str]] = {
+    "SessionStart": ("startup", "resume", "clear", "compress"),
+    "SessionEnd": ("exit", "clear", "logout", "prompt_input_exit", "other"),
+    "PreCompress": ("manual", "auto"),
+    "Notification": ("ToolPermission", "error", "warning", "info"),
+}
+"""The triggers of each event. Those of notifications are only examples."""
+
+_CLAUDE_EVENTS = {event: claude_event for claude_event, event in claude_names.EVENTS.items()}
+
+_SIMILAR = 0.85
+"""How similar a misspelled name must be to the known one, as `difflib` measures it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatcherMistake:
+    """What is wrong with a matcher, which continues its name, and whether its hooks never run."""
+
+    message: str
+    breaks_hook: bool = True
+
+
+def find_matcher_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
+    """Return what is probably wrong with the matcher of a group, or None."""
+    if matcher.pattern == "*":
+        return None
+    if event in TOOL_EVENTS:
+        return _tool_mistake(event, matcher)
+    if event in TRIGGER_EVENTS:
+        return _trigger_mistake(event, matcher.pattern)
+    if claude_names.is_all(matcher.pattern):
+        return None
+    message = f'has no effect: {event} events have nothing to match; remove it, or use "when"'
+    return MatcherMistake(message, breaks_hook=False)
+
+
+def _tool_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
+    pattern = matcher.pattern
+    if _known_tools(matcher):
+        return None
+    if hint := matcher.hint():
+        return MatcherMistake(
+            "matches only part of a tool name, so it matches none of Gemini CLI's tools; "
+            f"did you mean {hint!r}?"
+        )
+    if tools := _known_tools(Matcher(event, f"(?i:{pattern})")):
+        lower = pattern.lower()  # which changes the meaning of classes such as \S
+        meant = lower if "\\" not in pattern else "|".join(tools)
+        return MatcherMistake(
+            f"matches none of Gemini CLI's tools, since case counts; did you mean {meant!r}?"
+        )
+    migrated, _ = claude_names.tools(pattern)
+    if migrated not in {"", pattern} and _known_tools(Matcher(event, migrated)):
+        return MatcherMistake(
+            f"names tools of Claude Code, so it matches none of Gemini CLI's; did you mean {migrated!r}?"
+        )
+    if similar := get_close_matches(pattern, KNOWN_TOOLS, n=1, cutoff=_SIMILAR):
+        message = (
+            f"matches none of Gemini CLI's tools; did you mean {similar[0]!r}? "
+            "Ignore this if an MCP server has a tool of this name"
+        )
+        return MatcherMistake(message, breaks_hook=False)
+    return None
+
+
+def _known_tools(matcher: Matcher) -> list[str]:
+    return [tool for tool in KNOWN_TOOLS if matcher.matches(Subject(tools=(tool,)))]
+
+
+def _trigger_mistake(event: str, pattern: str) -> MatcherMistake | None:
+    known = TRIGGERS[event]
+    if pattern in known:
+        return None
+    problem = f"is compared literally, and equals no trigger of {event}"
+    if claude_names.is_all(pattern):
+        return MatcherMistake(f"{problem}; did you mean '*'?")
+    migrated, _ = claude_names.triggers(_CLAUDE_EVENTS[event], pattern)
+    if len(migrated) > 1:
+        return MatcherMistake(f"{problem}; use a group for each of {', '.join(map(repr, migrated))}")
+    meant = migrated[0] if migrated else closest_name(pattern, known)
+    if meant is not None:
+        return MatcherMistake(f"{problem}; did you mean {meant!r}?")
+    if event == "Notification":
+        return None
+    return MatcherMistake(f"{problem}; use one of {', '.join(map(repr, known))}")

@@ -1,0 +1,34 @@
+"""Reads text files, and recognizes one of another kind than was expected."""
+
+import tomllib
+from pathlib import Path
+
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""The byte order marks of UTF-16."""
+
+
+def decode_text(data: bytes) -> str:
+    """Decode a file in UTF-8, with or without a byte order mark. Raises ValueError, which has the remedy."""
+    if data.startswith(_UTF_16) or b"\0" in data[:4]:
+        raise ValueError("is UTF-16; save it as UTF-8")
+    try:
+        return data.decode("utf-8-sig")  # Windows editors write a byte order mark
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8; save it as UTF-8") from None
+
+
+def is_toml(text: str) -> bool:
+    """Return whether the text is TOML with at least one key or table."""
+    try:
+        return bool(tomllib.loads(text))
+    except (ValueError, RecursionError):
+        return False
+
+
+def describe_folder(path: Path) -> str:
+    """Return a message about a folder that was named in place of a settings file."""
+    if (path / ".gemini" / "settings.json").is_file():
+        return f"is a folder; to read its Gemini CLI settings, use --project {path}"
+    found = sorted(path.glob("*.json"))
+    names = [file for file in found if file.name == "settings.json"] or found
+    return f"is a folder; {f'name a file in it, such as {names[0]}' if names else 'check the path'}"

@@ -1,0 +1,216 @@
+"""`hookgate doctor`: checks all that a gateway needs, and reports every problem at once."""
+
+import argparse
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+
+import aiohttp
+
+from hookgate.hooks import Configuration, SettingsError
+from hookgate.hooks.runners.process import ENOUGH, raised_descriptor_limit
+from hookgate.hooks.settings import read_sources
+from hookgate.proxy.cli.config import check_configuration, describe_sources
+from hookgate.proxy.cli.trials import Diagnosis, diagnose_hooks, print_diagnoses
+from hookgate.proxy.config import Config, ConfigError
+from hookgate.proxy.config.reading import EffectiveConfig, find_sources, read_config, state_folder
+from hookgate.proxy.config.values import host_and_port
+from hookgate.proxy.errors import DOMAIN, pluralize
+from hookgate.proxy.http.client import NoAnswerError, Upstreams, expired_authorities
+from hookgate.proxy.http.descriptors import Budget, DescriptorError, descriptors_for, descriptors_of_hooks
+from hookgate.proxy.http.listener import CLIENTS, OPERATORS, ListenerPurpose, check_address, url_of
+from hookgate.proxy.http.tls import Certificate
+from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.store import Store, StoreError
+from hookgate.proxy.store.checking import check_database, check_state_folder
+from hookgate.proxy.store.database import AUDIT_FILE, FILE
+
+_DAY = 24 * 3600
+_SOON = 14
+"""Days before its end from which a certificate's expiry is reported."""
+
+_PROBE = aiohttp.ClientTimeout(total=3)
+"""The time limit for an answer of what listens on an address of the gateway."""
+
+
+async def run_doctor(arguments: argparse.Namespace) -> int:
+    """Check everything and print the findings. Returns 1 if something does not work, else 0.
+
+    Raises ConfigError if the settings cannot be used together, so that nothing else can be checked.
+    """
+    findings: list[Diagnosis] = []
+    try:
+        effective = read_config(vars(arguments))
+    except ConfigError as error:
+        if error.usable is None:
+            raise
+        findings += map(Diagnosis, error.problems)
+        effective = error.usable
+    config = effective.config
+    findings += [finding async for finding in _check_settings(effective)]
+    findings += [finding async for finding in _check_addresses(config)]
+    findings += await asyncio.to_thread(lambda: list(_check_state(config)))
+    findings += _check_certificates(config)
+    findings += _check_descriptors(config)
+    if not arguments.offline:
+        findings += await _check_upstreams(effective)
+    unique = list(dict.fromkeys(findings))  # several checks read the settings of hooks
+    return print_diagnoses(unique, pluralize(len(unique), "check"))
+
+
+async def _check_settings(effective: EffectiveConfig) -> AsyncIterator[Diagnosis]:
+    """Check the configuration with the files that it names, and run every hook on a sample event."""
+    prices = None
+    try:
+        hooks, *warnings = (await check_configuration(effective)).splitlines()
+        yield Diagnosis(f"configuration: {describe_sources(effective)}; {hooks}", "ok")
+        for warning in warnings:
+            yield Diagnosis(warning, "note")
+        prices = read_prices(effective.config.prices.file)
+    except ConfigError as error:
+        for problem in error.problems:
+            yield Diagnosis(problem)
+    try:
+        findings, checked = await diagnose_hooks(find_sources(effective.config.hooks), prices)
+    except (SettingsError, OSError):
+        return  # the check of the configuration has reported it
+    for finding in findings:
+        yield finding
+    if checked and not any(finding.level == "FAIL" for finding in findings):
+        yield Diagnosis(f"hooks: {pluralize(checked, 'hook')} ran on a sample event", "ok")
+
+
+async def _check_addresses(config: Config) -> AsyncIterator[Diagnosis]:
+    """Check whether the addresses of both listeners are free, or which program listens there."""
+    scheme = "https" if config.listen.certificate else "http"
+    yield await _check_listener(config.listen.address, CLIENTS, scheme)
+    if config.admin.address == config.listen.address and not config.listen.address.endswith(":0"):
+        yield Diagnosis(
+            f"listen.address and admin.address are both {config.listen.address}; choose another with --admin"
+        )
+    elif config.admin.address is not None:
+        yield await _check_listener(config.admin.address, OPERATORS, "http")
+
+
+async def _check_listener(address: str, purpose: ListenerPurpose, scheme: str) -> Diagnosis:
+    host, port = host_and_port(address)
+    if port == 0:
+        return Diagnosis(f"{purpose.setting}: {address} selects a free port", "ok")
+    try:
+        await check_address(host, port, purpose)
+    except OSError as error:
+        running = await _running_gateway(url_of(scheme, (host, port)))
+        if running:
+            return Diagnosis(f"{purpose.setting}: {running} on {address}", "ok")
+        return Diagnosis(f"{purpose.setting}: {error}")
+    return Diagnosis(f"{purpose.setting}: {address} is free", "ok")
+
+
+async def _running_gateway(url: str) -> str:
+    """Describe the gateway that answers at a URL, or return an empty string if none does.
+
+    The admin listener reports its health at `/healthz`; the other one refuses this path as hookgate does.
+    """
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=_PROBE) as session,
+            session.get(f"{url}/healthz", ssl=False, allow_redirects=False) as response,
+        ):
+            body = await response.json()
+            if response.status == 200 and body == {"status": "ok"}:
+                return "a gateway already runs, and is healthy,"
+            domains = [detail.get("domain") for detail in body["error"]["details"]]
+    except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""
+    return "a gateway already runs" if DOMAIN in domains else ""
+
+
+def _check_state(config: Config) -> Iterator[Diagnosis]:
+    """Check the state folder and the databases. This may block for several seconds."""
+    try:
+        state = state_folder(config.hooks)
+        url = Store(config.store, state).url()
+    except (StoreError, OSError):
+        return  # the check of the configuration has reported it
+    files = (FILE, AUDIT_FILE) if url is None and config.audit.enabled else (FILE,)
+    checks = [
+        partial(check_state_folder, state),
+        *(partial(check_database, url, state / file) for file in files),
+    ]
+    for check in checks:
+        try:
+            yield Diagnosis(check(), "ok")
+        except StoreError as error:
+            yield Diagnosis(str(error))
+
+
+def _check_certificates(config: Config) -> Iterator[Diagnosis]:
+    """Check when the gateway's certificate expires, and the certificate authorities for the upstream."""
+    if config.listen.certificate:
+        try:
+            expires = Certificate(config.listen.certificate, config.listen.key).expires()
+        except ValueError as error:
+            yield Diagnosis(str(error))
+        else:
+            days = int((expires - time.time()) / _DAY)
+            told = f"listen.certificate: {config.listen.certificate} expires in {pluralize(days, 'day')}"
+            yield Diagnosis(f"{told}; renew it", "note") if days < _SOON else Diagnosis(told, "ok")
+    bundle = config.upstream.ca_bundle
+    if bundle is None:
+        return
+    try:
+        expired, count = expired_authorities(bundle)
+    except (ValueError, OSError):
+        return  # the check of the configuration has reported it
+    if expired:
+        told = f"upstream.ca_bundle: {bundle}: {expired} of {pluralize(count, 'certificate')} expired; renew"
+        yield Diagnosis(told, "FAIL" if expired == count else "note")
+    else:
+        yield Diagnosis(f"upstream.ca_bundle: {bundle} has {pluralize(count, 'valid certificate')}", "ok")
+
+
+def _check_descriptors(config: Config) -> Iterator[Diagnosis]:
+    """Check whether the limit of open descriptors allows the configured connections."""
+    try:
+        hooks = read_sources(find_sources(config.hooks).places()).configuration
+    except OSError:
+        hooks = Configuration()
+    for_hooks = descriptors_of_hooks(hooks)
+    with raised_descriptor_limit(max(ENOUGH, descriptors_for(config.limits, for_hooks))) as limit:
+        budget = Budget(limit, for_hooks)
+    try:
+        connections = budget.bounded(config.limits).connections
+    except DescriptorError as error:
+        yield Diagnosis(str(error))
+        return
+    if shortage := budget.describe_shortage(config.limits):
+        yield Diagnosis(shortage, "note")
+    else:
+        yield Diagnosis(f"the limit of {limit} open descriptors allows {connections} connections", "ok")
+
+
+async def _check_upstreams(effective: EffectiveConfig) -> list[Diagnosis]:
+    """Check whether each upstream can be reached."""
+    settings = effective.config.upstream
+    try:
+        upstreams = Upstreams(settings)
+    except (ValueError, OSError):
+        return []  # the check of the configuration has reported it
+    async with upstreams:
+        return await asyncio.gather(
+            *(_check_upstream(upstreams, api, effective) for api in upstreams.origins)
+        )
+
+
+async def _check_upstream(upstreams: Upstreams, api: str, effective: EffectiveConfig) -> Diagnosis:
+    name = f"upstream.{api}"
+    place, origin = effective.places.get(name, name), upstreams.origins[api]
+    try:
+        await upstreams.check(api)
+    except NoAnswerError as error:
+        proxy = " through upstream.proxy" if effective.config.upstream.proxy else ""
+        told = f"{place}: {origin} cannot be reached{proxy}: {error.why}; check the URL and the network"
+        needed = api == "gemini" or name in effective.places  # the others may be blocked on purpose
+        return Diagnosis(told, "FAIL" if needed else "note")
+    return Diagnosis(f"{name}: {origin} can be reached", "ok")

@@ -1,0 +1,1 @@
+"""`hookgate replay`: its command line, the recorded calls that it reads, and its report."""

@@ -1,0 +1,72 @@
+"""Checks the state folder and the databases, without changing them."""
+
+import os
+import tempfile
+from pathlib import Path
+from urllib.parse import quote
+
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import URL, create_engine
+
+from hookgate.proxy.store.database import FAILURES, STEPS, Database, StoreError, reason, server_engine
+
+_BLOCK = bytes(4096)
+"""What is written to check a folder: a full disk accepts empty files."""
+
+
+def check_state_folder(state: Path) -> str:
+    """Return a description of the state folder. Raises StoreError if the gateway cannot write there."""
+    remedy = "change its owner or its mode, or name another folder with --state"
+    if not state.exists():
+        parent = next(folder for folder in state.absolute().parents if folder.exists())
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise StoreError(f"the state folder {state} cannot be created in {parent}; {remedy}")
+        return f"the state folder {state} does not exist yet; the gateway creates it"
+    try:
+        with tempfile.TemporaryFile(dir=state) as file:
+            file.write(_BLOCK)
+            file.flush()
+    except OSError as error:
+        raise StoreError(f"the state folder {state} cannot be written: {error.strerror}; {remedy}") from None
+    return f"the state folder {state} is writable"
+
+
+def check_database(url: str | None, path: Path) -> str:
+    """Return a description of the database at the URL, or else of the file, with the version of its tables.
+
+    Raises StoreError if it cannot be opened, or if a newer version of hookgate has upgraded it.
+    """
+    if url is None and not path.exists():
+        return f"the database {path} does not exist yet; the gateway creates it"
+    file = {"mode": "ro", "uri": "true"}
+    engine = (
+        server_engine(url)
+        if url
+        else create_engine(URL.create("sqlite", database=f"file:{quote(str(path))}", query=file))
+    )
+    name = Database(engine).name if url else str(path)
+    try:
+        with engine.connect() as connection:
+            version = MigrationContext.configure(connection).get_current_revision()
+    except FAILURES as error:
+        raise StoreError(f"the database {name} cannot be opened: {reason(error)}") from None
+    finally:
+        engine.dispose()
+    return f"the database {name} {_describe_version(name, version)}"
+
+
+def _describe_version(name: str, version: str | None) -> str:
+    steps = ScriptDirectory(str(STEPS))
+    newest = steps.get_current_head()
+    if version is None:
+        return "has no tables yet; the gateway creates them"
+    if version == newest:
+        return f"opens, with tables of version {version}"
+    try:
+        steps.get_revision(version)
+    except CommandError:
+        problem = f"has tables of version {version}, which a newer version of hookgate made; run that version"
+        raise StoreError(f"the database {name} {problem}") from None
+    return f"opens, with tables of version {version}, which the gateway upgrades to {newest}"

@@ -1,0 +1,76 @@
+"""Matchers that leave a hook without effect: what is told of them, and what is not."""
+
+from pathlib import Path
+
+import pytest
+from support.hooks import command, one_group, write_file
+
+from hookgate.hooks.settings import SettingsSource, read_sources
+
+
+@pytest.mark.parametrize(
+    ("event", "matcher", "expected", "breaks_hook"),
+    [
+        ("BeforeTool", "write_", "did you mean 'write_.*'?", True),
+        ("BeforeTool", "Run_Shell_Command", "since case counts; did you mean 'run_shell_command'?", True),
+        ("AfterTool", "Write_.*", "since case counts; did you mean 'write_.*'?", True),
+        ("AfterTool", r"READ_\S+", "since case counts; did you mean 'read_file|read_many_files'?", True),
+        ("BeforeTool", "Bash", "names tools of Claude Code, so it matches none of Gemini CLI's; ", True),
+        ("BeforeTool", "Edit|Write", "did you mean 'replace|write_file'?", True),
+        ("BeforeTool", "run_shel_command", "; did you mean 'run_shell_command'? Ignore this if ", False),
+        ("BeforeTool", "wirte_file", "; did you mean 'write_file'? Ignore this if ", False),
+        (
+            "BeforeModel",
+            "run_shell_command",
+            "has no effect: BeforeModel events have nothing to match",
+            False,
+        ),
+        ("AfterAgent", "startup", "has no effect: AfterAgent events have nothing to match", False),
+        ("SessionStart", "Startup", "equals no trigger of SessionStart; did you mean 'startup'?", True),
+        ("SessionStart", "compact", "did you mean 'compress'?", True),
+        ("SessionStart", "startup|resume", "use a group for each of 'startup', 'resume'", True),
+        ("SessionStart", ".*", "did you mean '*'?", True),
+        ("SessionEnd", "never", "use one of 'exit', 'clear', 'logout', 'prompt_input_exit', 'other'", True),
+        ("PreCompress", "autom", "did you mean 'auto'?", True),
+        ("Notification", "tool_permission", "did you mean 'ToolPermission'?", True),
+    ],
+)
+def test_a_matcher_without_effect_is_reported_but_never_ends_the_start(
+    event: str, matcher: str, expected: str, breaks_hook: bool, tmp_path: Path
+) -> None:
+    path = write_file(tmp_path, one_group(command(), event=event, matcher=matcher))
+    loaded = read_sources([SettingsSource(path, "policy")])
+    [warning] = loaded.warnings
+    assert str(warning).startswith(f"{path}:1: hooks.{event}: the matcher {matcher!r} ")
+    assert (expected in str(warning), warning.breaks_hook) == (True, breaks_hook)
+    assert loaded.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("event", "matcher"),
+    [
+        ("BeforeTool", "run_shell_command"),
+        ("BeforeTool", "Bash|run_shell_command"),
+        ("BeforeTool", "mcp_github_.*"),
+        ("BeforeTool", "mcp_fs_read_file"),
+        ("BeforeTool", "edit_file"),
+        ("BeforeTool", "get_weather"),
+        ("BeforeTool", ".*"),
+        ("BeforeModel", "*"),
+        ("BeforeModel", ".*"),
+        ("SessionStart", " startup "),
+        ("SessionEnd", "exit"),
+        ("PreCompress", ""),
+        ("Notification", "ToolPermission"),
+        ("Notification", "SomethingNew"),
+    ],
+)
+def test_a_matcher_that_may_match_is_not_told_of(event: str, matcher: str, tmp_path: Path) -> None:
+    path = write_file(tmp_path, one_group(command(), event=event, matcher=matcher))
+    assert read_sources([SettingsSource(path, "policy")]).warnings == ()
+
+
+def test_an_event_of_claude_code_is_told_its_name_here(tmp_path: Path) -> None:
+    path = write_file(tmp_path, one_group(command(), event="PreToolUse"))
+    [problem] = read_sources([SettingsSource(path)]).problems
+    assert str(problem) == (f"{path}:1: hooks.PreToolUse: there is no such event; did you mean BeforeTool?")

@@ -1,0 +1,110 @@
+"""`hookgate doctor`: what it finds, and that it finds everything at once."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from support.hooks import command, one_group, write_file
+from support.program import Ended, run, serving
+
+ANY_PORT = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port on which something other than a gateway listens, and answers nothing."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        yield listener.getsockname()[1]
+
+
+async def doctor(state: Path, *words: str) -> Ended:
+    return await run("doctor", *words, env={"HOOKGATE_STATE": str(state)})
+
+
+def levels(ended: Ended) -> list[str]:
+    return [line.split()[0] for line in ended.out.splitlines()[:-1]]
+
+
+async def test_a_gateway_that_can_start_has_no_problem(tmp_path: Path) -> None:
+    async with serving("upstream") as upstream:
+        words = (*ANY_PORT, "--upstream", upstream.url)
+        ended = await doctor(tmp_path / "state", *words)
+    assert ended.code == 0, ended
+    assert "FAIL" not in levels(ended)
+    assert f"ok    upstream.gemini: {upstream.url} can be reached\n" in ended.out
+    assert (
+        f"ok    the state folder {tmp_path}/state does not exist yet; the gateway creates it\n" in ended.out
+    )
+    assert ended.out.endswith(f"{len(levels(ended))} checks, 0 problems found.\n")
+    assert os.listdir(tmp_path) == []
+
+
+async def test_everything_is_told_at_once(tmp_path: Path, taken_port: int) -> None:
+    guard = write_file(
+        tmp_path, one_group(command("python3 gone.py"), event="BeforeTool", matcher="Bash"), "guard.json"
+    )
+    toml, state = tmp_path / "hookgate.toml", tmp_path / "state"
+    toml.write_text("[audit]\ncontnet = 'full'\n[hooks]\npolicy = ['guard.json']\n")
+    state.mkdir()
+    (state / "hookgate.db").write_text("no database, but a text of some length")
+    ended = await doctor(
+        state,
+        *("--config", str(toml), "--upstream", f"http://127.0.0.1:{_unused_port()}"),
+        *("--listen", f"127.0.0.1:{taken_port}", "--admin", f"127.0.0.1:{taken_port}"),
+    )
+    assert ended.code == 1
+    failures = [line.removeprefix("FAIL  ") for line in ended.out.splitlines() if line.startswith("FAIL")]
+    assert [failure.partition(": ")[0] for failure in failures[:4]] == [
+        f"{toml}:2",
+        f"{guard}:1",
+        f"{guard}:1",
+        "listen.address",
+    ]
+    assert failures[0].endswith("did you mean audit.content?")
+    assert "gone.py, which python3 is to run, does not exist in" in failures[1]
+    assert failures[2].endswith("did you mean 'run_shell_command'?")
+    assert failures[3].endswith(
+        "Address already in use; choose another address with --listen or listen.address"
+    )
+    assert failures[4].startswith(f"listen.address and admin.address are both 127.0.0.1:{taken_port}; ")
+    assert failures[5].startswith(
+        f"the database {state}/hookgate.db cannot be opened: file is not a database"
+    )
+    assert "connection refused; check the URL and the network" in failures[6]
+    assert ended.out.endswith(f"{len(levels(ended))} checks, 7 problems found.\n")
+
+
+def _unused_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+async def test_a_gateway_that_already_runs_is_recognized(tmp_path: Path) -> None:
+    state = {"HOOKGATE_STATE": str(tmp_path), "HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0"}
+    async with serving("serve", "--listen", "127.0.0.1:0", env=state) as gateway:
+        while "open the panel" not in gateway.log:
+            await gateway.next_line()
+        admin = gateway.log.partition("open the panel: http://")[2].partition("/")[0]
+        listen = gateway.url.removeprefix("http://")
+        ended = await doctor(tmp_path, "--offline", "--listen", listen, "--admin", admin)
+    assert ended.code == 0, ended
+    assert f"ok    listen.address: a gateway already runs on {listen}\n" in ended.out
+    assert f"ok    admin.address: a gateway already runs, and is healthy, on {admin}\n" in ended.out
+    assert f"ok    the database {tmp_path}/audit.db opens, with tables of version" in ended.out
+    assert "upstream.gemini" not in ended.out
+
+
+async def test_the_upstream_is_not_asked_if_it_is_told_so(tmp_path: Path) -> None:
+    ended = await doctor(tmp_path, *ANY_PORT, "--offline", "--upstream", f"http://127.0.0.1:{_unused_port()}")
+    assert (ended.code, "upstream.gemini" in ended.out) == (0, False)
+
+
+async def test_too_few_descriptors_are_a_problem(tmp_path: Path) -> None:
+    env = {"HOOKGATE_STATE": str(tmp_path)}
+    ended = await run("doctor", "--offline", *ANY_PORT, env=env, descriptors=(300, 300))
+    assert ended.code == 1
+    assert "FAIL  the limit of 300 open descriptors is too small: " in ended.out
