@@ -134,9 +134,10 @@ class Engine:
         single: dict[str, Hook] = {}
         for event, groups in self._groups.items():
             hooks = [hook for group in groups for hook in group.hooks]
+            if len(hooks) != 1 or event in self._conditional:
+                continue
             in_process = isinstance(hooks[0].config, RuntimeConfig | BuiltinConfig)
-            is_bounded = in_process and hooks[0].timeout < self.configuration.limits.deadline
-            if len(hooks) == 1 and is_bounded and event not in self._conditional:
+            if in_process and hooks[0].timeout < self.configuration.limits.deadline:
                 single[event] = hooks[0]
         return single
 

@@ -42,7 +42,6 @@ def filled(unit: bytes, size: int) -> bytes:
         (b'"' + filled(b"a", 17 * MIB) + b'"', 413, "base64"),
         (filled(b" ", 17 * MIB) + b"1", 413, "base64"),
         (filled(b"\t\n", 65 * MIB) + b"1", 413, "too large"),
-        (b'{"a":"' + filled(b'\\"', MIB) + b'","b":1,"b":2}', 400, "given twice"),
         (b"[" * 5000 + b"]" * 5000, 400, "not valid JSON"),
         (b"1" * MIB, 400, "not valid JSON"),
         (b'"' + filled(b'\\"', MIB) + b'",1e300', 400, "not valid JSON"),
@@ -56,7 +55,6 @@ def filled(unit: bytes, size: int) -> bytes:
         "text",
         "blanks",
         "bytes",
-        "twice",
         "deep",
         "digits",
         "cut",
@@ -88,9 +86,9 @@ async def test_a_request_with_a_large_image_passes_as_it_came() -> None:
 async def test_large_bodies_are_parsed_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     where = []
 
-    def noted(data: bytes, bounds: Any) -> Any:
+    def noted(data: bytes, bounds: Any, **options: Any) -> Any:
         where.append((len(data) > SMALL_BODY, threading.current_thread() is threading.main_thread()))
-        return parse(data, bounds)
+        return parse(data, bounds, **options)
 
     monkeypatch.setattr(bodies, "parse", noted)
     async with running_gateway(HOOKS) as gateway:
