@@ -8,10 +8,10 @@ ADK_DIR := tests/e2e/adk
 ADK_VENV := .venv-adk
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install node adk browser pictures demo test slow fuzz lint bench lock image container clean
+.PHONY: help install node adk browser pictures demo test slow fuzz lint bench bench-quick lock image container clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 install: $(VENV)/.installed ## create the virtual environment .venv with everything in it
 
@@ -73,8 +73,11 @@ lint: install ## check formatting, style, types and layers
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_structure.py
 
-bench: install ## measure the cost of the gateway, as ratios of runs measured side by side
+bench: install ## measure the gateway beside other proxies, and its parts; write docs/performance.md and its figures
 	$(BIN)/python -m benchmarks
+
+bench-quick: install ## compare the gateway's processor time with bounds, in a minute
+	$(BIN)/python -m benchmarks.gateway.quick
 
 # What the container image installs, and what builds the package in it, with the hash of every file.
 lock: install ## update requirements.lock and requirements-build.lock to the newest versions that pyproject.toml allows

@@ -1,12 +1,16 @@
-"""`make bench`: everything, as ratios measured side by side in one run."""
+"""`make bench`: the gateway beside other proxies, then its parts, each as ratios measured side by side."""
 
-from benchmarks import audit, event_command, gateway, hooks, idle, redaction, shim, translator
+from benchmarks import audit, event_command, hooks, redaction, shim, translator
+from benchmarks.gateway import __main__ as gateway
+from benchmarks.gateway import profiles
+from benchmarks.gateway.pages import __main__ as pages
 
+gateway.main(["--json", str(pages.FIGURES)])
+profiles.take(pages.PROFILES)
+pages.main()
 translator.main()
 hooks.main()
 redaction.main()
-gateway.main()
-idle.main()
 shim.main()
 event_command.main()
 audit.main()

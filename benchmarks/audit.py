@@ -1,22 +1,14 @@
-"""The audit: rows a second, bytes of a call, pages out of a million rows, and what it costs a gateway.
+"""The audit: rows a second, bytes of a call, and pages out of a million rows.
 
-`python -m benchmarks.audit` runs all of it; it writes a million rows, which takes minutes.
+It writes a million rows, which takes minutes. What it costs a gateway: `python -m benchmarks.gateway`.
 """
 
-import asyncio
-import contextlib
-import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import aiohttp
-import orjson
-from benchmarks.gateway import CALLS, PATH, ROUNDS, SMALL, rate, settings_in
-from benchmarks.processes import hookgate, peer
 
 from hookgate.hooks import SessionContext
 from hookgate.proxy.audit.chain import Entry, end_entry, start_entry
@@ -35,10 +27,6 @@ LOOKS = 21
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         _stored(Path(folder))
-    _served()
-
-
-# ---- a million rows
 
 
 def _stored(state: Path) -> None:
@@ -113,50 +101,6 @@ def _call(number: int) -> tuple[Entry, Entry]:
     record.end(200, 990 + number % 311)
     start = start_entry(record)
     return start, end_entry(record, make_receipt(record), start.body)
-
-
-# ---- a gateway with and without it
-
-
-def _served() -> None:
-    cores = sorted(os.sched_getaffinity(0))
-    with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
-        origin = stack.enter_context(peer("upstream", cores[0])).url
-        settings = settings_in(Path(folder), {"type": "runtime", "action": "./look.py:look"})
-        urls = {}
-        for name, enabled in (("without (= 1)", "false"), ("with the audit", "true")):
-            state = Path(folder) / name
-            with _environment(HOOKGATE_AUDIT__ENABLED=enabled, HOOKGATE_STATE=str(state)):
-                urls[name] = stack.enter_context(hookgate(cores[-1], origin, settings)).url
-        os.sched_setaffinity(0, {cores[0]})
-        asyncio.run(_measure(urls))
-        os.sched_setaffinity(0, cores)
-
-
-@contextlib.contextmanager
-def _environment(**changes: str) -> Any:
-    before = dict(os.environ)
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-async def _measure(urls: dict[str, str]) -> None:
-    body, path = orjson.dumps(SMALL), f"{PATH}:generateContent"
-    rates: dict[str, list[float]] = {name: [] for name in urls}
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-        for _ in range(ROUNDS):
-            for name, url in urls.items():
-                rates[name].append(await rate(session, url + path, body, CALLS * 2))
-    print(f"audit: small calls with hooks before and after, calls/s, medians of {ROUNDS} interleaved rounds")
-    base = statistics.median(next(iter(rates.values())))
-    for name, values in rates.items():
-        median = statistics.median(values)
-        print(f"  {name:26} {median:9.0f}      {median / base:5.2f}")
-    print()
 
 
 if __name__ == "__main__":

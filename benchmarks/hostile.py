@@ -6,7 +6,6 @@ python -m benchmarks.hostile [WORD OF A NAME]
 import contextlib
 import gzip
 import http.client
-import os
 import sys
 import tempfile
 import threading
@@ -17,8 +16,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.gateway import PATH, settings_in
-from benchmarks.processes import Server, free_port, hookgate, peer
+from benchmarks.gateway.configurations import RUNTIME, gateway
+from benchmarks.gateway.measuring import upstream
+from benchmarks.gateway.traffic.upstream import SMALL
+from benchmarks.processes import Server, free_port
 
 MIB = 1024 * 1024
 VALUES = 199_900
@@ -95,13 +96,12 @@ PACKED: dict[str, Callable[[], bytes]] = {
 
 
 def main() -> None:
-    cores = sorted(os.sched_getaffinity(0))
-    os.environ["HOOKGATE_ADMIN__ADDRESS"] = address = f"127.0.0.1:{free_port()}"
-    look = {"type": "runtime", "action": "./look.py:look"}
+    address = f"127.0.0.1:{free_port()}"
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        origin = stack.enter_context(peer("upstream", cores[0])).url
-        server = stack.enter_context(hookgate(cores[-1], origin, settings_in(folder, look)))
+        origin = stack.enter_context(upstream()).url
+        environment = {"HOOKGATE_ADMIN__ADDRESS": address}
+        server = stack.enter_context(gateway(RUNTIME, origin, folder, environment))
         print(f"hostile bodies: {'':28} answer  seconds  worst /healthz  peak memory")
         for name, make in {**PLAIN, **PACKED}.items():
             if not all(word in name for word in sys.argv[1:]):
@@ -119,7 +119,7 @@ def main() -> None:
 def _post(server: Server, body: bytes, *, packed: bool) -> int:
     coding = {"Content-Encoding": "gzip"} if packed else {}
     headers = {"Content-Type": "application/json", "x-goog-api-key": "benchmark", **coding}
-    request = urllib.request.Request(f"{server.url}{PATH}:generateContent", body, headers)  # noqa: S310  # ours
+    request = urllib.request.Request(server.url + SMALL, body, headers)  # noqa: S310  # ours
     try:
         with urllib.request.urlopen(request) as answer:  # noqa: S310  # as above
             return int(answer.status)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bodies import WORDS
+from benchmarks.payloads import WORDS
 from tests.support.secrets import LOOKALIKES, PLANTED, mask, pieces, planted
 
 from hookgate.hooks.policies.redact import SENSITIVE, Redactor, ReplacedPiece, Scanner

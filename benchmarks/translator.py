@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
-from benchmarks.bodies import agent_request, answer_stream
+from benchmarks.payloads import agent_request, answer_stream
 
 from hookgate.translator import (
     ShownRequest,

@@ -1,0 +1,210 @@
+"""What is measured, by name: the limits and peers, and the gateway with one kind of hook or another."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gateway import others
+from benchmarks.payloads import FORBIDDEN
+from benchmarks.processes import HOOKGATE, Server, free_port, hookgate, running
+
+Start = Callable[[str, Path], AbstractContextManager[Server]]
+"""Starts a server from the URL of the upstream and an empty folder of its own."""
+
+_RUNTIME = f"""
+async def before(call):
+    if {FORBIDDEN!r} in call["llm_request"]["messages"][-1]["content"]:
+        return {{"decision": "deny", "reason": "forbidden"}}
+
+
+async def after(call):
+    if {FORBIDDEN!r} in call["llm_response"].get("text", ""):
+        return {{"decision": "deny", "reason": "forbidden"}}
+"""
+
+_JUDGE = f"""
+import json, sys
+
+def output_of(call):
+    if "llm_response" in call:
+        text = call["llm_response"].get("text", "")
+    else:
+        text = call["llm_request"]["messages"][-1]["content"]
+    return {{"decision": "deny", "reason": "forbidden"}} if {FORBIDDEN!r} in text else {{}}
+"""
+
+_PROGRAM = f"""{_JUDGE}
+print(json.dumps(output_of(json.load(sys.stdin))))
+"""
+
+_KEPT = f"""{_JUDGE}
+for line in sys.stdin:
+    print(json.dumps(output_of(json.loads(line))), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A server to measure.
+
+    Attributes:
+        title: What a table calls it.
+        start: Starts it.
+        denies: Whether it has a hook that denies the forbidden word, as is checked before it is measured.
+        masks: Whether it masks a secret in a request, as is checked too.
+        missing: Why it cannot be measured here, or an empty text.
+        ours: Whether it is the gateway.
+    """
+
+    title: str
+    start: Start
+    denies: bool = False
+    masks: bool = False
+    missing: str = ""
+    ours: bool = False
+
+
+def both(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with one hook before and one after each call."""
+    return {"hooks": {"BeforeModel": [{"hooks": [before]}], "AfterModel": [{"hooks": [after]}]}}
+
+
+def _runtime(function: str, **more: str) -> dict[str, Any]:
+    return {"name": function, "type": "runtime", "action": f"./hooks.py:{function}", **more}
+
+
+_REDACT = {"name": "no-secrets", "type": "builtin", "builtin": "redact"}
+RUNTIME = both(_runtime("before"), _runtime("after"))
+REDACT = both(_REDACT, _REDACT)
+_OBSERVED = {**_REDACT, "mode": "observe"}
+
+
+def _command(program: str, **more: Any) -> dict[str, Any]:
+    hook = {
+        "name": program,
+        "type": "command",
+        "command": [sys.executable, "-I", "-S", f"./{program}.py"],
+        **more,
+    }
+    return both(hook, hook)
+
+
+def _with_unused(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with ten more policies and fifty more patterns, none of which applies to the calls."""
+    elsewhere = {"when": {"teams": "another-team"}}
+    patterns = {f"TICKET_{chr(65 + i // 26)}{chr(65 + i % 26)}": f"TCK{i}-[0-9]{{6}}" for i in range(50)}
+    limits = {"rules": [{"per": "key", "window": "minute", "requests": 5}]}
+    policies: list[dict[str, Any]] = [
+        {"builtin": "redact", "options": {"patterns": patterns}, **elsewhere},
+        *({"builtin": "models", "options": {"deny": [f"other-{i}"]}, **elsewhere} for i in range(3)),
+        {"builtin": "models", "options": {"allow": ["none"]}, "when": {"models": "gemini-*-pro"}},
+        {"builtin": "models", "options": {"cap": {"maxOutputTokens": 1}}, "when": {"clients": "curl"}},
+        {"builtin": "limits", "options": limits, **elsewhere},
+    ]
+    tools = [
+        {"builtin": "tools", "options": {"deny": [{"tool": f"other_{i}"}]}, "name": f"tools-{i}"}
+        for i in range(3)
+    ]
+    before = [{"type": "builtin", "name": f"unused-{i}", **policy} for i, policy in enumerate(policies)]
+    after = [each for each in before if each["builtin"] == "redact"]
+    hooks = settings["hooks"]
+    return {
+        "hooks": {
+            "BeforeModel": [{"hooks": before}, *hooks["BeforeModel"]],
+            "AfterModel": [{"hooks": after}, *hooks["AfterModel"]],
+            "BeforeTool": [{"matcher": "other_.*", "hooks": [{"type": "builtin", **each} for each in tools]}],
+        }
+    }
+
+
+@contextlib.contextmanager
+def _peer(kind: str, origin: str, folder: Path) -> Iterator[Server]:
+    port = free_port()
+    argv = [sys.executable, "-m", "benchmarks.gateway.peers", kind, str(port), origin]
+    with running(argv, port) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def gateway(
+    settings: dict[str, Any] | None,
+    origin: str,
+    folder: Path,
+    environment: dict[str, str] | None = None,
+    command: Sequence[str] = HOOKGATE,
+) -> Iterator[Server]:
+    """Start the gateway.
+
+    Args:
+        settings: The settings of its hooks.
+        origin: The URL of the upstream.
+        folder: An empty folder, for the settings and the code of the hooks.
+        environment: Variables that differ from the defaults.
+        command: The words that start hookgate.
+    """
+    files = []
+    if settings:
+        for name, code in (("hooks", _RUNTIME), ("program", _PROGRAM), ("kept", _KEPT)):
+            (folder / f"{name}.py").write_text(code)
+        files.append(folder / "settings.json")
+        files[0].write_text(json.dumps(settings))
+    with hookgate(command, origin, files, environment or {}) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def _with_service(origin: str, folder: Path, command: Sequence[str] = HOOKGATE) -> Iterator[Server]:
+    with others.hook_service() as url:
+        hook = {"name": "service", "type": "http", "url": url}
+        with gateway(both(hook, hook), origin, folder, command=command) as server:
+            yield server
+
+
+def _hooked(title: str, settings: dict[str, Any]) -> Configuration:
+    return Configuration(title, partial(gateway, settings), denies=True, ours=True)
+
+
+CONFIGURATIONS: dict[str, Configuration] = {
+    "nginx": Configuration("nginx", others.nginx, missing=others.missing_nginx()),
+    "copying": Configuration("bare aiohttp + uvloop, copying", partial(_peer, "copying")),
+    "naive": Configuration(
+        "the naive floor: + orjson both ways + one hook", partial(_peer, "naive"), denies=True
+    ),
+    "litellm": Configuration("LiteLLM + hook", others.litellm, denies=True, missing=others.missing_litellm()),
+    "mitmproxy": Configuration(
+        "mitmproxy + addon", others.mitmproxy, denies=True, missing=others.missing_mitmproxy()
+    ),
+    "plain": Configuration("hookgate, no hooks", partial(gateway, None), ours=True),
+    "runtime": _hooked("hookgate, async runtime hook before and after", RUNTIME),
+    "unaudited": Configuration(
+        "the same, audit disabled",
+        partial(gateway, RUNTIME, environment={"HOOKGATE_AUDIT__ENABLED": "false"}),
+        denies=True,
+        ours=True,
+    ),
+    "unused": _hooked("the same, and 10 policies and 50 patterns that do not apply", _with_unused(RUNTIME)),
+    "redact": Configuration(
+        "hookgate, redact before and after", partial(gateway, REDACT), masks=True, ours=True
+    ),
+    "observe": Configuration(
+        "the same in observe mode", partial(gateway, both(_OBSERVED, _OBSERVED)), ours=True
+    ),
+    "persistent": _hooked("hookgate, persistent hook before and after", _command("kept", persistent=True)),
+    "http": Configuration("hookgate, http hook before and after", _with_service, denies=True, ours=True),
+    "command": _hooked("hookgate, command hook (Python) before and after", _command("program")),
+}
+"""In the order of the tables."""
+
+
+def beside(name: str, checkout: Path) -> Configuration:
+    """Return a configuration of the gateway with the code of another checkout, which has its own `.venv`."""
+    ours = CONFIGURATIONS[name]
+    return replace(
+        ours, start=partial(ours.start, command=(str(checkout / ".venv/bin/python"), *HOOKGATE[1:]))
+    )

@@ -1,0 +1,69 @@
+"""Write the generated parts of docs/performance.md and its picture from the figures beside it.
+
+python -m benchmarks.gateway.pages [--check]
+"""
+
+import sys
+from pathlib import Path
+from textwrap import fill
+
+from benchmarks.gateway.loads import LOADS
+from benchmarks.gateway.pages.figures import Figures, read
+from benchmarks.gateway.pages.picture import picture
+from benchmarks.gateway.pages.tables import as_markdown, circumstances, table
+from benchmarks.gateway.pages.targets import targets_table
+from benchmarks.gateway.profiles import Profiles, read_profiles
+
+DOCS = Path(__file__).parents[3] / "docs"
+FIGURES = DOCS / "figures" / "gateway.json"
+PROFILES = DOCS / "figures" / "profiles.json"
+PICTURE = DOCS / "figures" / "gateway.svg"
+PAGE = DOCS / "performance.md"
+
+
+def main() -> int:
+    """Write the files, or with --check return 1 if one of them differs from what would be written."""
+    figures, profiles = read(FIGURES), read_profiles(PROFILES)
+    page = PAGE.read_text()
+    for name, text in generated(figures, profiles).items():
+        page = with_part(page, name, text)
+    wanted = {PAGE: page, PICTURE: picture(figures)}
+    if "--check" in sys.argv[1:]:
+        outdated = [path.name for path, text in wanted.items() if path.read_text() != text]
+        print(*(f"{name} is outdated: python -m benchmarks.gateway.pages" for name in outdated), sep="\n")
+        return 1 if outdated else 0
+    for path, text in wanted.items():
+        path.write_text(text)
+    return 0
+
+
+def generated(figures: Figures, profiles: Profiles) -> dict[str, str]:
+    """Return the generated parts of the page by name."""
+    loads = [
+        f"### {load}\n\n{fill(LOADS[load].how, 120)}\n\n{as_markdown(table(figures, load))}"
+        for load in figures.samples
+    ]
+    about = "\n".join(f"- {line}" for line in circumstances(figures).splitlines())
+    return {
+        "targets": as_markdown(targets_table(figures)),
+        "figures": "\n\n".join([about, *loads]),
+        "profile": as_markdown(profiles.table()),
+    }
+
+
+def with_part(page: str, name: str, text: str) -> str:
+    """Return the page with the text between the two comments that name a part.
+
+    Raises:
+        ValueError: The page has no such comments.
+    """
+    begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->\n"
+    before, found, rest = page.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not (found and found_end):
+        raise ValueError(f"{PAGE.name} lacks the comments of the part {name!r}")
+    return f"{before}{begin}\n{text}\n\n{end}{after}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""Tables of a run, for the terminal and for a page in Markdown."""
+
+from collections.abc import Sequence
+
+from benchmarks.gateway.configurations import CONFIGURATIONS
+from benchmarks.gateway.loads import CALLS, EVENT_RATE, LOADS
+from benchmarks.gateway.pages.figures import ALONE, Figures
+
+BASES = ("copying", "naive")
+"""What ratios are formed with."""
+
+
+def terminal(figures: Figures, load: str) -> str:
+    """Return the table of a load as text of fixed width, with how it is measured."""
+    rows = table(figures, load)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *cells in rows:
+        padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        lines.append("  ".join(["", first.ljust(widths[0]), *padded]))
+    return "\n".join([f"{load}: {LOADS[load].how}", *lines, _headroom(figures, load)])
+
+
+def circumstances(figures: Figures) -> str:
+    """Return when and where the figures were taken, and what was not measured."""
+    about = [f"{name}: {text}" for name, text in figures.about.items()]
+    skipped = [f"skipped: {CONFIGURATIONS[name].title}: {why}" for name, why in figures.skipped.items()]
+    return "\n".join([*about, *skipped])
+
+
+def as_markdown(cells: Sequence[Sequence[str]]) -> str:
+    """Return a header and rows of cells as a table in Markdown, with figures to the right."""
+    header, *rows = cells
+    align = ["---" if any(not _is_figure(row[i]) for row in rows) else "---:" for i in range(len(header))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [header, align, *rows])
+
+
+def _is_figure(cell: str) -> bool:
+    return not cell or cell.lstrip("*")[0].isdigit()
+
+
+def table(figures: Figures, load: str) -> list[list[str]]:
+    """Return the cells of a load's table: a header, then a row for each configuration.
+
+    Figures are medians of the rounds with their least and greatest. A ratio is formed within each round; more
+    than 1 is better than the base.
+    """
+    samples = figures.samples[load]
+    names = list(next(iter(samples.values()))[0])
+    compared = [(base, name) for name in _compared(names) for base in BASES if figures.has(load, base)]
+    header = [load, *names, *(f"{name.split('/')[0]}: of {base}" for base, name in compared)]
+    rows = []
+    for configuration in samples:
+        ratios = [
+            figures.ratio(load, configuration, base, name).text(2)
+            if configuration not in (base, ALONE)
+            else ""
+            for base, name in compared
+        ]
+        cells = [figures.spread(load, configuration, name).text() for name in names]
+        rows.append([title(configuration), *cells, *ratios])
+    return [header, *rows]
+
+
+def title(configuration: str) -> str:
+    """Return what a table calls a configuration."""
+    if configuration == ALONE:
+        return "generator and upstream alone"
+    name, _, beside = configuration.partition("+")
+    return CONFIGURATIONS[name].title + (f" ({beside})" if beside else "")
+
+
+def _compared(names: Sequence[str]) -> list[str]:
+    """Return the figures of which ratios are shown: rates, and the processor time of a call or event."""
+    return [name for name in names if name in (CALLS, EVENT_RATE) or name.startswith("CPU us")]
+
+
+def _headroom(figures: Figures, load: str) -> str:
+    """Return how far the generator and the upstream are from being the bottleneck."""
+    rates = [name for name in (CALLS, EVENT_RATE) if name in next(iter(figures.samples[load].values()))[0]]
+    measured = [name for name in figures.samples[load] if name not in (ALONE, "nginx")]
+    if not rates or not figures.has(load, ALONE) or not measured:
+        return ""
+    alone = figures.spread(load, ALONE, rates[0]).median
+    fastest = max(measured, key=lambda name: figures.spread(load, name, rates[0]).median)
+    ratio = alone / figures.spread(load, fastest, rates[0]).median
+    return (
+        f"  generator and upstream alone reach {ratio:.1f} times the rate of the fastest ({title(fastest)})"
+    )

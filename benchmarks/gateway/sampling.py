@@ -1,0 +1,184 @@
+"""Where the processor time of a gateway goes: its stacks, looked at after each few milliseconds of that time.
+
+python -m benchmarks.gateway.sampling FILE serve … starts the gateway. The first SIGUSR2 begins to look, the
+second one writes FILE. A gateway that is not started in this way contains nothing of it.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from benchmarks.gateway.configurations import CONFIGURATIONS
+from benchmarks.gateway.measuring import upstream
+from benchmarks.processes import Server
+
+PARTS = {
+    "hookgate.translator.strictjson": "reading JSON strictly",
+    "hookgate.translator": "views, edits and streams (translator)",
+    "hookgate.hooks.policies": "policies",
+    "hookgate.hooks": "the engine and the hooks",
+    "hookgate.proxy.http": "connections, bodies, the client for the upstream (proxy/http)",
+    "hookgate.proxy.call": "the stages of a call (proxy/call)",
+    "hookgate.proxy.audit": "the audit",
+    "hookgate.proxy.store": "the audit",
+    "sqlalchemy": "the audit",
+    "hookgate.proxy.observe": "record, log and metrics (proxy/observe)",
+    "hookgate.proxy.identity": "callers and sessions (proxy/identity)",
+    "hookgate.proxy.routing": "routes and headers (proxy/routing)",
+    "aiohttp": "aiohttp, server and client",
+    "asyncio": "the event loop",
+    "selectors": "waiting for sockets",
+    "": "work in threads that had ended when they were looked at",
+}
+"""The parts of a profile by the beginning of a module's name; the first one counts."""
+
+_LIBRARIES = ("aiohttp", "asyncio", "selectors", "sqlalchemy")
+
+
+class Sampler:
+    """Adds up the processor time of each thread by the place at which it is seen.
+
+    A timer of processor time interrupts the main thread. What each thread has used since the last time counts
+    for the place where it is now.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: Counter[tuple[str, str]] = Counter()
+        self._used: dict[int, float] = {}
+
+    def begin(self) -> None:
+        """Begin to look."""
+        self._used = {ident: _used_by(ident) for ident in sys._current_frames()}
+        signal.setitimer(signal.ITIMER_PROF, 0.001, 0.001)
+
+    def end(self) -> None:
+        """Stop looking."""
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+    def look(self, _: int, interrupted: FrameType | None) -> None:
+        """Look once: the handler of the timer's signal."""
+        main_thread = threading.main_thread().ident
+        for ident, frame in sys._current_frames().items():
+            used = _used_by(ident)
+            place = _place(interrupted if ident == main_thread else frame)
+            self.seconds[place] += used - self._used.get(ident, 0.0)
+            self._used[ident] = used
+
+
+def _used_by(thread: int) -> float:
+    return time.clock_gettime(time.pthread_getcpuclockid(thread))
+
+
+def main() -> None:
+    """Start the gateway with a sampler that waits for SIGUSR2."""
+    path, sampler = Path(sys.argv.pop(1)), Sampler()
+
+    def switch(_: int, __: FrameType | None) -> None:
+        if not signal.getitimer(signal.ITIMER_PROF)[1]:
+            sampler.begin()
+            return
+        sampler.end()
+        whole = path.with_suffix(".part")
+        whole.write_text(json.dumps([[*place, seconds] for place, seconds in sampler.seconds.items()]))
+        whole.rename(path)
+
+    signal.signal(signal.SIGPROF, sampler.look)
+    signal.signal(signal.SIGUSR2, switch)
+    from hookgate.proxy.__main__ import main as gateway  # noqa: PLC0415  # as `hookgate` itself is started
+
+    sys.exit(gateway())
+
+
+def _place(frame: FrameType | None) -> tuple[str, str]:
+    """Return the module and function that time counts for: ours, or a library that is a part of its own."""
+    while frame:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("hookgate.") or module.partition(".")[0] in _LIBRARIES:
+            return module, frame.f_code.co_qualname
+        frame = frame.f_back
+    return "", ""
+
+
+class Profile:
+    """The processor time of a gateway under a load.
+
+    Attributes:
+        microseconds: That of a call or event.
+        places: The seconds by module and function.
+    """
+
+    def __init__(self, microseconds: float, places: Mapping[tuple[str, str], float]) -> None:
+        self.microseconds = microseconds
+        self.places = places
+        self._seconds = sum(places.values())
+
+    def parts(self) -> list[tuple[str, float]]:
+        """Return the share of each part, the largest first."""
+        shares: dict[str, float] = defaultdict(float)
+        for (module, _), seconds in self.places.items():
+            part = next(title for prefix, title in PARTS.items() if module.startswith(prefix))
+            shares[part] += seconds / self._seconds
+        return sorted(shares.items(), key=lambda item: -item[1])
+
+    def functions(self, most: int) -> list[tuple[str, float]]:
+        """Return the share of the functions in which most time is spent."""
+        found = sorted(self.places.items(), key=lambda item: -item[1])[:most]
+        return [
+            (f"{module}:{name}" if module else PARTS[""], seconds / self._seconds)
+            for (module, name), seconds in found
+        ]
+
+    def text(self) -> str:
+        """Return both as text."""
+        rows = [
+            ("by part", self.parts()),
+            ("by function, with what it calls outside of hookgate", self.functions(25)),
+        ]
+        lines = [f"{self.microseconds:,.0f} us of processor time each"]
+        for title, shares in rows:
+            lines += [f"  {title}", *(f"    {share:6.1%}  {name}" for name, share in shares)]
+        return "\n".join(lines)
+
+
+def profile(configuration: str, load: Callable[[Server], float], seconds: float = 6) -> Profile:
+    """Profile a configuration of the gateway under a load.
+
+    Args:
+        configuration: Its name.
+        load: Puts a load on the server for a moment. Returns the microseconds of a call or event.
+        seconds: How long the load is repeated.
+    """
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        file = folder / "samples.json"
+        command = (sys.executable, "-m", "benchmarks.gateway.sampling", str(file))
+        origin = stack.enter_context(upstream()).url
+        start: Callable[..., Any] = partial(CONFIGURATIONS[configuration].start, command=command)
+        server = stack.enter_context(start(origin, folder))
+        load(server)
+        os.kill(server.pid, signal.SIGUSR2)
+        end = time.monotonic() + seconds
+        costs = [load(server)]
+        while time.monotonic() < end:
+            costs.append(load(server))
+        os.kill(server.pid, signal.SIGUSR2)
+        while not file.exists():
+            time.sleep(0.01)
+        places = {(module, name): seconds for module, name, seconds in json.loads(file.read_text())}
+        return Profile(statistics.median(costs), places)
+
+
+if __name__ == "__main__":
+    main()
