@@ -152,17 +152,21 @@ def show_response(body: JsonObject) -> JsonObject:
     view: JsonObject = {}
     shown: list[JsonObject] = []
     for candidate in _candidates(body):
-        content = _content(candidate)
+        content = candidate.get("content")
+        if type(content) is not dict:
+            content = {}
         texts, spoken = _texts(content)
         if not shown:
             view["text"] = "".join(spoken)
-        view_of: JsonObject = {"content": {"role": content.get("role", "model"), "parts": texts}}
+        seen: JsonObject = {"content": {"role": content.get("role", "model"), "parts": texts}}
         for key, value in candidate.items():
             if key in _SHOWN and value is not None:
-                view_of[_SHOWN[key]] = value
-        shown.append(view_of)
+                seen[_SHOWN[key]] = value
+        shown.append(seen)
     view["candidates"] = shown
-    usage = read_object(body, "usageMetadata")
+    usage = body.get("usageMetadata")
+    if type(usage) is not dict:
+        usage = read_object(body, "usageMetadata")
     # The first events of a stream have usage metadata without the documented counts.
     if not _COUNTS.isdisjoint(usage):
         view["usageMetadata"] = usage

@@ -83,7 +83,10 @@ class Document:
             if type(value) is SharedValue:
                 copy[key] = value.copies.get(self._owner) or value.copy_for(self._owner)
             elif type(value) is dict or type(value) is list:
-                copy[key] = _deep_copy(value)
+                try:  # as _deep_copy does
+                    copy[key] = marshal.loads(marshal.dumps(value))  # noqa: S302  # our own
+                except ValueError:
+                    copy[key] = _deep_copy(value)
         return copy
 
     def view(self) -> dict[str, Any]:

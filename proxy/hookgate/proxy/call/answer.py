@@ -231,10 +231,13 @@ class AnswerPipeline:
 
     def _parse_piece(self, frame: Frame) -> Piece:
         envelope = self.call.envelope
-        body = read_answer(frame.data, self._body_worker.bounds) if frame.data else None
-        if body is None or ("error" in body and read(envelope.open_answer(body), "candidates") is None):
+        if not frame.data:
             return Piece(frame, None, {}, envelope)
-        return Piece(frame, body, checked_answer(envelope.open_answer(body)), envelope)
+        body = read_answer(frame.data, self._body_worker.bounds)
+        response = envelope.open_answer(body)
+        if "error" in body and read(response, "candidates") is None:
+            return Piece(frame, None, {}, envelope)
+        return Piece(frame, body, checked_answer(response), envelope)
 
     def _keep(self, pieces: Sequence[Piece]) -> None:
         """Keep the pieces for `answer`, unless there are too many."""
@@ -248,9 +251,13 @@ class AnswerPipeline:
 
     async def _fire(self, pieces: list[Piece], mode: StreamMode | None = None) -> list[Piece]:
         """Run hooks on the joined pieces. Raises ReplacementAnswer or ApiError if a hook ends the call."""
-        answers = [piece for piece in pieces if piece.body is not None]
-        if not answers or self._llm_request is None:
+        if self._llm_request is None:
             return pieces
+        answers = pieces
+        if len(pieces) > 1 or pieces[0].body is None:  # pieces are not empty
+            answers = [piece for piece in pieces if piece.body is not None]
+            if not answers:
+                return pieces
         size = len(answers[0].frame.raw) if len(answers) == 1 else held_bytes(answers)
         if size > SMALL_BODY:
             self.call.session.call_state.offload = self._body_worker.run_in_thread
@@ -259,7 +266,8 @@ class AnswerPipeline:
             if len(answers) == 1
             else await self._body_worker.run(size, join_events, _responses(answers))
         )
-        outcome = await self._engine.fire(self._event(joined, mode), self.call.session, size)
+        event = AfterModel(self._llm_request, joined, self._model, mode)
+        outcome = await self._engine.fire(event, self.call.session, size)
         if outcome.verdict is not NO_VERDICT:
             enforce(outcome.verdict, AfterModel.name, self.call)
         edited = outcome.event.body

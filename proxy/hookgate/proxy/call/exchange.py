@@ -1,7 +1,7 @@
 """One judged call, from the client's request to the end of its answer, in processing order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Collection
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -183,26 +183,32 @@ class Exchange:
 
     # ---- AfterModel, answer
 
-    async def _deliver_answer(
+    def _deliver_answer(
+        self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply
+    ) -> Awaitable[None]:
+        """Return what sends the answer: judged whole or as a stream, as it is, or as an error."""
+        if not 200 <= answer.status < 300:
+            return self._pass_error(answer, pipeline, reply)
+        if reply.framing is None:
+            return self._send_whole(answer, pipeline, reply)
+        reply.set_headers(to_client(answer.headers))
+        if pipeline.needs_parsing:
+            return self._stream(answer, pipeline, reply, reply.framing)
+        return self._copy_stream(answer, reply)
+
+    async def _send_whole(
         self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply
     ) -> None:
-        headers = to_client(answer.headers)
-        if not 200 <= answer.status < 300:
-            await self._pass_error(answer, pipeline, reply)
-        elif reply.framing is None:
-            data = await read_whole(self._chunks(answer))
-            if data and pipeline.needs_parsing:
-                data = await pipeline.judge_whole(data)
-                await self._show_answer(pipeline)
-            await reply.send_whole(answer.status, headers, data)
-        elif pipeline.needs_parsing:
-            reply.set_headers(headers)
-            await self._stream(answer, pipeline, reply, reply.framing)
-        else:
-            reply.set_headers(headers)
-            reply.stop_keep_alives()
-            async for chunk in self._chunks(answer):
-                await reply.write(chunk)
+        data = await read_whole(self._chunks(answer))
+        if data and pipeline.needs_parsing:
+            data = await pipeline.judge_whole(data)
+            await self._show_answer(pipeline)
+        await reply.send_whole(answer.status, to_client(answer.headers), data)
+
+    async def _copy_stream(self, answer: aiohttp.ClientResponse, reply: Reply) -> None:
+        reply.stop_keep_alives()
+        async for chunk in self._chunks(answer):
+            await reply.write(chunk)
 
     async def _chunks(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         """Yield the answer's bytes and meter token usage."""

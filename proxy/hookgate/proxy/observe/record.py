@@ -276,10 +276,11 @@ class CallRecord:
     def note_runs(self, event: str, runs: Iterable[Run], size: int) -> None:
         """Add the runs of hooks for an event whose body has `size` bytes."""
         for run in runs:
-            key = event, run.hook
-            if key not in self.hooks:
-                self.hooks[key] = HookTally(event, run.hook.name, hook_type(run.hook), run.hook.config.mode)
-            self.hooks[key].add(run, size)
+            tally = self.hooks.get((event, run.hook))
+            if tally is None:
+                tally = HookTally(event, run.hook.name, hook_type(run.hook), run.hook.config.mode)
+                self.hooks[event, run.hook] = tally
+            tally.add(run, size)
             if self.content is not None:
                 self.content.note_run(event, run)
 

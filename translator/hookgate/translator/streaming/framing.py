@@ -89,7 +89,8 @@ class ServerSentEvents(Framing):
         del self._buffer[:start]
         # A blank line may begin in the last three bytes and be completed by the next chunk.
         self._searched = max(len(self._buffer) - 3, 0)
-        _check_size(self._buffer)
+        if self._buffer:
+            _check_size(self._buffer)
         return frames
 
     def begin_anew(self) -> None:
