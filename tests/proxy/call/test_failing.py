@@ -121,7 +121,6 @@ async def test_calls_that_crowd_out_a_hook_do_not_pass_it(tmp_path: Path) -> Non
     assert statuses.count(200) == reached
 
 
-@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp's view of 1 MB in memory
 @pytest.mark.parametrize("persistent", [False, True], ids=["command", "persistent"])
 async def test_a_secret_in_a_large_body_is_masked_as_in_a_small_one(persistent: bool, tmp_path: Path) -> None:
     source = """

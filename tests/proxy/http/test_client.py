@@ -28,6 +28,7 @@ from support.wire import ok, peer, response
 from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.config.values import parse_origin, parse_proxy
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.bodies import read_whole
 from hookgate.proxy.http.client import (
     NoAnswerError,
     UpstreamError,
@@ -35,6 +36,8 @@ from hookgate.proxy.http.client import (
     describe_connection_error,
     expired_authorities,
 )
+from hookgate.proxy.http.upstream_pool import HostNotFoundError, ProxyError
+from hookgate.proxy.http.upstream_websockets import as_os_error
 from hookgate.proxy.observe.record import UpstreamAttempt
 from hookgate.proxy.routing.table import Route, match
 
@@ -51,7 +54,7 @@ async def get(upstreams: Upstreams, route: Route = ROUTE) -> bytes:
         upstreams,
         upstreams.open(_attempt(), "POST", route, {}, b"{}", decompress=True) as answer,
     ):
-        return await answer.read()
+        return await read_whole(answer.chunks())
 
 
 @pytest.mark.parametrize(
@@ -144,7 +147,7 @@ async def test_cookies_of_one_client_do_not_reach_another() -> None:
             async with upstream.open(
                 UpstreamAttempt(None), "POST", ROUTE, {}, b"{}", decompress=True
             ) as answer:
-                await answer.read()
+                await read_whole(answer.chunks())
     assert len(other.heard) == 2
     assert b"session" not in other.heard[1]
 
@@ -217,7 +220,7 @@ async def test_the_time_for_headers_does_not_count_while_the_request_is_sent() -
         upstreams_at(url, UpstreamSettings(header_timeout=0.2)) as upstreams,
         upstreams.open(_attempt(), "POST", ROUTE, {}, body(), decompress=True) as answer,
     ):
-        assert await answer.read() == b"{}"
+        assert await read_whole(answer.chunks()) == b"{}"
 
 
 @pytest.mark.parametrize(("header_timeout", "idle_timeout"), [(0.1, 60), (60, 0.1)])
@@ -255,7 +258,7 @@ async def test_a_call_is_never_sent_twice_even_on_a_connection_that_went_stale(d
 
     async with talking(talk) as url, upstreams_at(url) as upstreams:
         async with upstreams.open(_attempt(), "POST", ROUTE, {}, data, decompress=True) as answer:
-            assert await answer.read() == b"{}"
+            assert await read_whole(answer.chunks()) == b"{}"
         with pytest.raises(ApiError) as broken:
             async with upstreams.open(_attempt(), "POST", ROUTE, {}, data, decompress=True):
                 pass
@@ -310,6 +313,24 @@ def test_a_bundle_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 # ---- words for what went wrong
 
 
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(errno.ECONNREFUSED, "to 10.0.0.1"), "connection refused"),
+        (OSError("to 10.0.0.1"), "the connection was lost"),
+        (HostNotFoundError("upstream.invalid"), "the host name upstream.invalid cannot be resolved"),
+        (ssl.SSLCertVerificationError("x"), "its TLS certificate is not trusted"),
+        (ssl.SSLError(1, "x"), "the TLS handshake failed"),
+        (ProxyError("the proxy answered 407"), "the proxy answered 407"),
+        (ConnectionResetError(errno.ECONNRESET, "x"), "connection reset by peer"),
+        (TimeoutError(errno.ETIMEDOUT, "x"), "it took too long"),
+    ],
+    ids=repr,
+)
+def test_what_went_wrong_is_reported_in_words(error: OSError, expected: str) -> None:
+    assert describe_connection_error(error) == expected
+
+
 ADDRESS = ConnectionKey("upstream.invalid", 443, True, True, None, None, None)
 
 
@@ -343,8 +364,8 @@ ADDRESS = ConnectionKey("upstream.invalid", 443, True, True, None, None, None)
         pytest.param(aiohttp.ConnectionTimeoutError("x"), "it took too long", id="time"),
     ],
 )
-def test_what_went_wrong_is_reported_in_words(error: Exception, expected: str) -> None:
-    assert describe_connection_error(error) == expected
+def test_what_went_wrong_with_a_web_socket_is_reported_in_words(error: Exception, expected: str) -> None:
+    assert describe_connection_error(as_os_error(error)) == expected
 
 
 async def test_few_connections_are_kept_for_later_after_many_were_in_use() -> None:
@@ -360,7 +381,7 @@ async def test_few_connections_are_kept_for_later_after_many_were_in_use() -> No
                 UpstreamAttempt(None), "POST", route, {}, b"{}", decompress=True
             ) as answer:
                 await all_here.wait()
-                await answer.read()
+                await read_whole(answer.chunks())
 
         for route in routes:
             all_here = asyncio.Barrier(16)

@@ -7,7 +7,6 @@ refuses the batch, and the error contains its path.
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import aiohttp
 from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection
@@ -21,7 +20,7 @@ from hookgate.proxy.call.verdicts import (
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole
-from hookgate.proxy.http.client import UpstreamError, to_client, to_upstream
+from hookgate.proxy.http.client import UpstreamAnswer, UpstreamError, to_client, to_upstream
 from hookgate.proxy.routing.envelopes import check_model, check_references, with_model
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import (
@@ -72,8 +71,8 @@ class Batches:
         except UpstreamError as error:
             raise error.as_api_error() from None
 
-    async def _answer(self, answer: aiohttp.ClientResponse, call: JudgedCall) -> web.Response:
-        body = await read_whole(answer.content.iter_any())
+    async def _answer(self, answer: UpstreamAnswer, call: JudgedCall) -> web.Response:
+        body = await read_whole(answer.chunks())
         for observer in self._context.observers:
             observer.see_upstream_bytes(body)
         if 200 <= answer.status < 300 and body and self._engine.listens_to(AfterModel.name):

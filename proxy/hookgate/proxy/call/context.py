@@ -6,8 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-import aiohttp
-
 from hookgate.hooks import AfterModel, BeforeTool, CallEnd, Engine, Event, Outcome, SessionContext
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
@@ -18,7 +16,7 @@ from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.body_worker import SMALL_BODY
-from hookgate.proxy.http.client import NoAnswerError, Upstreams
+from hookgate.proxy.http.client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.http.connection import Request
 from hookgate.proxy.identity.bypass import Bypasses
 from hookgate.proxy.identity.callers import Caller, Callers, load_named_keys, named_session
@@ -252,7 +250,7 @@ class CallContext:
         data: bytes | AsyncIterable[bytes] | None = None,
         *,
         decompress: bool = True,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> AsyncIterator[UpstreamAnswer]:
         """Send the request upstream and yield the answer before its body is read.
 
         Raises ApiError if there is no answer, or before sending if the start of the call cannot be recorded.

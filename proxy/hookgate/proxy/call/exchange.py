@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Collection
 
-import aiohttp
 from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterAgent, AfterModel, BeforeTool
@@ -22,7 +21,7 @@ from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, T
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_tool_selection, before_wrapped_model
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import SLICE, read_request, read_whole
-from hookgate.proxy.http.client import UpstreamError, to_client, to_upstream
+from hookgate.proxy.http.client import UpstreamAnswer, UpstreamError, to_client, to_upstream
 from hookgate.proxy.identity.memory import prompt_of
 from hookgate.proxy.identity.sessions import SHIM_HEADER
 from hookgate.proxy.observe.content import SessionTranscript
@@ -184,7 +183,7 @@ class Exchange:
     # ---- AfterModel, answer
 
     def _deliver_answer(
-        self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply
+        self, answer: UpstreamAnswer, pipeline: AnswerPipeline, reply: Reply
     ) -> Awaitable[None]:
         """Return what sends the answer: judged whole or as a stream, as it is, or as an error."""
         if not 200 <= answer.status < 300:
@@ -196,23 +195,21 @@ class Exchange:
             return self._stream(answer, pipeline, reply, reply.framing)
         return self._copy_stream(answer, reply)
 
-    async def _send_whole(
-        self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply
-    ) -> None:
+    async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline, reply: Reply) -> None:
         data = await read_whole(self._chunks(answer))
         if data and pipeline.needs_parsing:
             data = await pipeline.judge_whole(data)
             await self._show_answer(pipeline)
         await reply.send_whole(answer.status, to_client(answer.headers), data)
 
-    async def _copy_stream(self, answer: aiohttp.ClientResponse, reply: Reply) -> None:
+    async def _copy_stream(self, answer: UpstreamAnswer, reply: Reply) -> None:
         reply.stop_keep_alives()
         async for chunk in self._chunks(answer):
             await reply.write(chunk)
 
-    async def _chunks(self, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async def _chunks(self, answer: UpstreamAnswer) -> AsyncIterator[bytes]:
         """Yield the answer's bytes and meter token usage."""
-        async for chunk in answer.content.iter_any():
+        async for chunk in answer.chunks():
             self._see_bytes(chunk)
             yield chunk
 
@@ -222,13 +219,13 @@ class Exchange:
             observer.see_upstream_bytes(chunk)
 
     async def _stream(
-        self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply, framing: Framing
+        self, answer: UpstreamAnswer, pipeline: AnswerPipeline, reply: Reply, framing: Framing
     ) -> None:
         """Send the answer as hooks release it, also the part before it was cut off."""
         pipeline.begin_stream(framing)
         reading = True
         try:
-            async for chunk in answer.content.iter_any():
+            async for chunk in answer.chunks():
                 reading = False
                 self._see_bytes(chunk)
                 for start in range(0, len(chunk), SLICE):
@@ -255,15 +252,13 @@ class Exchange:
                 observer.see_answer(answer)
                 await observer.save()
 
-    async def _pass_error(
-        self, answer: aiohttp.ClientResponse, pipeline: AnswerPipeline, reply: Reply
-    ) -> None:
+    async def _pass_error(self, answer: UpstreamAnswer, pipeline: AnswerPipeline, reply: Reply) -> None:
         """Send the upstream's error, redacted like an answer.
 
         Raises ApiError if the stream has started; `run` sends it as text.
         """
         self._record.outcome = "failed"
-        body = await pipeline.redact_error(await read_whole(answer.content.iter_any()))
+        body = await pipeline.redact_error(await read_whole(answer.chunks()))
         if not await reply.send_whole(answer.status, to_client(answer.headers), body):
             raise ApiError(
                 502, f"The upstream answered {answer.status}: {body.decode(errors='replace')[:500]}"

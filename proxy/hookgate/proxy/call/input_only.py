@@ -3,7 +3,6 @@
 A synthetic answer is not possible, so a call that a hook denies, stops or answers is refused with 403.
 """
 
-import aiohttp
 from aiohttp import hdrs, web
 
 from hookgate.hooks import BeforeModel, Verdict
@@ -12,7 +11,7 @@ from hookgate.proxy.call.context import CallContext, RecordingEngine
 from hookgate.proxy.call.verdicts import DENIED, STOPPED
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import read_request, read_whole
-from hookgate.proxy.http.client import UpstreamError, to_client, to_upstream
+from hookgate.proxy.http.client import UpstreamAnswer, UpstreamError, to_client, to_upstream
 from hookgate.proxy.observe.usage import UsageMeter
 from hookgate.proxy.routing.envelopes import check_model, check_references, named_model, with_model
 from hookgate.proxy.routing.table import Route
@@ -51,8 +50,8 @@ class InputOnlyCalls:
         except UpstreamError as error:
             raise error.as_api_error() from None
 
-    async def _answer(self, answer: aiohttp.ClientResponse) -> web.Response:
-        body = await read_whole(answer.content.iter_any())
+    async def _answer(self, answer: UpstreamAnswer) -> web.Response:
+        body = await read_whole(answer.chunks())
         meter = UsageMeter()
         meter.feed(body)
         self._record.usage += meter.usage()

@@ -13,7 +13,7 @@ from hookgate.proxy.call.context import CallContext
 from hookgate.proxy.call.reply import abort_connection
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import content_coding
-from hookgate.proxy.http.client import UpstreamError, has_controls, to_client, to_upstream
+from hookgate.proxy.http.client import UpstreamAnswer, UpstreamError, has_controls, to_client, to_upstream
 from hookgate.proxy.observe.usage import UsageMeter
 from hookgate.proxy.routing.table import Route
 
@@ -107,7 +107,7 @@ async def forward_unread(context: CallContext) -> web.StreamResponse:
             )
             response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, upload_route))
             await response.prepare(request)
-            async for chunk in answer.content.iter_any():
+            async for chunk in answer.chunks():
                 if generates:
                     meter.feed(chunk)
                 await response.write(chunk)
@@ -174,7 +174,7 @@ def _failure(body: _Body | None, error: ApiError) -> Exception:
     return (body and body.failure()) or error
 
 
-def _as_sent(answer: aiohttp.ClientResponse) -> dict[str, str]:
+def _as_sent(answer: UpstreamAnswer) -> dict[str, str]:
     """Return the answer's headers, including length and encoding: its bytes are forwarded unchanged."""
     as_they_are = (hdrs.CONTENT_ENCODING, hdrs.CONTENT_LENGTH)
     described = {name: answer.headers[name] for name in as_they_are if name in answer.headers}

@@ -15,7 +15,7 @@ from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import Bounds, parse
 
 CODINGS = ("identity", "gzip", "deflate")
-"""The content codings that are accepted for request bodies."""
+"""The content codings that hookgate can decompress, and `identity`."""
 
 PIECE = 1024 * 1024
 """The largest number of bytes that one step of decompression returns."""
@@ -33,14 +33,14 @@ def inflate(data: bytes, coding: str, limit: int) -> bytes:
     """
     if not data:
         return data
-    stream = zlib.decompressobj(_window(data, coding))
+    stream = zlib.decompressobj(compression_window(data, coding))
     pieces: list[bytes] = []
     size = 0
     try:
         for start in range(0, len(data), _INPUT_SLICE):
             if stream.eof:
                 raise _invalid_body("data follows the end of the compressed stream")
-            for piece in _inflate_pieces(stream, data[start : start + _INPUT_SLICE]):
+            for piece in inflate_pieces(stream, data[start : start + _INPUT_SLICE]):
                 size += len(piece)
                 if size > limit:
                     raise body_too_large(limit)
@@ -54,7 +54,7 @@ def inflate(data: bytes, coding: str, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def _inflate_pieces(stream: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
+def inflate_pieces(stream: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
     """Yield the output for the next input of a stream, at most `PIECE` bytes at a time."""
     while True:
         piece = stream.decompress(data, PIECE)
@@ -70,7 +70,7 @@ def body_too_large(limit: int) -> ApiError:
     return ApiError(413, f"The request body is too large: more than {limit} bytes.")
 
 
-def _window(data: bytes, coding: str) -> int:
+def compression_window(data: bytes, coding: str) -> int:
     """Return zlib's `wbits` for the format: some clients send `deflate` without the zlib header."""
     if coding == "gzip":
         return _GZIP

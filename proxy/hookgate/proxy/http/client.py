@@ -1,31 +1,33 @@
-"""The pool of connections to the upstreams, and the mapping of upstream failures to API errors."""
+"""The client for the upstreams, and the mapping of upstream failures to API errors."""
 
+import asyncio
 import os
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+import zlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 from aiohttp import hdrs
-from yarl import URL
 
 from hookgate.proxy.config import LimitSettings, UpstreamSettings
+from hookgate.proxy.config.values import parse_proxy
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.answer_parser import InvalidAnswerError
+from hookgate.proxy.http.bodies import CODINGS, PIECE, compression_window, inflate_pieces
+from hookgate.proxy.http.upstream_connection import Body, UpstreamConnection
+from hookgate.proxy.http.upstream_pool import HostNotFoundError, Origin, ProxyError, UpstreamPool
+from hookgate.proxy.http.upstream_websockets import WebSockets
 from hookgate.proxy.identity.callers import KEY_HEADER
 from hookgate.proxy.observe.record import UpstreamAttempt
 from hookgate.proxy.routing.table import Route
 
-_KEEP_ALIVE_SHARE = 1 / 8
-"""A connection is kept for reuse only while at most this share of the limit is in use.
-
-Idle connections take descriptors, too, for each of the three upstreams."""
-
-_SLICE = 256 * 1024
+_IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT"})
+_SENT_WITHOUT_LENGTH = frozenset({"GET", "HEAD", "OPTIONS"})  # if they have no body
 
 
 class UpstreamError(Exception):
@@ -42,14 +44,66 @@ class NoAnswerError(ApiError):
     The message for the client contains neither the origin nor the URL.
     """
 
-    def __init__(self, origin: str, error: Exception) -> None:
+    def __init__(self, origin: str, error: OSError) -> None:
         self.origin, self.why = origin, describe_connection_error(error)
         if isinstance(error, TimeoutError):
             super().__init__(504, "The upstream did not answer in time.", "UPSTREAM_TIMEOUT")
         else:
-            named = isinstance(error, aiohttp.ClientConnectorDNSError)
+            named = isinstance(error, HostNotFoundError)
             why = "its host name cannot be resolved" if named else self.why
             super().__init__(502, f"The upstream cannot be reached ({why}).", "UPSTREAM_UNREACHABLE")
+
+
+class UpstreamAnswer:
+    """An answer whose headers have arrived. Its body is received while it is read."""
+
+    __slots__ = ("_coding", "_connection", "headers", "status")
+
+    def __init__(self, connection: UpstreamConnection, *, decompress: bool) -> None:
+        """Raises ApiError if `decompress` is true and the body's coding is not supported."""
+        self._connection = connection
+        self.status, self.headers = connection.answer.status, connection.answer.headers
+        coding = ", ".join(self.headers.getall(hdrs.CONTENT_ENCODING, ())).lower()
+        if has_controls(coding):
+            raise _unreadable("its Content-Encoding has control characters")
+        if decompress and coding and coding not in CODINGS:
+            raise _unreadable("its Content-Encoding is not supported")
+        self._coding = coding if decompress else ""
+
+    @property
+    def reason(self) -> str:
+        """The reason phrase. Bytes that are not UTF-8 are surrogates."""
+        return self._connection.answer.raw_reason.decode("utf-8", "surrogateescape")
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives. Raises UpstreamError if it ends early, is late or is invalid."""
+        return self._decompressed(self._coding) if self._coding in ("gzip", "deflate") else self._received()
+
+    async def _received(self) -> AsyncIterator[bytes]:
+        try:
+            while data := await self._connection.read():
+                yield data
+        except InvalidAnswerError as error:
+            raise UpstreamError(str(error)) from None
+        except OSError as error:
+            raise UpstreamError(describe_connection_error(error)) from None
+
+    async def _decompressed(self, coding: str) -> AsyncIterator[bytes]:
+        """Yield the body in pieces of bounded size, each decompressed when the previous one has been used."""
+        stream = None
+        async for data in self._received():
+            stream = stream or zlib.decompressobj(compression_window(data, coding))
+            if stream.eof:
+                raise UpstreamError("data follows the end of its compressed body")
+            try:
+                for piece in inflate_pieces(stream, data):
+                    yield piece
+                    if len(piece) == PIECE:  # much may follow without any wait for data
+                        await asyncio.sleep(0)
+            except zlib.error:
+                raise UpstreamError(f"its body is not valid {coding} data") from None
+        if stream is not None and (not stream.eof or stream.unused_data):
+            raise UpstreamError(f"its body is not one complete {coding} stream")
 
 
 class Upstreams:
@@ -60,46 +114,41 @@ class Upstreams:
     """
 
     def __init__(self, settings: UpstreamSettings, most: int = LimitSettings().connections) -> None:
-        self._most, self._in_use = most, 0
+        self._settings, self._most = settings, most
         self.origins = {
             "gemini": settings.gemini,
             "vertex": settings.vertex,
             "code_assist": settings.code_assist,
         }
-        self._proxy = settings.proxy
-        self._ssl_trust = _ssl_trust(settings.ca_bundle)
-        self._idle = settings.idle_timeout
-        # aiohttp starts sock_read after the request's last byte, so this limits the wait for the headers.
-        self._timeout = aiohttp.ClientTimeout(
-            total=None, connect=settings.connect_timeout, sock_read=settings.header_timeout
-        )
+        self._origins = {api: Origin.from_url(url) for api, url in self.origins.items()}
+        self._ca_bundle = _trust(settings.ca_bundle) if settings.ca_bundle else None
 
     async def __aenter__(self) -> "Upstreams":
-        self._connector = aiohttp.TCPConnector(limit=self._most, ssl=self._ssl_trust)
-        self._session = self._client([])
-        self._sockets = self._client([_no_redirects()])
+        settings, trust, proxy = self._settings, self._ca_bundle, parse_proxy(self._settings.proxy)
+        if trust is None and any(origin.tls for origin in self._origins.values()):
+            trust = _trust(None)
+        self._pool = UpstreamPool(
+            self._most,
+            connect_timeout=settings.connect_timeout,
+            header_timeout=settings.header_timeout,
+            idle_timeout=settings.idle_timeout,
+            proxy=proxy,
+            trust=trust,
+        )
+        self._web_sockets = WebSockets(
+            connect_timeout=settings.connect_timeout,
+            header_timeout=settings.header_timeout,
+            proxy=proxy,
+            trust=trust,
+        )
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._pool)
+            await stack.enter_async_context(self._web_sockets)
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
-        await self._sockets.close()
-        await self._connector.close()
-
-    def _client(self, tracing: list[aiohttp.TraceConfig]) -> aiohttp.ClientSession:
-        """Return a session on the shared connector.
-
-        There are two sessions, because tracing makes every call of its session about 5% slower.
-        """
-        return aiohttp.ClientSession(
-            connector=self._connector,
-            connector_owner=False,
-            timeout=self._timeout,
-            trust_env=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
-            trace_configs=tracing,
-            proxy=self._proxy,
-        )
+        await self._stack.aclose()
 
     @asynccontextmanager
     async def open(  # noqa: PLR0913  # the parts of a request
@@ -108,51 +157,77 @@ class Upstreams:
         method: str,
         route: Route,
         headers: Mapping[str, str],
-        data: Any,
+        data: Body,
         *,
         decompress: bool,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request and yield the response before its body is read.
+    ) -> AsyncIterator[UpstreamAnswer]:
+        """Send a request and yield the answer before its body is read.
 
-        `attempt` comes from `CallRecord.attempt`. A large body is sent in slices, as fast as the upstream
-        reads it: aiohttp would copy it as a whole.
-        Leaving the context before the end of the body closes the connection, which also cancels the call
-        upstream. Raises ApiError if there is no answer, and UpstreamError if reading the answer fails.
+        `attempt` comes from `CallRecord.attempt`. `data` that is iterated over is sent in chunks, unless
+        `headers` have its length. Leaving the context before the end of the body closes the connection, which
+        also cancels the call upstream. Raises ApiError if there is no answer, or none that can be read.
         """
-        with self._count_connection() as connection:
-            headers = {**with_key(attempt.headers(headers), route.key), **connection}
-            async with self._answer(method, route, headers, data, decompress) as response:
-                attempt.answer_began(response.status)
-                yield response
-
-    @asynccontextmanager
-    async def _answer(
-        self, method: str, route: Route, headers: Mapping[str, str], data: Any, decompress: bool
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        if isinstance(data, bytes) and len(data) > _SLICE:
-            headers = {**headers, hdrs.CONTENT_LENGTH: str(len(data))}
-            data = _slices(data)
+        origin = self._origins[route.api]
+        # Joined as text: re-encoding could change the checked path.
+        target = f"{route.path}?{route.query}" if route.query else route.path
+        all_headers = with_key(attempt.headers(headers), route.key)
+        head = self._request_head(method, origin, target, all_headers, data)
+        length = headers.get(hdrs.CONTENT_LENGTH)
         try:
-            response = await self._session.request(
-                method,
-                self._url(route),
-                headers=headers,
-                data=data,
-                allow_redirects=False,
-                auto_decompress=decompress,
-            )
-        except (aiohttp.ClientError, OSError) as error:
+            connection = await self._exchange(origin, method, head, data, int(length) if length else None)
+        except InvalidAnswerError as error:
+            raise _unreadable(str(error)) from None
+        except OSError as error:
             raise NoAnswerError(self.origins[route.api], error) from None
         try:
-            _check_head(response)
-            self._expect_body(response)
-            yield response
-        except aiohttp.ClientConnectionResetError:
-            raise  # only writes raise it, so it is the client's connection: the upstream is only read here
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise UpstreamError(describe_connection_error(error)) from None
+            answer = UpstreamAnswer(connection, decompress=decompress)
+            attempt.answer_began(answer.status)
+            yield answer
         finally:
-            response.close()
+            await self._pool.release(connection, origin)
+
+    async def _exchange(
+        self, origin: Origin, method: str, head: bytes, data: Body, length: int | None
+    ) -> UpstreamConnection:
+        """Return a connection on which the headers of the answer have arrived.
+
+        The upstream may close a kept connection just when a request is sent on it. Only an idempotent request
+        is then sent again: any other one may have been processed.
+        """
+        may_retry = method in _IDEMPOTENT and (data is None or isinstance(data, bytes))
+        fresh = False
+        while True:
+            connection = await self._pool.acquire(origin, fresh=fresh)
+            try:
+                await connection.exchange(head, data, length, has_no_body=method == hdrs.METH_HEAD)
+            except BaseException as error:
+                await self._pool.release(connection, origin)
+                if not (may_retry and connection.reused and isinstance(error, ConnectionError)):
+                    raise
+                fresh = True
+            else:
+                return connection
+
+    def _request_head(
+        self, method: str, origin: Origin, target: str, headers: Mapping[str, str], data: Body
+    ) -> bytes:
+        """Return the request line and the headers, as they are sent."""
+        target, proxy_headers = f"{origin.path}{target}", ""
+        if self._settings.proxy is not None and not origin.tls:
+            target, proxy_headers = f"http://{origin.authority}{target}", self._pool.proxy_headers
+        lines = [f"{method} {target} HTTP/1.1\r\nHost: {origin.authority}\r\n{proxy_headers}"]
+        lines += [f"{name}: {value}\r\n" for name, value in headers.items()]
+        if data is None or isinstance(data, bytes):
+            if data is not None or method not in _SENT_WITHOUT_LENGTH:
+                lines.append(f"{hdrs.CONTENT_LENGTH}: {len(data or b'')}\r\n")
+        elif hdrs.CONTENT_LENGTH not in headers:
+            lines.append("Transfer-Encoding: chunked\r\n")
+        lines.append("\r\n")
+        text = "".join(lines)
+        ends = len(lines) + 1 + bool(proxy_headers)
+        if text.count("\n") != ends or text.count("\r") != ends:
+            raise ValueError("a line break in a request's target or headers")
+        return text.encode("utf-8", "surrogateescape")
 
     @asynccontextmanager
     async def connect(
@@ -164,148 +239,82 @@ class Upstreams:
         max_message: int,
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
         """Open a WebSocket. Raises ApiError if the upstream refuses it or does not answer."""
-        with self._count_connection():
-            async with self._socket(route, attempt.headers(headers), protocols, max_message) as socket:
-                attempt.answer_began(101)
-                yield socket
-
-    @asynccontextmanager
-    async def _socket(
-        self, route: Route, headers: Mapping[str, str], protocols: Iterable[str], max_message: int
-    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
-        try:
-            socket = await self._sockets.ws_connect(
-                self._url(route),
-                headers=with_key(headers, route.key),
-                protocols=protocols,
-                autoclose=False,
-                autoping=False,
-                max_msg_size=max_message,
-            )
-        except aiohttp.WSServerHandshakeError as error:
-            raise ApiError(502, f"The upstream refused the WebSocket ({error.status}).") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise NoAnswerError(self.origins[route.api], error) from None
-        try:
+        query = f"?{route.query}" if route.query else ""
+        url = f"{self.origins[route.api]}{route.path}{query}"
+        headers = with_key(attempt.headers(headers), route.key)
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self._pool.slot())
+                socket = await stack.enter_async_context(
+                    self._web_sockets.connect(url, headers, protocols, max_message)
+                )
+            except OSError as error:
+                raise NoAnswerError(self.origins[route.api], error) from None
+            attempt.answer_began(101)
             yield socket
-        finally:
-            await socket.close(code=aiohttp.WSCloseCode.GOING_AWAY)  # does nothing if it is closed already
 
     async def check(self, api: str) -> None:
         """Check that the origin of an API can be reached: its name, connection, TLS and the proxy.
 
         The request has no key and no content, and any answer will do. Raises NoAnswerError.
         """
-        origin = self.origins[api]
+        origin = self._origins[api]
+        head = self._request_head(hdrs.METH_HEAD, origin, "" if origin.path else "/", {}, None)
         try:
-            timeout = aiohttp.ClientTimeout(total=self._timeout.connect)
-            async with self._session.head(origin, allow_redirects=False, timeout=timeout) as response:
-                if response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED and self._proxy:
-                    raise NoAnswerError(
-                        origin, aiohttp.ClientHttpProxyError(response.request_info, (), status=407)
-                    )
-        except (aiohttp.ClientError, OSError) as error:
-            raise NoAnswerError(origin, error) from None
-
-    def _expect_body(self, response: aiohttp.ClientResponse) -> None:
-        """Replace the timeout for the headers, which have been read, with the idle timeout."""
-        protocol = response.connection.protocol if response.connection else None
-        if protocol is not None:  # `if protocol` would not do: without buffered data a protocol is falsy
-            protocol.read_timeout = self._idle
-            protocol.start_timeout()
-
-    @contextmanager
-    def _count_connection(self) -> Iterator[Mapping[str, str]]:
-        """Count a connection as in use. Yields `Connection: close` if it must not be kept for reuse.
-
-        aiohttp limits the connections in use, but not the idle ones.
-        """
-        self._in_use += 1
-        kept = self._in_use <= max(1, self._most * _KEEP_ALIVE_SHARE)
-        try:
-            yield {} if kept else {hdrs.CONNECTION: "close"}
-        finally:
-            self._in_use -= 1
-
-    def _url(self, route: Route) -> URL:
-        # Joined as text: URL joining or re-encoding could change the checked path.
-        query = f"?{route.query}" if route.query else ""
-        return URL(f"{self.origins[route.api]}{route.path}{query}", encoded=True)
-
-
-async def _slices(data: bytes) -> AsyncIterator[bytes]:
-    view = memoryview(data)
-    for start in range(0, len(data), _SLICE):
-        yield bytes(view[start : start + _SLICE])
-
-
-def _check_head(response: aiohttp.ClientResponse) -> None:
-    """Raise ApiError for a status that is not final, such as 101, and for an invalid Content-Encoding."""
-    if not 200 <= response.status <= 599:
-        problem = f"its status {response.status:03} is not a final status"
-    elif has_controls(response.headers.get("Content-Encoding", "")):
-        problem = "its Content-Encoding has control characters"
-    else:
-        return
-    raise ApiError(502, f"The upstream's answer cannot be read: {problem}.", "UPSTREAM_UNREADABLE")
-
-
-def describe_connection_error(error: Exception) -> str:
-    """Describe a failed connection without using the error's own message.
-
-    That contains URLs, which may include the proxy's with its password.
-    """
-    for error_type, description in _DESCRIPTIONS:
-        if isinstance(error, error_type):
-            return description
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return f"the host name {error.host} cannot be resolved"
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        return f"the proxy answered {error.status}"
-    if isinstance(error, OSError) and error.errno:
-        return os.strerror(error.errno).lower()
-    return "the connection was lost"
-
-
-_DESCRIPTIONS: tuple[tuple[type[Exception], str], ...] = (
-    (TimeoutError, "it took too long"),
-    (aiohttp.ClientProxyConnectionError, "the proxy cannot be reached"),
-    (aiohttp.ClientConnectorCertificateError, "its TLS certificate is not trusted"),
-    (aiohttp.ClientSSLError, "the TLS handshake failed"),
-    (aiohttp.ClientPayloadError, "its body is incomplete"),
-)
-"""Descriptions of errors by their type, subclasses before their base classes."""
-
-
-def _no_redirects() -> aiohttp.TraceConfig:
-    """Return a trace configuration that raises on redirects: `ws_connect` has no option to refuse them."""
-
-    async def refuse(*_: object) -> None:
-        raise aiohttp.ClientError("redirected")
-
-    config = aiohttp.TraceConfig()
-    config.on_request_redirect.append(refuse)
-    return config
+            async with asyncio.timeout(self._settings.connect_timeout):
+                connection = await self._exchange(origin, hdrs.METH_HEAD, head, None, None)
+            status = connection.answer.status
+            await self._pool.release(connection, origin)
+            if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED and self._settings.proxy:
+                raise ProxyError(f"the proxy answered {status}")
+        except InvalidAnswerError:
+            raise NoAnswerError(self.origins[api], ConnectionError()) from None
+        except OSError as error:
+            raise NoAnswerError(self.origins[api], error) from None
 
 
 def expired_authorities(ca_bundle: Path) -> tuple[int, int]:
     """Return how many certificates of a CA bundle have expired, and how many it contains."""
-    context = _ssl_trust(ca_bundle)
-    found = context.get_ca_certs() if isinstance(context, ssl.SSLContext) else []
+    found = _trust(ca_bundle).get_ca_certs()
     expired = [each for each in found if ssl.cert_time_to_seconds(str(each["notAfter"])) < time.time()]
     return len(expired), len(found)
 
 
-def _ssl_trust(ca_bundle: Path | None) -> ssl.SSLContext | bool:
-    """Return the `ssl` argument for the CA bundle. Raises OSError or ValueError if it cannot be used."""
-    if ca_bundle is None:
-        return True
+def _unreadable(problem: str) -> ApiError:
+    return ApiError(502, f"The upstream's answer cannot be read: {problem}.", "UPSTREAM_UNREADABLE")
+
+
+def describe_connection_error(error: OSError) -> str:
+    """Describe a failed connection without using the system's message, which may contain addresses."""
+    if isinstance(error, HostNotFoundError | ProxyError):
+        return str(error)
+    for error_type, description in _DESCRIPTIONS:
+        if isinstance(error, error_type):
+            return description
+    return os.strerror(error.errno).lower() if error.errno else "the connection was lost"
+
+
+_DESCRIPTIONS: tuple[tuple[type[OSError], str], ...] = (
+    (TimeoutError, "it took too long"),
+    (ssl.SSLCertVerificationError, "its TLS certificate is not trusted"),
+    (ssl.SSLError, "the TLS handshake failed"),
+)
+"""Descriptions of errors by their type, subclasses before their base classes."""
+
+
+def _trust(ca_bundle: Path | None) -> ssl.SSLContext:
+    """Return the context for TLS that trusts the CA bundle, or else the system's authorities.
+
+    Raises OSError or ValueError if the bundle cannot be used.
+    """
     try:
-        return ssl.create_default_context(cafile=str(ca_bundle))
+        context = ssl.create_default_context(cafile=ca_bundle)
     except ssl.SSLError:
         raise ValueError(f"upstream.ca_bundle: {ca_bundle} contains no PEM certificates") from None
     except OSError as error:
         raise OSError(f"upstream.ca_bundle: cannot read {ca_bundle}: {error.strerror}") from None
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 # The headers that are forwarded in each direction. These are allow-lists: a header that is not known to be

@@ -1,0 +1,323 @@
+"""One connection to an upstream: sends requests and receives their answers, one at a time."""
+
+import asyncio
+import math
+import select
+from collections.abc import AsyncIterable, Callable
+
+from hookgate.proxy.http.answer_parser import AnswerParser, InvalidAnswerError
+
+Body = bytes | AsyncIterable[bytes] | None
+
+_HIGH_WATER = 256 * 1024  # unread bytes with which the connection stops reading
+_SLICE = 256 * 1024  # bytes of a body that are passed to the transport at once: it copies what it cannot send
+_NO_DEADLINE = math.inf
+
+
+class RequestBodyError(ConnectionError):
+    """Raised when the body of a request cannot be read to its end, so that it cannot be sent either."""
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """A connection that carries one request at a time.
+
+    There is at most one deadline at any time: for the answer's headers, for more of its body, or for the next
+    request. One timer serves all of them. It is replaced only if the next deadline is earlier.
+    """
+
+    __slots__ = (
+        "_closed",
+        "_deadline",
+        "_error",
+        "_header_timeout",
+        "_idle_timeout",
+        "_in_use",
+        "_loop",
+        "_on_idle_end",
+        "_poll",
+        "_reader",
+        "_reading_paused",
+        "_sender",
+        "_sent",
+        "_timer",
+        "_timer_at",
+        "_unsent",
+        "_writable",
+        "_writing_paused",
+        "answer",
+        "reused",
+        "transport",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        header_timeout: float,
+        idle_timeout: float,
+        on_idle_end: Callable[["UpstreamConnection"], None],
+    ) -> None:
+        """Timeouts are in seconds. `on_idle_end` is called if the connection ends between two requests."""
+        self._loop, self._on_idle_end = loop, on_idle_end
+        self._header_timeout, self._idle_timeout = header_timeout, idle_timeout
+        self.transport: asyncio.Transport
+        self.answer = AnswerParser()
+        """The answer to the latest request."""
+        self.reused = False
+        """Whether an earlier request has used the connection."""
+        self._poll = select.poll()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at, self._deadline = 0.0, _NO_DEADLINE
+        self._reader: asyncio.Future[None] | None = None  # waits for data
+        self._writable: asyncio.Future[None] | None = None  # waits until more can be written
+        self._reading_paused = self._writing_paused = self._closed = False
+        self._in_use, self._sent = False, False  # whether there is a request, and whether all of it was sent
+        self._error: Exception | None = None
+        self._unsent: memoryview | None = None
+        self._sender: asyncio.Task[None] | None = None
+
+    # ---- one request and its answer
+
+    async def exchange(
+        self, head: bytes, body: Body, length: int | None = None, *, has_no_body: bool = False
+    ) -> None:
+        """Send a request and wait for the headers of its answer, which may arrive before all is sent.
+
+        A body that is iterated over has `length` bytes, or is sent in chunks if that is None. `has_no_body`:
+        the answer will have no body, because of the request's method. Raises TimeoutError, OSError if the
+        connection is lost, and InvalidAnswerError.
+        """
+        if self._is_closing():
+            raise ConnectionError
+        answer = self.answer
+        answer.begin(has_no_body=has_no_body)
+        self._in_use, self._sent, self._error, self._deadline = True, False, None, _NO_DEADLINE
+        if body is None or isinstance(body, bytes):
+            self._send(head, body or b"")
+        else:
+            self.transport.write(head)
+            self._sender = self._loop.create_task(self._send_pieces(body, length))
+        while not answer.status:
+            await self._wait_for_data()
+
+    async def read(self) -> bytes:
+        """Return what has arrived of the body: at least one byte, or nothing at its end.
+
+        Raises TimeoutError, OSError if the connection is lost, and InvalidAnswerError.
+        """
+        answer = self.answer
+        while not answer.unread:
+            if answer.complete:
+                return b""
+            await self._wait_for_data()
+        data = answer.take()
+        if self._reading_paused:
+            self._resume_reading()
+        return data
+
+    async def finish(self) -> bool:
+        """End the exchange. Returns whether the connection can be used again; if not, it is aborted."""
+        answer = self.answer
+        reusable = answer.complete and answer.keep_alive and self._sent and not self._is_closing()
+        self._in_use, self._deadline, self._unsent = False, _NO_DEADLINE, None
+        if not reusable:
+            self.abort()
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.wait([self._sender])
+            self._sender = None
+        return reusable
+
+    def keep(self, seconds: float) -> None:
+        """Keep the unused connection open for another request, but no longer than `seconds`."""
+        self.reused = True
+        if self._reading_paused:
+            self._resume_reading()
+        self._set_deadline(seconds)
+
+    def is_usable(self) -> bool:
+        """Return whether the kept connection is still open, and nothing waits to be read from it.
+
+        This looks at the socket: the event loop may not have noticed yet that the upstream has closed it.
+        """
+        return not self._is_closing() and not self._poll.poll(0)
+
+    def abort(self) -> None:
+        """Close the connection at once, and discard what is not sent yet."""
+        self.transport.abort()
+
+    def continue_on(self, transport: asyncio.Transport) -> None:
+        """Continue on another transport: that of TLS in the tunnel of a proxy."""
+        self.transport, self.answer = transport, AnswerParser()
+
+    def _is_closing(self) -> bool:
+        return self._closed or self.transport.is_closing()
+
+    async def _wait_for_data(self) -> None:
+        """Wait until something has arrived. Raises the error that ended the exchange."""
+        if self._error is not None:
+            raise self._error
+        self._reader = self._loop.create_future()
+        await self._reader
+        self._reader = None
+
+    def _fail(self, error: Exception) -> None:
+        """End the exchange with an error, unless the answer is complete."""
+        if self._error is None:
+            self._error = error
+        _wake(self._reader)
+        self.abort()
+
+    # ---- sending
+
+    def _send(self, head: bytes, body: bytes) -> None:
+        if len(body) <= _SLICE:
+            self.transport.write(head + body)
+        else:
+            self.transport.write(head)
+            self._unsent = memoryview(body)
+        self._continue_sending()
+
+    def _continue_sending(self) -> None:
+        """Send more of a large body until the upstream falls behind, and note its end."""
+        while self._unsent and not self._writing_paused:
+            self.transport.write(self._unsent[:_SLICE])
+            self._unsent = self._unsent[_SLICE:]
+        if not self._unsent and not self._writing_paused:
+            self._note_sent()
+
+    async def _send_pieces(self, body: AsyncIterable[bytes], length: int | None) -> None:
+        try:
+            size = 0
+            async for piece in body:
+                size += len(piece)
+                if length is not None and size > length:
+                    raise RequestBodyError
+                if piece:
+                    await self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if length is None else piece)
+            if length is None:
+                await self._write(b"0\r\n\r\n")
+            elif size < length:
+                raise RequestBodyError
+        except Exception:  # its reason is known to whoever made the body
+            if not self._is_closing():  # otherwise the answer may be complete, and its end says what is wrong
+                self._fail(RequestBodyError())
+        else:
+            self._note_sent()
+
+    async def _write(self, data: bytes) -> None:
+        if self._is_closing():
+            raise RequestBodyError
+        self.transport.write(data)
+        while self._writing_paused:
+            self._writable = self._loop.create_future()
+            await self._writable
+
+    def _note_sent(self) -> None:
+        self._sent = True
+        if not self.answer.status:
+            self._set_deadline(self._header_timeout)
+
+    def pause_writing(self) -> None:
+        """Stop sending: the upstream reads more slowly than the gateway sends."""
+        self._writing_paused = True
+        if self._in_use and not self.answer.status:
+            self._set_deadline(self._header_timeout)
+
+    def resume_writing(self) -> None:
+        """Continue to send: the upstream has read most of what was sent."""
+        self._writing_paused = False
+        if not self._in_use:
+            return
+        if not self.answer.status:
+            self._deadline = _NO_DEADLINE
+        if self._sender is not None:
+            _wake(self._writable)
+        elif not self._sent:
+            self._continue_sending()
+
+    # ---- receiving
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Note the transport."""
+        self.transport = transport  # type: ignore[assignment]  # it is a Transport
+        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+
+    def data_received(self, data: bytes) -> None:
+        """Read more of the answer. Data that no request asked for closes the connection."""
+        if not self._in_use:
+            self.abort()
+            return
+        answer = self.answer
+        try:
+            answer.feed(data)
+        except InvalidAnswerError as error:
+            self._fail(error)
+            return
+        if not answer.status:
+            return
+        if answer.complete:
+            self._deadline = _NO_DEADLINE
+        elif answer.unread < _HIGH_WATER:
+            self._set_deadline(self._idle_timeout)
+        elif not self._reading_paused:
+            self._reading_paused, self._deadline = True, _NO_DEADLINE
+            self.transport.pause_reading()
+        _wake(self._reader)
+
+    def _resume_reading(self) -> None:
+        self._reading_paused = False
+        if not self._is_closing():
+            self.transport.resume_reading()
+            if not self.answer.complete:
+                self._set_deadline(self._idle_timeout)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End an answer without a length, or fail."""
+        self._closed, self._writing_paused = True, False
+        if self._timer is not None:
+            self._timer.cancel()
+        _wake(self._writable)
+        if not self._in_use:
+            self._on_idle_end(self)
+            return
+        try:
+            complete = exc is None and self._error is None and self.answer.feed_eof()
+        except InvalidAnswerError as error:
+            self._fail(error)
+        else:
+            if complete:
+                _wake(self._reader)
+            else:
+                self._fail(exc or ConnectionError())
+
+    # ---- time
+
+    def _set_deadline(self, seconds: float) -> None:
+        if self._closed:
+            return
+        self._deadline = self._loop.time() + seconds
+        if self._timer is not None:
+            if self._timer_at <= self._deadline:
+                return
+            self._timer.cancel()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        self._timer_at = self._deadline
+        self._timer = self._loop.call_at(self._deadline, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        if self._deadline == _NO_DEADLINE:
+            return
+        if self._loop.time() < self._deadline:
+            self._set_timer()
+        elif self._in_use:
+            self._fail(TimeoutError())
+        else:
+            self.abort()
+
+
+def _wake(waiter: "asyncio.Future[None] | None") -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
