@@ -86,9 +86,9 @@ async def test_a_request_with_a_large_image_passes_as_it_came() -> None:
 async def test_large_bodies_are_parsed_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     where = []
 
-    def noted(data: bytes, bounds: Any, **options: Any) -> Any:
+    def noted(data: bytes, bounds: Any) -> Any:
         where.append((len(data) > SMALL_BODY, threading.current_thread() is threading.main_thread()))
-        return parse(data, bounds, **options)
+        return parse(data, bounds)
 
     monkeypatch.setattr(bodies, "parse", noted)
     async with running_gateway(HOOKS) as gateway:

@@ -67,6 +67,9 @@ _SPACED_KEY = re.compile(rb'"\s+:')
 _INT64_LIMIT = 2.0**63
 _LARGE_INTEGER = re.compile(rb"(?<![\d.eE+-])-?\d{19,}+(?![.eE])")
 _LONGEST_INTEGER = 320  # digits; orjson takes no larger one, since it is infinity as a float
+_SHORT = 4096
+"""The size in bytes up to which a text is compared with its canonical form."""
+
 _SMALL = 1024 * 1024
 """The size in bytes up to which a text is searched at once. Larger texts are read in slices."""
 
@@ -88,29 +91,40 @@ class Parsed:
     count: int
 
 
-def loads(data: bytes) -> Any:
-    """Parse a body. Raises BodyError."""
-    return parse(data).value
+def parse(data: bytes, bounds: Bounds) -> Parsed:
+    """Parse a body that is serialized again before it is forwarded.
 
-
-def parse(data: bytes, bounds: Bounds | None = None, *, repeats: bool = False) -> Parsed:
-    """Parse a body. Raises BodyError, or TooLargeError before parsing if the body exceeds its `bounds`.
-
-    A key that is repeated in one object is an error. With `repeats`, its last value counts: enough for a body
-    that is serialized again before it is forwarded, so that nobody reads the other values. It saves most of
-    the time, because a parsed value does not show repeated keys.
+    If a key is repeated in one object, its last value counts: nobody will read the others. Raises BodyError,
+    or TooLargeError before parsing if the body exceeds its bounds.
     """
-    small = bounds is None or len(data) <= bounds.small
-    lifted = None if small or bounds is None else _within(data, bounds)
+    lifted, value = _parsed(data, bounds)
+    values, keys, large_numbers = _survey(value)
+    if large_numbers:
+        value = _checked(data if lifted is None else lifted.text, value, keys, large_numbers=True)
+    return Parsed(value if lifted is None else lifted.put_back(value), values)
+
+
+def loads(data: bytes, bounds: Bounds | None = None) -> Any:
+    """Parse a body that may be forwarded as it is, so that a repeated key is an error.
+
+    Raises BodyError, or TooLargeError before parsing if the body exceeds its bounds.
+    """
+    lifted, value = _parsed(data, bounds)
     text = data if lifted is None else lifted.text
+    if not _is_canonical(text, value):
+        _, keys, large_numbers = _survey(value)
+        if large_numbers or not _shows_as_many(text, keys):
+            value = _checked(text, value, keys, large_numbers=large_numbers)
+    return value if lifted is None else lifted.put_back(value)
+
+
+def _parsed(data: bytes, bounds: Bounds | None) -> tuple[Lifted | None, Any]:
+    """Return the value, without the long base64 strings if these had to be lifted out of the text."""
+    lifted = None if bounds is None or len(data) <= bounds.small else _within(data, bounds)
     try:
-        value = orjson.loads(text)
+        return lifted, orjson.loads(data if lifted is None else lifted.text)
     except orjson.JSONDecodeError as error:
         raise BodyError("", f"the body is not valid JSON: {error}") from None
-    values, keys, large_numbers = _survey(value)
-    if large_numbers or not (repeats or _shows_as_many(text, keys)):
-        value = _checked(text, value, keys, large_numbers=large_numbers)
-    return Parsed(value if lifted is None else lifted.put_back(value), values)
 
 
 def dumps(value: Any) -> bytes:
@@ -128,6 +142,18 @@ def _within(data: bytes, bounds: Bounds) -> Lifted:
     if exceeds(lifted.text, bounds.values):
         raise TooLargeError("", f"the body has more than {bounds.values} values")
     return lifted
+
+
+def _is_canonical(text: bytes, value: Any) -> bool:
+    """Return whether serializing the value gives the same text, as it does for most events of a stream.
+
+    Then no key is repeated, and no number was changed. The space that the API writes after a key does not
+    matter. A text with few brackets cannot nest too deeply.
+    """
+    if len(text) > _SHORT or text.count(b"[") + text.count(b"{") > MAX_DEPTH:
+        return False
+    canonical = orjson.dumps(value)
+    return canonical == text or canonical == text.replace(b'": ', b'":')
 
 
 def _survey(value: Any) -> tuple[int, int, bool]:

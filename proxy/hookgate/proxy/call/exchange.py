@@ -277,10 +277,7 @@ def _shown_request(model: str, body: JsonObject) -> SharedValue:
 
 async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Reply, framing: Framing) -> None:
     """Send pieces, then raise what has ended the answer, if anything."""
-    data = b""
-    for piece in pieces:
-        data += framing.encode(piece.frame, piece.data())
-    await reply.write(data)
+    await reply.write(b"".join([framing.encode(piece.frame, piece.data()) for piece in pieces]))
     if pipeline.interruption is not None:
         raise pipeline.interruption
 

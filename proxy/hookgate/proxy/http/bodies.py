@@ -12,7 +12,7 @@ from hookgate.proxy.http.body_worker import SMALL_BODY, VALUE_BYTES
 from hookgate.proxy.http.connection import Request
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
 from hookgate.translator.fields import JsonObject
-from hookgate.translator.strictjson import Bounds, parse
+from hookgate.translator.strictjson import Bounds, loads, parse
 
 CODINGS = ("identity", "gzip", "deflate")
 """The content codings that hookgate can decompress, and `identity`."""
@@ -108,7 +108,7 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
     request.record.request_bytes = len(data)
     memory.resize(len(data))
     try:
-        parsed = await body_worker.run(len(data), parse, data, body_worker.bounds, repeats=True)
+        parsed = await body_worker.run(len(data), parse, data, body_worker.bounds)
     except BodyError as error:
         raise body_refused(error, error.status) from None
     if not isinstance(parsed.value, dict):
@@ -188,13 +188,16 @@ def _is_valid(framing: Framing, frame: Frame) -> bool:
     """Return whether a frame has no data outside its event: some clients would read that too."""
     if isinstance(framing, JsonArray):
         return not frame.raw.removesuffix(frame.data).strip(b" \t\r\n[,]")
-    return all(map(_LINE.match, filter(None, frame.raw.splitlines())))
+    raw = frame.raw
+    if len(raw) == len(frame.data) + 10 and raw.startswith(b"data: ") and raw.endswith(b"\r\n\r\n"):
+        return True  # the data alone, as in nearly all events
+    return all(map(_LINE.match, filter(None, raw.splitlines())))
 
 
 def read_answer(data: bytes, bounds: Bounds) -> JsonObject:
     """Parse an answer, or one event of a stream. Raises ApiError (502) if it is invalid."""
     try:
-        body = parse(data, bounds).value
+        body = loads(data, bounds)
     except BodyError as error:
         raise _unreadable(str(error)) from None
     if not isinstance(body, dict):

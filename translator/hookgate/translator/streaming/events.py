@@ -194,11 +194,14 @@ class _Joined:
         self._texts: dict[bool, tuple[int, list[str]]] = {}  # by thought: place among the parts, pieces
 
     def add(self, candidate: JsonObject) -> None:
-        content = read_object(candidate, "content")
+        content = candidate.get("content")
+        if type(content) is not dict:
+            content = {}
         self._fields.update(candidate)
         self._content.update(content)
-        for part in read_list(content, "parts"):
-            if not is_text(part):
+        parts = content.get("parts")
+        for part in parts if type(parts) is list else read_list(content, "parts"):
+            if type(part) is not dict or type(part.get("text")) is not str:
                 self._parts.append(part)
                 continue
             thought = bool(part.get("thought"))

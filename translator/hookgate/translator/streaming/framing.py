@@ -102,6 +102,10 @@ class ServerSentEvents(Framing):
         return [self._frame(rest)] if rest else []
 
     def _frame(self, raw: bytes) -> Frame:
+        if raw.startswith(b"data: ") and raw.endswith(b"\r\n\r\n"):
+            data = raw[6:-4]
+            if b"\n" not in data and b"\r" not in data:
+                return Frame(raw, data)  # one line of data, as in nearly all events
         values: list[bytes] = []
         for line in self._LINE_END.split(raw):
             if line.startswith(b"data:"):
