@@ -6,6 +6,7 @@ What the blocks do is shown by test_commands.py, and by the tests that this modu
 import ast
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -158,3 +159,13 @@ def test_json_that_is_no_settings_file_is_an_object_or_a_list() -> None:
     assert len(others) >= 10
     for block in others:
         assert isinstance(json.loads(json.dumps(block.value)), dict | list), block.place
+
+
+def test_nothing_is_installed_by_a_name_that_anybody_could_register() -> None:
+    """The package is not published, so `pip install hookgate` would install what somebody else calls so."""
+    root = Path(__file__).parents[2]
+    folders = ("docs", "examples", "hooks", "proxy", "shim", "translator")
+    files = [root / "README.md", *(file for folder in folders for file in (root / folder).rglob("*.*"))]
+    texts = {file: file.read_text() for file in files if file.suffix in (".md", ".py", ".toml", ".sh", ".js")}
+    assert len(texts) > 200
+    assert [file for file, text in texts.items() if re.search(r"pip install ['\"]?hookgate", text)] == []

@@ -105,6 +105,6 @@ def _http_runner(hook: Hook, config: HttpConfig, targets: Iterable[str]) -> Runn
         from hookgate.hooks.runners.http import HttpRunner  # noqa: PLC0415  # the base install has no aiohttp
     except ImportError as error:
         raise SettingsError(
-            f"{hook.source}: http hooks need {error.name}; install it with: pip install 'hookgate[proxy]'"
+            f"{hook.source}: http hooks need {error.name}; in a checkout of hookgate, run: pip install '.[proxy]'"
         ) from None
     return HttpRunner(hook, config, targets)

@@ -13,7 +13,8 @@ def main() -> int:
         try:
             from hookgate.proxy.cli.main import run_command  # noqa: PLC0415  # see above
         except ModuleNotFoundError as error:  # the core was installed alone
-            print(f"hookgate: {error}; install it with: pip install 'hookgate[proxy]'", file=sys.stderr)
+            remedy = "in a checkout of hookgate, run: pip install '.[proxy]'"
+            print(f"hookgate: {error}; {remedy}", file=sys.stderr)
             return 1
         return run_command()
     except KeyboardInterrupt:  # while modules are imported; each command handles it later

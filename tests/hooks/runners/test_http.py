@@ -239,7 +239,7 @@ except SettingsError as error:
         pytest.param(
             {"type": "http", "url": "http://127.0.0.1/"},
             "sys.modules['aiohttp'] = None  # as if it were not installed",
-            "{file}: http hooks need aiohttp; install it with: pip install 'hookgate[proxy]'",
+            "{file}: http hooks need aiohttp; in a checkout of hookgate, run: pip install '.[proxy]'",
             id="no aiohttp",
         ),
     ],

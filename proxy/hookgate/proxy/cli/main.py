@@ -42,7 +42,7 @@ def run_command(argv: Sequence[str] | None = None) -> int:
         return _unheard()
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0], "proxy")
-        print(f"hookgate: {error}; install it with: pip install 'hookgate[{extra}]'", file=sys.stderr)
+        print(f"hookgate: {error}; in a checkout of hookgate, run: pip install '.[{extra}]'", file=sys.stderr)
         return 1
     except ValueError as error:
         print(f"hookgate: {escape_controls(str(error))}", file=sys.stderr)

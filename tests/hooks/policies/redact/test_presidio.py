@@ -49,13 +49,11 @@ def test_a_streamed_answer_waits_for_its_end() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("presidio_analyzer") is not None, reason="Presidio is here")
 def test_without_presidio_the_remedy_is_reported() -> None:
-    with pytest.raises(
-        ValueError, match=r"presidio: is not installed; run pip install 'hookgate\[presidio\]'"
-    ):
+    with pytest.raises(ValueError, match=r"presidio: is not installed; .* run: pip install '\.\[presidio\]'"):
         made(redact_policy, {"presidio": {"entities": ["PERSON"]}})
 
 
-@pytest.mark.skipif(not HAS_PRESIDIO, reason="needs pip install 'hookgate[presidio]'")
+@pytest.mark.skipif(not HAS_PRESIDIO, reason="needs pip install '.[presidio]'")
 async def test_presidio_s_own_recognizers_are_asked() -> None:
     options = {"presidio": {"entities": ["UK_NHS"], "model": "blank"}}
     request = {"contents": [{"role": "user", "parts": [{"text": "NHS number 943 476 5919, please"}]}]}

@@ -469,7 +469,7 @@ def test_the_reason_says_what_cannot_be_read_and_what_to_do() -> None:
 def test_without_the_parser_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
     parsing._parser.cache_clear()
-    with pytest.raises(ValueError, match=r"requires the shell parser; .*pip install 'hookgate\[shell\]'"):
+    with pytest.raises(ValueError, match=r"requires the shell parser; .*pip install '\.\[shell\]'"):
         made(tools_policy, {"deny": [{"when": {"/command": {"runs": {"program": "rm"}}}}]})
     made(tools_policy, {"deny": [{"when": {"/command": {"equals": "rm"}}}]})
 

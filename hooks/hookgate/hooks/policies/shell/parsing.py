@@ -105,7 +105,7 @@ def _parser() -> "Parser":
     try:
         binding, grammar = import_module("tree_sitter"), import_module("tree_sitter_bash")
     except ImportError:
-        remedy = "install it with: pip install 'hookgate[shell]'"
+        remedy = "in a checkout of hookgate, run: pip install '.[shell]'"
         raise ValueError(f"`runs` requires the shell parser; {remedy}") from None
     parser: Parser = binding.Parser(binding.Language(grammar.language()))
     return parser
