@@ -104,7 +104,6 @@ def _http_runner(hook: Hook, config: HttpConfig, targets: Iterable[str]) -> Runn
     try:
         from hookgate.hooks.runners.http import HttpRunner  # noqa: PLC0415  # the base install has no aiohttp
     except ImportError as error:
-        raise SettingsError(
-            f"{hook.source}: http hooks need {error.name}; in a checkout of hookgate, run: pip install '.[proxy]'"
-        ) from None
+        remedy = "in a checkout of hookgate, run: pip install '.[proxy]'"
+        raise SettingsError(f"{hook.source}: http hooks need {error.name}; {remedy}") from None
     return HttpRunner(hook, config, targets)
