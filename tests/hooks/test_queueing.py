@@ -37,7 +37,7 @@ async def served(
 
     blockers = [asyncio.create_task(call(-1, "blocker")) for _ in range(limit)]
     await asyncio.sleep(0)
-    assert not queue.open
+    assert not queue.free
     tasks = [asyncio.create_task(call(at, *each)) for at, each in enumerate(zip(sessions, keys, strict=True))]
     await asyncio.sleep(0)
     for number in cancelled:
@@ -45,7 +45,7 @@ async def served(
     await asyncio.sleep(0)
     free.set()
     await asyncio.gather(*blockers, *tasks, return_exceptions=True)
-    assert queue.open
+    assert queue.free
     return [number for number in order if number >= 0]
 
 
@@ -110,7 +110,7 @@ async def test_a_turn_that_comes_as_its_caller_gives_up_is_passed_on() -> None:
     await holder  # its turn goes to the second, which is cancelled before it runs
     second.cancel()
     assert await asyncio.wait_for(third, 1) == "third"
-    assert queue.open
+    assert queue.free
 
 
 async def test_the_deadline_of_an_event_bounds_a_single_hook_whose_input_is_slow_to_make() -> None:
