@@ -20,9 +20,13 @@ they have ended; gauges show the current state.
 Clients cannot choose the value of any label. To distinguish your models, list them in `metrics.models` or
 give them a price. The label is the listed name or pattern, so `gemini-2.5-pro*` is one label.
 
-**Several gateways:** each gateway is one process with its own admin listener. Scrape all gateways. Prometheus
-distinguishes them by `instance`, and `sum` over all gateways is correct. Reloads keep all counts; a restart
-resets them to zero, which `rate` and `increase` handle.
+**Several gateways:** each gateway has its own admin listener. Scrape all gateways. Prometheus distinguishes
+them by `instance`, and `sum` over all gateways is correct. Reloads keep all counts; a restart resets them to
+zero, which `rate` and `increase` handle.
+
+**Several workers:** with `listen.workers`, the page contains the metrics of all workers, and each sample has
+the additional label `worker`, from 1 to the number of workers. Sum over it; gauges as well, except for
+`hookgate_revision_info` and `hookgate_hook_degraded`.
 
 Tokens and cost are counted only for calls on judged routes, even if no hook inspects these calls. An upload
 or a tunnel (a WebSocket that is forwarded) has no model, and lasts as long as its client keeps it open.

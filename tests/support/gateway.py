@@ -17,6 +17,7 @@ from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, UpstreamSettings
 from hookgate.proxy.embedded import Script
 from hookgate.proxy.http.client import Upstreams
+from hookgate.proxy.identity.sessions import Sessions
 
 _numbers = count()
 
@@ -66,6 +67,7 @@ async def gateway_before(
     settings: Path | dict[str, Any] | None = None,
     config: Config | None = None,
     layer: Layer = "explicit",
+    sessions: Sessions | None = None,
 ) -> AsyncIterator[str]:
     """The gateway before any upstream, which all three APIs are at; gives its base URL."""
     config = config or Config()
@@ -74,7 +76,9 @@ async def gateway_before(
         engine = Engine(load_sources([SettingsSource(file, layer)] if file else []))
         async with (
             upstreams_at(upstream_url, config.upstream) as upstream,
-            serve_on(Gateway(engine, upstream, config).handle, "127.0.0.1", 0, config.limits) as url,
+            serve_on(
+                Gateway(engine, upstream, config, sessions=sessions).handle, "127.0.0.1", 0, config.limits
+            ) as url,
         ):
             try:
                 yield url

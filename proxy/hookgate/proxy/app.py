@@ -1,42 +1,53 @@
 """The process of the gateway: creates it from its configuration, runs it, and stops it gracefully."""
 
 import asyncio
+import contextlib
 import gc
 import logging
-import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
 from typing import Any
 
-from hookgate.hooks import Configuration, Engine
 from hookgate.hooks.live_engine import LiveEngine
 from hookgate.hooks.runners.cleanup import adopting_orphans
 from hookgate.hooks.runners.process import ENOUGH, raised_descriptor_limit
-from hookgate.hooks.settings import EVENTS
 from hookgate.proxy import policy
-from hookgate.proxy.admin.listener import running_admin
+from hookgate.proxy.admin.listener import AdminListener, running_admin
 from hookgate.proxy.admin.panel import open_panel
 from hookgate.proxy.call.gateway import Gateway
-from hookgate.proxy.config import EffectiveConfig, LimitSettings, ListenSettings
+from hookgate.proxy.config import Config, EffectiveConfig, LimitSettings, ListenSettings
 from hookgate.proxy.config.reading import Sources, find_sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
-from hookgate.proxy.http.listener import CLIENTS, accepting, url_of
+from hookgate.proxy.http.listener import CLIENTS, accepting, bind_listeners, url_of
 from hookgate.proxy.http.tls import Certificate
+from hookgate.proxy.identity.sessions import LocalSessions, Sessions
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.tracing import open_tracing
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.store import Store
+from hookgate.proxy.workers.balance import BalancedAcceptor, ConnectionCounts
+from hookgate.proxy.workers.inherited import WorkerPlace
+from hookgate.proxy.workers.interrupts import catch_interrupts
+from hookgate.proxy.workers.supervisor import supervise
+from hookgate.proxy.workers.worker import Feed, running_worker_admin, stopping_without_supervisor
 
 log = logging.getLogger("hookgate")
 
 
 async def serve(effective: EffectiveConfig) -> None:
     """Run the gateway until interrupted. Raises SettingsError, ValueError or OSError if it cannot start."""
-    interrupted, config = catch_interrupts(), effective.config
+    config, place = effective.config, WorkerPlace.of_process()
+    if place is None and config.listen.workers > 1:
+        await supervise(effective)
+        return
+    interrupted = catch_interrupts()
     logs.configure(config.logs)
     sources = find_sources(config.hooks)
     prices = read_prices(config.prices.file)
@@ -51,53 +62,135 @@ async def serve(effective: EffectiveConfig) -> None:
             adopting_orphans(),
             raised_descriptor_limit(most) as descriptors,
         ):
-            url = store.url() if config.audit.enabled else None
-            budget = Budget(descriptors, for_hooks)
-            await _serve(effective, sources, live, metrics, url, interrupted, budget)
+            url = store.url() if config.audit.enabled or config.store.is_server else None
+            parts = _Parts(effective, sources, live, metrics, url, Budget(descriptors, for_hooks))
+            if place is None:
+                await _serve_alone(parts, interrupted)
+            else:
+                await _serve_as_worker(parts, interrupted, place)
 
 
-async def _serve(  # noqa: PLR0913, PLR0917  # what a gateway is made of
-    effective: EffectiveConfig,
-    sources: Sources,
-    live: LiveEngine,
-    metrics: Metrics,
-    store_url: str | None,
-    interrupted: asyncio.Event,
-    budget: Budget,
-) -> None:
-    # This import configures loggers, so it must follow logs.configure().
-    from hookgate.proxy.audit.trail import open_audit_trail  # noqa: PLC0415  # see above
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a gateway is made of."""
 
-    config = effective.config
-    certificate, limits = _certificate(config.listen), budget.bounded(config.limits)
-    live.watchers.append(lambda _: budget.check(live.current.configuration))
+    effective: EffectiveConfig
+    sources: Sources
+    live: LiveEngine
+    metrics: Metrics
+    store_url: str | None
+    budget: Budget
+
+    @property
+    def config(self) -> Config:
+        return self.effective.config
+
+    @property
+    def share(self) -> LimitSettings:
+        """The limits of one process: of connections and memory it has its share."""
+        limits, workers = self.config.limits, self.config.listen.workers
+        shares = {name: ceil(getattr(limits, name) / workers) for name in ("connections", "memory")}
+        return limits.model_copy(update=shares)
+
+    @property
+    def limits(self) -> LimitSettings:
+        """The limits of one process, as far as its descriptors allow. Raises DescriptorError."""
+        return self.budget.bounded(self.share)
+
+
+async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
+    """Run the only process of a gateway."""
+    config, live, sources = parts.config, parts.live, parts.sources
+    certificate = _certificate(config.listen)
     async with (
         policy.running_policy(live, sources.state),
-        running_admin(live, certificate, metrics, config.admin.address, config.admin.hosts) as admin,
-        Upstreams(config.upstream, limits.connections) as upstreams,
-        open_tracing(config.tracing, metrics, upstreams.origins) as traces,
-        open_audit_trail(config.audit, store_url, sources.state) as audit,
+        running_admin(live, certificate, parts.metrics, config.admin.address, config.admin.hosts) as admin,
+        _open_gateway(parts, admin) as gateway,
     ):
-        live.watchers.append(lambda _: _warn_of_open_hooks(live.current.configuration))
-        gateway = Gateway(live, upstreams, config, metrics, traces, audit=audit)
-        admin.audit = audit
-        if audit is not None:
-            metrics.watch_audit(audit.writer)
-            live.watchers.append(audit.record_policy)
         address = host_and_port(config.listen.address)
         async with (
-            open_panel(effective, sources, live, gateway.receipts, store_url, admin.url) as admin.panel,
-            serve_on(gateway.handle, *address, limits, certificate) as url,
+            open_panel(
+                parts.effective, sources, live, gateway.receipts, parts.store_url, admin.url
+            ) as admin.panel,
+            serve_on(gateway.handle, *address, parts.limits, certificate) as url,
         ):
             _tune_interpreter()
             admin.receipts, admin.live = gateway.receipts, live
-            budget.log_limits(config.limits)
-            _log_start(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")
+            parts.budget.log_limits(parts.share)
+            policy.log_start(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")
             if admin.panel is not None and admin.panel.invitation:
                 log.info("%s", admin.panel.invitation)
             await interrupted.wait()
             admin.draining = True
             log.info("stopping: waiting for calls in progress; interrupt again to abort them")
+
+
+async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, place: WorkerPlace) -> None:
+    """Run one of several processes of a gateway."""
+    live, certificate = parts.live, _certificate(parts.config.listen)
+    async with (
+        policy.running_policy(live, None),
+        running_worker_admin(place, live, certificate, parts.metrics) as admin,
+        _open_gateway(parts, admin) as gateway,
+    ):
+        admin.feed = Feed(live, gateway.receipts, gateway.sessions.keys)
+        with contextlib.closing(admin.feed), stopping_without_supervisor(place, interrupted):
+            counts = ConnectionCounts(place.counts, parts.config.listen.workers)
+            acceptor = BalancedAcceptor(counts, place.number)
+            async with accepting(
+                gateway.handle, place.listeners, parts.limits, certificate, CLIENTS, acceptor
+            ):
+                acceptor.note_open(0)
+                _tune_interpreter()
+                admin.live = live
+                place.report_ready()
+                parts.budget.log_limits(parts.share)
+                log.info("worker %d is ready", place.number)
+                await interrupted.wait()
+                admin.draining = True
+
+
+@asynccontextmanager
+async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Gateway]:
+    """Open what calls need, and report about it to `admin`."""
+    # This import configures loggers, so it must follow logs.configure().
+    from hookgate.proxy.audit.trail import open_audit_trail  # noqa: PLC0415  # see above
+
+    config, live, metrics, state = parts.config, parts.live, parts.metrics, parts.sources.state
+    live.watchers.append(lambda _: parts.budget.check(live.current.configuration))
+    async with (
+        Upstreams(config.upstream, parts.limits.connections) as upstreams,
+        open_tracing(config.tracing, metrics, upstreams.origins) as traces,
+        open_audit_trail(config.audit, parts.store_url, state) as audit,
+        _open_sessions(config, parts.store_url, state) as sessions,
+    ):
+        live.watchers.append(lambda _: policy.warn_of_open_hooks(live.current.configuration))
+        gateway = Gateway(live, upstreams, config, metrics, traces, audit=audit, sessions=sessions)
+        admin.audit = audit
+        if audit is not None:
+            metrics.watch_audit(audit.writer)
+            live.watchers.append(audit.record_policy)
+        yield gateway
+
+
+@asynccontextmanager
+async def _open_sessions(config: Config, url: str | None, state: Path) -> AsyncIterator[Sessions]:
+    """Open the sessions: in the database if several processes share them, else in memory.
+
+    Raises StoreError if the database cannot be opened.
+    """
+    if not config.store.is_server and config.listen.workers == 1:
+        yield LocalSessions()
+        return
+    # Imported only if there is a database.
+    from hookgate.proxy.identity.shared import SharedSessions  # noqa: PLC0415  # see above
+    from hookgate.proxy.store.sessions import open_session_store  # noqa: PLC0415  # see above
+
+    store = await asyncio.to_thread(open_session_store, url, state, config.store.session_hours)
+    try:
+        yield SharedSessions(store)
+    finally:
+        await store.close()
 
 
 _SWITCH_INTERVAL = 0.0002
@@ -118,46 +211,6 @@ def _tune_interpreter() -> None:
     gc.freeze()
 
 
-def _log_start(engine: Engine, sources: Sources, where: str) -> None:
-    """Log that the gateway is running, and its hooks."""
-    _warn_of_open_hooks(engine.configuration)
-    # Settings files that configure no hook are probably a mistake.
-    judges = bool(engine.configuration.groups)
-    level = logging.WARNING if sources.places() and not judges else logging.INFO
-    log.log(level, "%s, %s", where, describe_hooks(engine.configuration))
-    for hook, reason in engine.untrusted_hooks():
-        log.warning("%s hook %r %s", hook.event, hook.name, reason)
-
-
-def _warn_of_open_hooks(configuration: Configuration) -> None:
-    for warning in fail_open_warnings(configuration):
-        log.warning("%s", warning)
-
-
-def describe_hooks(configuration: Configuration) -> str:
-    """Return a summary of the hooks that run."""
-    counts = {
-        event: sum(len(group.hooks) for group in groups) for event, groups in configuration.groups.items()
-    }
-    listed = ", ".join(f"{event} {counts[event]}" for event in EVENTS if event in counts)
-    hooks = f"hooks: {listed}" if listed else "no hooks: calls are forwarded unchanged"
-    return f"{hooks}; revision {configuration.revision}"
-
-
-def fail_open_warnings(configuration: Configuration) -> list[str]:
-    """Return a warning about hooks that fail open, and one about those that do so on exit codes only."""
-    remedy = 'to deny such calls, set "on_error": "deny"'
-    hooks_by_warning = {
-        "these hooks fail open (a call passes if they fail)": configuration.failing_open("always"),
-        "these hooks fail open when they exit with a code other than 0 and 2": configuration.failing_open(
-            "on exit codes"
-        ),
-    }
-    return [
-        f"{warning}: {', '.join(names)}; {remedy}" for warning, names in hooks_by_warning.items() if names
-    ]
-
-
 def _certificate(listen: ListenSettings) -> Certificate | None:
     return Certificate(listen.certificate, listen.key) if listen.certificate else None
 
@@ -175,22 +228,7 @@ async def serve_on(
     When a client disconnects, its handler is cancelled. At the end, calls in progress have up to
     `limits.drain_timeout` seconds to finish. Raises OSError if the address cannot be bound.
     """
-    limits = limits or LimitSettings()
-    async with accepting(handler, host, port, limits, certificate, CLIENTS) as address:
-        yield url_of("https" if certificate else "http", address)
-
-
-def catch_interrupts() -> asyncio.Event:
-    """Return an event that the first SIGINT or SIGTERM sets; a second one cancels the calling task."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    stop = asyncio.Event()
-
-    def interrupted() -> None:
-        if stop.is_set() and task is not None:
-            task.cancel()
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupted)
-    return stop
+    listeners = await bind_listeners(host, port, CLIENTS)
+    url = url_of("https" if certificate else "http", listeners[0].getsockname())
+    async with accepting(handler, listeners, limits or LimitSettings(), certificate, CLIENTS):
+        yield url

@@ -16,7 +16,7 @@ from hookgate.hooks.policies import COUNTING
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.hooks.runners.inprocess import Counters, PriceTable
 from hookgate.hooks.runs import Health, TrustCheck
-from hookgate.hooks.settings import BuiltinConfig, Hook, Loaded, read_sources
+from hookgate.hooks.settings import EVENTS, BuiltinConfig, Hook, Loaded, read_sources
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
 from hookgate.hooks.trust import TrustStore
 from hookgate.proxy.config.reading import Sources
@@ -100,9 +100,14 @@ def _counters(configuration: Configuration, refusal: TrustCheck, store: Store) -
 
 
 @asynccontextmanager
-async def running_policy(live: LiveEngine, state: Path) -> AsyncIterator[None]:
-    """Watch the settings and save the hooks' health while the block runs, and close the hooks after it."""
-    tasks = [asyncio.create_task(live.watch()), asyncio.create_task(_record(live, state / _STATUS_FILE))]
+async def running_policy(live: LiveEngine, state: Path | None) -> AsyncIterator[None]:
+    """Watch the settings while the block runs, and close the hooks after it.
+
+    With a state folder, the hooks' health is saved there meanwhile.
+    """
+    tasks = [asyncio.create_task(live.watch())]
+    if state is not None:
+        tasks.append(asyncio.create_task(_record(live, state / _STATUS_FILE)))
     try:
         yield
     finally:
@@ -216,3 +221,44 @@ def _switches(sources: Sources) -> Path:
     if sources.project is None and sources.hooks:
         return sources.hooks[0]
     return Path.home() / ".gemini" / "settings.json"
+
+
+def log_start(engine: Engine, sources: Sources, where: str) -> None:
+    """Log that the gateway is running, and its hooks."""
+    warn_of_open_hooks(engine.configuration)
+    # Settings files that configure no hook are probably a mistake.
+    judges = bool(engine.configuration.groups)
+    level = logging.WARNING if sources.places() and not judges else logging.INFO
+    log.log(level, "%s, %s", where, describe_hooks(engine.configuration))
+    for hook, reason in engine.untrusted_hooks():
+        log.warning("%s hook %r %s", hook.event, hook.name, reason)
+
+
+def warn_of_open_hooks(configuration: Configuration) -> None:
+    """Log which hooks fail open."""
+    for warning in fail_open_warnings(configuration):
+        log.warning("%s", warning)
+
+
+def describe_hooks(configuration: Configuration) -> str:
+    """Return a summary of the hooks that run."""
+    counts = {
+        event: sum(len(group.hooks) for group in groups) for event, groups in configuration.groups.items()
+    }
+    listed = ", ".join(f"{event} {counts[event]}" for event in EVENTS if event in counts)
+    hooks = f"hooks: {listed}" if listed else "no hooks: calls are forwarded unchanged"
+    return f"{hooks}; revision {configuration.revision}"
+
+
+def fail_open_warnings(configuration: Configuration) -> list[str]:
+    """Return a warning about hooks that fail open, and one about those that do so on exit codes only."""
+    remedy = 'to deny such calls, set "on_error": "deny"'
+    hooks_by_warning = {
+        "these hooks fail open (a call passes if they fail)": configuration.failing_open("always"),
+        "these hooks fail open when they exit with a code other than 0 and 2": configuration.failing_open(
+            "on exit codes"
+        ),
+    }
+    return [
+        f"{warning}: {', '.join(names)}; {remedy}" for warning, names in hooks_by_warning.items() if names
+    ]

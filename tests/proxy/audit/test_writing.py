@@ -337,7 +337,7 @@ async def test_a_client_that_leaves_while_its_stream_begins_early_is_on_record_o
 async def test_a_start_that_is_under_way_is_not_written_again(tmp_path: Path) -> None:
     """The disk is slower than the call waits."""
     async with writer_in(tmp_path, deadline=0.1) as writer:
-        audit, record = Audit(writer, None), CallRecord(kind="judged", audited="due")
+        audit, record = Audit(writer, None, None), CallRecord(kind="judged", audited="due")
         with locked(tmp_path):
             await audit.answering(record, 403)
             record.end(403, 0)

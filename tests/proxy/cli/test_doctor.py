@@ -108,3 +108,12 @@ async def test_too_few_descriptors_are_a_problem(tmp_path: Path) -> None:
     ended = await run("doctor", "--offline", *ANY_PORT, env=env, descriptors=(300, 300))
     assert ended.code == 1
     assert "FAIL  the limit of 300 open descriptors is too small: " in ended.out
+
+
+@pytest.mark.parametrize(("workers", "checked"), [("1", False), ("2", True)])
+async def test_the_database_of_sessions_is_checked_for_several_workers(
+    workers: str, checked: bool, tmp_path: Path
+) -> None:
+    upstream = f"http://127.0.0.1:{_unused_port()}"
+    ended = await doctor(tmp_path, *ANY_PORT, "--upstream", upstream, "--workers", workers)
+    assert (f"the database {tmp_path}/sessions.db does not exist yet" in ended.out) is checked

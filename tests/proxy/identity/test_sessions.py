@@ -5,17 +5,17 @@ from types import SimpleNamespace
 import pytest
 
 from hookgate.hooks import CallState, SessionContext
-from hookgate.proxy.identity import sessions as identity
+from hookgate.proxy.identity import shares
 from hookgate.proxy.identity.sessions import (
     KEPT_SESSIONS,
     MAX_CONTEXT,
     MAX_TOOLS,
-    AcceptedKeys,
-    Rates,
+    LocalSessions,
     Sessions,
     SessionState,
     text_fingerprint,
 )
+from hookgate.proxy.identity.shares import AcceptedKeys, Rates
 from hookgate.proxy.observe import record as kept
 from hookgate.proxy.observe.record import CallRecord, Receipts
 
@@ -40,57 +40,67 @@ def accepted(*names: str) -> AcceptedKeys:
     return keys
 
 
-def test_one_keys_sessions_take_nothing_from_those_of_another() -> None:
-    sessions = Sessions(accepted("alice", "mallory"))
-    sessions.state_for(session("alice", "mine")).stopped = "enough"
-    sessions.link_prompt(session("alice", "mine"), "what now?")
+async def stop(sessions: Sessions, where: SessionContext) -> None:
+    def step(state: SessionState) -> None:
+        state.stopped = "enough"
+
+    await sessions.change(where, step)
+
+
+async def stopped(sessions: Sessions, where: SessionContext) -> str | None:
+    return (await sessions.open(where)).state.stopped
+
+
+async def flood(sessions: Sessions, key: str) -> None:
+    """Begin more sessions than are remembered, with one key, or with one for each if it has a number."""
     for number in range(KEPT_SESSIONS + 200):
-        flood = session("mallory", f"s-{number}")
-        sessions.state_for(flood)
-        sessions.link_prompt(flood, str(number))
-    assert sessions.state_for(session("alice", "mine")).stopped == "enough"
-    assert (
-        sessions.resolve_session(session("alice", "x"), [text_fingerprint("what now?")]).session_id == "mine"
-    )
-    assert len(sessions) == KEPT_SESSIONS
+        one = session(key.format(number), f"s-{number}")
+        await sessions.change(one, SessionState.begin_turn)
+        await sessions.link_prompt(one, str(number))
 
 
-def test_keys_that_are_made_up_take_nothing_from_one_that_works() -> None:
-    sessions = Sessions(accepted("alice"))
+async def test_one_keys_sessions_take_nothing_from_those_of_another() -> None:
+    sessions = LocalSessions(accepted("alice", "mallory"))
+    await stop(sessions, session("alice", "mine"))
+    await sessions.link_prompt(session("alice", "mine"), "what now?")
+    await flood(sessions, "mallory")
+    assert await stopped(sessions, session("alice", "mine")) == "enough"
+    said = [text_fingerprint("what now?")]
+    assert (await sessions.open(session("alice", "x"), said)).context.session_id == "mine"
+
+
+async def test_keys_that_are_made_up_take_nothing_from_one_that_works() -> None:
+    sessions = LocalSessions(accepted("alice"))
     for number in range(100):
-        sessions.state_for(session("alice", f"mine-{number}")).stopped = "enough"
-    for number in range(KEPT_SESSIONS + 200):
-        sessions.state_for(session(f"junk-{number}", "s"))
-    assert all(sessions.state_for(session("alice", f"mine-{n}")).stopped for n in range(100))
+        await stop(sessions, session("alice", f"mine-{number}"))
+    await flood(sessions, "junk-{}")
+    for number in range(100):
+        assert await stopped(sessions, session("alice", f"mine-{number}"))
 
 
-def test_what_was_told_before_a_keys_first_answer_is_kept_after_it() -> None:
-    keys = AcceptedKeys()
-    sessions = Sessions(keys)
-    sessions.state_for(session("alice", "mine")).stopped = "enough"
-    keys.accept("alice")
-    for number in range(KEPT_SESSIONS + 200):
-        sessions.state_for(session(f"junk-{number}", "s"))
-        if number == 0:
-            assert sessions.state_for(session("alice", "mine")).stopped == "enough"
-    assert sessions.state_for(session("alice", "mine")).stopped == "enough"
-    sessions.end(session("alice", "mine"))
-    assert sessions.state_for(session("alice", "mine")).stopped is None
+async def test_what_was_told_before_a_keys_first_answer_is_kept_after_it() -> None:
+    sessions = LocalSessions()
+    await stop(sessions, session("alice", "mine"))
+    sessions.accept("alice")
+    assert await stopped(sessions, session("alice", "mine")) == "enough"
+    await flood(sessions, "junk-{}")
+    assert await stopped(sessions, session("alice", "mine")) == "enough"
+    await sessions.end(session("alice", "mine"))
+    assert await stopped(sessions, session("alice", "mine")) is None
 
 
-def test_a_session_that_began_before_its_keys_first_answer_ends_as_well() -> None:
-    keys = AcceptedKeys()
-    sessions = Sessions(keys)
-    sessions.state_for(session("alice", "mine")).stopped = "enough"
-    keys.accept("alice")
-    sessions.end(session("alice", "mine"))
-    assert sessions.state_for(session("alice", "mine")).stopped is None
+async def test_a_session_that_began_before_its_keys_first_answer_ends_as_well() -> None:
+    sessions = LocalSessions()
+    await stop(sessions, session("alice", "mine"))
+    sessions.accept("alice")
+    await sessions.end(session("alice", "mine"))
+    assert await stopped(sessions, session("alice", "mine")) is None
 
 
-def test_the_same_name_below_another_key_is_another_session() -> None:
-    sessions = Sessions()
-    sessions.state_for(session("alice", "s")).stopped = "enough"
-    assert sessions.state_for(session("bob", "s")).stopped is None
+async def test_the_same_name_below_another_key_is_another_session() -> None:
+    sessions = LocalSessions()
+    await stop(sessions, session("alice", "s"))
+    assert await stopped(sessions, session("bob", "s")) is None
 
 
 @pytest.mark.parametrize(
@@ -136,7 +146,7 @@ def test_a_caller_has_so_many_events_a_second_and_no_more_after_a_quiet_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = SimpleNamespace(monotonic=lambda: 0.0)
-    monkeypatch.setattr(identity, "time", clock)
+    monkeypatch.setattr(shares, "time", clock)
     rates = Rates(per_second=3)
 
     def allowed_at(seconds: float) -> int:

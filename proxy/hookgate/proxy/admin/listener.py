@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -17,10 +18,11 @@ from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.connection import error_response
 from hookgate.proxy.http.descriptors import ADMIN
-from hookgate.proxy.http.listener import OPERATORS, accepting, url_of
+from hookgate.proxy.http.listener import OPERATORS, accepting, bind_listeners, url_of
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.observe.metrics import CONTENT_TYPE, Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
+from hookgate.translator.fields import JsonObject
 
 if TYPE_CHECKING:  # its libraries are for a gateway that has one
     from hookgate.proxy.admin.panel import Panel
@@ -55,16 +57,18 @@ class AdminListener:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         reads = request.method in (hdrs.METH_GET, hdrs.METH_HEAD)
-        probed = self._probed(request) if reads else None
+        probed = await self._probed(request) if reads else None
         if probed is not None:
             return probed
+        if reads and request.raw_path.startswith("/receipts/"):
+            return await self._receipt(request, request.raw_path.removeprefix("/receipts/"))
         if self.panel is not None:
             return await self.panel.handle(request)
         if not reads:
             return error_response(ApiError(403, "This path accepts only GET."))
         return error_response(ApiError(404, "The paths are /healthz, /readyz, /metrics and /receipts/ID."))
 
-    def _probed(self, request: web.BaseRequest) -> web.Response | None:
+    async def _probed(self, request: web.BaseRequest) -> web.Response | None:
         """Return the response for a path that programs read, or None for other paths."""
         match request.raw_path:
             case "/healthz":
@@ -72,14 +76,12 @@ class AdminListener:
             case "/readyz" | "/metrics" if not self._hosts.knows(request.headers.get(hdrs.HOST, "")):
                 return error_response(ApiError(403, _UNKNOWN_HOST))
             case "/readyz":
-                return self._ready()
+                return _json(*await self.readiness())
             case "/metrics":
-                return web.Response(body=self._metrics.page(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
-        if request.raw_path.startswith("/receipts/"):
-            return self._receipt(request, request.raw_path.removeprefix("/receipts/"))
+                return web.Response(body=await self.metrics_page(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
         return None
 
-    def _receipt(self, request: web.BaseRequest, name: str) -> web.Response:
+    async def _receipt(self, request: web.BaseRequest, name: str) -> web.Response:
         if self.panel is None:
             return error_response(ApiError(404, NO_RECEIPT))
         try:
@@ -87,23 +89,34 @@ class AdminListener:
         except ApiError as error:
             return error_response(error)
         receipt = self.receipts.receipt_for(name)
+        if receipt is None and self.audit is not None:
+            receipt = await self.audit.receipt_for(name)
         return error_response(ApiError(404, NO_RECEIPT)) if receipt is None else _json(200, receipt)
 
-    def _ready(self) -> web.Response:
+    async def metrics_page(self) -> bytes:
+        """Return the metrics in Prometheus' text format."""
+        return self._metrics.page()
+
+    async def readiness(self) -> tuple[int, JsonObject]:
+        """Return the status of `/readyz`, and its body."""
         if self.draining:
-            return _json(503, {"status": "draining", "reason": "the gateway is stopping"})
+            return 503, {"status": "draining", "reason": "the gateway is stopping"}
         if self.live is None:
-            return _json(503, {"status": "starting", "reason": "the gateway does not accept clients yet"})
+            return 503, {"status": "starting", "reason": "the gateway does not accept clients yet"}
         if self.audit is not None and (trouble := self.audit.trouble):
-            return _json(503, {"status": "unready", "reason": f"audit records cannot be written: {trouble}"})
-        engine = self.live.current
-        state = {
-            "revision": engine.revision,
-            "degraded": sorted(set(self.live.health.degraded)),
-            "fail_open": engine.configuration.failing_open("always"),
-            "fail_open_on_exit_codes": engine.configuration.failing_open("on exit codes"),
-        }
-        return _json(200, {"status": "ready", **state})
+            return 503, {"status": "unready", "reason": f"audit records cannot be written: {trouble}"}
+        return 200, {"status": "ready", **state_of_hooks(self.live)}
+
+
+def state_of_hooks(live: LiveEngine) -> JsonObject:
+    """Return the facts about hooks that `/readyz` reports."""
+    engine = live.current
+    return {
+        "revision": engine.revision,
+        "degraded": sorted(set(live.health.degraded)),
+        "fail_open": engine.configuration.failing_open("always"),
+        "fail_open_on_exit_codes": engine.configuration.failing_open("on exit codes"),
+    }
 
 
 def _json(status: int, body: dict[str, Any]) -> web.Response:
@@ -113,9 +126,17 @@ def _json(status: int, body: dict[str, Any]) -> web.Response:
 @asynccontextmanager
 async def serve_admin(admin: AdminListener, host: str, port: int) -> AsyncIterator[str]:
     """Serve operators on an address, and yield its URL. Raises OSError if the address cannot be bound."""
-    async with accepting(admin.handle, host, port, _LIMITS, None, OPERATORS) as address:
-        admin.url = url_of("http", address)
+    listeners = await bind_listeners(host, port, OPERATORS)
+    async with accepting_operators(admin, listeners):
+        admin.url = url_of("http", listeners[0].getsockname())
         yield admin.url
+
+
+def accepting_operators(
+    admin: AdminListener, listeners: list[socket.socket]
+) -> AbstractAsyncContextManager[None]:
+    """Serve operators on listening sockets."""
+    return accepting(admin.handle, listeners, _LIMITS, None, OPERATORS)
 
 
 @asynccontextmanager
@@ -135,7 +156,7 @@ async def running_admin(
     async with AsyncExitStack() as stack:
         stack.enter_context(reload_on_hangup(live, certificate))
         if certificate is not None:
-            await stack.enter_async_context(_watched(certificate))
+            await stack.enter_async_context(watching(certificate))
         if address is not None:
             url = await stack.enter_async_context(serve_admin(admin, *host_and_port(address)))
             log.info("admin listener on %s (panel, metrics, health)", url)
@@ -143,14 +164,18 @@ async def running_admin(
 
 
 @contextmanager
-def reload_on_hangup(live: LiveEngine, certificate: Certificate | None) -> Iterator[None]:
-    """Reload the settings of hooks and the certificate on SIGHUP while the block runs."""
+def reload_on_hangup(
+    live: LiveEngine, certificate: Certificate | None, also: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Reload the settings of hooks and the certificate, and call `also`, on SIGHUP while the block runs."""
     loop = asyncio.get_running_loop()
     tasks: set[asyncio.Task[bool]] = set()
 
     def reload() -> None:
         if certificate is not None:
             certificate.reload()
+        if also is not None:
+            also()
         task = loop.create_task(live.reload())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
@@ -165,7 +190,8 @@ def reload_on_hangup(live: LiveEngine, certificate: Certificate | None) -> Itera
 
 
 @asynccontextmanager
-async def _watched(certificate: Certificate) -> AsyncIterator[None]:
+async def watching(certificate: Certificate) -> AsyncIterator[None]:
+    """Load the certificate again whenever its files change, while the block runs."""
     task = asyncio.create_task(certificate.watch())
     try:
         yield

@@ -280,8 +280,11 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
     receipts: Receipts,
     store_url: str | None,
     url: str | None,
+    reload: Callable[[], Awaitable[object]] | None = None,
 ) -> AsyncIterator[Panel | None]:
     """Open the panel while the block runs. `url` is the admin listener's. Yields None without a listener.
+
+    `reload` applies changed settings of hooks, by default to `live` alone.
 
     Raises ConfigError if the token file is invalid, and StoreError if the audit cannot be read.
     """
@@ -290,7 +293,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         yield None
         return
     prices = read_prices(config.prices.file)
-    hooks, traffic = HookPanel(live, sources), Traffic()
+    hooks, traffic = HookPanel(live, sources, reload), Traffic()
     async with AsyncExitStack() as stack:
         access, invitation = _access(stack, config, sources.state, url)
         calls: Calls = ReceivedCalls(receipts)

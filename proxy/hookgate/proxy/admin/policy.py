@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hookgate.hooks import SettingsError
@@ -20,8 +21,12 @@ _SHOWN_ERROR = 500
 class HookPanel:
     """The hooks of one gateway."""
 
-    def __init__(self, live: LiveEngine, sources: Sources) -> None:
+    def __init__(
+        self, live: LiveEngine, sources: Sources, reload: Callable[[], Awaitable[object]] | None = None
+    ) -> None:
+        """Show the hooks of `live`. `reload` applies changed settings, by default to `live` alone."""
         self.live, self.sources = live, sources
+        self._reload = reload or live.reload
         self._switching = asyncio.Lock()  # each switch reads a file and writes it again
 
     async def rows(self) -> JsonObject:
@@ -49,7 +54,7 @@ class HookPanel:
                 messages = await asyncio.to_thread(switch_text, self.sources, [name], on)
         except (SettingsError, ValueError) as error:
             raise ApiError(400, str(error)) from None
-        await self.live.reload()
+        await self._reload()
         state = await self.rows()
         states = {row["state"] for row in state["hooks"] if row["name"] == name and row["switchable"]}
         if not on and states - {"off", "shadowed"}:

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
+from hookgate.hooks.session import utc_text
 from hookgate.proxy.audit.stored import (
     StoredRecord,
     around_time,
@@ -152,6 +153,21 @@ class AuditReader:
             return None
         start = next((stored for stored in records if stored.record.type == "start"), None)
         return CallDetail(start, next((stored for stored in records if stored.record.type != "start"), None))
+
+
+def receipt_of(detail: CallDetail) -> JsonObject | None:
+    """Return the receipt of a call that has ended, from its records, or None if it has not ended.
+
+    The call of a gateway that died has a receipt without the fields that are known at the end of a call.
+    """
+    if detail.end is None:
+        return None
+    first, end = (detail.start or detail.end).record, dict(detail.end.record.body)
+    facts = {**first.body, **end}
+    sizes = {"request": facts.pop("request_bytes", None), "answer": facts.pop("answer_bytes", None)}
+    for name in ("client_gone", "reasons", "writer"):
+        facts.pop(name, None)
+    return {"receipt": first.id, "began": utc_text(first.at / 1000), **facts, "bytes": sizes}
 
 
 def _ended() -> Any:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from hookgate.proxy.audit.content import Contents
 from hookgate.proxy.audit.heads import HeadsFile
 from hookgate.proxy.audit.jsonl import Lines
 from hookgate.proxy.audit.ledger import Ledger, Locks, writer_locks
+from hookgate.proxy.audit.reading import AuditReader, CallDetail, receipt_of
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.stored import chain_tip, record_body
 from hookgate.proxy.audit.writer import Waiting, Writer
@@ -42,13 +44,28 @@ _REFUSED = (
 )
 
 
+_UNREADABLE = "hookgate cannot read its audit ({}). Ask the operator of this gateway."
+
+_RECEIPT = re.compile(r"[0-9a-f]{32}")
+
+_PAUSES = (0.02, 0.08, 0.2, 0)
+"""Seconds between attempts to read the end of a call, which may have just ended at another gateway."""
+
+
+def _key_of(detail: CallDetail) -> str:
+    """Return the name of the key that made a call."""
+    stored = detail.start or detail.end
+    session = stored.record.body.get("session") if stored else None
+    return str((session or {}).get("key", ""))
+
+
 class Audit:
     """Writes the records of calls. A call takes part after `watch` was called for it."""
 
-    def __init__(self, writer: Writer, contents: Contents | None) -> None:
+    def __init__(self, writer: Writer, contents: Contents | None, reader: AuditReader) -> None:
         """Write records with `writer`, and with the `contents` of calls if they are given."""
         self.writer = writer
-        self._contents = contents
+        self._contents, self._reader = contents, reader
         self._starts: dict[str, Waiting] = {}
         """Starts of calls that have not ended, by the calls' ids."""
 
@@ -57,6 +74,26 @@ class Audit:
         """The reason for refusing calls, or None if calls are accepted. Reading it triggers a check."""
         self.writer.look()
         return self.writer.trouble
+
+    async def receipt_for(self, receipt: str, key: str | None = None) -> JsonObject | None:
+        """Return the receipt of a call that any gateway with this audit has recorded.
+
+        Returns None if there is no such call or, with `key`, if it belongs to another key. Raises ApiError
+        (403) if the audit cannot be read.
+        """
+        if not _RECEIPT.fullmatch(receipt):
+            return None
+        try:
+            for pause in _PAUSES:
+                detail = await asyncio.to_thread(self._reader.call, receipt)
+                if detail is None or key not in (None, _key_of(detail)):
+                    return None
+                if detail.end is not None:
+                    return receipt_of(detail)
+                await asyncio.sleep(pause)  # its end may be on its way to the disk
+        except FAILURES as error:
+            raise ApiError(403, _UNREADABLE.format(reason(error)), "AUDIT_UNAVAILABLE") from None
+        return None
 
     def watch(self, record: CallRecord, method: str, route: Route) -> None:
         """Start auditing a call, if calls of its route are audited."""
@@ -246,7 +283,9 @@ async def open_audit_trail(settings: Settings, url: str | None, state: Path) -> 
         if contents is not None:
             stack.push_async_callback(asyncio.to_thread, contents.close)
         await stack.enter_async_context(_recovering(database, state, writer, ledger.number))
-        yield Audit(writer, contents)
+        reading = await asyncio.to_thread(open_audit, url, state, writes=False)
+        stack.push_async_callback(asyncio.to_thread, reading.close)
+        yield Audit(writer, contents, AuditReader(reading))
 
 
 def _lines(path: Path) -> Lines:

@@ -56,10 +56,9 @@ class Batches:
     async def run(self) -> web.StreamResponse:
         """Answer the request. Raises ApiError if it is refused or the upstream fails."""
         context, route = self._context, self._context.route
-        call = await context.begin_judged_call({})
-        stopped = context.services.sessions.state_for(call.session).stopped
-        if stopped is not None:
-            raise policy_denied(stopped, BeforeModel.name)
+        call, known = await context.begin_judged_call({})
+        if known.state.stopped is not None:
+            raise policy_denied(known.state.stopped, BeforeModel.name)
         data = None
         headers = to_upstream(context.request.headers, "identity")
         if route.verb == "batchGenerateContent":
@@ -125,7 +124,7 @@ class Batches:
         except BodyError as error:
             raise body_refused(error, error.status) from None
         await context.run_step(check_references, item, context.services.config.routes)
-        call = await context.begin_judged_call(item)
+        call, _ = await context.begin_judged_call(item)
         try:
             model, body = await before_model(engine, call, route.model, item)
             body, _ = await before_tool_selection(engine, call, model, body)
@@ -140,7 +139,7 @@ class Batches:
         if not labels:
             return None
         try:
-            call = await self._context.begin_judged_call(labels)
+            call, _ = await self._context.begin_judged_call(labels)
             return (await before_model(self._engine, call, route.model, labels))[1]
         except ReplacementAnswer as synthetic:
             raise policy_denied(_SPOKEN.format(dumps(synthetic.answer).decode()), _EVENT) from None

@@ -20,7 +20,7 @@ from hookgate.proxy.http.client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.http.connection import Request
 from hookgate.proxy.identity.bypass import Bypasses
 from hookgate.proxy.identity.callers import Caller, Callers, load_named_keys, named_session
-from hookgate.proxy.identity.sessions import AcceptedKeys, Sessions, text_fingerprint
+from hookgate.proxy.identity.sessions import LocalSessions, OpenSession, Sessions, text_fingerprint
 from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
 from hookgate.proxy.observe.content import CallObserver, open_transcripts
 from hookgate.proxy.observe.logs import note_cause, note_session
@@ -91,14 +91,19 @@ class RecordingEngine:
 class GatewayServices:
     """The state that all calls of one gateway share: upstreams, settings, and sessions."""
 
-    def __init__(self, upstreams: Upstreams, config: Config, audit: "Audit | None" = None) -> None:
-        """Record calls in `audit`, if given.
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        config: Config,
+        audit: "Audit | None" = None,
+        sessions: Sessions | None = None,
+    ) -> None:
+        """Record calls in `audit`, if given. Without `sessions`, they are kept in memory.
 
         Raises KeysError if the keys cannot be read, ConfigError if the price table is invalid.
         """
         self.upstreams, self.config, self.audit = upstreams, config, audit
-        self.accepted = AcceptedKeys()
-        self.sessions = Sessions(self.accepted)
+        self.sessions = sessions or LocalSessions()
         self.receipts = Receipts()
         self.bypasses = Bypasses()
         refuses = config.clients.unknown_keys == "refuse"
@@ -121,10 +126,17 @@ class GatewayServices:
                 log.exception("a policy failed at the end of a call; please report this")
         key = record.session.key if record.session else ""
         if key and record.was_answered_by_model:
-            self.accepted.accept(key)
-        receipt = self.receipts.add(record, self.accepted.owners(key)[0])
+            self.sessions.accept(key)
+        receipt = self.receipts.add(record, self.sessions.keys.owners(key)[0])
         if self.audit is not None:
             self.audit.settle(record, receipt)
+
+    async def receipt_for(self, receipt: str, key: str) -> JsonObject | None:
+        """Return a receipt of a key, or None. It may be one of another gateway with the same audit."""
+        found = self.receipts.receipt_for(receipt, key)
+        if found is None and self.audit is not None:
+            return await self.audit.receipt_for(receipt, key)
+        return found
 
     def note_error(self, record: CallRecord, error: ApiError) -> None:
         """Record and log an error that ends a call, whether or not it can still be sent to the client."""
@@ -219,18 +231,17 @@ class CallContext:
 
     async def begin_judged_call(
         self, body: JsonObject, envelope: Envelope | None = None, session_in_body: str = ""
-    ) -> JudgedCall:
-        """Return the facts of a model call, record its session, and begin to record its start.
+    ) -> tuple[JudgedCall, OpenSession]:
+        """Return the facts of a model call, and its session; record it, and begin to record the start.
 
         A call without a session name belongs to the session that a shim announced, or else to that of its
-        conversation. Raises ApiError if `session_in_body` is invalid.
+        conversation. Raises ApiError if `session_in_body` is invalid, or if sessions cannot be read.
         """
         name = self.named_session or (session_name(session_in_body) if session_in_body else "")
         call = await self.run_step(describe_call, self.caller, self.route, body, envelope or Bare(), name)
-        session = call.session
-        if not call.named:
-            fingerprints = await self.run_step(_last_fingerprints, body)
-            session = self.services.sessions.resolve_session(session, fingerprints)
+        said = None if call.named else await self.run_step(_last_fingerprints, body)
+        known = await self.services.sessions.open(call.session, said)
+        session = known.context
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
         if self.record.request_bytes > SMALL_BODY:
@@ -240,7 +251,7 @@ class CallContext:
         self.record.note_call(session)
         if self.services.audit is not None:
             self.services.audit.begin(self.record)
-        return replace(call, session=session)
+        return replace(call, session=session), known
 
     @asynccontextmanager
     async def send(

@@ -1,6 +1,6 @@
 """Derives events from model calls, for sessions whose agent has no shim."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from hookgate.hooks.events.tool import result_of
 from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
 from hookgate.proxy.call.tool_gate import Refusal, RetryModel
 from hookgate.proxy.call.verdicts import enforce
-from hookgate.proxy.identity.bypass import bypass_denial, unannounced_tools
+from hookgate.proxy.identity.bypass import bypass_denial, new_results, unannounced_tools
 from hookgate.proxy.identity.memory import (
     ConversationMemory,
     HookEffect,
@@ -28,7 +28,7 @@ from hookgate.proxy.identity.memory import (
     tool_results,
     turn_of,
 )
-from hookgate.proxy.identity.sessions import ReportedKind, SessionState
+from hookgate.proxy.identity.sessions import OpenSession, ReportedKind, SessionState
 from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
 from hookgate.translator.fields import JsonObject, read, read_list, read_object, same_items, without, write
 
@@ -75,9 +75,13 @@ class RequestEvents:
 
     engine: RecordingEngine
     call: JudgedCall
-    memory: ConversationMemory
+    known: OpenSession
     reported: Collection[str]
     """The kinds of events that a shim reports. For these, only the hooks of policy files run here."""
+
+    @property
+    def _memory(self) -> ConversationMemory:
+        return self.known.state.memory
 
     async def run(self, body: JsonObject) -> JsonObject:
         """Return the request after its hooks.
@@ -104,13 +108,17 @@ class RequestEvents:
         """
         judges = self._engine("tools").listens_to(AfterTool.name)
         effects: dict[int, HookEffect] = {}
-        for result in results:
-            effect = self.memory.effect_on(result.identity)
-            if effect is None and judges:
-                effect = await self._result(result)
-                self.memory.remember(result.identity, effect)
-            if effect is not None:
-                effects[id(result.part)] = effect
+        judged: dict[str, HookEffect] = {}
+        try:
+            for result in results:
+                effect = self._memory.effect_on(result.identity)
+                if effect is None and judges:
+                    effect = judged[result.identity] = await self._result(result)
+                if effect is not None:
+                    effects[id(result.part)] = effect
+        finally:  # a hook may end the call after others were judged
+            if judged:
+                await self.known.change(lambda state: state.memory.remember_results(judged))
         return effects
 
     def _engine(self, kind: ReportedKind) -> RecordingEngine:
@@ -118,40 +126,37 @@ class RequestEvents:
 
     def _added(
         self, kind: ReportedKind, outcome: Outcome[SessionStart] | Outcome[BeforeAgent] | Outcome[AfterTool]
-    ) -> HookEffect:
-        """Return what hooks add to the conversation; nothing if the shim adds it."""
+    ) -> tuple[str, ...]:
+        """Return the context that hooks add to the conversation; nothing if the shim adds it."""
         context = outcome.verdict.context
-        return HookEffect(None, (context,) if context and kind not in self.reported else ())
+        return (context,) if context and kind not in self.reported else ()
 
     async def _session(self, turn: str) -> None:
-        await self._start()
-        if not self.call.wants_json:  # the agent's own questions require JSON and get no context
-            self.memory.remember(turn, self.memory.waiting)
-            self.memory.waiting = HookEffect()
+        if self._engine("session").listens_to(SessionStart.name) and not self._memory.started:
+            await self._start()
+        if self._memory.waiting and not self.call.wants_json:  # the agent's own questions get no context
+            await self.known.change(lambda state: state.memory.deliver_waiting(turn))
 
     async def _start(self) -> None:
-        async with self.memory.starting:
-            if self.memory.started:
+        async with self.known.starting() as is_first:
+            if not is_first:
                 return
             outcome = await self._engine("session").fire(SessionStart(), self.call.session)
-            enforce(outcome.verdict, SessionStart.name, self.call)
-            self.memory.started = True  # a refused start is judged again with the next call
-            self.memory.waiting = self._added("session", outcome)
+            enforce(outcome.verdict, SessionStart.name, self.call)  # a refused start is judged again
+            contexts = self._added("session", outcome)
+            await self.known.change(lambda state: state.memory.start(contexts))
 
     async def _turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> None:
-        engine = self._engine("turns")
-        if not texts or turn in (self.memory.turn, self.memory.question):
+        engine, memory = self._engine("turns"), self._memory
+        judged = not texts or turn in (memory.turn, memory.question)
+        if judged or not engine.listens_to(BeforeAgent.name):
             return
-        if engine.listens_to(BeforeAgent.name):
-            history = await self.call.session.call_state.run_step(history_of, contents)
-            event = BeforeAgent("\n".join(texts), history)
-            outcome = await engine.fire(event, self.call.session)
-            enforce(outcome.verdict, BeforeAgent.name, self.call)
-            self.memory.remember(turn, self._added("turns", outcome))
-        if self.call.wants_json:
-            self.memory.question = turn
-        else:
-            self.memory.turn = turn
+        history = await self.call.session.call_state.run_step(history_of, contents)
+        event = BeforeAgent("\n".join(texts), history)
+        outcome = await engine.fire(event, self.call.session)
+        enforce(outcome.verdict, BeforeAgent.name, self.call)
+        contexts, wants_json = self._added("turns", outcome), self.call.wants_json
+        await self.known.change(lambda state: state.memory.note_turn(turn, contexts, is_question=wants_json))
 
     async def _result(self, result: Result) -> HookEffect:
         """Return what hooks did to a tool result. Raises ReplacementAnswer or ApiError on a stop."""
@@ -162,7 +167,7 @@ class RequestEvents:
         outcome = await self._engine("tools").fire(event, self.call.session)
         if outcome.verdict.stop:
             enforce(outcome.verdict, AfterTool.name, self.call)
-        added = self._added("tools", outcome).contexts
+        added = self._added("tools", outcome)
         if outcome.verdict.denied:
             reason = {key or "output": outcome.verdict.reason or _WITHHELD}
             hidden = without(write(result.response, "response", reason), "parts")
@@ -177,10 +182,10 @@ class RequestEvents:
     ) -> list[JsonObject]:
         """Return the turns with all effects of results and all added context."""
         new = [_with_results(content, effects) for content in contents]
-        for name, at in _turns(contents, turn, self.memory):
+        for name, at in _turns(contents, turn, self._memory):
             if name == turn and self.call.wants_json:
                 continue
-            texts = (self.memory.effect_on(name) or HookEffect()).contexts
+            texts = (self._memory.effect_on(name) or HookEffect()).contexts
             parts = [*read_list(new[at], "parts"), *({"text": mark_context(text)} for text in texts)]
             new[at] = write(new[at], "parts", parts) if texts else new[at]
         return new
@@ -298,10 +303,15 @@ class TurnEndEvents:
             raise RetryModel([*said, reason], final=True)
 
 
-async def before_session_events(
+_STOPPING = (SessionStart.name, BeforeAgent.name, AfterAgent.name, BeforeTool.name, AfterTool.name)
+"""Events of a shim that may stop a session until its next turn, so its turn must be known."""
+
+
+async def before_session_events(  # noqa: PLR0913, PLR0917  # the call, and what is known of its session
     context: CallContext,
     engine: RecordingEngine,
     call: JudgedCall,
+    known: OpenSession,
     body: JsonObject,
     reported: Collection[str],
 ) -> JsonObject:
@@ -310,48 +320,58 @@ async def before_session_events(
     `reported` contains the kinds of events that a shim reports, which need not be derived. Raises
     ReplacementAnswer or ApiError if a hook ends the call.
     """
-    services = context.services
 
-    def check(results: Sequence[Result]) -> None:
-        _check_bypass(context, engine, call, results)
+    async def check(results: Sequence[Result]) -> None:
+        await _check_bypass(context, engine, call, known, results)
 
-    state = services.sessions.state_for(call.session)
-    return await run_session_events(engine, call, body, state, reported, check)
+    return await run_session_events(engine, call, known, body, reported, check)
 
 
 async def run_session_events(  # noqa: PLR0913, PLR0917  # the call, and what is known of its session
     engine: RecordingEngine,
     call: JudgedCall,
+    known: OpenSession,
     body: JsonObject,
-    state: SessionState,
     reported: Collection[str],
-    check_results: Callable[[Sequence[Result]], None],
+    check_results: Callable[[Sequence[Result]], Awaitable[None]],
 ) -> JsonObject:
-    """Return the request after the hooks of session events, for a session in `state`.
+    """Return the request after the hooks of session events, for a call in the session `known`.
 
     `check_results` is called with the results of tools that a shim should have reported. Raises what it
     raises, and ReplacementAnswer or ApiError if a hook ends the call.
     """
     run_step = call.session.call_state.run_step
-    if not ("turns" in reported or call.tool_turn or call.wants_json):
-        state.observe_turn((await run_step(turn_of, read_list(body, "contents")))[0])
-    if state.stopped is not None:
-        _end(engine, call, Verdict(stop=True, reason=state.stopped))
+    may_begin_turn = not ("turns" in reported or call.tool_turn or call.wants_json)
+    if may_begin_turn and (known.is_kept or reported or any(map(engine.listens_to, _STOPPING))):
+        turn = (await run_step(turn_of, read_list(body, "contents")))[0]
+        if turn != known.state.turn:
+            await known.change(lambda state: state.observe_turn(turn))
+    if known.state.stopped is not None:
+        _end(engine, call, Verdict(stop=True, reason=known.state.stopped))
     if "tools" in reported:
-        check_results(await run_step(tool_results, read_list(body, "contents")))
+        await check_results(await run_step(tool_results, read_list(body, "contents")))
     if any(map(engine.listens_to, RequestEvents.EVENTS)):
-        body = await RequestEvents(engine, call, state.memory, reported).run(body)
-    waiting = "" if call.wants_json else state.take_context()  # the agent's own questions require JSON
+        body = await RequestEvents(engine, call, known, reported).run(body)
+    if not known.state.context or call.wants_json:  # the agent's own questions require JSON
+        return body
+    waiting = await known.change(SessionState.take_context)
     return with_context(body, waiting) if waiting else body
 
 
-def _check_bypass(
-    context: CallContext, engine: RecordingEngine, call: JudgedCall, results: Sequence[Result]
+async def _check_bypass(
+    context: CallContext,
+    engine: RecordingEngine,
+    call: JudgedCall,
+    known: OpenSession,
+    results: Sequence[Result],
 ) -> None:
     """Detect tools that ran without the shim. Raises ReplacementAnswer or ApiError if a hook denies that."""
+    new = new_results(results, known.state)
+    if not new:
+        return
     services = context.services
     denies = services.config.tools.bypass == "deny"
-    unannounced = unannounced_tools(results, services.sessions.state_for(call.session), once=not denies)
+    unannounced = await known.change(lambda state: unannounced_tools(new, state, once=not denies))
     services.bypasses.note(unannounced, call.session)
     context.record.bypasses += len(unannounced)
     if unannounced and denies:

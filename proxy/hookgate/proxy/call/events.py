@@ -18,7 +18,8 @@ from hookgate.proxy.call.verdicts import STOPPED
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.body_worker import SMALL_BODY
-from hookgate.proxy.identity.sessions import Rates, Sessions
+from hookgate.proxy.identity.sessions import Sessions, SessionState
+from hookgate.proxy.identity.shares import Rates
 from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.routing.table import session_name
 from hookgate.translator.fields import JsonObject
@@ -69,27 +70,32 @@ class EventService:
             line = {"type": "event", "event": event.name, "input": body, "output": _output_on_record(output)}
             await services.transcripts.append(session, **line)
         deliver = request.headers.get(CONTEXT_HEADER) == "deliver"
-        apply_outcome(self._sessions, session, outcome, deliver=deliver)
+        await apply_outcome(self._sessions, session, outcome, deliver=deliver)
         for observer in context.observers:
             observer.see_upstream_request("", output, output)
         await services.record_event(record)
         return web.Response(body=dumps(output), content_type="application/json")
 
 
-def apply_outcome(
+async def apply_outcome(
     sessions: Sessions, session: SessionContext, outcome: Outcome[Event], *, deliver: bool
 ) -> None:
     """Store the effects of a shim's event on the session's model calls.
 
-    `deliver`: the gateway has to add the hooks' context to the next call.
+    `deliver`: the gateway has to add the hooks' context to the next call. Raises ApiError (403) if they
+    cannot be stored.
     """
-    event, verdict = outcome.event.name, outcome.verdict
-    if event == "SessionEnd":
-        return sessions.end(session)
-    state = sessions.state_for(session)
-    state.note_event(event)
+    if outcome.event.name == "SessionEnd":
+        return await sessions.end(session)
     if isinstance(outcome.event, BeforeAgent):
-        sessions.link_prompt(session, outcome.event.prompt)
+        await sessions.link_prompt(session, outcome.event.prompt)
+    await sessions.change(session, lambda state: _note_outcome(state, outcome, deliver=deliver))
+    return None
+
+
+def _note_outcome(state: SessionState, outcome: Outcome[Event], *, deliver: bool) -> None:
+    event, verdict = outcome.event.name, outcome.verdict
+    state.note_event(event)
     if isinstance(outcome.event, BeforeTool):
         state.count_announcement(outcome.event.tool_name, runs=not (verdict.denied or verdict.stop))
     if event in ("SessionStart", "BeforeAgent"):
@@ -98,7 +104,6 @@ def apply_outcome(
         state.stopped = verdict.reason or STOPPED
     if deliver and verdict.context:
         state.add_context(verdict.context)
-    return None
 
 
 def _event(name: str, body: JsonObject) -> Event:

@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 from hookgate.hooks import AfterAgent, AfterModel, BeforeTool
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.answer import AnswerPipeline, restore_pseudonyms
-from hookgate.proxy.call.context import CallContext, JudgedCall, OutgoingCall, RecordingEngine
+from hookgate.proxy.call.context import CallContext, OutgoingCall, RecordingEngine
 from hookgate.proxy.call.derived_events import (
     ToolCallEvents,
     TurnEndEvents,
@@ -23,7 +23,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import SLICE, read_request, read_whole
 from hookgate.proxy.http.client import UpstreamAnswer, UpstreamError, to_client, to_upstream
 from hookgate.proxy.identity.memory import prompt_of
-from hookgate.proxy.identity.sessions import SHIM_HEADER
+from hookgate.proxy.identity.sessions import SHIM_HEADER, OpenSession
 from hookgate.proxy.observe.content import SessionTranscript
 from hookgate.proxy.observe.record import no_bytes
 from hookgate.proxy.observe.usage import UsageMeter
@@ -81,13 +81,13 @@ class Exchange:
         check_model(route, model, body)
         self._record.model = model
         await run_step(check_references, body, self._config.routes)
-        call = await context.begin_judged_call(body, envelope, envelope.session(outer))
+        call, known = await context.begin_judged_call(body, envelope, envelope.session(outer))
         contents = read_list(body, "contents")
-        reported = self._reported(call)
-        body = await before_session_events(context, engine, call, body, reported)
+        reported = self._reported(known)
+        body = await before_session_events(context, engine, call, known, body, reported)
         model, body, outer = await before_wrapped_model(engine, call, model, body, outer)
         body, allowed = await before_tool_selection(engine, call, model, body)
-        self._observe_transcript(call)
+        self._observe_transcript(known)
         shown = await run_step(_shown_request, model, body) if engine.listens_to(AfterModel.name) else None
         body = with_model(route, model, body)
         closed = envelope.close_request(outer, model, body)
@@ -104,18 +104,16 @@ class Exchange:
         routed = route.for_model(model)
         return OutgoingCall(call, routed, model, payload, shown, allowed, reported, prompt, descriptions)
 
-    def _reported(self, call: JudgedCall) -> Collection[str]:
+    def _reported(self, known: OpenSession) -> Collection[str]:
         """Return the kinds of events that a shim reports, by its events so far or its claim in this call."""
         if not self._config.shims.believed:
             return ()
         claimed = self._context.request.headers.get(SHIM_HEADER, "")
-        return self._context.services.sessions.state_for(call.session).reported_kinds(claimed)
+        return known.state.reported_kinds(claimed)
 
-    def _observe_transcript(self, call: JudgedCall) -> None:
-        services = self._context.services
-        if services.transcripts is not None:
-            state = services.sessions.state_for(call.session)
-            self._context.observers.append(SessionTranscript(services.transcripts, call.session, state))
+    def _observe_transcript(self, known: OpenSession) -> None:
+        if (transcripts := self._context.services.transcripts) is not None:
+            self._context.observers.append(SessionTranscript(transcripts, known))
 
     # ---- record, forward
 

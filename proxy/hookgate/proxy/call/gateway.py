@@ -19,6 +19,7 @@ from hookgate.proxy.http.body_worker import Pacer
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.connection import Request, check_head, error_response
 from hookgate.proxy.identity.callers import check_credentials
+from hookgate.proxy.identity.sessions import Sessions
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
@@ -45,17 +46,23 @@ class Gateway:
         traces: Traces | None = None,
         *,
         audit: "Audit | None" = None,
+        sessions: Sessions | None = None,
     ) -> None:
         self._engines, self._upstream = engines, upstream
         self._config = config or Config()
         self._unhooked = UnhookedRoutes(self._config.routes.unhooked)
-        self._services = GatewayServices(upstream, self._config, audit=audit)
+        self._services = GatewayServices(upstream, self._config, audit, sessions)
         self._events = EventService(self._services)
         self._metrics = metrics or Metrics(self._config.metrics.models, self._services.prices)
         self._traces = traces
         self._pacer = Pacer()
         self._metrics.watch_unhooked(self._unhooked.counts)
         self._metrics.watch_bypasses(self._services.bypasses.counts)
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions of callers."""
+        return self._services.sessions
 
     @property
     def receipts(self) -> Receipts:
@@ -119,7 +126,7 @@ class Gateway:
         if route.kind == "tunnel":
             return await tunnel(context)
         if route.kind == "receipt":
-            return self._receipt(context)
+            return await self._receipt(context)
         await _say_continue(request)
         if route.kind == "forwarded":
             return await forward_unread(context)
@@ -149,12 +156,24 @@ class Gateway:
 
     def _judge(self, context: CallContext, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return what judges a call, or forwards it if nothing would judge it."""
-        recorded, verb = RecordingEngine(engine, context.record), context.route.verb
+        recorded = RecordingEngine(engine, context.record)
         if context.route.kind == "event":
             return self._events.run(context, recorded)
-        has_sessions = len(self._services.sessions) > 0
-        if not (engine.configuration.groups or has_sessions or self._needs_content(context)):
-            return forward_unread(context)
+        if not (engine.configuration.groups or self._needs_content(context)):
+            return self._forward_unless_followed(context, recorded)
+        return self._exchange(context, recorded)
+
+    async def _forward_unless_followed(
+        self, context: CallContext, engine: RecordingEngine
+    ) -> web.StreamResponse:
+        """Forward a call without hooks, or process it if there are sessions to be followed."""
+        if await self._services.sessions.exist():
+            return await self._exchange(context, engine)
+        return await forward_unread(context)
+
+    @staticmethod
+    def _exchange(context: CallContext, recorded: RecordingEngine) -> Awaitable[web.StreamResponse]:
+        verb = context.route.verb
         if verb in BATCHED:
             return Batches(context, recorded).run()
         if verb in INPUTS:
@@ -168,10 +187,10 @@ class Gateway:
         trace = context.record.trace
         return trace is not None and trace.keeps_content
 
-    def _receipt(self, context: CallContext) -> web.Response:
+    async def _receipt(self, context: CallContext) -> web.Response:
         """Return the receipt of a call to the key that made it. Raises ApiError (404) if there is none."""
         id_ = context.route.path.rpartition("/")[2]
-        receipt = self._services.receipts.receipt_for(id_, context.caller.key)
+        receipt = await self._services.receipt_for(id_, context.caller.key)
         if receipt is None:
             raise ApiError(404, NO_RECEIPT)
         return web.json_response(receipt, dumps=lambda value: dumps(value).decode())

@@ -88,10 +88,9 @@ class InputOnlyCalls:
         await context.run_step(check_references, carried.request, context.services.config.routes)
         # A token count has the session of its conversation. All embeddings share one session.
         counted = carried.request if route.verb in ("countTokens", "computeTokens") else {}
-        call = await context.begin_judged_call(counted)
-        stopped = context.services.sessions.state_for(call.session).stopped
-        if stopped is not None:
-            raise policy_denied(stopped, BeforeModel.name)
+        call, known = await context.begin_judged_call(counted)
+        if known.state.stopped is not None:
+            raise policy_denied(known.state.stopped, BeforeModel.name)
         outcome = await self._engine.fire(BeforeModel(model, carried.request), call.session)
         self._end_if_refused(outcome.verdict, route)
         return outcome.event.model, outcome.event.body

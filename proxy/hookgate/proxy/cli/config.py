@@ -8,7 +8,6 @@ from typing import Any
 from hookgate.hooks import SettingsError
 from hookgate.proxy import policy
 from hookgate.proxy.admin.access import admin_token_source
-from hookgate.proxy.app import describe_hooks, fail_open_warnings
 from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.config.models import Config
 from hookgate.proxy.config.reading import EffectiveConfig, find_sources, read_config, shown_settings
@@ -17,6 +16,7 @@ from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.identity.callers import KeysError, load_named_keys
 from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.policy import describe_hooks, fail_open_warnings
 from hookgate.proxy.store import Store, StoreError
 
 

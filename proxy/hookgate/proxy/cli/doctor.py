@@ -24,7 +24,7 @@ from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.checking import check_database, check_state_folder
-from hookgate.proxy.store.database import AUDIT_FILE, FILE
+from hookgate.proxy.store.database import AUDIT_FILE, FILE, SESSIONS_FILE
 
 _DAY = 24 * 3600
 _SOON = 14
@@ -133,7 +133,11 @@ def _check_state(config: Config) -> Iterator[Diagnosis]:
         url = Store(config.store, state).url()
     except (StoreError, OSError):
         return  # the check of the configuration has reported it
-    files = (FILE, AUDIT_FILE) if url is None and config.audit.enabled else (FILE,)
+    files = [FILE]
+    if url is None and config.audit.enabled:
+        files.append(AUDIT_FILE)
+    if url is None and config.listen.workers > 1:
+        files.append(SESSIONS_FILE)
     checks = [
         partial(check_state_folder, state),
         *(partial(check_database, url, state / file) for file in files),

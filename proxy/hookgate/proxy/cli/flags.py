@@ -89,6 +89,12 @@ def add_gateway_flags(parser: argparse.ArgumentParser) -> None:
         help="where clients connect; port 0 selects a free one (default: HOOKGATE_LISTEN, 127.0.0.1:8787)",
     )
     parser.add_argument(
+        "--workers",
+        dest="listen.workers",
+        metavar="NUMBER",
+        help="the number of processes that serve clients (default: 1)",
+    )
+    parser.add_argument(
         "--upstream",
         dest="upstream.gemini",
         metavar="URL",

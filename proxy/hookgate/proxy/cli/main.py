@@ -303,9 +303,9 @@ async def _event(given: argparse.Namespace) -> int:
 
 async def _embedded(arguments: argparse.Namespace) -> int:
     """Run the embedded upstream until it is interrupted. Raises ScriptError, ValueError or OSError."""
-    from hookgate.proxy.app import catch_interrupts  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.config.values import host_and_port  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.embedded import load_script, run_embedded  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.workers.interrupts import catch_interrupts  # noqa: PLC0415  # see the module's docstring
 
     interrupted = catch_interrupts()
     script = load_script(arguments.script) if arguments.script else None

@@ -20,6 +20,7 @@ NAMED: dict[str, type[BaseModel]] = {"keys": NamedKey}
 
 _FLAGS = {
     "listen.address": "--listen",
+    "listen.workers": "--workers",
     "upstream.gemini": "--upstream",
     "admin.address": "--admin",
     "hooks.policy": "--policy",

@@ -1,5 +1,6 @@
 """The gateway's settings, section by section. The docstrings document each setting."""
 
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -38,6 +39,10 @@ class ListenSettings(Section):
 
     address: Address = "127.0.0.1:8787"
     """`HOST:PORT`. Port 0 selects a free port, which is logged."""
+
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    """The number of processes that serve clients. With more than one, a supervisor starts them, restarts
+    those that end, and serves the admin listener. Use at most as many as there are processors."""
 
     certificate: File | None = None
     """A PEM file with the certificate chain, to serve https. Gemini CLI requires https except on
@@ -269,3 +274,9 @@ class Config(Section):
     metrics: MetricSettings = MetricSettings()
     tracing: TracingSettings = TracingSettings()
     logs: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _workers_have_a_file_each_can_write(self) -> Self:
+        if self.listen.workers > 1 and self.audit.jsonl == Path("-"):
+            raise ValueError("audit.jsonl is stdout, which several workers cannot share; name a file")
+        return self

@@ -21,14 +21,24 @@ class TranscriptSettings(Section):
 
 
 class StoreSettings(Section):
-    """The database for the counters of limits and for the audit. It is opened only if it is needed."""
+    """The database for the counters of limits, for the audit, and for sessions that several processes share.
+    It is opened only if it is needed."""
 
     url: StoreUrl | None = None
-    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that share counters. By default files
-    in the state folder are used: `hookgate.db` for counters, `audit.db` for the audit."""
+    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that share counters and sessions. By
+    default files in the state folder are used: `hookgate.db` for counters, `audit.db` for the audit, and
+    `sessions.db` if several workers share sessions."""
 
     url_file: File | None = None
     """A file that contains only that URL. It is read when the database is opened."""
+
+    session_hours: Seconds = 24
+    """Hours after their last use for which the database keeps sessions, with what hooks changed in them."""
+
+    @property
+    def is_server(self) -> bool:
+        """Whether the database is PostgreSQL."""
+        return bool(self.url or self.url_file)
 
     @model_validator(mode="after")
     def _has_one_url(self) -> Self:
@@ -48,7 +58,7 @@ class AuditSettings(Section):
     """Whether the content of calls is stored too. `redacted` masks secrets and personal data."""
 
     jsonl: File | None = None
-    """A file to which each record is also written as a line of JSON; `-` for stdout."""
+    """A file to which each record is also written as a line of JSON; `-` for stdout, with one worker."""
 
     retention_days: Seconds | None = None
     """Days after which records are removed. By default they are kept."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -19,7 +19,7 @@ from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.http.body_worker import BodyWorker
 from hookgate.proxy.http.connection import Connection, Request, Server, Stage, TrackedConnection
 from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.identity.sessions import FairMapping
+from hookgate.proxy.identity.shares import FairMapping
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -56,6 +56,9 @@ class ConnectionSlots:
         if closes_calls:
             self._stages[Stage.CALL] = FairMapping(most + 1)
         self._closing: set[TrackedConnection] = set()
+
+    def __len__(self) -> int:
+        return len(self._connections)
 
     def is_full(self, address: str) -> bool:
         """Return True if there is no room for another connection from an address."""
@@ -123,6 +126,26 @@ def address_of(host: str) -> str:
     return address.packed[:8].hex(":", 2) + "::/64"
 
 
+class Acceptor(Protocol):
+    """Accepts connections from a listening socket."""
+
+    async def accept(self, listener: socket.socket) -> tuple[socket.socket, Any]:
+        """Return the next connection and its address. Raises OSError."""
+
+    def note_open(self, connections: int) -> None:
+        """Note how many connections are open."""
+
+
+class _LoopAcceptor:
+    """Accepts connections as soon as they arrive."""
+
+    async def accept(self, listener: socket.socket) -> tuple[socket.socket, Any]:
+        return await asyncio.get_running_loop().sock_accept(listener)
+
+    def note_open(self, connections: int) -> None:
+        """Do nothing."""
+
+
 class Connections(Server):
     """A server with at most `limits.connections` open connections.
 
@@ -131,8 +154,11 @@ class Connections(Server):
     request has taken longest is closed if no other can be.
     """
 
-    def __init__(self, handler: Any, limits: LimitSettings, *, calls: bool) -> None:
+    def __init__(
+        self, handler: Any, limits: LimitSettings, acceptor: "Acceptor | None" = None, *, calls: bool
+    ) -> None:
         super().__init__(handler, request_factory=self._request, handler_cancellation=True)
+        self._acceptor: Acceptor = acceptor or _LoopAcceptor()
         self._limits, self.has_calls = limits, calls
         self._body_worker = BodyWorker(limits)
         self.keep_alive_timeout = None if calls else limits.header_timeout
@@ -160,7 +186,7 @@ class Connections(Server):
         accepted = 0
         while True:
             try:
-                connection, address = await self._loop.sock_accept(listener)
+                connection, address = await self._acceptor.accept(listener)
             except OSError as error:
                 if error.errno not in _NO_DESCRIPTORS:
                     continue  # the client has already disconnected
@@ -168,7 +194,7 @@ class Connections(Server):
                 await asyncio.sleep(_DESCRIPTOR_WAIT)
                 continue
             try:
-                await self._receive(connection, address_of(address[0]), certificate)
+                await self._receive(connection, address_of(address[0] if address else ""), certificate)
             except asyncio.CancelledError:
                 connection.close()
                 raise
@@ -198,6 +224,7 @@ class Connections(Server):
                     await self._changed.wait()
         tracked = TrackedConnection(address, lambda: task.cancel())  # noqa: PLW0108  # the task does not exist yet
         self._slots.enter(tracked)
+        self._acceptor.note_open(len(self._slots))
         context = None if certificate is None else certificate.context
         task = self._loop.create_task(self._handshake(connection, context, tracked))
         self._handshakes.add(task)
@@ -262,6 +289,7 @@ class Connections(Server):
 
     def _release(self, tracked: TrackedConnection) -> None:
         self._slots.leave(tracked)
+        self._acceptor.note_open(len(self._slots))
         self._changed.set()
 
     def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
@@ -288,22 +316,21 @@ OPERATORS = ListenerPurpose("the admin listener", "--admin", "admin.address")
 @asynccontextmanager
 async def accepting(  # noqa: PLR0913, PLR0917  # the parts of a listener
     handler: Any,
-    host: str,
-    port: int,
+    listeners: list[socket.socket],
     limits: LimitSettings,
     certificate: Certificate | None,
     purpose: ListenerPurpose,
-) -> AsyncIterator[tuple[Any, ...]]:
-    """Serve `handler` on an address, and yield the address that was bound.
+    acceptor: Acceptor | None = None,
+) -> AsyncIterator[None]:
+    """Serve `handler` on listening sockets, which do not block, and close them at the end.
 
-    Idle connections of operators are closed after `limits.header_timeout`. Raises OSError, which names the
-    listener and its setting, if the address cannot be bound.
+    Idle connections of operators are closed after `limits.header_timeout`. Connections are accepted with
+    `acceptor`, by default as soon as they arrive.
     """
-    listeners = await _bind(host, port, purpose)
-    server = Connections(handler, limits, calls=purpose is CLIENTS)
+    server = Connections(handler, limits, acceptor, calls=purpose is CLIENTS)
     tasks = [asyncio.create_task(server.accept(listener, certificate)) for listener in listeners]
     try:
-        yield listeners[0].getsockname()
+        yield
     finally:
         try:  # a second interrupt may occur at each of these awaits
             await _stop_accepting(tasks, listeners)
@@ -313,8 +340,8 @@ async def accepting(  # noqa: PLR0913, PLR0917  # the parts of a listener
 
 
 async def check_address(host: str, port: int, purpose: ListenerPurpose) -> None:
-    """Check that a listener can be bound to an address. Raises the OSError of `accepting` if it cannot."""
-    for listener in await _bind(host, port, purpose):
+    """Check that a listener can be bound to an address. Raises the OSError of `bind_listeners`."""
+    for listener in await bind_listeners(host, port, purpose):
         listener.close()
 
 
@@ -329,7 +356,11 @@ async def _stop_accepting(tasks: list[asyncio.Task[None]], listeners: list[socke
     await asyncio.sleep(0)  # let the connections that were accepted last be set up
 
 
-async def _bind(host: str, port: int, purpose: ListenerPurpose) -> list[socket.socket]:
+async def bind_listeners(host: str, port: int, purpose: ListenerPurpose) -> list[socket.socket]:
+    """Return sockets that listen on all addresses of a host; port 0 selects a free one.
+
+    Raises OSError, which names the listener and its setting, if the address cannot be bound.
+    """
     listeners: list[socket.socket] = []
     try:
         loop = asyncio.get_running_loop()

@@ -30,24 +30,38 @@ class Bypasses:
             )
 
 
+def new_results(results: Sequence[Result], state: SessionState) -> list[Result]:
+    """Return the results that no call of the session contained before."""
+    effect_on = state.memory.effect_on
+    return [
+        result
+        for result in results
+        if result.trailing and not any(map(effect_on, (result.identity, _noticed(result))))
+    ]
+
+
 def unannounced_tools(results: Sequence[Result], state: SessionState, *, once: bool) -> list[str]:
     """Return the names of the tools whose results are new and were not announced by a BeforeTool event.
 
     If `once` is true, each result is reported once; otherwise it is reported whenever it is sent again.
     """
     names = []
-    for result in results:
-        noticed = f"announced-{result.identity}"  # apart from what hooks made of the result itself
-        known = any(map(state.memory.effect_on, (result.identity, noticed)))
-        if known or not result.trailing:
-            continue
+    for result in new_results(results, state):
         name = str(result.response.get("name") or "")
         announced = state.use_announcement(name, ran=not _was_denied(result.response))
         if not announced:
             names.append(name)
         if announced or once:
-            state.memory.remember(noticed, HookEffect())
+            state.memory.remember(_noticed(result), HookEffect())
     return names
+
+
+def _noticed(result: Result) -> str:
+    """Return the identity of a result that was compared with the announcements.
+
+    It differs from that under which the effects of hooks on the result are remembered.
+    """
+    return f"announced-{result.identity}"
 
 
 def _was_denied(response: JsonObject) -> bool:

@@ -5,9 +5,8 @@ to be hidden or added again in every later call. Results are recognized by conte
 agents compress their history. A result that is forgotten is judged again, never shown unjudged.
 """
 
-import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -38,32 +37,94 @@ class HookEffect:
     contexts: tuple[str, ...] = ()
 
 
+CLAIM_SECONDS = 150.0
+"""Seconds after which a claim to judge SessionStart lapses, because the process that made it has died.
+
+It is longer than the default deadline of an event's hooks.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StartClaim:
+    """The right of one call to judge SessionStart. `until` is in seconds since 1970."""
+
+    claimant: str
+    until: float
+
+
 @dataclass(slots=True)
 class ConversationMemory:
     """What the gateway derives from the calls of a session."""
 
     started: bool = False
-    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while SessionStart is judged, so that no other call overtakes it."""
+    """Whether SessionStart has been judged."""
+    claim: StartClaim | None = None
+    """The call that judges SessionStart now, if there is one: no other call may overtake it."""
     turn: str = ""
     """The id of the turn that was judged last: a repeated call is not a new turn."""
     question: str = ""
     """The same for calls that ask for JSON, which agents make for themselves during a user's turn."""
-    waiting: HookEffect = HookEffect()
+    waiting: tuple[str, ...] = ()
     """The context that SessionStart hooks added, until a call takes it."""
-    _known: OrderedDict[str, HookEffect] = field(default_factory=OrderedDict)
+    effects: OrderedDict[str, HookEffect] = field(default_factory=OrderedDict)
+    """What hooks did to results and turns, by their identities, the oldest first."""
+
+    def claim_start(self, claimant: str, now: float) -> bool:
+        """Claim the right to judge SessionStart, unless it has been judged.
+
+        Returns False if another call has that right; `now` is in seconds since 1970.
+        """
+        if self.started:
+            return True
+        if self.claim is not None and self.claim.claimant != claimant and now < self.claim.until:
+            return False
+        self.claim = StartClaim(claimant, now + CLAIM_SECONDS)
+        return True
+
+    def release_start(self, claimant: str) -> None:
+        """Give up a claim: SessionStart was refused, and is judged again with the next call."""
+        if self.claim is not None and self.claim.claimant == claimant:
+            self.claim = None
+
+    def start(self, contexts: tuple[str, ...]) -> None:
+        """Note that SessionStart has been judged, and the context that its hooks added."""
+        self.started, self.claim, self.waiting = True, None, contexts
+
+    def deliver_waiting(self, turn: str) -> None:
+        """Add the context of SessionStart hooks to a turn, unless another call has done so."""
+        if self.waiting:
+            self.remember(turn, HookEffect(None, self.waiting))
+            self.waiting = ()
 
     def effect_on(self, identity: str) -> HookEffect | None:
         """Return what hooks did to a result or a turn, or None if it is unknown."""
-        return self._known.get(identity)
+        return self.effects.get(identity)
 
     def remember(self, identity: str, effect: HookEffect) -> None:
         """Remember what hooks did to a result or a turn, in addition to what is known of it."""
-        before = self._known.get(identity, HookEffect())
+        before = self.effects.get(identity, HookEffect())
         contexts = (*before.contexts, *effect.contexts)
-        self._known[identity] = HookEffect(effect.response or before.response, contexts)
-        if len(self._known) > KEPT_RESULTS:
-            self._known.popitem(last=False)
+        self.effects[identity] = HookEffect(effect.response or before.response, contexts)
+        if len(self.effects) > KEPT_RESULTS:
+            self.effects.popitem(last=False)
+
+    def remember_results(self, effects: Mapping[str, HookEffect]) -> None:
+        """Remember what hooks did to results, except for those that another call has judged meanwhile."""
+        for identity, effect in effects.items():
+            if identity not in self.effects:
+                self.remember(identity, effect)
+
+    def note_turn(self, turn: str, contexts: tuple[str, ...], *, is_question: bool) -> None:
+        """Note that a turn was judged, and the context that its hooks added.
+
+        If another call has judged it meanwhile, that call's context stays.
+        """
+        if contexts and turn not in (self.turn, self.question):
+            self.remember(turn, HookEffect(None, contexts))
+        if is_question:
+            self.question = turn
+        else:
+            self.turn = turn
 
 
 def tool_results(contents: list[JsonObject]) -> list[Result]:

@@ -1,130 +1,25 @@
-"""The state of sessions, kept in memory for a while and separately for each key."""
+"""The state of sessions: what it consists of, how a call uses it, and where one process keeps it."""
 
+import asyncio
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Generic, Literal, TypeVar
-
-from cachetools import LRUCache
+from typing import Literal, TypeVar
+from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from hookgate.hooks import SessionContext
 from hookgate.proxy.identity.memory import ConversationMemory
+from hookgate.proxy.identity.shares import AcceptedKeys, FairMapping
 
-K = TypeVar("K")
+T = TypeVar("T")
 V = TypeVar("V")
 
-
-class FairMapping(Generic[K, V]):
-    """A bounded mapping that is fair between owners: values by owner and key, at most `most` in all.
-
-    When it is full, the owner with the most values loses its least recently used one, so no owner loses a
-    value to one that has more. Every operation takes constant time.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._values: dict[str, OrderedDict[K, V]] = {}
-        self._by_size: dict[
-            int, dict[str, None]
-        ] = {}  # owners by their number of values, in order of arrival
-        self._largest = 0
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def held_by(self, owner: str) -> int:
-        """Return the number of values that an owner has."""
-        return len(self._values.get(owner, ()))
-
-    def get(self, owner: str, key: K) -> V | None:
-        """Return a value and mark it as used, or return None if there is none."""
-        values = self._values.get(owner)
-        if values is None or key not in values:
-            return None
-        values.move_to_end(key)
-        return values[key]
-
-    def store(self, owner: str, key: K, value: V) -> None:
-        """Store a value, and drop the oldest one if there are too many."""
-        values = self._values.setdefault(owner, OrderedDict())
-        before = len(values)
-        values[key] = value
-        values.move_to_end(key)
-        self._update_size(owner, before)
-        if self._count > self._most:
-            self.drop_oldest()
-
-    def drop(self, owner: str, key: K) -> V | None:
-        """Remove and return a value, or return None if there is none."""
-        values = self._values.get(owner)
-        if values is None or key not in values:
-            return None
-        value = values.pop(key)
-        self._update_size(owner, len(values) + 1)
-        return value
-
-    def oldest(self, owner: str | None = None) -> tuple[str, K] | None:
-        """Return owner and key of the value to drop next, of all or of one owner's, or None."""
-        if owner is None and self._count:
-            owner = next(iter(self._by_size[self._largest]))
-        if owner is None or owner not in self._values:
-            return None
-        return owner, next(iter(self._values[owner]))
-
-    def drop_oldest(self) -> None:
-        """Drop the value that is next in order, if there is one."""
-        if (oldest := self.oldest()) is not None:
-            self.drop(*oldest)
-
-    def _update_size(self, owner: str, before: int) -> None:
-        """Update the index by size after an owner's number of values changed by at most one."""
-        size = len(self._values[owner])
-        if size == before:
-            return
-        self._count += size - before
-        if before:
-            del self._by_size[before][owner]
-            if not self._by_size[before]:
-                del self._by_size[before]
-        if size:
-            self._by_size.setdefault(size, {})[owner] = None
-        else:
-            del self._values[owner]
-        if size > self._largest or self._largest not in self._by_size:
-            self._largest = size
-
-
-KEPT_KEYS = 10_000
-"""Accepted keys that are remembered; the least recently used one is forgotten first."""
-
-_UNPROVEN = ""
-"""The owner that all callers without an accepted key share."""
-
-
-class AcceptedKeys:
-    """Distinguishes keys that work from invented ones.
-
-    The gateway accepts any key and cannot check it. If each had a share of its own, a client could invent
-    enough keys to crowd out all others. So a key gets its own share once the model has answered a call with
-    it; until then all unproven keys use one share.
-    """
-
-    def __init__(self) -> None:
-        self._accepted: LRUCache[str, None] = LRUCache(KEPT_KEYS)
-
-    def accept(self, key: str) -> None:
-        """Note that the model has answered a call with this key."""
-        self._accepted[key] = None
-
-    def owners(self, key: str) -> tuple[str, ...]:
-        """Return the owners for a key's values: first the current one, then where older values may be."""
-        return (key, _UNPROVEN) if key in self._accepted else (_UNPROVEN, key)
-
-
-_SessionKey = tuple[str, str]
+SessionKey = tuple[str, str]
 """A caller's key, and an id that is unique for that key."""
 
 SHIM_HEADER = "x-hookgate-shim"
@@ -205,6 +100,10 @@ class SessionState:
         """Begin a turn or a session: an earlier stop no longer applies."""
         self.stopped = None
 
+    def note_recorded(self, turns: int) -> None:
+        """Note how many turns are in the session's transcript."""
+        self.recorded = turns
+
     def add_context(self, text: str) -> None:
         """Keep context for the next call; only the last `MAX_CONTEXT` characters are kept."""
         joined = f"{self.context}\n{text}" if self.context else text
@@ -216,40 +115,134 @@ class SessionState:
         return taken
 
 
-class Sessions:
-    """The sessions by their caller's key and id: no caller can reach the sessions of another key."""
+class Sessions(ABC):
+    """The sessions by their caller's key and id: no caller can reach the sessions of another key.
+
+    Every coroutine raises ApiError (403) if the sessions cannot be read or written.
+    """
 
     def __init__(self, keys: AcceptedKeys | None = None) -> None:
         """Keep sessions in fair shares: one for each accepted key of `keys`, and one for all other keys."""
-        self._keys = keys or AcceptedKeys()
-        self._states: FairMapping[_SessionKey, SessionState] = FairMapping(KEPT_SESSIONS)
-        self._prompts: FairMapping[_SessionKey, str] = FairMapping(KEPT_SESSIONS)
-        self._links: FairMapping[_SessionKey, str] = FairMapping(KEPT_SESSIONS)
+        self.keys = keys or AcceptedKeys()
+        self._start_locks: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
 
-    def __len__(self) -> int:
-        return len(self._states)
+    @abstractmethod
+    async def exist(self) -> bool:
+        """Return whether any session is known."""
 
-    def state_for(self, session: SessionContext) -> SessionState:
-        """Return the session's state; a new one if the session is not known."""
-        place = session.key, session.session_id
-        return self._get(self._states, place) or self._keep(self._states, place, SessionState())
+    @abstractmethod
+    async def open(self, session: SessionContext, said: Collection[str] | None = None) -> "OpenSession":
+        """Return a session as a call sees it.
 
-    def end(self, session: SessionContext) -> None:
+        `said` is given for a call that does not name its session: the fingerprints of the texts in its last
+        turn. Such a call may belong to the session of a shim, which is recognized by the prompt of a turn,
+        and later by the conversation.
+        """
+
+    @abstractmethod
+    async def change(
+        self, session: SessionContext, step: Callable[[SessionState], T]
+    ) -> tuple[T, SessionState]:
+        """Return the result of a step that may change the state, and the state after it.
+
+        No other change of the session happens meanwhile. The step must be quick, and may run in a thread.
+        """
+
+    @abstractmethod
+    async def end(self, session: SessionContext) -> None:
         """Forget a session that has ended."""
-        for owner in self._keys.owners(session.key):
-            self._states.drop(owner, (session.key, session.session_id))
 
-    def link_prompt(self, session: SessionContext, prompt: str) -> None:
+    @abstractmethod
+    async def link_prompt(self, session: SessionContext, prompt: str) -> None:
         """Note the prompt of a shim's turn, to recognize calls of its session that do not name it."""
+
+    def accept(self, key: str) -> None:
+        """Note that the model has answered a call with this key, which gets a share of its own."""
+        self.keys.accept(key)
+
+    def start_lock(self, session: SessionContext) -> asyncio.Lock:
+        """Return the lock that calls of this process hold while they judge a session's SessionStart."""
+        return self._start_locks.setdefault(session_key(session), asyncio.Lock())
+
+
+def session_key(session: SessionContext) -> SessionKey:
+    """Return the key of a session."""
+    return session.key, session.session_id
+
+
+_FIRST_PAUSE, _MAX_PAUSE = 0.02, 1.0
+"""Seconds between two attempts to claim what a call at another process has claimed."""
+
+
+@dataclass(slots=True)
+class OpenSession:
+    """A session as one call sees it."""
+
+    sessions: Sessions
+    context: SessionContext
+    state: SessionState
+    """The state when the call began, or after its last change. Use `change` to change it."""
+    is_kept: bool
+    """Whether anything of the session is remembered."""
+
+    async def change(self, step: Callable[[SessionState], T]) -> T:
+        """Return the result of a step that may change the state (see `Sessions.change`)."""
+        result, self.state = await self.sessions.change(self.context, step)
+        self.is_kept = True
+        return result
+
+    @asynccontextmanager
+    async def starting(self) -> AsyncIterator[bool]:
+        """Yield whether the block has to judge SessionStart. No other call judges it meanwhile.
+
+        The block must change `memory.started` if the session may start.
+        """
+        claimant, pause = uuid4().hex, _FIRST_PAUSE
+        async with self.sessions.start_lock(self.context):
+            while not await self.change(lambda state: state.memory.claim_start(claimant, time.time())):
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _MAX_PAUSE)
+            try:
+                yield not self.state.memory.started
+            finally:
+                if not self.state.memory.started:
+                    await self.change(lambda state: state.memory.release_start(claimant))
+
+
+class LocalSessions(Sessions):
+    """The sessions of one process, in memory. Nothing of it waits."""
+
+    def __init__(self, keys: AcceptedKeys | None = None) -> None:
+        super().__init__(keys)
+        self._states: FairMapping[SessionKey, SessionState] = FairMapping(KEPT_SESSIONS)
+        self._prompts: FairMapping[SessionKey, str] = FairMapping(KEPT_SESSIONS)
+        self._links: FairMapping[SessionKey, str] = FairMapping(KEPT_SESSIONS)
+
+    async def exist(self) -> bool:
+        return len(self._states) > 0
+
+    async def open(self, session: SessionContext, said: Collection[str] | None = None) -> OpenSession:
+        resolved = self._resolve(session, said) if said is not None else session
+        state = self._get(self._states, session_key(resolved))
+        return OpenSession(self, resolved, state or SessionState(), state is not None)
+
+    async def change(
+        self, session: SessionContext, step: Callable[[SessionState], T]
+    ) -> tuple[T, SessionState]:
+        place = session_key(session)
+        state = self._get(self._states, place) or self._keep(self._states, place, SessionState())
+        return step(state), state
+
+    async def end(self, session: SessionContext) -> None:
+        for owner in self.keys.owners(session.key):
+            self._states.drop(owner, session_key(session))
+
+    async def link_prompt(self, session: SessionContext, prompt: str) -> None:
         self._keep(self._prompts, (session.key, text_fingerprint(prompt)), session.session_id)
 
-    def resolve_session(self, session: SessionContext, said: Iterable[str]) -> SessionContext:
-        """Return the shim session that an unnamed call belongs to, or `session` if there is none.
-
-        The first match is by the turn's prompt; later ones are by conversation. `said` are the fingerprints
-        of the texts in the call's last turn.
-        """
-        place = (session.key, session.session_id)
+    def _resolve(self, session: SessionContext, said: Iterable[str]) -> SessionContext:
+        """Return the shim session that an unnamed call belongs to, or `session` if there is none."""
+        place = session_key(session)
         announced = (self._get(self._prompts, (session.key, text)) for text in said)
         session_id = next((match for match in announced if match), None) or self._get(self._links, place)
         if session_id is None:
@@ -257,9 +250,9 @@ class Sessions:
         self._keep(self._links, place, session_id)
         return replace(session, session_id=session_id)
 
-    def _get(self, known: "FairMapping[_SessionKey, V]", place: _SessionKey) -> V | None:
+    def _get(self, known: "FairMapping[SessionKey, V]", place: SessionKey) -> V | None:
         """Return a value, and move it to its key's own share if the key has been accepted since."""
-        own, *others = self._keys.owners(place[0])
+        own, *others = self.keys.owners(place[0])
         if (value := known.get(own, place)) is not None:
             return value
         for owner in others:
@@ -267,39 +260,11 @@ class Sessions:
                 return self._keep(known, place, value)
         return None
 
-    def _keep(self, known: "FairMapping[_SessionKey, V]", place: _SessionKey, value: V) -> V:
-        known.store(self._keys.owners(place[0])[0], place, value)
+    def _keep(self, known: "FairMapping[SessionKey, V]", place: SessionKey, value: V) -> V:
+        known.store(self.keys.owners(place[0])[0], place, value)
         return value
 
 
 def text_fingerprint(text: str) -> str:
     """Return a hash of a text, so that the text itself need not be kept."""
     return sha256(text.strip().encode(errors="surrogatepass")).hexdigest()
-
-
-@dataclass(slots=True)
-class _Bucket:
-    left: float
-    at: float = field(default_factory=time.monotonic)
-
-
-class Rates:
-    """A token bucket for each caller: `per_second` uses a second, and as many in one burst.
-
-    When there are too many callers, the least recently used bucket is dropped; its caller gets a full one.
-    """
-
-    def __init__(self, per_second: float) -> None:
-        self._per_second = per_second
-        self._buckets: LRUCache[str, _Bucket] = LRUCache(KEPT_SESSIONS)
-
-    def try_acquire(self, caller: str) -> bool:
-        """Take a token. Returns False if the caller has none left."""
-        now = time.monotonic()
-        bucket = self._buckets.setdefault(caller, _Bucket(self._per_second, now))
-        bucket.left = min(self._per_second, bucket.left + (now - bucket.at) * self._per_second)
-        bucket.at = now
-        if bucket.left < 1:
-            return False
-        bucket.left -= 1
-        return True

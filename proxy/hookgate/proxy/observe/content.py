@@ -1,6 +1,7 @@
 """The content of calls: collected for the audit, and written to transcripts."""
 
 import asyncio
+import fcntl
 import logging
 import os
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from hookgate.hooks import Run, SessionContext
 from hookgate.hooks.session import utc_text
 from hookgate.proxy.config import TranscriptSettings as Settings
-from hookgate.proxy.identity.sessions import SessionState
+from hookgate.proxy.identity.sessions import OpenSession
 from hookgate.proxy.routing.table import Route
 from hookgate.translator.fields import JsonObject, read_list
 from hookgate.translator.strictjson import dumps
@@ -144,8 +145,8 @@ class Transcripts:
         line = dumps(record) + b"\n"
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if path.exists() and path.stat().st_size + len(line) > self._max_bytes:
-                path.replace(path.with_name(f"{path.name}.1"))
+            if self._is_full(path, len(line)):
+                self._rotate(path, len(line))
             with open(path, "ab", opener=_private) as file:
                 file.write(line)
             self._failing = False
@@ -153,6 +154,19 @@ class Transcripts:
             if not self._failing:
                 log.error("transcripts cannot be written: %s; free disk space, or disable transcripts", error)
             self._failing = True
+
+    def _is_full(self, path: Path, room: int) -> bool:
+        return path.exists() and path.stat().st_size + room > self._max_bytes
+
+    def _rotate(self, path: Path, room: int) -> None:
+        """Rename a full file, unless another process has just done so."""
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            if self._is_full(path, room):
+                path.replace(path.with_name(f"{path.name}.1"))
+        finally:
+            os.close(folder)
 
 
 def open_transcripts(settings: Settings, state: Path) -> Transcripts | None:
@@ -169,11 +183,12 @@ def _private(path: str, flags: int) -> int:
 class SessionTranscript(CallObserver):
     """Writes one call of a session into the transcript of the session."""
 
-    __slots__ = ("_lines", "_session", "_state", "_transcripts")
+    __slots__ = ("_lines", "_recorded", "_session", "_transcripts")
 
-    def __init__(self, transcripts: Transcripts, session: SessionContext, state: SessionState) -> None:
-        self._transcripts, self._session, self._state = transcripts, session, state
+    def __init__(self, transcripts: Transcripts, session: OpenSession) -> None:
+        self._transcripts, self._session = transcripts, session
         self._lines: list[dict[str, object]] = []
+        self._recorded = session.state.recorded
 
     @property
     def wants_answer(self) -> bool:
@@ -181,7 +196,7 @@ class SessionTranscript(CallObserver):
 
     def see_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         contents = read_list(request, "contents")
-        recorded, self._state.recorded = self._state.recorded, len(contents)
+        recorded, self._recorded = self._recorded, len(contents)
         new = contents[recorded:] if recorded < len(contents) else contents  # a new conversation
         self._lines.append({"type": "request", "model": model, "contents": new})
 
@@ -189,6 +204,8 @@ class SessionTranscript(CallObserver):
         self._lines.append({"type": "answer", "answer": answer})
 
     async def save(self) -> None:
+        if self._recorded != self._session.state.recorded:
+            await self._session.change(lambda state: state.note_recorded(self._recorded))
         lines, self._lines = self._lines, []
         for line in lines:
-            await self._transcripts.append(self._session, **line)
+            await self._transcripts.append(self._session.context, **line)

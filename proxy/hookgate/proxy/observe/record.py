@@ -16,7 +16,7 @@ from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.session import utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
-from hookgate.proxy.identity.sessions import FairMapping
+from hookgate.proxy.identity.shares import FairMapping
 from hookgate.proxy.observe.blocked import MAX_BLOCKED, BlockedOutput
 from hookgate.proxy.observe.content import CallContent
 from hookgate.proxy.observe.trace_context import Trace, new_span
@@ -348,15 +348,19 @@ class Receipts:
         It counts for `owner`, by default the caller's key.
         """
         receipt = make_receipt(record)
-        key = record.session.key if record.session else ""
+        self.keep(receipt, owner)
+        return receipt
+
+    def keep(self, receipt: JsonObject, owner: str | None = None) -> None:
+        """Keep a receipt. It counts for `owner`, by default the caller's key."""
+        key, receipt_id = (receipt["session"] or {}).get("key", ""), receipt["receipt"]
         if len(self._shares) >= KEPT_RECEIPTS and (oldest := self._shares.oldest()) is not None:
             self._shares.drop(*oldest)
             del self._kept[oldest[1]]
-        self._shares.store(key if owner is None else owner, record.id, None)
-        self._kept[record.id] = key, receipt
+        self._shares.store(key if owner is None else owner, receipt_id, None)
+        self._kept[receipt_id] = key, receipt
         for watcher in self.watchers:
             watcher(receipt)
-        return receipt
 
     def receipt_for(self, receipt: str, key: str | None = None) -> JsonObject | None:
         """Return a receipt by its id, or None if it is not kept or, with `key`, belongs to another key."""

@@ -45,6 +45,12 @@ FILE = "hookgate.db"
 AUDIT_FILE = "audit.db"
 """The audit has its own file: its writes, which calls wait for, would delay those of limits."""
 
+SESSIONS_FILE = "sessions.db"
+"""Sessions have their own file: it may contain content of calls, and can be deleted without losing counts."""
+
+BEGIN_READING = {"begin_statement": "BEGIN"}
+"""The options of an engine whose transactions only read, and so need not lock a file."""
+
 _BUSY_SECONDS = 5
 """How long to wait for another process that writes to a file, and for a server to answer."""
 
@@ -88,6 +94,13 @@ def open_audit(url: str | None, state: Path, *, writes: bool) -> Database:
     if url:
         return _opened(server_engine(url), state)
     return _opened(_file(state / AUDIT_FILE, _set_up_audit, "BEGIN IMMEDIATE" if writes else "BEGIN"), state)
+
+
+def open_sessions(url: str | None, state: Path) -> Database:
+    """Open the database of sessions: at the same URL, else in its own file. Raises StoreError."""
+    return _opened(
+        server_engine(url) if url else _file(state / SESSIONS_FILE, _set_up, "BEGIN IMMEDIATE"), state
+    )
 
 
 def _opened(engine: Engine, state: Path) -> Database:
@@ -134,7 +147,12 @@ def _file(path: Path, set_up: Callable[[Any, Any], None], begin: str) -> Engine:
         raise StoreError(f"the store {path} cannot be opened: {error.strerror}; {remedy}") from None
     engine = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": _BUSY_SECONDS})
     event.listen(engine, "connect", set_up)
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+
+    def begin_transaction(connection: Connection) -> None:
+        statement = connection.get_execution_options().get("begin_statement", begin)
+        connection.exec_driver_sql(statement)
+
+    event.listen(engine, "begin", begin_transaction)
     return engine
 
 

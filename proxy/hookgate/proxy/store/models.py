@@ -1,6 +1,16 @@
 """The tables. Each change needs a migration in migrations/versions as well."""
 
-from sqlalchemy import BigInteger, Double, Index, Integer, LargeBinary, MetaData, Text, text
+from sqlalchemy import (
+    BigInteger,
+    Double,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Text,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 _NAMES = {
@@ -103,3 +113,61 @@ class AuditOpen(Base):
 
     id: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
     writer: Mapped[int] = mapped_column(Integer)
+
+
+class StoredSession(Base):
+    """The state of a session that several processes share."""
+
+    __tablename__ = "sessions"
+
+    key: Mapped[str] = mapped_column(Text, primary_key=True)
+    """The name of its caller's key."""
+    id: Mapped[str] = mapped_column(Text, primary_key=True)
+    first: Mapped[int] = mapped_column(BigInteger)
+    """The version with which it began: greater than all versions of a former session with the same id."""
+    version: Mapped[int] = mapped_column(BigInteger)
+    """Grows with each change."""
+    document: Mapped[bytes] = mapped_column(LargeBinary)
+    """Its state without the effects of hooks, in JSON."""
+    size: Mapped[int] = mapped_column(BigInteger)
+    """Bytes of its effects; more than there are if some were replaced."""
+    used: Mapped[int] = mapped_column(BigInteger, index=True)
+    """About when it was last used, in seconds since 1970."""
+
+
+class SessionEffect(Base):
+    """What hooks did to one result or turn of a session."""
+
+    __tablename__ = "session_effects"
+    __table_args__ = (
+        ForeignKeyConstraint(["key", "session"], ["sessions.key", "sessions.id"], ondelete="CASCADE"),
+        Index("ix_session_effects_version", "key", "session", "version"),
+    )
+
+    key: Mapped[str] = mapped_column(Text, primary_key=True)
+    session: Mapped[str] = mapped_column(Text, primary_key=True)
+    identity: Mapped[str] = mapped_column(Text, primary_key=True)
+    version: Mapped[int] = mapped_column(BigInteger)
+    """The version of the session since which the effect is known."""
+    document: Mapped[bytes] = mapped_column(LargeBinary)
+    """The effect in JSON, with the result that replaces the tool's."""
+
+
+class SessionName(Base):
+    """A name by which a call finds its session: a hash of a prompt, or the id of a conversation."""
+
+    __tablename__ = "session_names"
+
+    key: Mapped[str] = mapped_column(Text, primary_key=True)
+    name: Mapped[str] = mapped_column(Text, primary_key=True)
+    session: Mapped[str] = mapped_column(Text)
+    used: Mapped[int] = mapped_column(BigInteger, index=True)
+
+
+class AcceptedKey(Base):
+    """A key with which the model has answered calls, so that its sessions have a share of their own."""
+
+    __tablename__ = "accepted_keys"
+
+    key: Mapped[str] = mapped_column(Text, primary_key=True)
+    used: Mapped[int] = mapped_column(BigInteger, index=True)

@@ -12,7 +12,6 @@ from hookgate.hooks import (
     CallEnd,
     CallState,
     Engine,
-    SessionContext,
 )
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.events.reading import read_event
@@ -31,7 +30,7 @@ from hookgate.proxy.call.verdicts import ReplacementAnswer, before_model, before
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity.memory import Result, prompt_of
-from hookgate.proxy.identity.sessions import ReportedKind, Sessions
+from hookgate.proxy.identity.sessions import LocalSessions, OpenSession, ReportedKind
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import Prices, Usage
 from hookgate.proxy.routing.envelopes import envelope_of, named_model, open_request_body
@@ -81,7 +80,7 @@ class Replay:
 
     def __init__(self, engine: Engine, clock: ReplayClock, prices: Prices | None) -> None:
         self._engine, self._clock, self._prices = engine, clock, prices
-        self._sessions = Sessions()
+        self._sessions = LocalSessions()
         self._open: dict[str, _OpenCall] = {}
 
     async def begin(self, start: CallStart) -> None:
@@ -93,14 +92,15 @@ class Replay:
         record = CallRecord(id=start.id, model=start.model, kind="judged", session=session)
         opened = self._open[start.id] = _OpenCall(RecordingEngine(self._engine, record))
         try:
-            if self._sessions.state_for(session).stopped is not None and start.route.verb not in _GENERATE:
+            known = await self._sessions.open(session)
+            if known.state.stopped is not None and start.route.verb not in _GENERATE:
                 return  # it was refused without running hooks
             if start.route.verb in INPUTS:
                 await self._inputs(opened.engine, start)
             elif start.route.verb in BATCHED:
                 await self._batch(opened, start)
             else:
-                await self._generate(opened, start, session)
+                await self._generate(opened, start, known)
             opened.is_forwarded = opened.engine.record.outcome is None
         except (ReplacementAnswer, ApiError, BodyError):
             return  # hooks have ended it, and the record has the outcome
@@ -145,21 +145,20 @@ class Replay:
         outcome = await engine.fire(read_event(was.event, was.request or {}), session)
         if isinstance(outcome.event, BeforeTool):
             engine.note_blocked_tool(outcome.event, outcome)
-        apply_outcome(self._sessions, session, outcome, deliver=False)
+        await apply_outcome(self._sessions, session, outcome, deliver=False)
         record.end(200, 0)
         return record
 
     # ---- requests
 
-    async def _generate(self, opened: _OpenCall, start: CallStart, session: SessionContext) -> None:
+    async def _generate(self, opened: _OpenCall, start: CallStart, known: OpenSession) -> None:
         engine, envelope = opened.engine, envelope_of(start.route)
         model, body = open_request_body(envelope, start.route, start.request or {})
-        call = call_in_session(session, start.route, body, envelope, named=True)
-        engine.record.note_call(session)
+        call = call_in_session(known.context, start.route, body, envelope, named=True)
+        engine.record.note_call(call.session)
         contents = read_list(body, "contents")
-        state = self._sessions.state_for(session)
-        opened.reported = frozenset(state.reported_kinds(""))
-        body = await run_session_events(engine, call, body, state, opened.reported, _ignore_results)
+        opened.reported = frozenset(known.state.reported_kinds(""))
+        body = await run_session_events(engine, call, known, body, opened.reported, _ignore_results)
         model, body = await before_model(engine, call, model, body)
         body, opened.selection = await before_tool_selection(engine, call, model, body)
         engine.record.model = opened.model = model
@@ -243,5 +242,5 @@ class Replay:
             await map_responses(answer, judged)
 
 
-def _ignore_results(_: Sequence[Result]) -> None:
+async def _ignore_results(_: Sequence[Result]) -> None:
     """Accept results of tools that ran without a shim's report: it is not part of a policy."""

@@ -1,0 +1,427 @@
+"""The sessions that several processes share, as rows. Every transaction runs in a thread."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, bindparam, case, delete, func, select, tuple_, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from hookgate.proxy.store.database import BEGIN_READING, FAILURES, Database, StoreError, open_sessions, reason
+from hookgate.proxy.store.marks import ChangeMarks
+from hookgate.proxy.store.models import AcceptedKey, SessionEffect, SessionName, StoredSession
+
+log = logging.getLogger("hookgate.store")
+
+T = TypeVar("T")
+
+Place = tuple[str, str]
+"""The name of a caller's key, and the id of a session of that key."""
+
+MAX_SESSIONS = 10_000
+"""Sessions that each key may have; the least recently used ones are removed."""
+
+MAX_KEY_BYTES = 256 * 1024 * 1024
+"""Bytes of effects that the sessions of each key may have."""
+
+MAX_SESSION_BYTES = 8 * 1024 * 1024
+"""Bytes of effects that one session may have; the oldest are removed."""
+
+_SWEEP_SECONDS = 60.0
+_SWEEP_INSERTS = 1000
+"""Sessions are removed after so many seconds or new ones, whichever comes first."""
+
+_TOUCH_SECONDS = 600
+"""Seconds that may pass before the use of a session is written."""
+
+_KEY_SECONDS = 30 * 24 * 3600
+"""Seconds for which a key counts as accepted."""
+
+_THREADS = 4
+"""Threads for a server. A file has one that writes, and one that reads meanwhile."""
+
+_NAMES_AT_ONCE = 500
+
+_MARKS_FILE = "sessions.marks"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session as it is stored. `effects` are those that are newer than what the reader knows."""
+
+    version: int
+    document: bytes
+    size: int
+    used: int
+    effects: list[tuple[str, bytes]]
+    is_whole: bool
+    """Whether `effects` are all effects of the session."""
+
+
+ANY_SESSION = "any session"
+"""The name under which it is marked that a session was created."""
+
+
+def mark_of_session(place: Place) -> str:
+    """Return the name under which changes of a session are marked."""
+    return "\0".join(("session", *place))
+
+
+def mark_of_names(key: str) -> str:
+    """Return the name under which changes of the names of a key's sessions are marked."""
+    return f"names\0{key}"
+
+
+_EXIST = select(1).select_from(StoredSession).limit(1)
+
+_AT = (StoredSession.key == bindparam("of_key")) & (StoredSession.id == bindparam("of_session"))
+_OF = (SessionEffect.key == bindparam("of_key")) & (SessionEffect.session == bindparam("of_session"))
+
+_SESSION = select(*StoredSession.__table__.columns).where(_AT)
+_LOCKED_SESSION = _SESSION.with_for_update()
+_NEWER_EFFECTS = (
+    select(SessionEffect.identity, SessionEffect.document)
+    .where(_OF, SessionEffect.version > bindparam("since"))
+    .order_by(SessionEffect.version)
+)
+_SIZES = (
+    select(SessionEffect.identity, func.length(SessionEffect.document).label("size"))
+    .where(_OF)
+    .order_by(SessionEffect.version.desc())
+)
+_FORGET = delete(SessionEffect).where(
+    _OF, SessionEffect.identity.in_(bindparam("identities", expanding=True))
+)
+_CHANGE = (
+    update(StoredSession)
+    .where(_AT)
+    .values({name: bindparam(name) for name in ("version", "document", "size", "used")})
+)
+_TOUCH = update(StoredSession).where(_AT).values(used=bindparam("used"))
+_DROP = delete(StoredSession).where(_AT)
+_NAMED = select(SessionName.name, SessionName.session).where(
+    SessionName.key == bindparam("of_key"), SessionName.name.in_(bindparam("names", expanding=True))
+)
+# Statements are made once: to make one takes longer than to run it.
+
+
+class SessionStatements:
+    """The statements that depend on the kind of database."""
+
+    def __init__(self, *, is_file: bool) -> None:
+        make: Any = sqlite.insert if is_file else postgresql.insert
+        self.create = make(StoredSession).on_conflict_do_nothing()
+        self.effect = _upsert(make(SessionEffect), ["key", "session", "identity"], ["version", "document"])
+        self.name = _upsert(make(SessionName), ["key", "name"], ["session", "used"])
+        self.accept = _upsert(make(AcceptedKey), ["key"], ["used"])
+
+
+def _upsert(row: Any, keys: list[str], values: list[str]) -> Any:
+    return row.on_conflict_do_update(
+        index_elements=keys, set_={name: getattr(row.excluded, name) for name in values}
+    )
+
+
+class SessionRows:
+    """The rows of sessions, in one transaction. Every method may raise database errors."""
+
+    def __init__(self, connection: Connection, statements: SessionStatements) -> None:
+        self._connection, self._statements = connection, statements
+        self.inserted = 0
+        self.changed: set[str] = set()
+        """The names of what was changed, as `mark_of_session` and others return them."""
+
+    def exist(self) -> bool:
+        """Return whether there are any sessions."""
+        return self._connection.execute(_EXIST).first() is not None
+
+    def read(self, place: Place, known: int = 0) -> SessionRow | None:
+        """Return a session, or None. `known` is the version whose effects the caller has."""
+        row = self._connection.execute(_SESSION, _of(place)).first()
+        return None if row is None else self._with_effects(place, row, known)
+
+    def lock(self, place: Place, known: int = 0) -> SessionRow:
+        """Return a session, and keep others from changing it until the transaction ends.
+
+        A session that does not exist is created, with an empty document.
+        """
+        key, id_ = place
+        while (row := self._connection.execute(_LOCKED_SESSION, _of(place)).first()) is None:
+            first = time.time_ns()
+            values = {"first": first, "version": first, "document": b"", "size": 0, "used": int(time.time())}
+            self._connection.execute(self._statements.create, {"key": key, "id": id_, **values})
+            self.inserted += 1
+            self.changed |= {ANY_SESSION, mark_of_session(place)}
+        return self._with_effects(place, row, known)
+
+    def write(
+        self,
+        place: Place,
+        row: SessionRow,
+        document: bytes,
+        *,
+        effects: Mapping[str, bytes],
+        forgotten: Sequence[str],
+    ) -> int:
+        """Write a locked session, with new effects and without forgotten ones. Returns its version."""
+        version = row.version + max(1, len(effects))
+        self._forget(place, forgotten)
+        # Each effect has a version of its own, which keeps them in order.
+        for number, (identity, data) in enumerate(effects.items(), row.version + 1):
+            values = {"key": place[0], "session": place[1], "identity": identity}
+            self._connection.execute(self._statements.effect, {**values, "version": number, "document": data})
+        size = row.size + sum(map(len, effects.values()))
+        if size > MAX_SESSION_BYTES:
+            size = self._trim(place)
+        changed = {"version": version, "document": document, "size": size, "used": int(time.time())}
+        self._connection.execute(_CHANGE, {**_of(place), **changed})
+        self.changed.add(mark_of_session(place))
+        return version
+
+    def touch(self, place: Place) -> None:
+        """Note that a session is used."""
+        self._connection.execute(_TOUCH, {**_of(place), "used": int(time.time())})
+
+    def drop(self, place: Place) -> None:
+        """Remove a session."""
+        self._connection.execute(_DROP, _of(place))
+        self.changed.add(mark_of_session(place))
+
+    def named(self, key: str, names: Iterable[str]) -> dict[str, str]:
+        """Return the ids of the sessions with these names, by name."""
+        found: dict[str, str] = {}
+        for some in _portions(list(dict.fromkeys(names))):
+            rows = self._connection.execute(_NAMED, {"of_key": key, "names": some})
+            found |= {row.name: row.session for row in rows}
+        return found
+
+    def name(self, key: str, name: str, session: str) -> None:
+        """Give a name to a session."""
+        values = {"key": key, "name": name, "session": session, "used": int(time.time())}
+        self._connection.execute(self._statements.name, values)
+        self.changed.add(mark_of_names(key))
+
+    def accept(self, key: str) -> None:
+        """Give a key a share of its own."""
+        self._connection.execute(self._statements.accept, {"key": key, "used": int(time.time())})
+
+    def sweep(self, seconds: float) -> None:
+        """Remove what was not used for some seconds, and what exceeds the share of its key."""
+        now = int(time.time())
+        for table in (StoredSession, SessionName):
+            self._connection.execute(delete(table).where(table.used < now - seconds))
+        self._connection.execute(delete(AcceptedKey).where(AcceptedKey.used < now - _KEY_SECONDS))
+        place = tuple_(StoredSession.key, StoredSession.id)
+        self._connection.execute(delete(StoredSession).where(place.in_(_excess_sessions())))
+        name = tuple_(SessionName.key, SessionName.name)
+        self._connection.execute(delete(SessionName).where(name.in_(_excess_names())))
+
+    def _with_effects(self, place: Place, row: Any, known: int) -> SessionRow:
+        since = known if row.first <= known <= row.version else 0
+        effects: list[tuple[str, bytes]] = []
+        if since != row.version:
+            newer = self._connection.execute(_NEWER_EFFECTS, {**_of(place), "since": since})
+            effects = [(each.identity, each.document) for each in newer]
+        return SessionRow(row.version, row.document, row.size, row.used, effects, not since)
+
+    def _trim(self, place: Place) -> int:
+        """Remove the oldest effects of a session that has too many bytes. Returns how many are left."""
+        total = 0
+        gone: list[str] = []
+        for identity, size in self._connection.execute(_SIZES, _of(place)).all():
+            if total + size > MAX_SESSION_BYTES:
+                gone.append(identity)
+            else:
+                total += size
+        self._forget(place, gone)
+        return total
+
+    def _forget(self, place: Place, identities: Sequence[str]) -> None:
+        for some in _portions(identities):
+            self._connection.execute(_FORGET, {**_of(place), "identities": some})
+
+
+def _of(place: Place) -> dict[str, str]:
+    return {"of_key": place[0], "of_session": place[1]}
+
+
+def _portions(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Return the names in portions that one statement can take."""
+    return (names[at : at + _NAMES_AT_ONCE] for at in range(0, len(names), _NAMES_AT_ONCE))
+
+
+def _owner(key: Any) -> Any:
+    """Return the owner of a share: an accepted key, or one for all other keys."""
+    return case((key.in_(select(AcceptedKey.key)), key), else_="")
+
+
+def _excess_sessions() -> Any:
+    share = {"partition_by": _owner(StoredSession.key), "order_by": StoredSession.used.desc()}
+    ranked = select(
+        StoredSession.key,
+        StoredSession.id,
+        func.row_number().over(**share).label("number"),
+        func.sum(StoredSession.size).over(**share).label("total"),
+    ).subquery()
+    excess = (ranked.c.number > MAX_SESSIONS) | (ranked.c.total > MAX_KEY_BYTES)
+    return select(ranked.c.key, ranked.c.id).where(excess)
+
+
+def _excess_names() -> Any:
+    share = {"partition_by": _owner(SessionName.key), "order_by": SessionName.used.desc()}
+    ranked = select(
+        SessionName.key, SessionName.name, func.row_number().over(**share).label("number")
+    ).subquery()
+    return select(ranked.c.key, ranked.c.name).where(ranked.c.number > 2 * MAX_SESSIONS)
+
+
+class _Transactions:
+    """The transactions of one kind. For a file, whose threads are alone, the connection is kept open."""
+
+    def __init__(self, engine: Engine, *, keeps: bool) -> None:
+        self._engine, self._keeps = engine, keeps
+        self._kept: Connection | None = None
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Open a transaction. Raises database errors."""
+        connection, self._kept = self._kept or self._engine.connect(), None
+        try:
+            with connection.begin():
+                yield connection
+            if self._keeps:
+                self._kept = connection
+        finally:
+            if self._kept is None:
+                connection.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._kept is not None:
+            self._kept.close()
+
+
+class SessionStore:
+    """Runs transactions on sessions in threads, and removes old sessions now and then."""
+
+    def __init__(self, database: Database, hours: float, marks: ChangeMarks | None = None) -> None:
+        """Keep sessions for some hours after their last use.
+
+        Changes are marked in `marks`, which all processes that use the database must share.
+        """
+        self._marks = marks
+        self._database, self._seconds = database, hours * 3600
+        self._statements = SessionStatements(is_file=database.is_file)
+        options = BEGIN_READING if database.is_file else {"isolation_level": "AUTOCOMMIT"}
+        reading = database.engine.execution_options(**options)
+        self._reading = _Transactions(reading, keeps=database.is_file)
+        self._writing = _Transactions(database.engine, keeps=database.is_file)
+        threads = 1 if database.is_file else _THREADS
+        self._readers = ThreadPoolExecutor(threads, "hookgate-sessions-read")
+        self._writers = ThreadPoolExecutor(threads, "hookgate-sessions")
+        self._sweep_at, self._inserts = 0.0, 0
+        self._failing = False
+
+    async def read(self, step: Callable[[SessionRows], T]) -> T:
+        """Return the result of a step that only reads. Raises StoreError."""
+
+        def work() -> T:
+            with self._reading.begin() as connection:
+                return step(SessionRows(connection, self._statements))
+
+        return await self._run(self._readers, work)
+
+    async def write(self, step: Callable[[SessionRows], T]) -> T:
+        """Return the result of a step. Raises StoreError."""
+        return await self._run(self._writers, lambda: self._write(step))
+
+    def write_later(self, step: Callable[[SessionRows], object]) -> None:
+        """Run a step soon. A failure is only logged, once until a step succeeds."""
+
+        def work() -> None:
+            try:
+                self._write(step)
+                self._failing = False
+            except FAILURES as error:
+                if not self._failing:
+                    log.warning("the store %s cannot be written: %s", self._database.name, reason(error))
+                self._failing = True
+
+        self._writers.submit(work)
+
+    def touch(self, place: Place, used: int) -> bool:
+        """Note soon that a session is used, unless `used`, when that was noted, is not long ago."""
+        is_due = used < time.time() - _TOUCH_SECONDS
+        if is_due:
+            self.write_later(lambda rows: rows.touch(place))
+        return is_due
+
+    def number(self, mark: str) -> int | None:
+        """Return a number that is the same as long as nothing is marked.
+
+        Returns None if processes on other machines may change what is stored.
+        """
+        return None if self._marks is None else self._marks.number(mark)
+
+    async def close(self) -> None:
+        """Finish what has begun, and close the database."""
+        for threads in (self._readers, self._writers):
+            await asyncio.to_thread(threads.shutdown)
+        for transactions in (self._reading, self._writing):
+            transactions.close()
+        await asyncio.to_thread(self._database.close)
+        if self._marks is not None:
+            self._marks.close()
+
+    @staticmethod
+    async def _run(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, work)
+        except FAILURES as error:
+            raise StoreError(f"the store of sessions cannot be used: {reason(error)}") from None
+
+    def _write(self, step: Callable[[SessionRows], T]) -> T:
+        with self._writing.begin() as connection:
+            rows = SessionRows(connection, self._statements)
+            result = step(rows)
+            self._mark(rows)
+        self._mark(rows)
+        self._inserts += rows.inserted
+        if time.monotonic() >= self._sweep_at or self._inserts >= _SWEEP_INSERTS:
+            self._sweep_at, self._inserts = time.monotonic() + _SWEEP_SECONDS, 0
+            self._sweep()
+        return result
+
+    def _mark(self, rows: SessionRows) -> None:
+        """Mark what was changed: before the change can be read, and again once it can."""
+        if self._marks is not None:
+            for name in rows.changed:
+                self._marks.mark(name)
+
+    def _sweep(self) -> None:
+        try:
+            with self._writing.begin() as connection:
+                SessionRows(connection, self._statements).sweep(self._seconds)
+        except FAILURES as error:  # another process may sweep at the same time
+            log.warning("old sessions cannot be removed now: %s", reason(error))
+
+
+def open_session_store(url: str | None, state: Path, hours: float) -> SessionStore:
+    """Open the sessions at a URL, or else in a file. Raises StoreError."""
+    database = open_sessions(url, state)
+    if not database.is_file:
+        return SessionStore(database, hours)
+    path = state / _MARKS_FILE
+    try:
+        return SessionStore(database, hours, ChangeMarks(path))
+    except OSError as error:
+        database.close()
+        raise StoreError(
+            f"{path}: cannot be used: {error.strerror}; name another folder with --state"
+        ) from None

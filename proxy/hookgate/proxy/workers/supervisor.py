@@ -1,0 +1,208 @@
+"""The supervisor of several workers: it serves operators, and keeps the workers running."""
+
+import asyncio
+import contextlib
+import logging
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+
+from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.runners.cleanup import adopting_orphans
+from hookgate.proxy import policy
+from hookgate.proxy.admin.listener import AdminListener, reload_on_hangup, serve_admin, state_of_hooks
+from hookgate.proxy.admin.panel import open_panel
+from hookgate.proxy.config import Config, EffectiveConfig
+from hookgate.proxy.config.reading import find_sources
+from hookgate.proxy.config.values import host_and_port
+from hookgate.proxy.http.listener import CLIENTS, bind_listeners, url_of
+from hookgate.proxy.observe import logs
+from hookgate.proxy.observe.metrics import Metrics
+from hookgate.proxy.observe.record import Receipts
+from hookgate.proxy.store import Store
+from hookgate.proxy.workers.interrupts import catch_interrupts
+from hookgate.proxy.workers.merging import first_problem, merged_health, merged_metrics
+from hookgate.proxy.workers.processes import SupervisedWorker, WorkerProcesses
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.strictjson import loads
+
+log = logging.getLogger("hookgate")
+
+_ANSWER_SECONDS = 5.0
+"""Seconds that a worker has to answer its supervisor."""
+
+_RETRY_SECONDS = 0.5
+
+
+class WorkerGroup:
+    """The workers as the supervisor asks them. Their ended calls and health arrive by themselves."""
+
+    def __init__(self, processes: WorkerProcesses, live: LiveEngine, receipts: Receipts) -> None:
+        self._processes, self._live, self._receipts = processes, live, receipts
+        self._health: dict[SupervisedWorker, list[JsonObject]] = {}
+
+    async def reload(self) -> None:
+        """Apply changed settings of hooks, and return when they are in force at all workers."""
+        await asyncio.gather(
+            self._live.reload(), *(self._ask(worker, "POST", "/reload") for worker in self._all)
+        )
+
+    async def metrics_page(self) -> bytes:
+        """Return the metrics of all workers."""
+        pages = await asyncio.gather(*(self._ask(worker, "GET", "/metrics") for worker in self._all))
+        return merged_metrics(
+            {worker.number: page for worker, page in zip(self._all, pages, strict=True) if page}
+        )
+
+    async def problem(self) -> JsonObject | None:
+        """Return the body of `/readyz` if a worker is not ready, or None."""
+        answers = await asyncio.gather(*(self._ask(worker, "GET", "/readyz") for worker in self._all))
+        return first_problem(
+            {
+                worker.number: loads(answer) if answer else None
+                for worker, answer in zip(self._all, answers, strict=True)
+            }
+        )
+
+    async def follow(self) -> None:
+        """Keep the receipts and the health of hooks up to date until cancelled."""
+        await asyncio.gather(*map(self._follow, self._all))
+
+    @property
+    def _all(self) -> list[SupervisedWorker]:
+        return self._processes.workers
+
+    @staticmethod
+    async def _ask(worker: SupervisedWorker, method: str, path: str) -> bytes:
+        """Return what a worker answers; nothing if it is down."""
+        if not worker.ready.is_set():
+            return b""
+        answer = asyncio.ensure_future(_answer(worker, method, path))
+        ended = asyncio.ensure_future(worker.ended.wait())
+        # The socket stays open for the next process, so the end of this one does not end the connection.
+        await asyncio.wait((answer, ended), return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        if not answer.done():
+            answer.cancel()
+            return b""
+        return answer.result()
+
+    async def _follow(self, worker: SupervisedWorker) -> None:
+        while True:
+            await worker.ready.wait()
+            unlimited = aiohttp.ClientTimeout(total=None)
+            with contextlib.suppress(aiohttp.ClientError):
+                async with _connected(worker) as client, client.get("/feed", timeout=unlimited) as answer:
+                    async for line in _lines(answer):
+                        self._take(worker, loads(line))
+            self._take(worker, {"health": []})
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    def _take(self, worker: SupervisedWorker, message: JsonObject) -> None:
+        if "receipt" in message:
+            self._receipts.keep(message["receipt"], message["owner"])
+            return
+        self._health[worker] = message["health"]
+        health = self._live.health
+        health.hooks = merged_health(self._health.values())
+        engine = self._live.current.configuration
+        health.retain(engine.hooks(), engine.off)
+
+
+async def _answer(worker: SupervisedWorker, method: str, path: str) -> bytes:
+    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    try:
+        async with _connected(worker) as client, client.request(method, path, timeout=timeout) as answer:
+            return await answer.read()
+    except (aiohttp.ClientError, TimeoutError):
+        return b""
+
+
+def _connected(worker: SupervisedWorker) -> aiohttp.ClientSession:
+    connector = aiohttp.UnixConnector(str(worker.path))
+    return aiohttp.ClientSession("http://localhost", connector=connector)
+
+
+async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    rest = b""
+    async for chunk in answer.content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+
+
+class SupervisorListener(AdminListener):
+    """The request handler for operators, about all workers."""
+
+    group: WorkerGroup | None = None
+
+    async def metrics_page(self) -> bytes:
+        return b"" if self.group is None else await self.group.metrics_page()
+
+    async def readiness(self) -> tuple[int, JsonObject]:
+        if self.draining or self.live is None or self.group is None:
+            return await super().readiness()
+        if problem := await self.group.problem():
+            return 503, problem
+        return 200, {"status": "ready", **state_of_hooks(self.live)}
+
+
+@asynccontextmanager
+async def _running_admin(
+    config: Config, live: LiveEngine, processes: WorkerProcesses
+) -> AsyncIterator[SupervisorListener]:
+    """Serve operators, and pass reloads on to the workers, while the block runs."""
+    address = config.admin.address
+    host = () if address is None else (host_and_port(address)[0],)
+    admin = SupervisorListener(Metrics(), (*config.admin.hosts, *host))
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(reload_on_hangup(live, None, processes.request_reload))
+        if address is not None:
+            url = await stack.enter_async_context(serve_admin(admin, *host_and_port(address)))
+            log.info("admin listener on %s (panel, metrics, health)", url)
+        yield admin
+
+
+async def supervise(effective: EffectiveConfig) -> None:
+    """Run workers until interrupted. Raises SettingsError, ValueError or OSError if they cannot start."""
+    interrupted, config = catch_interrupts(), effective.config
+    logs.configure(config.logs)
+    sources = find_sources(config.hooks)
+    url = Store(config.store, sources.state).url()
+    live = policy.load_policy(sources)
+    listeners = await bind_listeners(*host_and_port(config.listen.address), CLIENTS)
+    gateway_url = url_of("https" if config.listen.certificate else "http", listeners[0].getsockname())
+    with (
+        logs.written_in_background(),
+        adopting_orphans(),
+        tempfile.TemporaryDirectory(prefix="hookgate-") as folder,
+        contextlib.closing(WorkerProcesses(config.listen.workers, listeners, Path(folder))) as processes,
+    ):
+        receipts = Receipts()
+        group = WorkerGroup(processes, live, receipts)
+        async with (
+            policy.running_policy(live, sources.state),
+            _running_admin(config, live, processes) as admin,
+            open_panel(effective, sources, live, receipts, url, admin.url, group.reload) as admin.panel,
+        ):
+            admin.receipts, admin.group = receipts, group
+            following = asyncio.create_task(group.follow())
+            await processes.start()
+            admin.live = live
+            where = f"listening on {gateway_url}, upstream {config.upstream.gemini}"
+            policy.log_start(live.current, sources, f"{where}, {config.listen.workers} workers")
+            if admin.panel is not None and admin.panel.invitation:
+                log.info("%s", admin.panel.invitation)
+            await interrupted.wait()
+            admin.draining = True
+            log.info("stopping: waiting for calls in progress; interrupt again to abort them")
+            try:
+                await processes.stop()
+            except asyncio.CancelledError:
+                await processes.abort()
+                raise
+            finally:
+                following.cancel()

@@ -1,0 +1,123 @@
+"""The supervisor's view of one worker: its metrics and health, its ended calls, and reloads."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+
+from aiohttp import hdrs, web
+
+from hookgate.hooks.live_engine import LiveEngine
+from hookgate.proxy.admin.listener import AdminListener, accepting_operators, reload_on_hangup, watching
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.connection import error_response
+from hookgate.proxy.http.tls import Certificate
+from hookgate.proxy.identity.shares import AcceptedKeys
+from hookgate.proxy.observe.metrics import Metrics
+from hookgate.proxy.observe.record import KEPT_RECEIPTS, Receipts
+from hookgate.proxy.workers.inherited import WorkerPlace
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.strictjson import dumps
+
+_TICK_SECONDS = 0.25
+
+
+class Feed:
+    """What the supervisor has to know of a worker as it happens: ended calls, and the health of hooks."""
+
+    def __init__(self, live: LiveEngine, receipts: Receipts, keys: AcceptedKeys) -> None:
+        self._live, self._keys = live, keys
+        self._ended: deque[JsonObject] = deque(maxlen=KEPT_RECEIPTS)
+        self._closed = asyncio.Event()
+        receipts.watchers.append(self._ended.append)
+
+    def close(self) -> None:
+        """End the feed, after what is still to be sent."""
+        self._closed.set()
+
+    async def messages(self) -> AsyncIterator[bytes]:
+        """Yield lines of JSON, several at once, until the feed is closed."""
+        known = b""
+        while True:
+            is_last = self._closed.is_set()
+            lines = []
+            while self._ended:
+                lines.append(self._call(self._ended.popleft()))
+            health = dumps({"health": self._health()})
+            if health != known:
+                known = health
+                lines.append(health)
+            if lines:
+                yield b"".join(line + b"\n" for line in lines)
+            if is_last:
+                return
+            try:
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await self._closed.wait()
+            except TimeoutError:
+                pass
+
+    def _call(self, receipt: JsonObject) -> bytes:
+        key = (receipt["session"] or {}).get("key", "")
+        return dumps({"receipt": receipt, "owner": self._keys.owners(key)[0]})
+
+    def _health(self) -> list[JsonObject]:
+        return [{"hook": list(key), **vars(status)} for key, status in self._live.health.all().items()]
+
+
+class WorkerListener(AdminListener):
+    """The request handler of a worker, for its supervisor."""
+
+    feed: Feed | None = None
+    """Set, like `live`, once the worker accepts clients."""
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self.live is not None and self.feed is not None:
+            match request.method, request.raw_path:
+                case hdrs.METH_GET, "/feed":
+                    return await self._send(request, self.feed)
+                case hdrs.METH_POST, "/reload":
+                    await self.live.reload()
+                    return web.Response(text=self.live.current.revision)
+        if request.method != hdrs.METH_GET:
+            return error_response(ApiError(403, "The worker does not accept this yet."))
+        return await super().handle(request)
+
+    @staticmethod
+    async def _send(request: web.BaseRequest, feed: Feed) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        async for lines in feed.messages():
+            await response.write(lines)
+        return response
+
+
+@asynccontextmanager
+async def running_worker_admin(
+    place: WorkerPlace, live: LiveEngine, certificate: Certificate | None, metrics: Metrics
+) -> AsyncIterator[WorkerListener]:
+    """Serve the supervisor, and run the reloads, while the block runs."""
+    admin = WorkerListener(metrics)
+    metrics.watch_engine(live)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(reload_on_hangup(live, certificate))
+        if certificate is not None:
+            await stack.enter_async_context(watching(certificate))
+        await stack.enter_async_context(accepting_operators(admin, [place.admin]))
+        yield admin
+
+
+@contextmanager
+def stopping_without_supervisor(place: WorkerPlace, interrupted: asyncio.Event) -> Iterator[None]:
+    """Set `interrupted` if the supervisor ends while the block runs."""
+    loop = asyncio.get_running_loop()
+
+    def ended() -> None:
+        loop.remove_reader(place.lifeline)
+        interrupted.set()
+
+    loop.add_reader(place.lifeline, ended)  # the supervisor sends nothing, so this is its end
+    try:
+        yield
+    finally:
+        loop.remove_reader(place.lifeline)

@@ -1,0 +1,210 @@
+"""Gateways that share their sessions: a conversation may arrive at any of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.audits import audited_gateway
+from support.databases import postgres
+from support.gateway import gateway_before, running_upstream, runs, says
+from support.wire import HI, KEY, UNARY, Answer, ask, post
+
+from hookgate.proxy.config import Config, ToolCallSettings
+from hookgate.proxy.identity.shared import SharedSessions
+from hookgate.proxy.store.sessions import open_session_store
+
+Json = dict[str, Any]
+SESSION = {**KEY, "x-hookgate-session": "s-1"}
+DELIVER = {**SESSION, "x-hookgate-context": "deliver"}
+EVENT = {"cwd": "/", "transcript_path": "/t"}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """Each kind of database, empty."""
+    if request.param == "sqlite":
+        yield None
+    else:
+        with postgres() as server:
+            yield server
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The URLs of two gateways, and the requests that reached their upstream."""
+
+    one: str
+    other: str
+    recorded: Any
+
+    @property
+    def last_contents(self) -> list[Json]:
+        contents: list[Json] = self.recorded[-1].body["contents"]
+        return contents
+
+
+@asynccontextmanager
+async def pair(
+    url: str | None, state: Path, hooks: Json, config: Config | None = None
+) -> AsyncIterator[Pair]:
+    """Two gateways with the same hooks, each with its own connection to the database."""
+    stores = [open_session_store(url, state, hours=1) for _ in range(2)]
+    try:
+        async with (
+            running_upstream() as (upstream, recorded),
+            gateway_before(upstream, hooks, config, sessions=SharedSessions(stores[0])) as one,
+            gateway_before(upstream, hooks, config, sessions=SharedSessions(stores[1])) as other,
+        ):
+            yield Pair(one, other, recorded)
+    finally:
+        for store in stores:
+            await store.close()
+
+
+async def tell(url: str, event: str, headers: dict[str, str] = SESSION, **fields: Any) -> Answer:
+    answer = await post(url, f"/hookgate/v1/events/{event}", {**EVENT, **fields}, headers)
+    assert answer.status == 200, answer.json
+    return answer
+
+
+async def say(url: str, *contents: Json, headers: dict[str, str] = SESSION) -> Answer:
+    return await post(url, UNARY, {"contents": list(contents)}, headers)
+
+
+def user(text: str) -> Json:
+    return {"role": "user", "parts": [{"text": text}]}
+
+
+def tool_turn(output: str) -> list[Json]:
+    called = {"role": "model", "parts": [{"functionCall": {"name": "t", "args": {}}}]}
+    result = {"functionResponse": {"name": "t", "response": {"output": output}}}
+    return [user("do it"), called, {"role": "user", "parts": [result]}]
+
+
+def text_of(answer: Answer) -> str:
+    return "".join(part["text"] for part in answer.json["candidates"][0]["content"]["parts"])
+
+
+STOPS = {"AfterTool": [says({"continue": False, "stopReason": "enough"})]}
+RAN = {"tool_name": "t", "tool_input": {}, "tool_response": {}}
+
+
+async def test_a_stop_holds_at_every_gateway_until_a_new_turn_at_any(url: str | None, tmp_path: Path) -> None:
+    async with pair(url, tmp_path, STOPS) as gateways:
+        assert text_of(await say(gateways.other, user("hi"))) == "You said: hi"
+        await tell(gateways.one, "AfterTool", **RAN)
+        for gateway in (gateways.other, gateways.one):
+            assert text_of(await say(gateway, user("hi"))) == "enough"
+        await tell(gateways.other, "BeforeAgent", prompt="go on")
+        assert text_of(await say(gateways.one, user("go on"))) == "You said: go on"
+
+
+async def test_a_stop_holds_for_a_call_without_hooks_at_another_gateway(
+    url: str | None, tmp_path: Path
+) -> None:
+    async with pair(url, tmp_path, {}) as without, pair(url, tmp_path, STOPS) as gateways:
+        await say(without.one, user("hi"))
+        await tell(gateways.one, "AfterTool", **RAN)
+        answer = await say(without.one, *tool_turn("x"))
+        assert text_of(answer) == "enough"
+
+
+async def test_a_nameless_call_belongs_to_the_session_that_another_gateway_was_told_of(
+    url: str | None, tmp_path: Path
+) -> None:
+    async with pair(url, tmp_path, STOPS) as gateways:
+        await tell(gateways.one, "BeforeAgent", prompt="hi")
+        await tell(gateways.one, "AfterTool", **RAN)
+        for gateway in (gateways.other, gateways.one):
+            assert text_of(await say(gateway, user("hi"), headers=KEY)) == "enough"
+
+
+async def test_a_result_that_was_hidden_at_one_gateway_stays_hidden_at_the_other(
+    url: str | None, tmp_path: Path
+) -> None:
+    seen: list[Json] = []
+
+    def hide(event: Json) -> Json:
+        seen.append(event)
+        return {"decision": "deny", "reason": f"hidden {len(seen)}"}
+
+    async with pair(url, tmp_path, {"AfterTool": [runs(hide)]}) as gateways:
+        for gateway in (gateways.one, gateways.other, gateways.one):
+            assert (await say(gateway, *tool_turn("a secret"))).status == 200
+            part = gateways.last_contents[-1]["parts"][0]
+            assert part["functionResponse"]["response"] == {"output": "hidden 1"}
+    assert len(seen) == 1
+
+
+async def test_the_start_of_a_session_is_derived_once_although_both_see_first_calls(
+    url: str | None, tmp_path: Path
+) -> None:
+    started: list[Json] = []
+
+    async def start(event: Json) -> Json:
+        started.append(event)
+        await asyncio.sleep(0)
+        return {"hookSpecificOutput": {"additionalContext": "the rules"}}
+
+    async with pair(url, tmp_path, {"SessionStart": [runs(start)]}) as gateways:
+        await asyncio.gather(*(say(url, user("hi")) for url in (gateways.one, gateways.other) for _ in "123"))
+        assert len(started) == 1
+        for gateway in (gateways.one, gateways.other):  # the turn keeps its context
+            await say(gateway, user("hi"))
+            assert gateways.last_contents[0]["parts"][1:] == [
+                {"text": "<hook_context>the rules</hook_context>"}
+            ]
+
+
+async def test_context_waits_for_one_call_at_any_gateway(url: str | None, tmp_path: Path) -> None:
+    adds = {"Notification": [], "BeforeTool": [says(additionalContext="careful")]}
+    async with pair(url, tmp_path, adds) as gateways:
+        await tell(gateways.one, "BeforeTool", DELIVER, tool_name="t", tool_input={})
+        counts = []
+        for gateway in (gateways.other, gateways.one):
+            await say(gateway, user("hi"))
+            counts.append(len(gateways.last_contents[-1]["parts"]))
+    assert counts == [2, 1]
+
+
+async def test_a_tool_that_was_announced_at_one_gateway_is_known_at_the_other(
+    url: str | None, tmp_path: Path
+) -> None:
+    config = Config(tools=ToolCallSettings(bypass="deny"))
+    async with pair(url, tmp_path, {}, config) as gateways:
+        await tell(gateways.one, "BeforeTool", tool_name="t", tool_input={})
+        assert text_of(await say(gateways.other, *tool_turn("a"))) == 'The tool t answered: {"output":"a"}'
+        bypassed = await say(gateways.one, *tool_turn("b"))
+        assert "ran without a BeforeTool event" in text_of(bypassed)
+
+
+async def test_the_session_of_another_key_is_not_reached(url: str | None, tmp_path: Path) -> None:
+    async with pair(url, tmp_path, STOPS) as gateways:
+        await tell(gateways.one, "AfterTool", **RAN)
+        stranger = {**SESSION, "x-goog-api-key": "another"}
+        assert text_of(await say(gateways.other, user("hi"), headers=stranger)) == "You said: hi"
+
+
+async def test_the_receipt_of_one_gateway_is_found_at_the_other(url: str | None, tmp_path: Path) -> None:
+    hooks = {"BeforeModel": [says()]}
+    async with (
+        running_upstream() as (upstream, _),
+        audited_gateway(upstream, tmp_path / "one", hooks, store=url) as one,
+        audited_gateway(upstream, tmp_path / ("one" if url is None else "other"), hooks, store=url) as other,
+    ):
+        told = await post(one.url, "/hookgate/v1/events/BeforeTool", {**RAN, **EVENT}, SESSION)
+        for answer in (await post(one.url, UNARY, HI, KEY), told):
+            path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+            there = await ask(other.url, "GET", path, headers=KEY)
+            here = await ask(one.url, "GET", path, headers=KEY)
+            assert there.status == here.status == 200
+            for name in ("receipt", "route", "session", "model", "outcome", "status", "hooks"):
+                assert there.json[name] == here.json[name]
+            stranger = await ask(other.url, "GET", path, headers={"x-goog-api-key": "another"})
+            assert stranger.status == 404
+        unknown = f"/hookgate/v1/receipts/{'0' * 32}"
+        assert (await ask(other.url, "GET", unknown, headers=KEY)).status == 404

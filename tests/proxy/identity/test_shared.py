@@ -1,0 +1,304 @@
+"""Sessions in a database: what one process changes, another one reads."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select, update
+from support.databases import cut, postgres
+
+from hookgate.hooks import SessionContext
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.identity import memory, shared
+from hookgate.proxy.identity.memory import HookEffect
+from hookgate.proxy.identity.sessions import OpenSession, SessionState, text_fingerprint
+from hookgate.proxy.identity.shared import SharedSessions
+from hookgate.proxy.store import sessions as stored
+from hookgate.proxy.store.models import SessionEffect, SessionName, StoredSession
+from hookgate.proxy.store.sessions import SessionRows, open_session_store
+
+ALICE = SessionContext("s", key="alice")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """Each kind of database, empty."""
+    if request.param == "sqlite":
+        yield None
+    else:
+        with postgres() as server:
+            yield server
+
+
+@asynccontextmanager
+async def process(url: str | None, state: Path) -> AsyncIterator[SharedSessions]:
+    """The sessions as one process has them."""
+    store = open_session_store(url, state, hours=1)
+    try:
+        yield SharedSessions(store)
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def two(url: str | None, state: Path) -> AsyncIterator[tuple[SharedSessions, SharedSessions]]:
+    async with process(url, state) as one, process(url, state) as other:
+        yield one, other
+
+
+def stop(state: SessionState) -> None:
+    state.stopped = "enough"
+
+
+def remember(identity: str, text: str) -> Callable[[SessionState], None]:
+    return lambda state: state.memory.remember(identity, HookEffect({"text": text}))
+
+
+async def rows(sessions: SharedSessions, table: type) -> int:
+    """The number of rows in a table."""
+
+    def count(rows: SessionRows) -> int:
+        return rows._connection.execute(select(func.count()).select_from(table)).scalar_one()
+
+    return await sessions._store.read(count)
+
+
+async def test_a_change_holds_for_the_next_call_at_another_process(url: str | None, tmp_path: Path) -> None:
+    async with two(url, tmp_path) as (one, other):
+        assert not await other.exist()
+        assert not (await other.open(ALICE)).is_kept
+        await one.change(ALICE, stop)
+        assert await other.exist()
+        known = await other.open(ALICE)
+        assert (known.state.stopped, known.is_kept) == ("enough", True)
+        await other.change(ALICE, SessionState.begin_turn)
+        assert (await one.open(ALICE)).state.stopped is None
+
+
+async def test_every_part_of_a_state_is_stored(url: str | None, tmp_path: Path) -> None:
+    def fill(state: SessionState) -> None:
+        state.note_event("BeforeAgent")
+        state.stopped = "enough"
+        state.add_context("more")
+        state.turn, state.recorded = "t", 3
+        state.count_announcement("sh", runs=True)
+        state.count_announcement("ls", runs=False)
+        state.memory.start(("context",))
+        state.memory.note_turn("t", ("added",), is_question=False)
+        state.memory.note_turn("q", (), is_question=True)
+        state.memory.remember("r", HookEffect({"name": "sh", "response": {"output": "é"}}))
+
+    async with two(url, tmp_path) as (one, other):
+        _, state = await one.change(ALICE, fill)
+        assert (await other.open(ALICE)).state == state
+
+
+async def test_changes_at_two_processes_are_not_lost(url: str | None, tmp_path: Path) -> None:
+    async with two(url, tmp_path) as (one, other):
+        step = lambda state: state.count_announcement("sh", runs=True)  # noqa: E731  # for both
+        await asyncio.gather(*(sessions.change(ALICE, step) for sessions in (one, other) for _ in range(20)))
+        assert (await one.open(ALICE)).state.announced["sh"] == 40
+
+
+async def test_effects_are_read_once_and_new_ones_in_addition(url: str | None, tmp_path: Path) -> None:
+    async with two(url, tmp_path) as (one, other):
+        for number in range(3):
+            await one.change(ALICE, remember(f"r-{number}", "hidden"))
+            effects = (await other.open(ALICE)).state.memory.effects
+            assert list(effects) == [f"r-{n}" for n in range(number + 1)]
+        before = (await other.open(ALICE)).state
+        assert (await other.open(ALICE)).state is before  # nothing was decoded again
+
+
+async def test_the_first_effect_on_a_result_is_joined_by_later_context(
+    url: str | None, tmp_path: Path
+) -> None:
+    async with two(url, tmp_path) as (one, other):
+        await one.change(ALICE, lambda state: state.memory.remember("t", HookEffect(None, ("a",))))
+        await other.change(ALICE, lambda state: state.memory.remember("t", HookEffect(None, ("b",))))
+        effect = (await one.open(ALICE)).state.memory.effect_on("t")
+        assert effect == HookEffect(None, ("a", "b"))
+
+
+async def test_what_two_calls_judge_at_once_is_kept_as_the_first_one_judged_it(
+    url: str | None, tmp_path: Path
+) -> None:
+    def judged(name: str) -> Callable[[SessionState], None]:
+        def step(state: SessionState) -> None:
+            state.memory.remember_results({"r": HookEffect({"by": name}, (name,))})
+            state.memory.note_turn("t", (name,), is_question=False)
+
+        return step
+
+    async with two(url, tmp_path) as (one, other):
+        await one.change(ALICE, judged("one"))
+        await other.change(ALICE, judged("other"))
+        conversation = (await one.open(ALICE)).state.memory
+        assert conversation.effect_on("r") == HookEffect({"by": "one"}, ("one",))
+        assert conversation.effect_on("t") == HookEffect(None, ("one",))
+
+
+async def test_the_oldest_effects_of_a_session_are_forgotten(
+    url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "KEPT_RESULTS", 3)
+    async with two(url, tmp_path) as (one, other):
+        for number in range(6):
+            await (one, other)[number % 2].change(ALICE, remember(str(number), "x"))
+        assert list((await one.open(ALICE)).state.memory.effects) == ["3", "4", "5"]
+        assert await rows(one, SessionEffect) == 3
+
+
+async def test_effects_that_take_too_much_room_are_not_kept(
+    url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "MAX_EFFECT_BYTES", 500)
+    monkeypatch.setattr(stored, "MAX_SESSION_BYTES", 700)
+    async with two(url, tmp_path) as (one, other):
+        for name, size in (("large", 600), ("a", 300), ("b", 300), ("c", 300)):
+            await one.change(ALICE, remember(name, "x" * size))
+        assert list((await other.open(ALICE)).state.memory.effects) == ["b", "c"]
+
+
+async def test_a_session_that_ended_leaves_nothing_to_its_successor(url: str | None, tmp_path: Path) -> None:
+    async with two(url, tmp_path) as (one, other):
+        await one.change(ALICE, remember("old", "x"))
+        await other.open(ALICE)
+        await one.end(ALICE)
+        assert not (await other.open(ALICE)).is_kept
+        await one.change(ALICE, remember("new", "x"))
+        assert list((await other.open(ALICE)).state.memory.effects) == ["new"]
+
+
+async def test_a_nameless_call_is_found_by_its_prompt_and_later_by_its_conversation(
+    url: str | None, tmp_path: Path
+) -> None:
+    nameless = SessionContext("conversation", key="alice")
+    async with two(url, tmp_path) as (one, other):
+        await one.change(ALICE, stop)
+        await one.link_prompt(ALICE, "what now?")
+        assert (await other.open(nameless, [])).context == nameless
+        found = await other.open(nameless, ["x", text_fingerprint("what now?")])
+        assert (found.context.session_id, found.state.stopped) == ("s", "enough")
+        assert (await one.open(nameless, [])).context.session_id == "s"
+        assert (await one.open(nameless)).context == nameless  # a session that the client names
+        stranger = SessionContext("conversation", key="bob")
+        assert (await one.open(stranger, [text_fingerprint("what now?")])).context == stranger
+
+
+async def started(known: OpenSession, judged: list[str], name: str) -> None:
+    async with known.starting() as is_first:
+        if is_first:
+            await asyncio.sleep(0)  # a hook runs
+            judged.append(name)
+            await known.change(lambda state: state.memory.start((name,)))
+    assert known.state.memory.waiting == (judged[0],)
+
+
+async def test_one_of_several_processes_judges_the_start_of_a_session(
+    url: str | None, tmp_path: Path
+) -> None:
+    judged: list[str] = []
+    async with two(url, tmp_path) as (one, other):
+        calls = [
+            started(await sessions.open(ALICE), judged, name)
+            for sessions, name in ((one, "one"), (one, "again"), (other, "other"))
+        ]
+        await asyncio.gather(*calls)
+    assert len(judged) == 1
+
+
+async def test_a_start_that_was_refused_is_judged_again(url: str | None, tmp_path: Path) -> None:
+    async with two(url, tmp_path) as (one, other):
+        with suppress(LookupError):
+            async with (await one.open(ALICE)).starting() as is_first:
+                assert is_first
+                raise LookupError
+        async with (await other.open(ALICE)).starting() as is_first:
+            assert is_first
+
+
+async def test_the_claim_of_a_process_that_died_lapses(tmp_path: Path) -> None:
+    async with two(None, tmp_path) as (one, other):
+        past = time.time() - memory.CLAIM_SECONDS - 1
+        await one.change(ALICE, lambda state: state.memory.claim_start("dead", past))
+        async with (await other.open(ALICE)).starting() as is_first:
+            assert is_first
+
+
+async def test_each_accepted_key_has_a_share_and_all_others_have_one(
+    url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "MAX_SESSIONS", 2)
+    async with process(url, tmp_path) as sessions:
+        sessions.accept("alice")
+        for number in range(4):
+            await sessions.change(SessionContext(f"s-{number}", key="alice"), stop)
+            await sessions.change(SessionContext("s", key=f"junk-{number}"), stop)
+
+        def age(rows: SessionRows) -> None:
+            now = int(time.time())
+            for number in range(4):
+                used = update(StoredSession).values(used=now - 10 + number)
+                rows._connection.execute(used.where(StoredSession.id == f"s-{number}"))
+                rows._connection.execute(used.where(StoredSession.key == f"junk-{number}"))
+            rows.sweep(3600)
+
+        await sessions._store.write(age)
+        for number in range(4):
+            kept = number >= 2
+            assert (await sessions.open(SessionContext(f"s-{number}", key="alice"))).is_kept is kept
+            assert (await sessions.open(SessionContext("s", key=f"junk-{number}"))).is_kept is kept
+
+
+async def test_what_was_not_used_for_long_is_removed(url: str | None, tmp_path: Path) -> None:
+    async with process(url, tmp_path) as sessions:
+        await sessions.change(ALICE, remember("r", "x"))
+        await sessions.link_prompt(ALICE, "what now?")
+        await sessions._store.write(lambda rows: rows.sweep(-1))
+        for table in (StoredSession, SessionEffect, SessionName):
+            assert await rows(sessions, table) == 0
+
+
+async def test_a_session_in_use_is_not_removed(url: str | None, tmp_path: Path) -> None:
+    async with process(url, tmp_path) as sessions:
+        await sessions.change(ALICE, stop)
+        await sessions._store.write(
+            lambda rows: rows._connection.execute(update(StoredSession).values(used=0))
+        )
+        await sessions.open(ALICE)
+        await sessions._store.write(lambda rows: rows.sweep(3600))  # after the use was noted
+        assert (await sessions.open(ALICE)).is_kept
+
+
+async def test_calls_are_refused_while_the_store_cannot_be_used(tmp_path: Path) -> None:
+    async with process(None, tmp_path) as sessions:
+        await sessions.change(ALICE, stop)
+        rename = "ALTER TABLE {} RENAME TO {}"
+        await sessions._store.write(
+            lambda rows: rows._connection.exec_driver_sql(rename.format("sessions", "away"))
+        )
+        attempts: list[Callable[[], Awaitable[object]]] = [
+            lambda: sessions.open(ALICE),
+            lambda: sessions.change(ALICE, stop),
+            lambda: sessions.end(ALICE),
+        ]
+        for attempt in attempts:
+            with pytest.raises(ApiError, match="no such table") as raised:
+                await attempt()
+            assert raised.value.reason == "SESSIONS_UNAVAILABLE"
+        await sessions._store.write(
+            lambda rows: rows._connection.exec_driver_sql(rename.format("away", "sessions"))
+        )
+        assert (await sessions.open(ALICE)).state.stopped == "enough"
+
+
+async def test_a_restart_of_the_server_is_not_noticed(tmp_path: Path) -> None:
+    with postgres() as server:
+        async with process(server, tmp_path) as sessions:
+            await sessions.change(ALICE, stop)
+            cut(server.rpartition("/")[2])
+            assert (await sessions.open(ALICE)).state.stopped == "enough"

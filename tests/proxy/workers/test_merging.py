@@ -1,0 +1,63 @@
+"""One picture of several workers."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from hookgate.hooks.runs import HookStatus
+from hookgate.proxy.workers.merging import first_problem, merged_health, merged_metrics
+
+
+def page(amount: float) -> bytes:
+    registry = CollectorRegistry()
+    calls = Counter("calls", 'Calls\nwith "quotes".', ["reason"], registry=registry)
+    calls.labels('a "b" {c} d\n').inc(amount)
+    Gauge("open", "Without labels.", registry=registry).set(amount)
+    Histogram("seconds", "Times.", ["route"], buckets=(1, 2), registry=registry).labels("x y").observe(amount)
+    return generate_latest(registry)
+
+
+def test_each_sample_says_of_which_worker_it_is_and_nothing_else_changes() -> None:
+    merged = text_string_to_metric_families(merged_metrics({1: page(1.5), 3: page(7)}).decode())
+    alone = {
+        number: text_string_to_metric_families(page(amount).decode()) for number, amount in ((1, 1.5), (3, 7))
+    }
+    expected = {
+        (sample.name, str(number), tuple(sorted(sample.labels.items())), sample.value)
+        for number, families in alone.items()
+        for family in families
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+    found, names = set(), []
+    for family in merged:
+        names.append((family.name, family.type, family.documentation))
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            found.add((sample.name, labels.pop("worker"), tuple(sorted(labels.items())), sample.value))
+    assert found == expected
+    assert len(names) == len(set(names))
+
+
+def test_a_hook_is_degraded_if_it_failed_at_any_worker() -> None:
+    def record(runs: int, error: str = "", summary: str = "allow") -> dict[str, object]:
+        return {"hook": ["BeforeModel", "guard", "x"], **vars(HookStatus(runs, 1, 2, 0.5, error, summary))}
+
+    for reports in ([[record(3)], [record(4, "broken", "")]], [[record(4, "broken", "")], [record(3)]]):
+        [(key, status)] = merged_health(reports).items()
+        assert key == ("BeforeModel", "guard", "x")
+        assert (status.runs, status.failures, status.denials, status.error) == (7, 2, 4, "broken")
+        assert status.degraded
+
+
+def test_the_first_worker_that_is_not_ready_is_named() -> None:
+    ready = {"status": "ready"}
+    assert first_problem({1: ready, 2: ready}) is None
+    assert first_problem({1: ready, 2: None}) == {
+        "status": "unready",
+        "reason": "worker 2 is down, and is being restarted",
+    }
+    draining = {"status": "draining", "reason": "the gateway is stopping"}
+    assert first_problem({1: draining, 2: ready}) == {
+        "status": "draining",
+        "reason": "worker 1: the gateway is stopping",
+    }

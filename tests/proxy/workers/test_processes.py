@@ -1,0 +1,364 @@
+"""Several workers on one port, as processes: what they share, and what the end of one means."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.audits import reading, report_of
+from support.databases import postgres
+from support.gateway import running_upstream, write_settings
+from support.life import until
+from support.program import Server, run, serving
+from support.wire import HI, KEY, SSE, UNARY, Wire, ask, connected, ok, request_bytes
+
+from hookgate.proxy.audit.reading import RecordFilter
+
+GUARD = '''
+import os
+
+async def identify(event):
+    """Tell in the model's place which process judges the call."""
+    text = event["llm_request"]["messages"][-1]["content"]
+    if text != "who are you?":
+        return None
+    parts = [str(os.getpid())]
+    answer = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
+    return {"hookSpecificOutput": {"llm_response": answer}}
+
+async def stop(event):
+    return {"continue": False, "stopReason": "enough"} if event["tool_name"] == "stop" else None
+'''
+HOOKS = {
+    "BeforeModel": [{"name": "identify", "type": "runtime", "action": "./guard.py:identify"}],
+    "AfterTool": [
+        {"name": "stop", "type": "runtime", "action": "./guard.py:stop"},
+        {
+            "name": "mask",
+            "type": "builtin",
+            "builtin": "redact",
+            "options": {"detect": ["EMAIL"]},
+        },
+    ],
+}
+SESSION = {**KEY, "x-hookgate-session": "s-1"}
+TOKEN = "an-admin-token-of-the-tests-0123"  # noqa: S105  # of these tests
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """A gateway with workers; `wires` are connections to one each, by its process ID."""
+
+    server: Server
+    admin: str
+    wires: dict[int, Wire]
+    recorded: Any
+    ended: "asyncio.Task[int]"
+    """Ends with the gateway."""
+
+    async def say(self, wire: Wire, *contents: Json, headers: dict[str, str] = SESSION) -> Any:
+        await wire.post(UNARY, {"contents": list(contents)}, headers)
+        return await wire.answer()
+
+    async def tell(self, wire: Wire, event: str, **fields: Any) -> Any:
+        await wire.post(
+            f"/hookgate/v1/events/{event}", {"cwd": "/", "transcript_path": "/t", **fields}, SESSION
+        )
+        return await wire.answer()
+
+
+def user(text: str) -> Json:
+    return {"role": "user", "parts": [{"text": text}]}
+
+
+def text_of(answer: Any) -> str:
+    return "".join(part["text"] for part in answer.json["candidates"][0]["content"]["parts"])
+
+
+async def process_of(wire: Wire) -> int:
+    await wire.post(UNARY, {"contents": [user("who are you?")]}, KEY)
+    return int(text_of(await wire.answer()))
+
+
+@asynccontextmanager
+async def workers(
+    folder: Path, hooks: Json | None = None, count: int = 2, store: str | None = None
+) -> AsyncIterator[Workers]:
+    """A gateway with hooks, and a connection to each worker."""
+    (folder / "guard.py").write_text(GUARD)
+    settings = write_settings(folder, HOOKS if hooks is None else hooks)
+    env = {
+        "HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0",
+        "HOOKGATE_ADMIN__TOKEN": TOKEN,
+        "HOOKGATE_STATE": str(folder / "state"),
+        **({"HOOKGATE_STORE__URL": store} if store else {}),
+    }
+    async with AsyncExitStack() as stack:
+        upstream, recorded = await stack.enter_async_context(running_upstream())
+        arguments = ("--workers", str(count), "--hooks", str(settings), "--upstream", upstream)
+        server = await stack.enter_async_context(serving("serve", *arguments, env=env, patience=60))
+        ended = asyncio.create_task(server.ended())  # a full pipe would hold up the gateway
+        stack.callback(ended.cancel)
+        [admin] = re.findall(r"admin listener on (\S+)", server.log)
+        wires = await connections_to_each(stack, server.url, count)
+        yield Workers(server, admin, wires, recorded, ended)
+
+
+async def connections_to_each(stack: AsyncExitStack, url: str, count: int) -> dict[int, Wire]:
+    """Connections until there is one to each worker, by its process ID."""
+    wires: dict[int, Wire] = {}
+    while len(wires) < count:
+        wire = await stack.enter_async_context(connected(url))
+        wires.setdefault(await process_of(wire), wire)
+    return wires
+
+
+async def ready(admin: str, status: int) -> Json:
+    """The body of `/readyz`, as soon as it has this status."""
+    while (answer := await ask(admin, "GET", "/readyz")).status != status:
+        pass
+    body: Json = answer.json
+    return body
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """Each kind of database, empty."""
+    if request.param == "sqlite":
+        yield None
+    else:
+        with postgres() as server:
+            yield server
+
+
+async def test_a_conversation_may_arrive_at_any_worker(store: str | None, tmp_path: Path) -> None:
+    async with workers(tmp_path, store=store) as gateway:
+        one, other = gateway.wires.values()
+        # What was hidden at one stays hidden at the other.
+        call = {"role": "model", "parts": [{"functionCall": {"name": "t", "args": {}}}]}
+        output = {"name": "t", "response": {"output": "write to jo@example.com"}}
+        result = {"role": "user", "parts": [{"functionResponse": output}]}
+        for wire in (one, other):
+            answer = await gateway.say(wire, user("do it"), call, result)
+            assert answer.status == 200
+            [part] = gateway.recorded[-1].body["contents"][-1]["parts"]
+            assert "jo@example.com" not in json.dumps(part)
+        # A stop at one holds at the other.
+        told = await gateway.tell(one, "AfterTool", tool_name="stop", tool_input={}, tool_response={})
+        assert told.json["continue"] is False
+        assert text_of(await gateway.say(other, user("do it"), call, result)) == "enough"
+        # The receipt of one is found at the other, and by operators.
+        answer = await gateway.say(one, user("hi"), headers=KEY)
+        receipt = answer.headers["x-hookgate-receipt"]
+        path = f"/hookgate/v1/receipts/{receipt}"
+        await other.write(request_bytes("GET", path, b"", KEY))
+        found = await other.answer()
+        assert found.json["receipt"] == receipt
+
+
+async def test_limits_count_what_arrives_at_all_workers(tmp_path: Path) -> None:
+    rules = {"rules": [{"per": "session", "window": "day", "requests": 3}]}
+    limits = {"name": "limits", "type": "builtin", "builtin": "limits", "options": rules}
+    async with workers(tmp_path, {**HOOKS, "BeforeModel": [*HOOKS["BeforeModel"], limits]}) as gateway:
+        statuses = [
+            (await gateway.say(wire, user("hi"))).status
+            for wire in (*gateway.wires.values(), *gateway.wires.values())
+        ]
+    assert statuses == [200, 200, 200, 403]
+
+
+async def test_operators_see_all_workers(tmp_path: Path) -> None:
+    async with workers(tmp_path) as gateway:
+        body = await ready(gateway.admin, 200)
+        assert body["degraded"] == []
+        receipts = {
+            (await gateway.say(wire, user("hi"))).headers["x-hookgate-receipt"]
+            for wire in gateway.wires.values()
+        }
+        page = (await ask(gateway.admin, "GET", "/metrics")).body.decode()
+        counted = re.findall(r'hookgate_calls_total\{worker="(\d)",outcome="answered"', page)
+        assert set(counted) == {"1", "2"}
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        for receipt in receipts:
+            while (answer := await ask(gateway.admin, "GET", f"/receipts/{receipt}", bearer)).status == 404:
+                pass  # it arrives by itself
+            assert answer.json["receipt"] == receipt
+        runs = 0
+        while runs < 4:  # at each worker at least one for its process ID, and one more
+            hooks = (await ask(gateway.admin, "GET", "/api/hooks", bearer)).json["hooks"]
+            [runs] = [hook["count"] for hook in hooks if hook["name"] == "identify"]
+
+
+async def test_a_switch_of_the_panel_reaches_all_workers(tmp_path: Path) -> None:
+    async with workers(tmp_path) as gateway, connected(gateway.admin) as panel:
+        switch = {"name": "identify", "on": False}
+        headers = {"Authorization": f"Bearer {TOKEN}", "X-Hookgate-Panel": "1"}
+        await panel.post("/api/hooks/switch", switch, headers)
+        [state] = {row["state"] for row in (await panel.answer()).json["hooks"] if row["name"] == "identify"}
+        assert state == "off"
+        for wire in gateway.wires.values():
+            assert text_of(await gateway.say(wire, user("who are you?"))) == "You said: who are you?"
+
+
+def is_running(process: int) -> bool:
+    """Whether a process exists that is not a zombie."""
+    try:
+        return bool(Path(f"/proc/{process}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
+async def load(url: str, receipts: list[str], until: asyncio.Event) -> None:
+    """Call on one connection; after it is lost, on another."""
+    while not until.is_set():
+        with contextlib.suppress(OSError, EOFError):
+            async with connected(url) as wire:
+                while not until.is_set():
+                    await wire.post(UNARY, HI)
+                    receipts.append((await wire.answer()).headers["x-hookgate-receipt"])
+
+
+async def test_the_end_of_one_worker_ends_only_its_calls(tmp_path: Path) -> None:
+    receipts: list[str] = []
+    done = asyncio.Event()
+    async with workers(tmp_path) as gateway:
+        killed, other = gateway.wires
+        clients = [asyncio.create_task(load(gateway.server.url, receipts, done)) for _ in range(8)]
+        await until(lambda: len(receipts) >= 50, 30)
+        os.kill(killed, signal.SIGKILL)
+        body = await ready(gateway.admin, 503)
+        assert re.fullmatch(r"worker [12] is down, and is being restarted", body["reason"])
+        enough = len(receipts) + 50
+        await until(lambda: len(receipts) >= enough, 30)  # the other one goes on
+        assert await process_of(gateway.wires[other]) == other
+        await ready(gateway.admin, 200)
+        done.set()
+        await asyncio.gather(*clients)
+        gateway.server.signal(signal.SIGTERM)
+        await gateway.ended
+    report = report_of(tmp_path / "state")
+    assert (report.problems, report.running, report.writers) == ([], 0, 3)
+    with reading(tmp_path / "state") as audit:
+        ended = {call.id: call.outcome for call in audit.calls(RecordFilter(), limit=10**6)}
+        assert audit.running() == []
+    outcomes = Counter(ended[receipt] for receipt in receipts)
+    # An answer may have arrived although the record of its end was not written yet.
+    assert outcomes["answered"] > len(receipts) - 8
+    assert outcomes.keys() <= {"answered", "interrupted"}
+    others = {outcome for call, outcome in ended.items() if call not in set(receipts)}
+    assert others <= {"interrupted", "answered", "synthetic", "left"}
+
+
+async def test_the_hooks_of_a_worker_end_with_it(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    slow = {"type": "command", "command": f"echo $$ > {started}.new; mv {started}.new {started}; sleep 1000"}
+    async with workers(tmp_path, {**HOOKS, "BeforeToolSelection": [slow]}) as gateway:
+        killed, wire = next(iter(gateway.wires.items()))
+        await wire.post(UNARY, {**HI, "tools": [{"functionDeclarations": [{"name": "t"}]}]})
+        await until(started.exists, 30)
+        os.kill(killed, signal.SIGKILL)
+        await until(lambda: not is_running(int(started.read_text())), 30)
+
+
+EVENT = b'data: {"candidates":[{"content":{"parts":[{"text":"so far"}]}}]}\r\n\r\n'
+LAST = b"data: {}\r\n\r\n"
+
+
+@asynccontextmanager
+async def streams_in_flight(
+    count: int,
+) -> AsyncIterator[tuple[Server, list[tuple[Wire, Any]], asyncio.Event]]:
+    """Two workers with streams under way: the first event has arrived, the end waits for `finish`."""
+    finish = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        whole = ok(EVENT + LAST, "text/event-stream")
+        writer.write(whole[: -len(LAST)])
+        await finish.wait()
+        writer.write(LAST)
+        writer.close()
+
+    upstream = await asyncio.start_server(talk, "127.0.0.1", 0)
+    origin = f"http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}"
+    async with (
+        upstream,
+        serving("serve", "--workers", "2", "--upstream", origin, patience=60) as server,
+        AsyncExitStack() as stack,
+    ):
+        streams = []
+        for _ in range(count):
+            wire = await stack.enter_async_context(connected(server.url))
+            await wire.post(SSE, HI)
+            _, headers = await wire.head()
+            assert await wire.received(len(EVENT), headers) == EVENT
+            streams.append((wire, headers))
+        yield server, streams, finish
+        finish.set()
+
+
+async def test_no_call_is_cut_when_the_gateway_stops() -> None:
+    async with streams_in_flight(8) as (server, streams, finish):
+        server.signal(signal.SIGTERM)
+        while "stopping: waiting for calls" not in server.log:
+            await server.next_line()
+        finish.set()
+        for wire, headers in streams:
+            assert await wire.received(len(LAST), headers) == LAST
+        assert await server.ended() == 0
+    assert "Traceback" not in server.log
+
+
+async def test_a_second_signal_drops_what_is_in_flight() -> None:
+    async with streams_in_flight(4) as (server, streams, _):
+        server.signal(signal.SIGTERM)
+        while "stopping: waiting for calls" not in server.log:
+            await server.next_line()
+        server.signal(signal.SIGTERM)
+        assert await server.ended() == 130
+        for wire, _ in streams:
+            assert await wire.ended()
+    assert "Traceback" not in server.log
+
+
+async def test_workers_stop_when_their_supervisor_is_killed(tmp_path: Path) -> None:
+    async with workers(tmp_path) as gateway:
+        gateway.server.signal(signal.SIGKILL)
+        for wire in gateway.wires.values():
+            assert await wire.ended()
+        await until(lambda: not any(map(is_running, gateway.wires)), 30)
+    report = report_of(tmp_path / "state")
+    assert (report.problems, report.running, report.writers) == ([], 0, 2)
+
+
+async def test_workers_that_cannot_start_are_not_restarted(tmp_path: Path) -> None:
+    (tmp_path / "audit.db").mkdir()
+    ended = await run(
+        "serve", "--workers", "2", "--listen", "127.0.0.1:0", "--admin", "off", "--state", str(tmp_path)
+    )
+    assert ended.code == 1
+    assert "audit.db cannot be opened: Is a directory" in ended.err
+    assert "a worker cannot be started; see the messages above" in ended.err
+
+
+async def test_several_workers_cannot_write_to_stdout() -> None:
+    ended = await run("serve", "--workers", "2", env={"HOOKGATE_AUDIT__JSONL": "-"})
+    assert ended.code == 1
+    assert ended.complaint.endswith("audit.jsonl is stdout, which several workers cannot share; name a file")
+
+
+@pytest.mark.parametrize("number", ["0", "65", "two"])
+async def test_a_number_of_workers_that_is_none(number: str) -> None:
+    ended = await run("serve", "--workers", number)
+    assert ended.code == 1
+    assert "--workers: listen.workers" in ended.complaint
