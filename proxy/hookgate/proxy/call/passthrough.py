@@ -98,8 +98,8 @@ async def forward_unread(context: CallContext) -> web.StreamResponse:
     response = web.StreamResponse()
     try:
         headers |= body.described() if body else {}
-        chunks = body.chunks() if body else None
-        async with context.send(route, headers, chunks, decompress=False) as answer:
+        data = await body.read() if body and body.has_arrived else body.chunks() if body else None
+        async with context.send(route, headers, data, decompress=False) as answer:
             reason = answer.reason or ""
             response.set_status(answer.status, None if has_controls(reason) else reason)
             upload_route = UploadRoute.from_request(
@@ -135,11 +135,25 @@ class _Body:
         self._failure: Exception | None = None
 
     def described(self) -> dict[str, str]:
-        """Return the headers for its length, if known, and its encoding; the bytes stay compressed."""
-        length = self._request.headers.get(hdrs.CONTENT_LENGTH)
+        """Return the headers for its encoding, and for its length if it is streamed and that is known."""
+        length = None if self.has_arrived else self._request.headers.get(hdrs.CONTENT_LENGTH)
         described: dict[str, str] = {hdrs.CONTENT_LENGTH: length} if length else {}
         coded: dict[str, str] = {hdrs.CONTENT_ENCODING: self._coding} if self._coding != "identity" else {}
         return described | coded
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether all of the body has arrived, as a small one usually has. It is sent at once, not in pieces."""
+        return self._request.content.is_eof() and 0 < (self._request.content_length or 0) <= MAX_UNSEEN
+
+    async def read(self) -> bytes:
+        """Return the whole body. Raises `failure()` if it cannot be read."""
+        try:
+            return b"".join([chunk async for chunk in self.chunks()])
+        except Exception:
+            if (failure := self.failure()) is not None:
+                raise failure from None
+            raise
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it is received."""
