@@ -143,7 +143,7 @@ class _Body:
 
     @property
     def has_arrived(self) -> bool:
-        """Whether all of the body has arrived, as a small one usually has. It is sent at once, not in pieces."""
+        """Whether all of a small body has arrived, as it usually has, so that it can be sent at once."""
         return self._request.content.is_eof() and 0 < (self._request.content_length or 0) <= MAX_UNSEEN
 
     async def read(self) -> bytes:
