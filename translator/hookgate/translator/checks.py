@@ -149,6 +149,7 @@ def _joined(path: str, rest: str) -> str:
 
 
 _ROLE = re.compile(r"[A-Za-z_]{0,32}")
+_USUAL_ROLES = ("user", "model", None)
 
 
 def check_request(body: Any) -> JsonObject:
@@ -264,7 +265,8 @@ def _check_call(call: Any, path: str) -> None:
 def _check_content(content: Any, path: str) -> None:
     if not isinstance(content, dict):
         raise BodyError(path, "a content must be an object {role, parts}")
-    check_role(content, path)
+    if content.get("role") not in _USUAL_ROLES:
+        check_role(content, path)
     parts = content.get("parts")
     if type(parts) is not list:  # the usual type is checked first
         if parts is not None and not isinstance(parts, dict):

@@ -247,6 +247,10 @@ class BeforeModel(Event):
     def _views(self) -> "_RequestViews":
         return _RequestViews(self.model, self.body)
 
+    def shown_request(self) -> JsonObject:
+        """Return a new LLMRequest in the default view."""
+        return self._views.get("text").view()
+
     def fields(self, view: str) -> JsonObject:
         shown = self._views.get(view).view()
         return {"llm_request": {**shown, "beside": self.beside} if self._includes_beside(view) else shown}

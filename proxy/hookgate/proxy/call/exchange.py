@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Collection
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks import AfterAgent, AfterModel, BeforeTool
+from hookgate.hooks import AfterAgent, AfterModel, BeforeModel, BeforeTool
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.answer import AnswerPipeline, restore_pseudonyms
 from hookgate.proxy.call.context import CallContext, OutgoingCall, RecordingEngine
@@ -85,10 +85,11 @@ class Exchange:
         contents = read_list(body, "contents")
         reported = self._reported(known)
         body = await before_session_events(context, engine, call, known, body, reported)
-        model, body, outer = await before_wrapped_model(engine, call, model, body, outer)
-        body, allowed = await before_tool_selection(engine, call, model, body)
+        event, outer = await before_wrapped_model(engine, call, model, body, outer)
+        model = event.model
+        body, allowed = await before_tool_selection(engine, call, model, event.body)
         self._observe_transcript(known)
-        shown = await run_step(_shown_request, model, body) if engine.listens_to(AfterModel.name) else None
+        shown = await run_step(_shown_request, event, body) if engine.listens_to(AfterModel.name) else None
         body = with_model(route, model, body)
         closed = envelope.close_request(outer, model, body)
         payload = await run_step(dumps, closed)
@@ -268,9 +269,10 @@ class Exchange:
         return restore_pseudonyms(answer, session.call_state) if session else answer
 
 
-def _shown_request(model: str, body: JsonObject) -> SharedValue:
-    """Return the request as shown to AfterModel hooks."""
-    return SharedValue(show_request(model, body))
+def _shown_request(event: BeforeModel, body: JsonObject) -> SharedValue:
+    """Return the request as shown to AfterModel hooks: `body`, which may be that of the event."""
+    same = body is event.body
+    return SharedValue(event.shown_request() if same else show_request(event.model, body))
 
 
 async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Reply, framing: Framing) -> None:

@@ -105,8 +105,8 @@ async def before_model(
 
 async def before_wrapped_model(
     engine: RecordingEngine, call: JudgedCall, model: str, body: JsonObject, outer: JsonObject
-) -> tuple[str, JsonObject, JsonObject]:
-    """Return the model, the request and the envelope `outer` after BeforeModel hooks.
+) -> tuple[BeforeModel, JsonObject]:
+    """Return the event with the model and the request, and the envelope `outer`, after BeforeModel hooks.
 
     Raises ReplacementAnswer or ApiError if a hook ends the call.
     """
@@ -114,7 +114,7 @@ async def before_wrapped_model(
     event = await _fire_before_model(engine, call, BeforeModel(model, body, beside))
     if event.beside is not beside:
         outer = {name: value for name, value in outer.items() if name not in beside} | event.beside
-    return event.model, event.body, outer
+    return event, outer
 
 
 async def _fire_before_model(engine: RecordingEngine, call: JudgedCall, event: BeforeModel) -> BeforeModel:

@@ -193,7 +193,7 @@ def _files(body: JsonObject) -> Iterator[str]:
 def _files_in(holder: Any, path: str) -> Iterator[str]:
     parts = read_list(holder, "parts") if isinstance(holder, dict) else []
     for number, part in enumerate(parts):
-        if not isinstance(part, dict):
+        if not isinstance(part, dict) or (len(part) == 1 and "text" in part):  # as most parts are
             continue
         if read(part, "fileData") is not None:
             yield f"{path}.parts[{number}].fileData"
