@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+import orjson
 
 from hookgate.hooks.live_engine import LiveEngine
 from hookgate.hooks.runners.cleanup import adopting_orphans
@@ -27,7 +28,6 @@ from hookgate.proxy.workers.interrupts import catch_interrupts
 from hookgate.proxy.workers.merging import first_problem, merged_health, merged_metrics
 from hookgate.proxy.workers.processes import SupervisedWorker, WorkerProcesses
 from hookgate.translator.fields import JsonObject
-from hookgate.translator.strictjson import loads
 
 log = logging.getLogger("hookgate")
 
@@ -62,7 +62,7 @@ class WorkerGroup:
         answers = await asyncio.gather(*(self._ask(worker, "GET", "/readyz") for worker in self._all))
         return first_problem(
             {
-                worker.number: loads(answer) if answer else None
+                worker.number: orjson.loads(answer) if answer else None
                 for worker, answer in zip(self._all, answers, strict=True)
             }
         )
@@ -97,7 +97,7 @@ class WorkerGroup:
             with contextlib.suppress(aiohttp.ClientError):
                 async with _connected(worker) as client, client.get("/feed", timeout=unlimited) as answer:
                     async for line in _lines(answer):
-                        self._take(worker, loads(line))
+                        self._take(worker, orjson.loads(line))
             self._take(worker, {"health": []})
             await asyncio.sleep(_RETRY_SECONDS)
 

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
+import orjson
 from aiohttp import hdrs, web
 
 from hookgate.hooks.live_engine import LiveEngine
@@ -17,7 +18,6 @@ from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import KEPT_RECEIPTS, Receipts
 from hookgate.proxy.workers.inherited import WorkerPlace
 from hookgate.translator.fields import JsonObject
-from hookgate.translator.strictjson import dumps
 
 _TICK_SECONDS = 0.25
 
@@ -43,7 +43,7 @@ class Feed:
             lines = []
             while self._ended:
                 lines.append(self._call(self._ended.popleft()))
-            health = dumps({"health": self._health()})
+            health = orjson.dumps({"health": self._health()})
             if health != known:
                 known = health
                 lines.append(health)
@@ -59,7 +59,7 @@ class Feed:
 
     def _call(self, receipt: JsonObject) -> bytes:
         key = (receipt["session"] or {}).get("key", "")
-        return dumps({"receipt": receipt, "owner": self._keys.owners(key)[0]})
+        return orjson.dumps({"receipt": receipt, "owner": self._keys.owners(key)[0]})
 
     def _health(self) -> list[JsonObject]:
         return [{"hook": list(key), **vars(status)} for key, status in self._live.health.all().items()]
