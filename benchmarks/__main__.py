@@ -1,4 +1,4 @@
-"""`make bench`: the gateway beside other proxies, then its parts, each as ratios measured side by side."""
+"""`make bench`: compares the gateway with other proxies, then measures its parts."""
 
 from benchmarks import audit, event_command, hooks, redaction, shim, translator
 from benchmarks.gateway import __main__ as gateway

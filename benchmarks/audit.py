@@ -1,6 +1,6 @@
-"""The audit: rows a second, bytes of a call, and pages out of a million rows.
+"""Measures the audit: rows written per second, bytes per call, and the time to read pages of a million rows.
 
-It writes a million rows, which takes minutes. What it costs a gateway: `python -m benchmarks.gateway`.
+Writing a million rows takes minutes. `python -m benchmarks.gateway` measures what the audit costs a gateway.
 """
 
 import statistics
@@ -43,7 +43,7 @@ def _stored(state: Path) -> None:
     ledger.close()
     size = sum(path.stat().st_size for path in state.glob("audit.db"))
     print(f"audit: {ROWS} rows, {AT_ONCE} in a transaction: {ROWS / seconds:.0f} rows/s")
-    print(f"  {size / (ROWS // 2):.0f} bytes of a call with two hooks, indexes included")
+    print(f"  {size / (ROWS // 2):.0f} bytes per call with two hooks, including indexes")
     _read(database, ids)
     began = time.perf_counter()
     assert verify_database(database, lambda done: None).sound
@@ -59,12 +59,12 @@ def _read(database: Database, ids: list[str]) -> None:
         "a page in the middle": lambda: reading.calls(RecordFilter(), before=middle),
         "a session's page": lambda: reading.calls(RecordFilter(session=f"{1234:032x}")),
         "a key's page, by outcome": lambda: reading.calls(RecordFilter(key="alice", outcome="denied")),
-        "the denied of one model": lambda: reading.calls(
+        "denied calls of a model": lambda: reading.calls(
             RecordFilter(model="gemini-2.5-flash", outcome="denied")
         ),
-        "nobody's page": lambda: reading.calls(RecordFilter(key="nobody", model="gemini-2.5-flash")),
+        "a page without calls": lambda: reading.calls(RecordFilter(key="nobody", model="gemini-2.5-flash")),
         "one call": lambda: reading.call(ids[len(ids) // 2]),
-        "calls under way": reading.running,
+        "calls in progress": reading.running,
     }
     for name, look in looks.items():
         took = [_timed(look) for _ in range(LOOKS)]
@@ -97,7 +97,7 @@ def _call(number: int) -> tuple[Entry, Entry]:
     ):
         tally = HookTally(event, hook, kind, "enforce", 1, 5120, 0.0007 + number % 97 / 1e6)
         tally.decisions["allow"] = 1
-        record.hooks[event, hook] = tally  # type: ignore[index]  # a hook's name is as good as the hook
+        record.hooks[event, hook] = tally  # type: ignore[index]  # any hashable key will do
     record.end(200, 990 + number % 311)
     start = start_entry(record)
     return start, end_entry(record, make_receipt(record), start.body)

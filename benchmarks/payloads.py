@@ -1,6 +1,6 @@
-"""Requests and answers like those of coding agents, always the same.
+"""Deterministic requests and answers like those of coding agents.
 
-JSON and code inside a string are full of escapes (`\\"`, `\\n`, `\\\\`), which plain prose does not show.
+Their strings contain JSON and code, and therefore, unlike prose, many escapes (`\\"`, `\\n`, `\\\\`).
 """
 
 import base64
@@ -17,7 +17,7 @@ LARGE_BYTES = 5_000_000
 EVENTS = 40
 
 FORBIDDEN = "xyzzy"
-"""The word for which the hook of a benchmark denies a call. No payload contains it."""
+"""The word that the hooks of the benchmarks deny. No payload contains it."""
 
 SECRET = "AKIA" + "Z7QX4MWPLT2RKVNB"
 """A credential in the form of an AWS access key, which `redact` masks by default."""
@@ -57,12 +57,12 @@ def small_request(text: str = "hello") -> dict[str, Any]:
 
 
 def agent_request(size: int = AGENT_BYTES, first: str = "fix the failing test") -> dict[str, Any]:
-    """Return a request of a coding agent in the middle of its work.
+    """Return a request of a coding agent in the middle of a task.
 
     It has a system instruction of 27 KB, twelve tools, and turns of function calls and their results.
 
     Args:
-        size: The size of its JSON in bytes, reached within 4 KB.
+        size: The approximate size of its JSON in bytes, accurate to 4 KB.
         first: The text of the first turn, which determines the session.
     """
     rnd = random.Random(122)  # noqa: S311  # texts of a benchmark
@@ -129,7 +129,7 @@ def answer_stream(events: int = EVENTS) -> list[bytes]:
 
 
 def function_call_answer() -> dict[str, Any]:
-    """Return a unary answer that thinks, says something and calls a function, of about 3 KB."""
+    """Return a unary answer of about 3 KB with a thought, a text and a function call."""
     rnd = random.Random(7)  # noqa: S311  # texts of a benchmark
     call = {"functionCall": {"name": "replace", "args": _arguments(rnd, "replace", 7)}}
     answer = answer_event(1, last=True)
@@ -142,7 +142,7 @@ def function_call_answer() -> dict[str, Any]:
 
 
 def _turns(rnd: random.Random, number: int) -> Iterator[dict[str, Any]]:
-    """Yield a step of the agent's work: a call with a thought's signature, its result, sometimes a text."""
+    """Yield a step of the agent's task: a call with a thought signature, its result, and sometimes a text."""
     name, _ = rnd.choice(_TOOLS[:7])
     call = {"functionCall": {"name": name, "args": _arguments(rnd, name, number)}}
     parts: list[dict[str, Any]] = [{**call, "thoughtSignature": _signature(rnd)}]

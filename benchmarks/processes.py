@@ -1,4 +1,4 @@
-"""Servers under measurement: processes on a core of their own, with their processor time and memory."""
+"""Starts servers on a core of their own, and measures their processor time and memory."""
 
 import contextlib
 import os
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HOOKGATE = (sys.executable, "-m", "hookgate.proxy")
-"""The words that start hookgate, of this environment."""
+"""The command that starts hookgate in this environment, as a list of words."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _START_SECONDS = 60
 
 
 def cores() -> tuple[int, int]:
-    """Return the core of load and upstream, and the core of the proxy under measurement."""
+    """Return the core for the load and the upstream, and the core for the measured proxy."""
     usable = sorted(os.sched_getaffinity(0))
     return usable[0], usable[-1]
 
@@ -32,22 +32,22 @@ class Server:
     pid: int
 
     def cpu_seconds(self) -> float:
-        """Return the processor time of the server and of everything that it has started.
+        """Return the processor time of the server and of its child processes, in seconds.
 
-        Programs that it started and that have ended count once it has waited for them.
+        Children that have ended are included once the server has waited for them.
         """
         return sum(_cpu_seconds(pid) for pid in _family(self.pid))
 
     def resident_bytes(self) -> int:
-        """Return the memory of the server and of everything that runs for it."""
+        """Return the resident memory of the server and of its child processes, in bytes."""
         return sum(_status(pid, "VmRSS") for pid in _family(self.pid))
 
     def peak_bytes(self) -> int:
-        """Return the most memory that the first process has held since `forget_peak`."""
+        """Return the peak resident memory of the first process since `reset_peak`, in bytes."""
         return _status(self.pid, "VmHWM")
 
-    def forget_peak(self) -> None:
-        """Begin to observe the peak anew."""
+    def reset_peak(self) -> None:
+        """Reset the peak to the current memory."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
 
@@ -55,13 +55,13 @@ class Server:
 def hookgate(
     command: Sequence[str], origin: str, settings: Sequence[Path], environment: Mapping[str, str]
 ) -> Iterator[Server]:
-    """Start the gateway with its defaults, as a user does.
+    """Start the gateway with its default settings.
 
     Args:
-        command: The words that start hookgate.
+        command: The command that starts hookgate, as a list of words.
         origin: The URL of the upstream.
         settings: Settings files with hooks.
-        environment: Variables that differ from the defaults.
+        environment: Environment variables to add or replace.
     """
     port = free_port()
     serve = ["serve", "--listen", f"127.0.0.1:{port}", "--upstream", origin]
@@ -82,7 +82,7 @@ def running(argv: Sequence[str], port: int, environment: Mapping[str, str] | Non
     """Start a program on the core of the proxy, and wait until it listens on the port.
 
     Raises:
-        RuntimeError: It has ended, or does not listen in time. The message ends with what it printed.
+        RuntimeError: The program exits or does not listen in time. The message ends with its output.
     """
     with on_core(argv, port, cores()[1], environment) as server:
         yield server
@@ -95,7 +95,7 @@ def on_core(
     """Start a program on a core, and wait until it listens on the port.
 
     Raises:
-        RuntimeError: It has ended, or does not listen in time. The message ends with what it printed.
+        RuntimeError: The program exits or does not listen in time. The message ends with its output.
     """
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
@@ -120,14 +120,14 @@ def on_core(
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on."""
+    """Return a free port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
 
 
 def _bytecode(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with bytecode on disk, as it is where something is installed."""
+    """Return the environment with bytecode files enabled, as in an installation."""
     return {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -149,12 +149,12 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Return the time of a process, to the nanosecond, and of its children that have ended, to the tick."""
+    """Return the processor time of a process (to the nanosecond) and of its ended children (to the tick)."""
     try:
-        own = time.clock_gettime(~pid << 3 | 2)  # the kernel's number of the clock of another process
+        own = time.clock_gettime(~pid << 3 | 2)  # the clock ID of another process's CPU time
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return 0.0  # ended meanwhile, so it counts with its parent
+        return 0.0  # it has ended, so the parent's figure includes it
     return own + (int(fields[13]) + int(fields[14])) / _TICKS
 
 

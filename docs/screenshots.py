@@ -29,7 +29,7 @@ MAX_BYTES = 150_000
 ASKED = (
     "Please tell ada@example.org that the deploy on Friday is off.\nKeep it short, and sign with my name.",
     "What does the build log say about the failing test?",
-    "Summarise the open incidents of this week in three lines.",
+    "Summarize the open incidents of this week in three lines.",
     "Who is on call tonight? My number is +44 20 7946 0018.",
     "Show me the private key of the staging host.",
 )

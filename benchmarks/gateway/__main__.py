@@ -1,4 +1,4 @@
-"""The gateway beside its limits and peers: `python -m benchmarks.gateway --help`."""
+"""Compares the gateway with other proxies: `python -m benchmarks.gateway --help`."""
 
 import argparse
 from collections.abc import Collection, Sequence
@@ -12,7 +12,7 @@ from benchmarks.gateway.pages.tables import circumstances, terminal
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure what the command line, or a list of words in its place, asks for, and print it."""
+    """Measure the loads and configurations that `argv`, or else the command line, selects."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gateway",
         description=__doc__,
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         metavar="FOLDER",
         help="another checkout, with a .venv, to measure in the same rounds",
     )
-    parser.add_argument("--json", type=Path, help="write the raw figures to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the raw figures to this file")
     arguments = parser.parse_args(argv)
     loads = _chosen(parser, arguments.only, LOADS) or list(LOADS)
     only = _chosen(parser, arguments.configurations, CONFIGURATIONS)
@@ -49,12 +49,12 @@ def _chosen(parser: argparse.ArgumentParser, text: str, known: Collection[str]) 
     names = [name for name in text.split(",") if name]
     for name in names:
         if name not in known:
-            parser.error(f"{name!r} is none of: {', '.join(known)}")
+            parser.error(f"unknown name {name!r}; choose from {', '.join(known)}")
     return names
 
 
 def _names() -> str:
-    loads = "\n".join(f"  {name:12} {load.how}" for name, load in LOADS.items())
+    loads = "\n".join(f"  {name:12} {load.description}" for name, load in LOADS.items())
     configurations = "\n".join(f"  {name:12} {each.title}" for name, each in CONFIGURATIONS.items())
     return f"loads:\n{loads}\n\nconfigurations:\n{configurations}"
 

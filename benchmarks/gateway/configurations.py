@@ -1,4 +1,4 @@
-"""What is measured, by name: the limits and peers, and the gateway with one kind of hook or another."""
+"""The configurations by name: other proxies, and the gateway with each kind of hook."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from benchmarks.payloads import FORBIDDEN
 from benchmarks.processes import HOOKGATE, Server, free_port, hookgate, running
 
 Start = Callable[[str, Path], AbstractContextManager[Server]]
-"""Starts a server from the URL of the upstream and an empty folder of its own."""
+"""Starts a server, given the URL of the upstream and an empty folder for the server's files."""
 
 _RUNTIME = f"""
 async def before(call):
@@ -43,7 +43,7 @@ _PROGRAM = f"""{_JUDGE}
 print(json.dumps(output_of(json.load(sys.stdin))))
 """
 
-_KEPT = f"""{_JUDGE}
+_PERSISTENT = f"""{_JUDGE}
 for line in sys.stdin:
     print(json.dumps(output_of(json.loads(line))), flush=True)
 """
@@ -54,11 +54,11 @@ class Configuration:
     """A server to measure.
 
     Attributes:
-        title: What a table calls it.
+        title: Its name in tables.
         start: Starts it.
-        denies: Whether it has a hook that denies the forbidden word, as is checked before it is measured.
-        masks: Whether it masks a secret in a request, as is checked too.
-        missing: Why it cannot be measured here, or an empty text.
+        denies: Whether one of its hooks denies the forbidden word. This is checked before each run.
+        masks: Whether it masks a secret in a request. This is also checked.
+        missing: The reason why it cannot be measured on this machine, or an empty string.
         ours: Whether it is the gateway.
     """
 
@@ -96,7 +96,7 @@ def _command(program: str, **more: Any) -> dict[str, Any]:
 
 
 def _with_unused(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with ten more policies and fifty more patterns, none of which applies to the calls."""
+    """Return the settings with ten more policies and fifty more patterns that do not apply to the calls."""
     elsewhere = {"when": {"teams": "another-team"}}
     patterns = {f"TICKET_{chr(65 + i // 26)}{chr(65 + i % 26)}": f"TCK{i}-[0-9]{{6}}" for i in range(50)}
     limits = {"rules": [{"per": "key", "window": "minute", "requests": 5}]}
@@ -142,15 +142,15 @@ def gateway(
     """Start the gateway.
 
     Args:
-        settings: The settings of its hooks.
+        settings: The settings of its hooks, or None to run without hooks.
         origin: The URL of the upstream.
-        folder: An empty folder, for the settings and the code of the hooks.
-        environment: Variables that differ from the defaults.
-        command: The words that start hookgate.
+        folder: An empty folder for the settings and the code of the hooks.
+        environment: Environment variables to add or replace.
+        command: The command that starts hookgate, as a list of words.
     """
     files = []
     if settings:
-        for name, code in (("hooks", _RUNTIME), ("program", _PROGRAM), ("kept", _KEPT)):
+        for name, code in (("hooks", _RUNTIME), ("program", _PROGRAM), ("persistent", _PERSISTENT)):
             (folder / f"{name}.py").write_text(code)
         files.append(folder / "settings.json")
         files[0].write_text(json.dumps(settings))
@@ -195,15 +195,17 @@ CONFIGURATIONS: dict[str, Configuration] = {
     "observe": Configuration(
         "the same in observe mode", partial(gateway, both(_OBSERVED, _OBSERVED)), ours=True
     ),
-    "persistent": _hooked("hookgate, persistent hook before and after", _command("kept", persistent=True)),
+    "persistent": _hooked(
+        "hookgate, persistent hook before and after", _command("persistent", persistent=True)
+    ),
     "http": Configuration("hookgate, http hook before and after", _with_service, denies=True, ours=True),
     "command": _hooked("hookgate, command hook (Python) before and after", _command("program")),
 }
-"""In the order of the tables."""
+"""All configurations, in the order of the tables."""
 
 
 def beside(name: str, checkout: Path) -> Configuration:
-    """Return a configuration of the gateway with the code of another checkout, which has its own `.venv`."""
+    """Return a configuration of the gateway that runs the code of another checkout, in its own `.venv`."""
     ours = CONFIGURATIONS[name]
     return replace(
         ours, start=partial(ours.start, command=(str(checkout / ".venv/bin/python"), *HOOKGATE[1:]))

@@ -1,4 +1,4 @@
-"""The loads, by name: what is sent, how, and the figures of one round."""
+"""The loads by name: each sends certain calls in a certain way, and measures the figures of one round."""
 
 import itertools
 import re
@@ -38,11 +38,11 @@ IDLE_STREAMS = 1000
 
 @dataclass(frozen=True)
 class Target:
-    """What a load is put on.
+    """A server to measure under a load.
 
     Attributes:
         server: The running server.
-        start: Starts another one like it.
+        start: Starts another server of the same configuration.
     """
 
     server: Server
@@ -54,23 +54,23 @@ class Load:
     """A load.
 
     Attributes:
-        how: How its figures are taken, in a sentence or two.
-        configurations: What is measured under it unless the command line says otherwise.
+        description: The load and the way its figures are measured, in one or two sentences.
+        configurations: The names of the configurations to measure by default.
         round: Puts the load on a target once. Returns the figures.
-        alone: Whether it can be put on the upstream itself.
+        alone: Whether the load can also be put on the upstream, without a proxy.
     """
 
-    how: str
+    description: str
     configurations: tuple[str, ...]
     round: Callable[[Target], Sample]
     alone: bool = True
 
 
-class NothingAnsweredError(Exception):
-    """A round without an answer."""
+class NoAnswersError(Exception):
+    """Raised when no call of a round was answered."""
 
 
-# ---- the bytes of the requests, each the first turn of another session
+# ---- the requests: each belongs to another session
 
 
 @dataclass(frozen=True)
@@ -78,43 +78,43 @@ class Kind:
     """A kind of call.
 
     Attributes:
-        what: Its request and answer, in words.
+        description: Its request and answer.
         path: The path and query.
-        make: Makes the body from the text of its first turn.
-        sessions: How many requests there are, each of another session.
+        make_body: Returns the body for the text of the first turn.
+        sessions: The number of requests, each of which belongs to another session.
     """
 
-    what: str
+    description: str
     path: str
-    make: Callable[[str], dict[str, Any]]
+    make_body: Callable[[str], dict[str, Any]]
     sessions: int = 16
 
 
-_OF_AGENTS = "Unary calls of 122 KB as coding agents send them, answered by a function call of 2.6 KB"
+_OF_AGENTS = "Unary calls of 122 KB like those of coding agents, answered with a function call of 2.6 KB"
 
 SMALL_CALL = Kind("Unary calls of 0.1 KB, answered with 0.7 KB", SMALL, small_request)
 AGENT_CALL = Kind(_OF_AGENTS, AGENT, lambda first: agent_request(first=first))
 SECRET_CALL = Kind(
-    f"{_OF_AGENTS}, with a credential in one result of a tool",
+    f"{_OF_AGENTS}, with a credential in one tool result",
     AGENT,
     lambda first: secret_request(first=first),
 )
 LARGE_CALL = Kind(
-    "Unary calls of 5 MB, made of the same parts, answered with 0.7 KB",
+    "Unary calls of 5 MB with the same kinds of parts, answered with 0.7 KB",
     SMALL,
     lambda first: agent_request(LARGE_BYTES, first),
     sessions=2,
 )
 STREAM_CALL = Kind(f"Streams of {EVENTS} events of 0.7 KB", STREAM, small_request)
-PACED_CALL = Kind(f"Streams of {EVENTS} events, one each {PACE * 1e3:.0f} ms", PACED, small_request)
+PACED_CALL = Kind(f"Streams of {EVENTS} events, one every {PACE * 1e3:.0f} ms", PACED, small_request)
 WAITING_CALL = Kind("Streams that wait after their first event", WAITING, small_request)
-AGENT_STREAM = Kind("Streamed calls of 122 KB", STREAM, AGENT_CALL.make)
+AGENT_STREAM = Kind("Streamed calls of 122 KB", STREAM, AGENT_CALL.make_body)
 
 
 @cache
 def requests(kind: Kind) -> tuple[bytes, ...]:
-    """Return the bytes of the requests of a kind."""
-    bodies = (kind.make(f"fix the failing test {number}") for number in range(kind.sessions))
+    """Return the requests of a kind, as bytes."""
+    bodies = (kind.make_body(f"fix the failing test {number}") for number in range(kind.sessions))
     return tuple(post(kind.path, "gateway.test", orjson.dumps(body)) for body in bodies)
 
 
@@ -122,7 +122,7 @@ def requests(kind: Kind) -> tuple[bytes, ...]:
 
 
 def closed(kind: Kind, at_once: int, seconds: int, target: Target) -> Sample:
-    """Keep calls under way, with `wrk` if it is installed. Returns their rate and what each costs."""
+    """Run a closed loop of calls, with `wrk` if it is installed. Returns their rate and processor time."""
     server, prepared = target.server, requests(kind)
     before = server.cpu_seconds()
     if wrk.is_installed():
@@ -141,9 +141,7 @@ def closed(kind: Kind, at_once: int, seconds: int, target: Target) -> Sample:
         count = len(generator.run(loop))
         took = time.monotonic() - began
     if not count:
-        raise NothingAnsweredError(
-            f"no call was answered in {seconds} s: is the machine busy with something else?"
-        )
+        raise NoAnswersError(f"no call was answered in {seconds} s: is the machine busy with something else?")
     return {CALLS: count / took, CPU_CALL: (server.cpu_seconds() - before) / count * 1e6}
 
 
@@ -151,7 +149,7 @@ def closed(kind: Kind, at_once: int, seconds: int, target: Target) -> Sample:
 
 
 def streams(at_once: int, seconds: float, target: Target) -> Sample:
-    """Keep streams under way whose events come as fast as they are taken."""
+    """Run a closed loop of streams whose events are sent as fast as they are read."""
     server, prepared = target.server, requests(STREAM_CALL)
     before, began = server.cpu_seconds(), time.monotonic()
     loop = partial(
@@ -175,7 +173,7 @@ def _whole_stream(answer: generator.Answer) -> float:
 
 
 def paced(at_once: int, seconds: float, target: Target) -> Sample:
-    """Keep streams under way whose events come one at a time."""
+    """Run a closed loop of streams whose events are sent at intervals."""
     server, prepared = target.server, requests(PACED_CALL)
     before = server.cpu_seconds()
     starts = [number * PACE / at_once for number in range(at_once)]
@@ -195,14 +193,14 @@ _TIME = re.compile(SENT_AT + rb"(\d+)")
 
 
 def _delays(answer: generator.Answer) -> list[float]:
-    """Return the seconds from the sending of each event by the upstream to its arrival."""
+    """Return, for each event, the seconds between its sending by the upstream and its arrival."""
     found = [when - int(sent) / 1e9 for when, data in answer.reads for sent in _TIME.findall(data)]
     assert len(found) >= EVENTS - 2, "the proxy lost events, or fields that it does not know"
     return found
 
 
 def first_event(count: int, target: Target) -> Sample:
-    """Make streamed calls of an agent one after another. Returns the time to the first event."""
+    """Make an agent's streamed calls sequentially. Returns the median time to the first event."""
     prepared = requests(AGENT_STREAM)
 
     async def measure() -> list[float]:
@@ -221,7 +219,7 @@ def first_event(count: int, target: Target) -> Sample:
 
 
 def open_loop(rate: float, seconds: float, target: Target) -> Sample:
-    """Begin calls of an agent at fixed times."""
+    """Begin an agent's calls at fixed times."""
     prepared, server = requests(AGENT_CALL), target.server
     before = server.cpu_seconds()
     times = sorted(generator.run(lambda: generator.open_loop(server.url, prepared, rate, seconds)))
@@ -234,7 +232,7 @@ def open_loop(rate: float, seconds: float, target: Target) -> Sample:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the value of sorted figures below which a share of them lies."""
+    """Return the value below which the given share (0 to 1) of the sorted values lies."""
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
@@ -242,7 +240,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def idle(target: Target) -> Sample:
-    """Make small calls to a fresh server, without and with open streams that wait for their next event."""
+    """Make small calls to a new server, first without and then with open streams that are idle."""
     with target.start() as server:
         fresh = Target(server, target.start)
         without = closed(SMALL_CALL, 16, 2, fresh)
@@ -256,7 +254,7 @@ def idle(target: Target) -> Sample:
 
 
 async def _beside_streams(target: Target) -> Sample:
-    """Open the streams, then make the calls. Returns their figures and the memory before them."""
+    """Open the streams, then make the calls. Returns their figures, and the memory before the calls."""
     prepared, connections = requests(WAITING_CALL), []
     for number in range(IDLE_STREAMS):
         connections.append(await generator.connect(target.server.url))
@@ -269,14 +267,14 @@ async def _beside_streams(target: Target) -> Sample:
 
 
 def start_and_memory(target: Target) -> Sample:
-    """Start another server, wait for its first answer, and put the load of 64 agents on it."""
+    """Start a new server, wait for its first answer, and put the load of 64 agents on it."""
     began = time.monotonic()
     with target.start() as server:
         generator.run(partial(_one_call, server.url))
         started = time.monotonic() - began
         time.sleep(1)
         rest = server.resident_bytes()
-        server.forget_peak()
+        server.reset_peak()
         closed(AGENT_CALL, 64, 3, Target(server, target.start))
         return {
             START: started,
@@ -292,11 +290,12 @@ async def _one_call(url: str) -> None:
 
 
 def _closed(kind: Kind, among: tuple[str, ...], at_once: int = 16, seconds: int = 2) -> Load:
-    how = (
-        f"{kind.what}; {kind.sessions} prepared requests in turns over {at_once} kept connections for "
-        f"{seconds} s, each after the last answer."
+    connections = "1 connection" if at_once == 1 else f"{at_once} connections"
+    description = (
+        f"{kind.description}. A closed loop on {connections} for {seconds} s: each connection sends the next "
+        f"call as soon as the previous one is answered. The calls repeat {kind.sessions} prepared requests."
     )
-    return Load(how, among, partial(closed, kind, at_once, seconds))
+    return Load(description, among, partial(closed, kind, at_once, seconds))
 
 
 _GROWTH = ("copying", "naive", "plain", "runtime", "redact")
@@ -310,39 +309,39 @@ LOADS: dict[str, Load] = {
     "kinds": _closed(SMALL_CALL, ("naive", "runtime", *PROGRAMS), at_once=2, seconds=3),
     "kinds-agent": _closed(AGENT_CALL, ("naive", "runtime", *PROGRAMS), at_once=2, seconds=3),
     "open": Load(
-        f"{_OF_AGENTS}; 100 calls begin each second at fixed times for 6 s, and the time of each counts from "
-        "when it was due.",
+        f"{_OF_AGENTS}. An open loop: 100 calls per second begin at fixed times for 6 s. The time of a call "
+        "is measured from the moment at which it was due.",
         (*PEERS, *IN_PROCESS),
         partial(open_loop, 100, 6),
     ),
     "streams": Load(
-        f"{STREAM_CALL.what}, 256 at once for 3 s; the upstream sends each event by itself, as fast as they "
-        "are taken. The cost of the call itself is included.",
+        f"{STREAM_CALL.description}, 256 at once for 3 s. The upstream sends each event on its own, as fast "
+        "as the proxy reads. The figures include the cost of the call itself.",
         (*PEERS, *IN_PROCESS),
         partial(streams, 256, 3),
     ),
     "paced": Load(
-        f"{PACED_CALL.what}, 50 at once for 3 s. Each event contains the time at which the upstream sent it; "
-        "the delay is from there to its arrival.",
+        f"{PACED_CALL.description}, 50 at once for 3 s. Each event contains the time at which the upstream "
+        "sent it. The delay is the time from then to its arrival.",
         (*PEERS, *IN_PROCESS),
         partial(paced, 50, 3),
     ),
     "first": Load(
-        f"{AGENT_STREAM.what}, one at a time, 100 in a round: the median time from the request to the first "
-        "event. What a proxy adds is this, less the time without a proxy.",
+        f"{AGENT_STREAM.description}, one at a time, 100 in a round. The figure is the median time from the "
+        "request to the first event. A proxy adds this time minus the time without a proxy.",
         (*PEERS, *IN_PROCESS, "persistent", "http"),
         partial(first_event, 100),
     ),
     "idle": Load(
-        f"Small calls, 16 at once for 2 s, without and with {IDLE_STREAMS} open streams that wait after "
-        "their first event.",
+        f"Small calls, 16 at once for 2 s, first without and then with {IDLE_STREAMS} open streams that are "
+        "idle after their first event.",
         ("nginx", "copying", "plain", "runtime", "redact"),
         idle,
         alone=False,
     ),
     "start": Load(
-        "From the start of the process to its first answer, with bytecode on disk; its memory a second "
-        "later; and the most memory that it held while 64 agents called it for 3 s.",
+        "The time from the start of the process to its first answer, with bytecode on disk; its memory one "
+        "second later; and its peak memory while 64 agents call it for 3 s.",
         (*PEERS, "plain", "runtime", "redact"),
         start_and_memory,
         alone=False,

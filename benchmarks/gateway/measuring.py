@@ -1,4 +1,4 @@
-"""A run: all servers on the core of the proxy, and one load after the other in interleaved rounds."""
+"""Measures a run: starts all servers on the proxy's core, and applies each load in interleaved rounds."""
 
 import contextlib
 import gc
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import orjson
 from benchmarks.gateway.configurations import CONFIGURATIONS, Configuration, beside
-from benchmarks.gateway.loads import LOADS, Load, NothingAnsweredError, Sample, Target
+from benchmarks.gateway.loads import LOADS, Load, NoAnswersError, Sample, Target
 from benchmarks.gateway.pages.figures import ALONE, Figures, about_this_machine
 from benchmarks.gateway.traffic import generator
 from benchmarks.gateway.traffic.http1 import body_of, post
@@ -26,13 +26,13 @@ from benchmarks.processes import Server, cores, free_port, on_core
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured.
+    """The loads and configurations to measure.
 
     Attributes:
         loads: Names of loads, in order.
-        only: Names of configurations, or nothing for those of each load.
-        rounds: How often each pair is measured; within a round, one configuration follows the other.
-        other: A checkout whose gateway is measured as well, in the same rounds.
+        only: Names of configurations. If it is empty, the default configurations of each load are measured.
+        rounds: The number of rounds. Each round measures all configurations in turn.
+        other: Another checkout whose gateway is also measured in the same rounds.
     """
 
     loads: Sequence[str]
@@ -41,7 +41,10 @@ class Plan:
     other: Path | None = None
 
     def configurations(self, load: str) -> list[str]:
-        """Return the names of the configurations under a load, those of the other checkout with its name."""
+        """Return the names of the configurations to measure under a load.
+
+        Those of the other checkout are `NAME+FOLDER`, with the name of its folder.
+        """
         names = [name for name in CONFIGURATIONS if name in (self.only or LOADS[load].configurations)]
         others = [f"{name}+{self.other.name}" for name in names if self.other and CONFIGURATIONS[name].ours]
         return [*names, *others]
@@ -56,8 +59,8 @@ def measure(plan: Plan, done: Callable[[Figures, str], None]) -> None:
     """Measure configurations under loads.
 
     Args:
-        plan: What to measure.
-        done: Is called after each load with the figures up to then, and the name of the load.
+        plan: The loads and configurations.
+        done: Called after each load with all figures up to then, and the name of the load.
     """
     names = dict.fromkeys(name for load in plan.loads for name in plan.configurations(load))
     configurations = {name: plan.configuration(name) for name in names}
@@ -82,8 +85,11 @@ def running_targets(configurations: Mapping[str, Configuration], folder: Path) -
     """Start the upstream and all servers, check them, and move this process to the core of the load.
 
     Args:
-        configurations: What to start, by name.
+        configurations: The configurations to start, by name.
         folder: An empty folder.
+
+    Yields:
+        The targets by name, including the upstream as `ALONE`.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -112,16 +118,16 @@ def _rounds(load: str, targets: Mapping[str, Target], rounds: int) -> dict[str, 
         for name in order:
             _progress(f"{load}: round {number + 1} of {rounds}, {name}")
             gc.collect()
-            samples[name].append(_undisturbed(LOADS[load], targets[name]))
-        order.append(order.pop(0))  # nobody always follows the same one
+            samples[name].append(_measure_round(LOADS[load], targets[name]))
+        order.append(order.pop(0))  # so that each configuration begins a round at some time
     _progress("")
     return samples
 
 
-def _undisturbed(load: Load, target: Target) -> Sample:
-    """Return the figures of a round, of another one if the machine left no time for any call."""
+def _measure_round(load: Load, target: Target) -> Sample:
+    """Return the figures of a round. It is repeated if the machine was too busy to answer any call."""
     for _ in range(4):
-        with contextlib.suppress(NothingAnsweredError):
+        with contextlib.suppress(NoAnswersError):
             return load.round(target)
     return load.round(target)
 
@@ -141,17 +147,17 @@ def upstream() -> Iterator[Server]:
 
 
 def check(configuration: Configuration, url: str) -> None:
-    """Check that a server does what is measured: it answers, its hooks deny, and it masks a secret.
+    """Check that a server answers, denies and masks as its configuration says.
 
     Raises:
-        RuntimeError: It does not.
+        RuntimeError: The server behaves differently.
     """
     mirrored = _answer(url, MIRROR, SECRET)
     if (SECRET.encode() not in mirrored) != configuration.masks:
-        raise RuntimeError(f"{configuration.title}: a secret was answered with {mirrored.decode()}")
+        raise RuntimeError(f"{configuration.title}: a secret got the answer {mirrored.decode()}")
     denied = _answer(url, SMALL, FORBIDDEN)
     if (b"forbidden" in denied.lower() or b"denied" in denied) != configuration.denies:
-        raise RuntimeError(f"{configuration.title}: the forbidden word was answered with {denied.decode()}")
+        raise RuntimeError(f"{configuration.title}: the forbidden word got the answer {denied.decode()}")
 
 
 def _answer(url: str, path: str, text: str) -> bytes:
@@ -171,13 +177,13 @@ def _answer(url: str, path: str, text: str) -> bytes:
 
 
 class _Noise:
-    """What disturbed a run: the hypervisor, other programs, and the disk."""
+    """Measures what may disturb a run: the hypervisor, other programs, and the disk."""
 
     def __init__(self, folder: Path) -> None:
         self._began, self._stolen, self._folder = time.monotonic(), _steal(), folder
 
     def circumstances(self) -> dict[str, str]:
-        """Return what disturbed the run up to now, as text by name."""
+        """Return the figures of the disturbances up to now, as text by name."""
         seconds = (time.monotonic() - self._began) * (os.cpu_count() or 1)
         return {
             "taken by the hypervisor": f"{(_steal() - self._stolen) / seconds:.1%}",
@@ -187,7 +193,7 @@ class _Noise:
 
 
 def _flush_seconds(folder: Path) -> float:
-    """Return the median time of writing 4 KB and flushing them to disk."""
+    """Return the median time in seconds to write 4 KB and flush them to disk."""
     times = []
     with (folder / "flush").open("wb", buffering=0) as file:
         for _ in range(51):

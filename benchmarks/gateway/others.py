@@ -1,4 +1,4 @@
-"""Other programs to compare with: nginx, LiteLLM and mitmproxy. What is not installed is skipped."""
+"""Other programs to compare with: nginx, LiteLLM and mitmproxy. Those that are not installed are skipped."""
 
 import contextlib
 import shutil
@@ -76,19 +76,19 @@ judge = Judge()
 
 
 def missing_nginx() -> str:
-    """Return why nginx cannot be measured, or an empty text."""
+    """Return the reason why nginx cannot be measured, or an empty string."""
     return "" if shutil.which("nginx") else "nginx is not installed; on Debian: apt-get install nginx-light"
 
 
 def missing_litellm() -> str:
-    """Return why LiteLLM cannot be measured, or an empty text."""
+    """Return the reason why LiteLLM cannot be measured, or an empty string."""
     return (
         "" if shutil.which("litellm") else "`litellm` is not on the PATH; it needs an environment of its own"
     )
 
 
 def missing_mitmproxy() -> str:
-    """Return why mitmproxy cannot be measured, or an empty text."""
+    """Return the reason why mitmproxy cannot be measured, or an empty string."""
     return (
         ""
         if shutil.which("mitmdump")
@@ -98,7 +98,7 @@ def missing_mitmproxy() -> str:
 
 @contextlib.contextmanager
 def nginx(origin: str, folder: Path) -> Iterator[Server]:
-    """Start nginx as a proxy that keeps its connections and buffers nothing on disk."""
+    """Start nginx as a proxy that reuses its upstream connections and does not buffer on disk."""
     port = free_port()
     path = folder / "nginx.conf"
     path.write_text(_NGINX.format(folder=folder, port=port, origin=origin.removeprefix("http://")))
@@ -108,7 +108,7 @@ def nginx(origin: str, folder: Path) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def mitmproxy(origin: str, folder: Path) -> Iterator[Server]:
-    """Start mitmproxy as a reverse proxy with an addon that looks at every request and answer."""
+    """Start mitmproxy as a reverse proxy with an addon that reads every request and answer."""
     port = free_port()
     (folder / "judge.py").write_text(_ADDON)
     words = ["--quiet", "--mode", f"reverse:{origin}", "--listen-host", "127.0.0.1", "-p", str(port)]
@@ -118,7 +118,7 @@ def mitmproxy(origin: str, folder: Path) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def litellm(origin: str, folder: Path) -> Iterator[Server]:
-    """Start the proxy of LiteLLM with a callback that looks at every request."""
+    """Start the proxy of LiteLLM with a callback that reads every request."""
     port = free_port()
     (folder / "judge.py").write_text(_JUDGE)
     path = folder / "config.yaml"
@@ -130,7 +130,7 @@ def litellm(origin: str, folder: Path) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def hook_service() -> Iterator[str]:
-    """Start a hook that is a service, on the core of the upstream, and yield its URL."""
+    """Start a hook that is an HTTP service, on the core of the upstream, and yield its URL."""
     port = free_port()
     argv = [sys.executable, "-m", "benchmarks.gateway.traffic.hook_service", str(port)]
     with on_core(argv, port, cores()[0]) as server:

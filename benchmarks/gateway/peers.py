@@ -1,4 +1,4 @@
-"""Two proxies to compare with, on aiohttp and uvloop: one that copies, and the naive way to run one hook.
+"""Two proxies to compare with, on aiohttp and uvloop: one copies, the other runs one hook in a naive way.
 
 python -m benchmarks.gateway.peers copying|naive PORT UPSTREAM
 """
@@ -20,7 +20,7 @@ _SEPARATOR = b"\r\n\r\n"
 
 
 def copying(session: aiohttp.ClientSession, origin: str) -> Handler:
-    """Return a handler that sends the body on, and the answer back as it arrives."""
+    """Return a handler that forwards the request's body, and sends back the answer as it arrives."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         body = await request.read()
@@ -36,14 +36,14 @@ def copying(session: aiohttp.ClientSession, origin: str) -> Handler:
 
 
 def naive(session: aiohttp.ClientSession, origin: str) -> Handler:
-    """Return a handler that also parses and serializes request and answer with orjson, and asks one hook."""
+    """Return a handler that also parses and serializes request and answer with orjson, and runs one hook."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         value = orjson.loads(await request.read())
         if await _hook(value["contents"][-1]):
             return web.json_response({"error": {"code": 403, "message": "The hook denied it."}}, status=403)
         body = orjson.dumps(value)
-        del value  # what is held while the upstream thinks costs as much as what is computed
+        del value  # memory that is held while the upstream thinks slows the process down, too
         async with session.post(origin + request.path_qs, data=body, headers=_JSON) as answer:
             if answer.content_type != "text/event-stream":
                 return web.Response(body=await _judged(await answer.read()), content_type="application/json")
@@ -69,7 +69,7 @@ async def _judged(data: bytes) -> bytes:
 
 
 async def _hook(content: dict[str, Any]) -> bool:
-    """Deny what the runtime hook of the gateway denies."""
+    """Return whether the content is denied, by the same rule as that of the gateway's runtime hook."""
     return FORBIDDEN in content["parts"][-1].get("text", "")
 
 

@@ -1,4 +1,4 @@
-"""The profiles of docs/performance.md: where the processor time of one call and of one event goes.
+"""Takes the profiles of docs/performance.md: the processor time of a call and of an event, by part.
 
 python -m benchmarks.gateway.profiles docs/figures/profiles.json
 """
@@ -21,7 +21,7 @@ _PROFILES = {
 
 @dataclass(frozen=True)
 class Profiles:
-    """Profiles by title: the microseconds of a call or event, and the share of each part."""
+    """Profiles by title: the microseconds per call or event, and the share (0 to 1) of each part."""
 
     by_title: dict[str, tuple[float, dict[str, float]]]
 
@@ -42,7 +42,7 @@ class Profiles:
 
 
 def read_profiles(path: Path) -> Profiles:
-    """Read what this program wrote."""
+    """Read the file that `take` has written."""
     return Profiles(
         {title: (micros, shares) for title, (micros, shares) in json.loads(path.read_text()).items()}
     )

@@ -1,8 +1,8 @@
-"""A guard against regressions of speed, in at most a minute: `make bench-quick`.
+"""Checks for performance regressions in at most a minute: `make bench-quick`.
 
-It compares the processor time of calls, not the clock, because that stays about the same when other programs
-or other virtual machines take their share. A ratio that is worse than its bound is measured again; if it
-still is, a profile of the configuration is printed and the exit status is 1.
+It compares processor time instead of wall-clock time, because other programs and virtual machines affect it
+less. A ratio that exceeds its bound is measured again. If it still exceeds the bound, a profile of the
+configuration is printed and the exit status is 1.
 """
 
 import statistics
@@ -32,12 +32,19 @@ from benchmarks.processes import Server
 
 ROUNDS = 5
 SECONDS = 40.0
-"""After this time no further round begins, so that all takes a minute at most."""
+"""Seconds after which no further round begins, so that a run takes at most a minute."""
 
 
 @dataclass(frozen=True)
 class Burst:
-    """A number of calls, and how much each counts for."""
+    """A number of calls of one kind.
+
+    Attributes:
+        kind: The kind of call.
+        calls: The number of calls.
+        at_once: The number of concurrent calls.
+        events: The number of events in an answer; 1 to measure calls instead of events.
+    """
 
     kind: Kind
     calls: int
@@ -70,7 +77,7 @@ BURSTS = {
 
 @dataclass(frozen=True)
 class Bound:
-    """How much more processor time one configuration may take than another, at most."""
+    """The maximum ratio of the processor time of a configuration to that of the base."""
 
     burst: str
     configuration: str
@@ -91,13 +98,13 @@ BOUNDS = (
     Bound("agent's call", "unused", "runtime", 1.5),
     Bound("small call", "runtime", "unaudited", 3.0),
 )
-"""The table of bounds. They leave room for noise: tighten them when a change makes the gateway faster."""
+"""All bounds. They allow for noise: tighten them when a change makes the gateway faster."""
 
 Ratios = dict[Bound, list[float]]
 
 
 def main() -> int:
-    """Measure all ratios. Returns 1 if one is worse than its bound, else 0."""
+    """Measure all ratios. Returns 1 if one exceeds its bound, else 0."""
     end = time.monotonic() + SECONDS
     names = sorted({name for bound in BOUNDS for name in (bound.configuration, bound.base)})
     with tempfile.TemporaryDirectory() as folder:
@@ -110,19 +117,20 @@ def main() -> int:
                 better = {bound for bound in worse if statistics.median(again[bound]) <= bound.at_most}
                 ratios |= {bound: again[bound] for bound in better}
                 worse = [bound for bound in worse if bound not in better]
-    print(
-        "bench-quick: processor time of the gateway as a multiple of another's, medians of interleaved rounds"
-    )
+    print("bench-quick: ratios of processor time (configuration / base), medians of interleaved rounds")
     for bound in BOUNDS:
         print(_line(bound, ratios[bound], bound in worse))
     for bound in worse[:2]:
-        print(f"\na profile of {bound.configuration} under the {bound.burst}:")
+        print(f"\nprofile of {bound.configuration} ({bound.burst}):")
         print(profile(bound.configuration, BURSTS[bound.burst].microseconds).text())
     return 1 if worse else 0
 
 
 def measure(bounds: Iterable[Bound], targets: Mapping[str, Target], end: float) -> Ratios:
-    """Return the ratio of each bound in each round: at least two rounds, and no further one after `end`."""
+    """Return the ratios of each bound, one per round.
+
+    There are at least two rounds. No further round begins after `end`, in seconds of the monotonic clock.
+    """
     ratios: Ratios = {bound: [] for bound in bounds}
     pairs = dict.fromkeys((b.burst, name) for b in ratios for name in (b.base, b.configuration))
     for number in range(ROUNDS + 1):
@@ -130,7 +138,7 @@ def measure(bounds: Iterable[Bound], targets: Mapping[str, Target], end: float) 
             break
         costs = {(burst, name): BURSTS[burst].microseconds(targets[name].server) for burst, name in pairs}
         if number == 0:
-            continue  # to warm up
+            continue  # this round only warms up the servers
         for bound, found in ratios.items():
             found.append(costs[bound.burst, bound.configuration] / costs[bound.burst, bound.base])
     return ratios

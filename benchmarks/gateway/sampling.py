@@ -1,7 +1,7 @@
-"""Where the processor time of a gateway goes: its stacks, looked at after each few milliseconds of that time.
+"""A sampling profiler: records the stacks of a gateway's threads every few milliseconds of processor time.
 
-python -m benchmarks.gateway.sampling FILE serve … starts the gateway. The first SIGUSR2 begins to look, the
-second one writes FILE. A gateway that is not started in this way contains nothing of it.
+`python -m benchmarks.gateway.sampling FILE serve …` starts a gateway with the profiler. The first SIGUSR2
+starts sampling; the second one stops it and writes FILE.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from benchmarks.gateway.measuring import upstream
 from benchmarks.processes import Server
 
 PARTS = {
-    "hookgate.translator.strictjson": "reading JSON strictly",
+    "hookgate.translator.strictjson": "strict JSON parsing",
     "hookgate.translator": "views, edits and streams (translator)",
     "hookgate.hooks.policies": "policies",
     "hookgate.hooks": "the engine and the hooks",
@@ -40,35 +40,35 @@ PARTS = {
     "aiohttp": "aiohttp, server and client",
     "asyncio": "the event loop",
     "selectors": "waiting for sockets",
-    "": "work in threads that had ended when they were looked at",
+    "": "threads that ended before they were sampled",
 }
-"""The parts of a profile by the beginning of a module's name; the first one counts."""
+"""The parts of a profile by the prefix of a module's name. The first matching prefix applies."""
 
 _LIBRARIES = ("aiohttp", "asyncio", "selectors", "sqlalchemy")
 
 
 class Sampler:
-    """Adds up the processor time of each thread by the place at which it is seen.
+    """Adds up the processor time of all threads by module and function.
 
-    A timer of processor time interrupts the main thread. What each thread has used since the last time counts
-    for the place where it is now.
+    A timer of processor time interrupts the main thread. The time that each thread has used since the
+    previous sample is attributed to the function that it is running.
     """
 
     def __init__(self) -> None:
         self.seconds: Counter[tuple[str, str]] = Counter()
         self._used: dict[int, float] = {}
 
-    def begin(self) -> None:
-        """Begin to look."""
+    def start(self) -> None:
+        """Start sampling."""
         self._used = {ident: _used_by(ident) for ident in sys._current_frames()}
         signal.setitimer(signal.ITIMER_PROF, 0.001, 0.001)
 
-    def end(self) -> None:
-        """Stop looking."""
+    def stop(self) -> None:
+        """Stop sampling."""
         signal.setitimer(signal.ITIMER_PROF, 0)
 
-    def look(self, _: int, interrupted: FrameType | None) -> None:
-        """Look once: the handler of the timer's signal."""
+    def sample(self, _: int, interrupted: FrameType | None) -> None:
+        """Take one sample. This is the handler of the timer's signal."""
         main_thread = threading.main_thread().ident
         for ident, frame in sys._current_frames().items():
             used = _used_by(ident)
@@ -87,14 +87,14 @@ def main() -> None:
 
     def switch(_: int, __: FrameType | None) -> None:
         if not signal.getitimer(signal.ITIMER_PROF)[1]:
-            sampler.begin()
+            sampler.start()
             return
-        sampler.end()
+        sampler.stop()
         whole = path.with_suffix(".part")
         whole.write_text(json.dumps([[*place, seconds] for place, seconds in sampler.seconds.items()]))
         whole.rename(path)
 
-    signal.signal(signal.SIGPROF, sampler.look)
+    signal.signal(signal.SIGPROF, sampler.sample)
     signal.signal(signal.SIGUSR2, switch)
     from hookgate.proxy.__main__ import main as gateway  # noqa: PLC0415  # as `hookgate` itself is started
 
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def _place(frame: FrameType | None) -> tuple[str, str]:
-    """Return the module and function that time counts for: ours, or a library that is a part of its own."""
+    """Return the innermost module and function of hookgate, or of a library with a part of its own."""
     while frame:
         module = frame.f_globals.get("__name__", "")
         if module.startswith("hookgate.") or module.partition(".")[0] in _LIBRARIES:
@@ -115,8 +115,8 @@ class Profile:
     """The processor time of a gateway under a load.
 
     Attributes:
-        microseconds: That of a call or event.
-        places: The seconds by module and function.
+        microseconds: The processor time per call or event.
+        places: The seconds of processor time by module and function.
     """
 
     def __init__(self, microseconds: float, places: Mapping[tuple[str, str], float]) -> None:
@@ -132,21 +132,21 @@ class Profile:
             shares[part] += seconds / self._seconds
         return sorted(shares.items(), key=lambda item: -item[1])
 
-    def functions(self, most: int) -> list[tuple[str, float]]:
-        """Return the share of the functions in which most time is spent."""
-        found = sorted(self.places.items(), key=lambda item: -item[1])[:most]
+    def functions(self, count: int) -> list[tuple[str, float]]:
+        """Return the shares of the `count` functions that take the most time, the largest first."""
+        found = sorted(self.places.items(), key=lambda item: -item[1])[:count]
         return [
             (f"{module}:{name}" if module else PARTS[""], seconds / self._seconds)
             for (module, name), seconds in found
         ]
 
     def text(self) -> str:
-        """Return both as text."""
+        """Return the profile as text, by part and by function."""
         rows = [
             ("by part", self.parts()),
-            ("by function, with what it calls outside of hookgate", self.functions(25)),
+            ("by function, including the libraries that it calls", self.functions(25)),
         ]
-        lines = [f"{self.microseconds:,.0f} us of processor time each"]
+        lines = [f"{self.microseconds:,.0f} us of processor time per call or event"]
         for title, shares in rows:
             lines += [f"  {title}", *(f"    {share:6.1%}  {name}" for name, share in shares)]
         return "\n".join(lines)
@@ -156,9 +156,9 @@ def profile(configuration: str, load: Callable[[Server], float], seconds: float 
     """Profile a configuration of the gateway under a load.
 
     Args:
-        configuration: Its name.
-        load: Puts a load on the server for a moment. Returns the microseconds of a call or event.
-        seconds: How long the load is repeated.
+        configuration: The name of the configuration.
+        load: Puts a short load on the server. Returns the microseconds per call or event.
+        seconds: The time for which the load is repeated.
     """
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

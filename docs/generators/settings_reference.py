@@ -51,7 +51,7 @@ until they are corrected. `config check` exits with status 1 if there are errors
     hookgate config check           # report all errors, including those in certificates and hooks
     hookgate config show [--json]   # print every setting and its source; passwords are masked
     hookgate config schema          # print a JSON Schema, for editors
-    hookgate doctor                 # check everything else that a gateway needs as well
+    hookgate doctor                 # also check everything else that a gateway needs
 
 `check` and `show` take the flags of `serve`. Editors with Even Better TOML complete the file if its first
 line is `#:schema ./hookgate.schema.json` and the schema is in the same folder. To create it, run

@@ -205,7 +205,7 @@ def naming(name: str, event: Json) -> Json:
     return editing(model=event["llm_request"]["model"] + f"-{name}")
 
 
-BEHAVIOURS = [
+BEHAVIORS = [
     *[partial(act, word) for act in (adding, adding_a_turn, denying, naming) for word in ("a", "b")],
     *[partial(act, key) for act in (counting, both) for key in ("seed", "topK")],
     partial(echoing, ""),
@@ -223,7 +223,7 @@ def one_after_another(event: BeforeModel, acts: list[Act]) -> tuple[str, Json]:
     return model, body
 
 
-@given(st.lists(st.sampled_from(BEHAVIOURS), min_size=1, max_size=6).flatmap(grouped), st.integers(0, 9))
+@given(st.lists(st.sampled_from(BEHAVIORS), min_size=1, max_size=6).flatmap(grouped), st.integers(0, 9))
 def test_any_hooks_in_any_groups_make_what_they_make_one_after_another(plan: Any, seed: int) -> None:
     event = asking("one", "two", config={"seed": seed})
     acts = [act for _, group in plan for act in group]

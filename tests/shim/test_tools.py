@@ -249,7 +249,7 @@ async def test_guarded_functions_of_every_kind(opened: Opened) -> None:
 
 async def test_an_argument_that_a_function_does_not_take_is_reported(opened: Opened) -> None:
     async with (
-        opened({"BeforeTool": [says(tool_input={"colour": "red"})]}) as shim,
+        opened({"BeforeTool": [says(tool_input={"color": "red"})]}) as shim,
         shim.session() as session,
     ):
 
@@ -257,5 +257,5 @@ async def test_an_argument_that_a_function_does_not_take_is_reported(opened: Ope
         async def say(text: str) -> str:
             return text
 
-        with pytest.raises(TypeError, match="'colour', which a hook added"):
+        with pytest.raises(TypeError, match="'color', which a hook added"):
             await say("a")

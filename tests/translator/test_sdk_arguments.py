@@ -18,14 +18,14 @@ from hookgate.translator.fields import snake
 from hookgate.translator.sdk import request_to_rest
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     RED = "red"
     BLUE = "blue"
 
 
 class Recipe(BaseModel):
     name: str
-    colours: list[Colour]
+    colors: list[Color]
 
 
 def weather(city: str, days: int = 1) -> str:
@@ -66,7 +66,7 @@ ASKED: dict[str, tuple[Any, Any]] = {
     "numbers": ("hi", {"temperature": 1, "topK": 40, "max_output_tokens": 7, "stop_sequences": ["END"]}),
     "a schema class": ("hi", {"response_schema": Recipe, "response_mime_type": "application/json"}),
     "a schema list": ("hi", types.GenerateContentConfig(response_schema=list[Recipe])),
-    "a schema enum": ("hi", {"response_schema": Colour}),
+    "a schema enum": ("hi", {"response_schema": Color}),
     "a schema dict": ("hi", {"response_schema": {"type": "object", "any_of": [{"type": "string"}]}}),
     "a JSON schema": ("hi", {"response_json_schema": Recipe.model_json_schema()}),
     "a function": ("hi", {"tools": [weather], "automatic_function_calling": {"disable": True}}),

@@ -1,4 +1,4 @@
-"""Write the generated parts of docs/performance.md and its picture from the figures beside it.
+"""Write the picture and the generated parts of docs/performance.md from the figures in docs/figures.
 
 python -m benchmarks.gateway.pages [--check]
 """
@@ -22,7 +22,7 @@ PAGE = DOCS / "performance.md"
 
 
 def main() -> int:
-    """Write the files, or with --check return 1 if one of them differs from what would be written."""
+    """Write the files. With --check, write nothing, and return 1 if one of them is outdated."""
     figures, profiles = read(FIGURES), read_profiles(PROFILES)
     page = PAGE.read_text()
     for name, text in generated(figures, profiles).items():
@@ -30,7 +30,9 @@ def main() -> int:
     wanted = {PAGE: page, PICTURE: picture(figures)}
     if "--check" in sys.argv[1:]:
         outdated = [path.name for path, text in wanted.items() if path.read_text() != text]
-        print(*(f"{name} is outdated: python -m benchmarks.gateway.pages" for name in outdated), sep="\n")
+        print(
+            *(f"{name} is outdated; run: python -m benchmarks.gateway.pages" for name in outdated), sep="\n"
+        )
         return 1 if outdated else 0
     for path, text in wanted.items():
         path.write_text(text)
@@ -40,7 +42,7 @@ def main() -> int:
 def generated(figures: Figures, profiles: Profiles) -> dict[str, str]:
     """Return the generated parts of the page by name."""
     loads = [
-        f"### {load}\n\n{fill(LOADS[load].how, 120)}\n\n{as_markdown(table(figures, load))}"
+        f"### {load}\n\n{fill(LOADS[load].description, 120)}\n\n{as_markdown(table(figures, load))}"
         for load in figures.samples
     ]
     about = "\n".join(f"- {line}" for line in circumstances(figures).splitlines())
@@ -52,7 +54,7 @@ def generated(figures: Figures, profiles: Profiles) -> dict[str, str]:
 
 
 def with_part(page: str, name: str, text: str) -> str:
-    """Return the page with the text between the two comments that name a part.
+    """Return the page with a new text for the part between the two comments that contain `name`.
 
     Raises:
         ValueError: The page has no such comments.

@@ -1,4 +1,4 @@
-"""The figures of a run: samples by load and configuration, their medians and ratios, and the JSON file."""
+"""The figures of a run: samples by load and configuration, with their medians and ratios, stored as JSON."""
 
 import json
 import os
@@ -14,24 +14,25 @@ from typing import Any
 from benchmarks.gateway.loads import HIGHER_IS_BETTER, Sample
 
 ALONE = "alone"
-"""The name under which the generator and the upstream without a proxy are measured."""
+"""The name of the measurement without a proxy: the load generator and the upstream alone."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A median, with the least and the greatest of the rounds."""
+    """The median, minimum and maximum of the rounds."""
 
     median: float
-    least: float
-    most: float
+    minimum: float
+    maximum: float
 
     def text(self, digits: int | None = None) -> str:
-        """Return it as text, with three significant digits unless a number of decimals is given."""
-        return f"{_number(self.median, digits)} ({_number(self.least, digits)}–{_number(self.most, digits)})"
+        """Return it as text, with `digits` decimals, or else about two significant digits."""
+        minimum, maximum = _number(self.minimum, digits), _number(self.maximum, digits)
+        return f"{_number(self.median, digits)} ({minimum}–{maximum})"
 
 
 def spread(values: list[float]) -> Spread:
-    """Summarize the values of the rounds."""
+    """Return the spread of the values of the rounds."""
     return Spread(statistics.median(values), min(values), max(values))
 
 
@@ -43,12 +44,12 @@ def _number(value: float, digits: int | None) -> str:
 
 @dataclass
 class Figures:
-    """What a run measured.
+    """The figures of a run.
 
     Attributes:
-        about: When and where it was measured, as text by name.
+        about: The time, machine and software of the run, as text by name.
         samples: The samples of each round, by load and configuration.
-        skipped: Why a configuration was not measured, by name.
+        skipped: The reasons why configurations were not measured, by their names.
     """
 
     about: dict[str, str] = field(default_factory=dict)
@@ -60,7 +61,7 @@ class Figures:
         return bool(self.samples.get(load, {}).get(configuration))
 
     def values(self, load: str, configuration: str, name: str) -> list[float]:
-        """Return a figure of each round."""
+        """Return the values of a figure, one per round."""
         return [sample[name] for sample in self.samples[load][configuration]]
 
     def spread(self, load: str, configuration: str, name: str) -> Spread:
@@ -68,9 +69,9 @@ class Figures:
         return spread(self.values(load, configuration, name))
 
     def ratio(self, load: str, configuration: str, base: str, name: str) -> Spread:
-        """Return how much better or worse a figure is than that of another configuration in the same round.
+        """Return the ratio of a figure to that of the configuration `base` in the same round.
 
-        More than 1 is better: rates are divided by the base, costs and times divide it.
+        The ratio of a cost or time is inverted, so that a ratio above 1 is always better than the base.
         """
         pairs = zip(self.values(load, configuration, name), self.values(load, base, name), strict=True)
         return spread([one / other if name in HIGHER_IS_BETTER else other / one for one, other in pairs])
@@ -88,7 +89,7 @@ def write(figures: Figures, path: Path) -> None:
 
 
 def read(path: Path) -> Figures:
-    """Read what `write` wrote."""
+    """Read the figures that `write` has written."""
     value: dict[str, Any] = json.loads(path.read_text())
     return Figures(value["about"], value["samples"], value["skipped"])
 
@@ -98,7 +99,7 @@ def _rounded(sample: Sample) -> Sample:
 
 
 def about_this_machine() -> dict[str, str]:
-    """Return when and where the run takes place."""
+    """Return the date, commit, machine and software of the run, as text by name."""
     processor = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

@@ -1,4 +1,4 @@
-"""A picture of a run, as SVG: calls and events per second of processor time, beside bare aiohttp."""
+"""A bar chart of a run, as SVG: calls and events per second of processor time, relative to bare aiohttp."""
 
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
@@ -13,14 +13,14 @@ _GROUPS = (
     ("streams", CPU_EVENT, "Events of streams"),
 )
 _CONFIGURATIONS = ("copying", "naive", "litellm", "mitmproxy", "plain", "runtime", "redact", "observe")
-_MOST = 1.25
+_MAX_RATIO = 1.25
 """The ratio at the right edge."""
 
 _LEFT, _WIDTH, _BAR, _GAP, _HEADING = 330, 400, 16, 6, 34
 
 
 def picture(figures: Figures) -> str:
-    """Return bars of the ratio to bare aiohttp: its median, and a line from the least to the greatest."""
+    """Return a bar for the median of each ratio to bare aiohttp, with a line from minimum to maximum."""
     bars = list(_bars(figures))
     height = bars[-1][0] + _BAR + 30
     body = "\n".join(element for _, element in bars)
@@ -32,7 +32,7 @@ def picture(figures: Figures) -> str:
 
 
 def _bars(figures: Figures) -> Iterator[tuple[int, str]]:
-    """Yield elements with the top edge of each."""
+    """Yield the top edge of each element in pixels, and the element."""
     top = 10
     for load, name, heading in _GROUPS:
         if not figures.has(load, "copying"):
@@ -51,14 +51,14 @@ def _bar(figures: Figures, load: str, configuration: str, name: str, top: int) -
     ratio = figures.ratio(load, configuration, "copying", name)
     color = "#1f6feb" if configuration in ("plain", "runtime", "redact", "observe") else "#8c959f"
     middle, y = top + _BAR / 2, top + 12
-    scale = _WIDTH / _MOST
-    most = min(ratio.most, _MOST)
+    scale = _WIDTH / _MAX_RATIO
+    end = min(ratio.maximum, _MAX_RATIO)
     return (
         f'<text x="{_LEFT - 8}" y="{y}" text-anchor="end">{escape(_short(configuration))}</text>'
         f'<rect x="{_LEFT}" y="{top}" width="{ratio.median * scale:.1f}" height="{_BAR}" fill="{color}"/>'
-        f'<line x1="{_LEFT + ratio.least * scale:.1f}" x2="{_LEFT + most * scale:.1f}" '
+        f'<line x1="{_LEFT + ratio.minimum * scale:.1f}" x2="{_LEFT + end * scale:.1f}" '
         f'y1="{middle}" y2="{middle}" stroke="#24292f"/>'
-        f'<text x="{_LEFT + max(ratio.median, most) * scale + 6:.1f}" y="{y}">{ratio.median:.2f}</text>'
+        f'<text x="{_LEFT + max(ratio.median, end) * scale + 6:.1f}" y="{y}">{ratio.median:.2f}</text>'
     )
 
 

@@ -1,6 +1,6 @@
-"""A load generator of our own: prepared bytes over kept connections, on uvloop.
+"""A load generator on uvloop that sends prepared bytes over persistent connections.
 
-It measures what `wrk` cannot: calls at fixed times, and the events of streams.
+Unlike `wrk`, it can make calls at fixed times and measure the events of streams.
 """
 
 import asyncio
@@ -29,31 +29,31 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
 
 @dataclass
 class Answer:
-    """An answer as it arrived.
+    """The bytes of an answer, with the times of their arrival in seconds of the monotonic clock.
 
     Attributes:
-        began: When the request was sent, in seconds of the monotonic clock.
-        reads: What arrived, with the time of each read.
+        began: The time at which the request was sent.
+        reads: The time and the data of each read.
     """
 
     began: float
     reads: list[tuple[float, bytes]] = field(default_factory=list)
 
     def seconds(self) -> float:
-        """From the request to the end of the answer."""
+        """Return the seconds from the request to the end of the answer."""
         return self.reads[-1][0] - self.began
 
     def first_event_seconds(self) -> float:
-        """From the request to the first event of a stream."""
+        """Return the seconds from the request to the first event of a stream."""
         return next(when for when, data in self.reads if b"data:" in data) - self.began
 
     def data(self) -> bytes:
-        """Return all bytes, headers included."""
+        """Return all bytes, including the headers."""
         return b"".join(data for _, data in self.reads)
 
 
 class Connection(asyncio.Protocol):
-    """A client's connection, which is kept for one call after the other."""
+    """A client's connection, which makes one call after another."""
 
     def __init__(self) -> None:
         self._reader = MessageReader()
@@ -67,7 +67,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         for waiting in (self._ended, self._begun):
             if waiting and not waiting.done():
-                waiting.set_exception(ConnectionError(f"the proxy closed a connection in a call: {exc}"))
+                waiting.set_exception(ConnectionError(f"the proxy closed a connection during a call: {exc}"))
                 waiting.exception()  # the other one is awaited
 
     def data_received(self, data: bytes) -> None:
@@ -84,10 +84,10 @@ class Connection(asyncio.Protocol):
                     self._ended.set_exception(AnswerError(self._answer.data().decode(errors="replace")))
 
     async def call(self, request: bytes) -> Answer:
-        """Send a request and return the answer once it has ended.
+        """Send a request and return the complete answer.
 
         Raises:
-            AnswerError: Its status is not 200.
+            AnswerError: The status of the answer is not 200.
         """
         self._send(request)
         assert self._ended
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
         await self._begun
 
     def close(self) -> None:
-        """Close the connection, in the middle of an answer if there is one."""
+        """Close the connection, even in the middle of an answer."""
         self._transport.close()
 
     def _send(self, request: bytes) -> None:
@@ -111,11 +111,11 @@ class Connection(asyncio.Protocol):
 
 
 class AnswerError(Exception):
-    """An answer that is not 200. Its message is the whole answer."""
+    """Raised for an answer whose status is not 200. The message is the whole answer."""
 
 
 async def connect(url: str) -> Connection:
-    """Open a connection to the server of a URL."""
+    """Open a connection to the server at a URL."""
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
     _, connection = await loop.create_connection(Connection, parts.hostname, parts.port)
@@ -129,17 +129,17 @@ async def closed_loop(
     turns: Iterator[object],
     figure: Callable[[Answer], T],
 ) -> list[T]:
-    """Keep calls under way; each connection sends its own request again and again.
+    """Run a closed loop of calls: each connection repeats one request, and waits for each answer.
 
     Args:
         url: The base URL of the server.
-        requests: The bytes of whole requests.
-        starts: When each connection begins, in seconds.
-        turns: Is advanced before each call; when it ends, no further calls begin.
-        figure: Computes what is kept of an answer.
+        requests: Complete requests, which are assigned to the connections in turn.
+        starts: The delay of each connection before its first call, in seconds.
+        turns: An iterator that is advanced before each call; when it is exhausted, no further calls begin.
+        figure: Computes a figure from an answer.
 
     Returns:
-        A figure of each answer.
+        The figures of all answers.
     """
     figures: list[T] = []
 
@@ -156,16 +156,22 @@ async def closed_loop(
 
 
 def for_seconds(seconds: float) -> Iterator[object]:
-    """Return turns that end after some seconds."""
+    """Return an iterator that is exhausted after the given time."""
     end = time.monotonic() + seconds
     return iter(lambda: time.monotonic() < end, False)
 
 
 async def open_loop(url: str, requests: Sequence[bytes], rate: float, seconds: float) -> list[float]:
-    """Begin calls at fixed times, whether or not earlier ones have ended.
+    """Begin calls at fixed times, whether or not earlier calls have ended.
+
+    Args:
+        url: The base URL of the server.
+        requests: Complete requests, which are sent in turn.
+        rate: The number of calls per second.
+        seconds: The time for which calls begin.
 
     Returns:
-        The seconds of each call, counted from the time at which it was due.
+        The duration of each call in seconds, measured from the time at which it was due.
     """
     idle = [await connect(url) for _ in range(8)]
     times: list[float] = []

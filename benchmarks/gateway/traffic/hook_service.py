@@ -1,4 +1,4 @@
-"""A hook that is an HTTP service, as bare as the upstream.
+"""A hook that is an HTTP service, on a bare asyncio.Protocol like the upstream.
 
 python -m benchmarks.gateway.traffic.hook_service PORT
 """
@@ -33,7 +33,7 @@ class HookService(asyncio.Protocol):
 
 
 async def serve(port: int) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is terminated."""
     server = await asyncio.get_running_loop().create_server(HookService, "127.0.0.1", port)
     await server.serve_forever()
 

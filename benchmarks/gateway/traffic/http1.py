@@ -1,16 +1,17 @@
-"""HTTP/1.1 as far as the upstream and the load generator need it: where a message ends, and nothing else.
+"""The parts of HTTP/1.1 that the upstream and the load generator need, such as finding the end of a message.
 
-It trusts both sides, which are ours, and so costs next to nothing: neither side may be the bottleneck.
+Messages are not validated, because the benchmarks create both sides. This keeps the parsing fast, so that
+neither side is the bottleneck.
 """
 
 _END_OF_CHUNKS = b"0\r\n\r\n"
 
 
 class MessageReader:
-    """Finds the end of each message of a connection on which one call follows the other.
+    """Finds the end of each message on a connection that carries one message after another.
 
     Attributes:
-        head: The bytes of the message up to the end of its headers, once they are complete.
+        head: The start line and headers of the current message; empty until they are complete.
     """
 
     def __init__(self) -> None:
@@ -20,7 +21,7 @@ class MessageReader:
         self._tail = b""
 
     def feed(self, data: bytes) -> bool:
-        """Take received bytes. Returns True if they end the message; the next bytes begin another."""
+        """Process received bytes. Returns True if they complete the message; then call `begin_next`."""
         if not self.head:
             data = self._waiting + data
             end = data.find(b"\r\n\r\n")
@@ -37,12 +38,12 @@ class MessageReader:
         return self._left <= 0
 
     def begin_next(self) -> None:
-        """Forget the message that has ended."""
+        """Prepare for the next message."""
         self.head, self._tail = b"", b""
 
 
 def content_length(head: bytes) -> int | None:
-    """Return the size of the body that a head announces, or None if the body comes in chunks."""
+    """Return the size of the body according to the headers, or None if the body is chunked."""
     lower = head.lower()
     at = lower.find(b"\r\ncontent-length:")
     if at >= 0:
@@ -51,7 +52,7 @@ def content_length(head: bytes) -> int | None:
 
 
 def post(path: str, host: str, body: bytes) -> bytes:
-    """Return the bytes of a request."""
+    """Return a POST request as bytes, with the headers that Gemini CLI sends."""
     return (
         f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nAccept: */*\r\n"
         f"User-Agent: GeminiCLI/0.61.0/gemini-2.5-flash (linux; x64)\r\nx-goog-api-key: benchmark\r\n"
@@ -60,7 +61,7 @@ def post(path: str, host: str, body: bytes) -> bytes:
 
 
 def body_of(answer: bytes) -> bytes:
-    """Return the body of a whole answer, with its chunks joined."""
+    """Return the body of a complete answer, with its chunks joined."""
     head, _, rest = answer.partition(b"\r\n\r\n")
     if content_length(head + b"\r\n\r\n") is not None:
         return rest

@@ -22,7 +22,7 @@ PACE = 0.025
 """Seconds between two events of a paced stream."""
 
 SENT_AT = b'"sentAt":"'
-"""What stands before the time, in nanoseconds of the monotonic clock, at which a paced event was sent."""
+"""The text before the sending time of a paced event. The time is in nanoseconds of the monotonic clock."""
 
 
 def unary_path(model: str) -> str:
@@ -46,8 +46,8 @@ class Stream:
 
     Attributes:
         events: The data of each event.
-        pace: Seconds between two events; 0 for a turn of the event loop.
-        ends: Whether the answer ends, rather than wait after its last event.
+        pace: The seconds between two events; 0 for one iteration of the event loop.
+        ends: Whether the answer ends after its last event; otherwise it stays open.
     """
 
     events: list[bytes]
@@ -120,7 +120,7 @@ _STREAM_HEAD = _HEADERS + (
 
 
 def unary_answer(body: bytes) -> bytes:
-    """Return the bytes of a whole answer."""
+    """Return a unary answer as bytes, including the headers."""
     kind = b"Content-Type: application/json; charset=UTF-8\r\nContent-Length: %d\r\n\r\n" % len(body)
     return _HEADERS + kind + body
 
@@ -131,7 +131,7 @@ def chunk(data: bytes) -> bytes:
 
 
 async def serve(port: int) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is terminated."""
     unary = {
         SMALL.encode(): unary_answer(orjson.dumps(answer_event(5, last=True))),
         AGENT.encode(): unary_answer(orjson.dumps(function_call_answer())),

@@ -1,4 +1,4 @@
-"""Closed loops with `wrk`, which takes less of its core than a generator in Python can."""
+"""Closed loops with `wrk`, which takes less processor time than a generator in Python."""
 
 import re
 import shutil
@@ -32,24 +32,24 @@ end
 
 
 def is_installed() -> bool:
-    """Return whether `wrk` is there."""
+    """Return whether `wrk` is on the PATH."""
     return shutil.which("wrk") is not None
 
 
 def closed_loop(url: str, requests: Sequence[bytes], at_once: int, seconds: int) -> tuple[int, float]:
-    """Keep a number of calls under way for some seconds.
+    """Run a closed loop of calls.
 
     Args:
         url: The base URL of the server.
-        requests: The bytes of whole requests, which are sent in turns.
+        requests: Complete requests, which are sent in turn.
         at_once: The number of connections.
-        seconds: How long.
+        seconds: The duration of the loop.
 
     Returns:
-        The number of answers, and the seconds that they took.
+        The number of answers, and the actual duration in seconds.
 
     Raises:
-        RuntimeError: A call failed or was not answered with 200 or another success.
+        RuntimeError: A call failed, or its answer had an error status.
     """
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "script.lua"

@@ -39,7 +39,7 @@ from hookgate.translator.fields import JsonObject
 log = logging.getLogger("hookgate.hooks")
 
 _MAX_LOGGED_KEYS = 20
-"""Keys without effect that are logged for one hook. A hook that returns what clients send may have more."""
+"""The maximum number of keys without effect to log for one hook. Their names may come from clients."""
 
 E = TypeVar("E", bound=Event)
 R = TypeVar("R")
@@ -112,7 +112,7 @@ class Engine:
         """Run the event's hooks, of all layers or of the given one, and merge their outputs."""
         try:
             hook = self._single.get(event.name) if layer is None and event.stream is None else None
-            # A large body waits for the worker, and a full queue makes the hook wait: both need a deadline.
+            # If the body is large or the queue is full, the hook may have to wait, which requires a deadline.
             if hook is not None and session.call_state.offload is None and self._queue.free > 0:
                 return await self._run_alone(event, hook, session)
             groups = self._groups_for(event, session)
@@ -127,9 +127,9 @@ class Engine:
             return Outcome(event, verdict, revision=self.revision)
 
     def _single_hooks(self) -> dict[str, Hook]:
-        """Return the hooks that are the only ones of their events, and whose timeout bounds all of their run.
+        """Return the hooks that are alone on their events and need no deadline besides their own timeout.
 
-        These are in-process hooks, which start no process.
+        These are in-process hooks.
         """
         single: dict[str, Hook] = {}
         for event, groups in self._groups.items():
@@ -190,7 +190,7 @@ class Engine:
                 self._log_ignored_keys(event, run)
 
     def _log_ignored_keys(self, event: str, run: Run) -> None:
-        """Log the keys of an output that have no effect, each once, up to a bound for each hook."""
+        """Log the keys of an output that have no effect: each key once, and a limited number per hook."""
         for key in run.ignored:
             logged = self._logged_keys.setdefault(run.hook, set())
             if key.path not in logged and len(logged) < _MAX_LOGGED_KEYS:
@@ -318,7 +318,10 @@ class _Chain:
 
 
 async def _apply_edit(run: Run, event: E, session: SessionContext) -> tuple[Run, E]:
-    """Return the run, and the event with its edit applied. If the edit does not fit, the run failed."""
+    """Return the run, and the event with the run's edit applied.
+
+    If the edit cannot be applied, the returned run has failed.
+    """
     if not run.edit:
         return run, event
     try:

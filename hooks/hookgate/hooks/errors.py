@@ -20,7 +20,7 @@ class Problem:
     line: int | None = None
     column: int | None = None
     breaks_hook: bool = False
-    """Whether the hook at this place cannot work as it is."""
+    """Whether the problem prevents the hook from working."""
 
     def __str__(self) -> str:
         location = [str(part) for part in (self.path, self.line, self.column) if part is not None]

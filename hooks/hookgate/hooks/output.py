@@ -109,7 +109,12 @@ def describe_unread(output: Output) -> str:
 
 @dataclass(frozen=True, slots=True)
 class IgnoredKey:
-    """A key of an output that has no effect, and the remedy. `path` includes the objects that contain it."""
+    """A key of an output that has no effect.
+
+    Attributes:
+        path: The key, after the keys of the objects that contain it.
+        remedy: A suggestion, such as the key that was probably meant.
+    """
 
     path: str
     remedy: str
@@ -120,16 +125,17 @@ class IgnoredKey:
 
 _MAX_IGNORED_KEYS = 8
 _MAX_KEY_LENGTH = 64
-"""Bounds for the keys that are compared with known ones: an output may contain what a client sent."""
+"""Limits for the keys that are compared with known ones: an output may repeat data of the client."""
 
 _TOP_KEYS = keys_of(HookOutput)
 _SPECIFIC_KEYS = {event: output.specific_keys() | {"additionalContext"} for event, output in OUTPUTS.items()}
 
 
 def ignored_keys(output: Output, event: str) -> tuple[IgnoredKey, ...]:
-    """Return the keys of an output that are misspelled, misplaced, or of another event.
+    """Return the keys of an output that are misspelled, misplaced, or belong to another event.
 
-    Other unknown keys may be those of newer agents. An output that repeats the hook's input has no such keys.
+    Other unknown keys are not returned, because newer agents may define them. Neither are those of an output
+    that repeats the hook's input.
     """
     specific = output.get("hookSpecificOutput") or {}
     if (

@@ -113,7 +113,7 @@ class Run:
     warning: str = ""
     """What its author probably did not intend, although the output is valid; otherwise empty."""
     ignored: tuple[IgnoredKey, ...] = ()
-    """The keys of its output that have no effect, although others of a similar name or place have."""
+    """The keys of its output that have no effect, but are similar to keys that have one."""
 
     @property
     def error(self) -> str:
@@ -122,7 +122,7 @@ class Run:
 
     @property
     def silent(self) -> bool:
-        """Whether the hook returned nothing, as most runs do: there is nothing to apply, log or report."""
+        """Whether the hook returned nothing and did not fail, so that there is nothing to apply or log."""
         return self.output is None and self.failure is None
 
     @property
@@ -262,7 +262,7 @@ class HookExecutor:
         session: SessionContext,
         check_start: Callable[[], None] | None = None,
     ) -> Output | None:
-        """Run the hook in a slot of the queue. `check_start` is called when it has one."""
+        """Run the hook in a slot of the queue. `check_start` is called when the slot is available."""
         queue, call = self._queue, session.call_state
         if not queue.try_acquire():
             await queue.acquire(session.session_id, session.key)
@@ -298,7 +298,10 @@ def make_document(hook: Hook, event: Event, session: SessionContext) -> Document
 
 
 def _prepared_document(hook: Hook, event: Event, session: SessionContext) -> Document:
-    """Return the hook's input for an event with a large body, serialized here, off the event loop."""
+    """Return the hook's input for an event with a large body, prepared for its runner.
+
+    Call this in a worker thread.
+    """
     document = make_document(hook, event, session)
     document.prepare(value=isinstance(hook.config, BuiltinConfig | RuntimeConfig))
     return document

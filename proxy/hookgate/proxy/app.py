@@ -72,7 +72,7 @@ async def serve(effective: EffectiveConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What a gateway is made of."""
+    """The parts from which a gateway is created."""
 
     effective: EffectiveConfig
     sources: Sources

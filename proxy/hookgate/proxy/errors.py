@@ -89,13 +89,13 @@ class ApiError(Exception):
         return orjson.dumps({"error": error})
 
     def at(self, path: str) -> "ApiError":
-        """Return the error with the path of the part of the body that it is about; "" is the whole body."""
+        """Return the error with the path of the affected part of the body; "" is the whole body."""
         message = f"{path}: {self.message}" if path else self.message
         return ApiError(self.code, message, self.reason, **self.metadata)
 
 
 def body_refused(problem: object, code: int = 400) -> ApiError:
-    """Return the error for a request body that cannot be judged; `problem` says what is wrong with it."""
+    """Return the error for a request body that cannot be judged; `problem` describes the reason."""
     return ApiError(code, f"hookgate refuses the request body: {problem}", "BODY_REFUSED")
 
 

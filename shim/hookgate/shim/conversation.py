@@ -29,7 +29,7 @@ def edited(value: Any, new: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """Return a tool's result as text: a string as it is, any other value as JSON."""
+    """Return a tool's result as text: a string unchanged, any other value as JSON."""
     return value if isinstance(value, str) else _dumps(value)
 
 

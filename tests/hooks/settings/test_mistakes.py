@@ -111,28 +111,28 @@ def scripts(tmp_path: Path) -> Path:
         pytest.param("./none.sh", "./none.sh does not exist in ", id="missing"),
         pytest.param(["/no/such"], "/no/such does not exist in ", id="missing elsewhere"),
         pytest.param(["./folder"], "./folder is a folder; use the path of a program", id="folder"),
-        pytest.param("bash ./x.sh", "./x.sh, which bash is to run, does not exist in ", id="bash"),
-        pytest.param("sh -e x.sh", "x.sh, which sh is to run, ", id="sh with an option"),
-        pytest.param("bash -euo pipefail x.sh", "x.sh, which bash is to run, ", id="an option with a value"),
-        pytest.param("bash folder", "folder, which bash is to run, is a folder; ", id="a folder as a script"),
-        pytest.param("python3 missing.py", "missing.py, which python3 is to run, ", id="python"),
+        pytest.param("bash ./x.sh", "./x.sh, which bash would run, does not exist in ", id="bash"),
+        pytest.param("sh -e x.sh", "x.sh, which sh would run, ", id="sh with an option"),
+        pytest.param("bash -euo pipefail x.sh", "x.sh, which bash would run, ", id="an option with a value"),
+        pytest.param("bash folder", "folder, which bash would run, is a folder; ", id="a folder as a script"),
+        pytest.param("python3 missing.py", "missing.py, which python3 would run, ", id="python"),
         pytest.param(
-            "python3 -uX dev -W error gone.py a", "gone.py, which python3 is to run, ", id="options"
+            "python3 -uX dev -W error gone.py a", "gone.py, which python3 would run, ", id="options"
         ),
-        pytest.param("X=1 /usr/bin/env python3 -- gone.py", "gone.py, which python3 is to run, ", id="env"),
-        pytest.param("exec node hooks/guard.js", "hooks/guard.js, which node is to run, ", id="node"),
+        pytest.param("X=1 /usr/bin/env python3 -- gone.py", "gone.py, which python3 would run, ", id="env"),
+        pytest.param("exec node hooks/guard.js", "hooks/guard.js, which node would run, ", id="node"),
         pytest.param(
-            "node --no-warnings -r x gone.js", "gone.js, which node is to run, ", id="node's options"
+            "node --no-warnings -r x gone.js", "gone.js, which node would run, ", id="node's options"
         ),
-        pytest.param("uv run guard.py", "guard.py, which uv is to run, ", id="uv"),
-        pytest.param("uv run -q --with x python y.py", "y.py, which python is to run, ", id="python of uv"),
-        pytest.param("cat | python3 gone.py 2>log", "gone.py, which python3 is to run, ", id="pipeline"),
+        pytest.param("uv run guard.py", "guard.py, which uv would run, ", id="uv"),
+        pytest.param("uv run -q --with x python y.py", "y.py, which python would run, ", id="python of uv"),
+        pytest.param("cat | python3 gone.py 2>log", "gone.py, which python3 would run, ", id="pipeline"),
         pytest.param(
-            "python3 gone.py 2>&1; exit 0", "gone.py, which python3 is to run, ", id="first of a line"
+            "python3 gone.py 2>&1; exit 0", "gone.py, which python3 would run, ", id="first of a line"
         ),
-        pytest.param("python3 \\\n  gone.py\necho", "gone.py, which python3 is to run, ", id="several lines"),
-        pytest.param("python3 $GEMINI_CWD/gone.py", "/gone.py, which python3 is to run, ", id="variable"),
-        pytest.param(["sh", "gone.sh"], "gone.sh, which sh is to run, does not exist in ", id="list of sh"),
+        pytest.param("python3 \\\n  gone.py\necho", "gone.py, which python3 would run, ", id="several lines"),
+        pytest.param("python3 $GEMINI_CWD/gone.py", "/gone.py, which python3 would run, ", id="variable"),
+        pytest.param(["sh", "gone.sh"], "gone.sh, which sh would run, does not exist in ", id="list of sh"),
         pytest.param(
             ["sh", "$GEMINI_CWD/ready.sh"],
             "; variables are expanded in a command line, but not in a list",

@@ -279,4 +279,4 @@ async def test_an_answer_that_is_too_large_to_be_checked_is_passed_on(
     monkeypatch.setattr(stages, "MAX_ANSWER", 4000)  # one event, but not all of them
     answer = await asked_for_json(replacing("42", "[NUMBER", "event"), ASKS_JSON, pause=0.02)
     assert said(answer) == "[1, [NUMBER, 3]"
-    assert "the answer is too large, so it is not checked whether it is still JSON" in caplog.text
+    assert "the answer is too large to check whether it is still JSON" in caplog.text

@@ -64,7 +64,7 @@ async def test_everything_is_told_at_once(tmp_path: Path, taken_port: int) -> No
         "listen.address",
     ]
     assert failures[0].endswith("did you mean audit.content?")
-    assert "gone.py, which python3 is to run, does not exist in" in failures[1]
+    assert "gone.py, which python3 would run, does not exist in" in failures[1]
     assert failures[2].endswith("did you mean 'run_shell_command'?")
     assert failures[3].endswith(
         "Address already in use; choose another address with --listen or listen.address"
@@ -93,8 +93,8 @@ async def test_a_gateway_that_already_runs_is_recognized(tmp_path: Path) -> None
         ended = await doctor(tmp_path, "--offline", "--listen", listen, "--admin", admin)
     assert ended.code == 0, ended
     assert f"ok    listen.address: a gateway already runs on {listen}\n" in ended.out
-    assert f"ok    admin.address: a gateway already runs, and is healthy, on {admin}\n" in ended.out
-    assert f"ok    the database {tmp_path}/audit.db opens, with tables of version" in ended.out
+    assert f"ok    admin.address: a healthy gateway already runs on {admin}\n" in ended.out
+    assert f"ok    the database {tmp_path}/audit.db can be opened and has tables of version" in ended.out
     assert "upstream.gemini" not in ended.out
 
 

@@ -271,7 +271,7 @@ def test_the_doctor_finds_a_missing_script(project: Path, hookgate: Hookgate) ->
     code, output = hookgate("doctor", "--hooks", str(path))
     assert (code, output) == (
         1,
-        f"FAIL  {path}:1: hooks.BeforeModel: the hook 'guard': gone.py, which python3 is to run, does not "
+        f"FAIL  {path}:1: hooks.BeforeModel: the hook 'guard': gone.py, which python3 would run, does not "
         f"exist in {project}; check the path\n1 hook checked, 1 problem found.\n",
     )
     assert f"warning: {path}:1: " in hookgate("test", "BeforeModel", "--hooks", str(path))[1]

@@ -12,7 +12,7 @@ JSON = '{"hooks": {}}'
 TOML = '[listen]\naddress = "127.0.0.1:0"\n'
 PRICES = (PROJECT / "examples/prices.toml").read_text()
 IS_TOML = (
-    "guard.toml: is TOML, but settings of hooks are JSON; if it is the gateway's configuration, name it with "
+    "guard.toml: is TOML, but hook settings are JSON; if it is the gateway's configuration, pass it with "
     "--config"
 )
 TABLE = "a price table has the key currency, and a table [models.NAME] for each model"
@@ -49,7 +49,7 @@ def write(name: str, content: str | bytes) -> None:
             "settings.json",
             JSON,
             "--config",
-            "settings.json: is JSON, not TOML; name settings of hooks with --hooks or --policy",
+            "settings.json: is JSON, not TOML; pass hook settings with --hooks or --policy",
         ),
         ("prices.toml", PRICES, "--config", "prices.toml: is a price table; name it in prices.file of the "
          "configuration"),
@@ -59,7 +59,7 @@ def write(name: str, content: str | bytes) -> None:
         ("guard.json", JSON.encode("utf-16"), "--hooks", "guard.json: is UTF-16; save it as UTF-8"),
         ("guard.json", JSON.encode("utf-16-le"), "--hooks", "guard.json: is UTF-16; save it as UTF-8"),
         ("guard.json", b'{"a": "\xff"}', "--hooks", "guard.json: is not UTF-8; save it as UTF-8"),
-        ("guard.json", " \n", "--hooks", "guard.json: is empty; settings of hooks are JSON, such as "
+        ("guard.json", " \n", "--hooks", "guard.json: is empty; hook settings are JSON, such as "
          '{"hooks": {…}}'),
         (
             "guard.json",
@@ -115,7 +115,7 @@ def test_a_folder_is_no_file(files: list[str], flag: str, expected: str, check: 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (TOML, f"prices.file: given: is a configuration of the gateway, which --config names; {TABLE}"),
+        (TOML, f"prices.file: given: is the gateway's configuration; pass it with --config; {TABLE}"),
         (JSON, f"given: is JSON, not TOML; {TABLE}"),
         ("", f"prices.file: given: is empty; {TABLE}"),
         (PRICES.encode("utf-16"), "prices.file: given: is UTF-16; save it as UTF-8"),

@@ -41,7 +41,7 @@ REFUSED = {
     "empty part": with_parts({}),
     "thought without data": with_parts({"thought": True}),
     "two data fields": with_parts({"text": "a", "inlineData": {"mimeType": "a/b", "data": ""}}),
-    "unknown part field": with_parts({"text": "a", "colour": "red"}),
+    "unknown part field": with_parts({"text": "a", "color": "red"}),
     "text not a string": with_parts({"text": 5}),
     "empty system instruction": {"contents": [HI], "systemInstruction": {"parts": []}},
     "allowed names in mode AUTO": with_calling(mode="AUTO", allowedFunctionNames=["f"]),

@@ -372,7 +372,7 @@ async def test_few_connections_are_kept_for_later_after_many_were_in_use() -> No
     async with AsyncExitStack() as stack:
         urls = [(await stack.enter_async_context(running_upstream()))[0] for _ in range(3)]
         settings = UpstreamSettings(gemini=urls[0], vertex=urls[1], code_assist=urls[2])
-        upstreams = await stack.enter_async_context(Upstreams(settings, most=16))
+        upstreams = await stack.enter_async_context(Upstreams(settings, max_connections=16))
         routes = [replace(ROUTE, api=api) for api in ("gemini", "vertex", "code_assist")]
         before = descriptors()
 

@@ -576,7 +576,7 @@ async def test_no_more_connections_are_in_use_than_there_may_be() -> None:
     upstream = Answering(OK, OK, OK)
     async with nothing_left(), peer(upstream) as url, AsyncExitStack() as stack:
         settings = UpstreamSettings(gemini=url, vertex=url, code_assist=url, connect_timeout=0.1)
-        upstreams = await stack.enter_async_context(Upstreams(settings, most=2))
+        upstreams = await stack.enter_async_context(Upstreams(settings, max_connections=2))
         async with call(upstreams):
             async with call(upstreams):
                 with pytest.raises(ApiError) as late:

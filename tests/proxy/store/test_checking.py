@@ -20,7 +20,7 @@ def test_a_folder_that_exists_or_can_be_made_is_fine(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_a_problem() -> None:
-    with pytest.raises(StoreError, match=r"the state folder /proc cannot be written: .*; .* with --state"):
+    with pytest.raises(StoreError, match=r"the state folder /proc is not writable: .*; .* with --state"):
         check_state_folder(Path("/proc"))
 
 
@@ -28,11 +28,13 @@ def test_a_database_tells_the_version_of_its_tables(tmp_path: Path) -> None:
     path = tmp_path / FILE
     assert check_database(None, path).endswith("does not exist yet; the gateway creates it")
     open_database(None, tmp_path).close()
-    assert "opens, with tables of version " in check_database(None, path)
+    assert "can be opened and has tables of version " in check_database(None, path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = 'future'")
         connection.commit()
-    with pytest.raises(StoreError, match="tables of version future, which a newer version of hookgate made"):
+    with pytest.raises(
+        StoreError, match="tables of version future, which a newer version of hookgate created"
+    ):
         check_database(None, path)
 
 
@@ -57,7 +59,7 @@ def test_a_server_is_asked_as_well(tmp_path: Path) -> None:
     with postgres() as url:
         assert check_database(url, tmp_path).endswith("has no tables yet; the gateway creates them")
         open_database(url, tmp_path).close()
-        assert "opens, with tables of version " in check_database(url, tmp_path)
+        assert "can be opened and has tables of version " in check_database(url, tmp_path)
 
 
 def test_a_server_that_does_not_answer_is_a_problem_without_its_password(tmp_path: Path) -> None:

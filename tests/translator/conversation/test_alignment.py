@@ -1,4 +1,4 @@
-"""Law 4: messages are recognised by role and text, wherever they stand."""
+"""Law 4: messages are recognized by role and text, wherever they stand."""
 
 from time import process_time
 from typing import Any
@@ -40,7 +40,7 @@ def test_equal_lists_align_one_to_one(shown: list[Message]) -> None:
 
 
 @given(DISTINCT, st.data())
-def test_moved_removed_and_added_messages_leave_the_others_recognised(
+def test_moved_removed_and_added_messages_leave_the_others_recognized(
     shown: list[Message], data: Any
 ) -> None:
     order: list[int | None] = data.draw(st.permutations(range(len(shown))))
@@ -52,7 +52,7 @@ def test_moved_removed_and_added_messages_leave_the_others_recognised(
 
 
 @given(DISTINCT, st.sets(st.integers(0, 9)))
-def test_rewritten_messages_are_recognised_by_where_they_stand(
+def test_rewritten_messages_are_recognized_by_where_they_stand(
     shown: list[Message], places: set[int]
 ) -> None:
     edited = [

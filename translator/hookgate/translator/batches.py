@@ -62,7 +62,7 @@ class BatchBody:
 
     def labels(self) -> JsonObject:
         """Return the labels as a request, or an empty object if there are none."""
-        turns = [{"role": "user", "parts": [{"text": text}]} for text in strings_in(self._labelled())]
+        turns = [{"role": "user", "parts": [{"text": text}]} for text in strings_in(self._labeled())]
         return {"contents": turns} if turns else {}
 
     def edited(self, requests: Sequence[JsonObject], labels: JsonObject | None) -> JsonObject:
@@ -70,7 +70,7 @@ class BatchBody:
 
         Raises EditError if the number of labels has changed.
         """
-        name, metadata = self._labelled() if not labels else self._relabelled(labels)
+        name, metadata = self._labeled() if not labels else self._relabeled(labels)
         batch, items = self.batch, []
         for item, request, data in zip(self._items, requests, metadata, strict=True):
             new = item if read(item, "request") is request else write(item, "request", request)
@@ -82,11 +82,11 @@ class BatchBody:
             batch = write(batch, "displayName", name)
         return self._body if batch is self.batch else write(self._body, "batch", batch)
 
-    def _labelled(self) -> list[Any]:
+    def _labeled(self) -> list[Any]:
         return [read(self.batch, "displayName"), [read(item, "metadata") for item in self._items]]
 
-    def _relabelled(self, labels: JsonObject) -> list[Any]:
-        before = self._labelled()
+    def _relabeled(self, labels: JsonObject) -> list[Any]:
+        before = self._labeled()
         turns = read_list(labels, "contents")
         if len(turns) != sum(1 for _ in strings_in(before)):
             raise EditError("batch", "as many turns as its name and metadata have strings", turns)

@@ -240,7 +240,7 @@ _PLAIN = frozenset({"parts", "role"})
 
 
 def _is_plain_text(content: Any) -> bool:
-    """Return whether a content of the model is nothing but one text, as in most events of a stream."""
+    """Return whether a content of the model consists of a single text, as in most events of a stream."""
     if type(content) is not dict or not content.keys() <= _PLAIN or content.get("role", "model") != "model":
         return False
     parts = content.get("parts")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LONG = 256 * 1024
-"""The length in bytes from which base64 strings are always taken out. Strings of half this length may be."""
+"""The length in bytes from which base64 strings are always extracted. Strings of half this length may be."""
 
 _BLOCK = LONG // 2
 _BASE64 = (string.ascii_letters + string.digits + "+/=-_").encode()

@@ -94,8 +94,8 @@ class Parsed:
 def parse(data: bytes, bounds: Bounds) -> Parsed:
     """Parse a body that is serialized again before it is forwarded.
 
-    If a key is repeated in one object, its last value counts: nobody will read the others. Raises BodyError,
-    or TooLargeError before parsing if the body exceeds its bounds.
+    If a key is repeated in one object, its last value is used, because only that value is forwarded. Raises
+    BodyError, or TooLargeError before parsing if the body exceeds its bounds.
     """
     lifted, value = _parsed(data, bounds)
     values, keys, large_numbers = _survey(value)
@@ -105,9 +105,10 @@ def parse(data: bytes, bounds: Bounds) -> Parsed:
 
 
 def loads(data: bytes, bounds: Bounds | None = None) -> Any:
-    """Parse a body that may be forwarded as it is, so that a repeated key is an error.
+    """Parse a body that may be forwarded as received.
 
-    Raises BodyError, or TooLargeError before parsing if the body exceeds its bounds.
+    A repeated key is an error, because other parsers might use another one of its values. Raises BodyError,
+    or TooLargeError before parsing if the body exceeds its bounds.
     """
     lifted, value = _parsed(data, bounds)
     text = data if lifted is None else lifted.text
@@ -119,7 +120,7 @@ def loads(data: bytes, bounds: Bounds | None = None) -> Any:
 
 
 def _parsed(data: bytes, bounds: Bounds | None) -> tuple[Lifted | None, Any]:
-    """Return the value, without the long base64 strings if these had to be lifted out of the text."""
+    """Return the value. If the long base64 strings were lifted out of the text, also return these."""
     lifted = None if bounds is None or len(data) <= bounds.small else _within(data, bounds)
     try:
         return lifted, orjson.loads(data if lifted is None else lifted.text)
@@ -145,10 +146,10 @@ def _within(data: bytes, bounds: Bounds) -> Lifted:
 
 
 def _is_canonical(text: bytes, value: Any) -> bool:
-    """Return whether serializing the value gives the same text, as it does for most events of a stream.
+    """Return whether serializing the value gives the same text, as for most events of a stream.
 
-    Then no key is repeated, and no number was changed. The space that the API writes after a key does not
-    matter. A text with few brackets cannot nest too deeply.
+    If so, no key is repeated and no number was changed. The space that the API writes after a key is
+    ignored. A text with at most MAX_DEPTH brackets cannot be nested too deeply.
     """
     if len(text) > _SHORT or text.count(b"[") + text.count(b"{") > MAX_DEPTH:
         return False

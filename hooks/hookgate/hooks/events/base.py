@@ -30,14 +30,14 @@ from hookgate.translator.strictjson import dumps
 class SharedValue:
     """A JSON value that several hooks receive, such as the request in all events of a streamed answer.
 
-    Its JSON, and a copy for each hook that may modify it, are made when they are first needed.
+    It is serialized, and copied for each hook that may modify it, when this is first needed.
     """
 
     def __init__(self, value: Any) -> None:
         self.value = value
         """The value itself, which must not be modified."""
         self.copies: dict[object, Any] = {}
-        """The copies that were made, by owner."""
+        """The existing copies, by owner."""
 
     @cached_property
     def json(self) -> bytes:
@@ -45,14 +45,14 @@ class SharedValue:
         return dumps(self.value)
 
     def copy_for(self, owner: object) -> Any:
-        """Return the copy of one owner, which gets the same one each time."""
+        """Return the copy that belongs to `owner`, creating it on first use."""
         if owner not in self.copies:
             self.copies[owner] = _deep_copy(self.value)
         return self.copies[owner]
 
 
 class Document:
-    """The input document of a hook. Its JSON, or its value, is made when a runner asks for it."""
+    """The input document of a hook. It is serialized or copied when a runner needs it."""
 
     __slots__ = ("_fields", "_json", "_owner", "_value")
 
@@ -90,12 +90,12 @@ class Document:
         return copy
 
     def view(self) -> dict[str, Any]:
-        """Return the document itself, for a reader that does not modify it."""
+        """Return the document without copying it. The caller must not modify it."""
         fields = self._fields.items()
         return {key: value.value if type(value) is SharedValue else value for key, value in fields}
 
     def prepare(self, *, value: bool) -> None:
-        """Make the value, or else the JSON, now: for a large document, off the event loop."""
+        """Create the value (if `value` is true) or the JSON in advance, to do so off the event loop."""
         if value:
             self._value = self.value()
         else:
@@ -186,7 +186,7 @@ _STRICTEST_FIRST: tuple[Decision, ...] = ("deny", "ask", "allow")
 
 
 def keys_of(model: type[BaseModel]) -> frozenset[str]:
-    """Return the keys of a model's documents."""
+    """Return the keys that documents of a pydantic model may have."""
     return frozenset(field.alias or name for name, field in model.model_fields.items())
 
 

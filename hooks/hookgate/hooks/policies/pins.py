@@ -25,7 +25,7 @@ log = logging.getLogger("hookgate.hooks")
 
 
 class Declaration(BaseModel):
-    """A declaration of a tool, as it is stored."""
+    """A stored declaration of a tool."""
 
     model_config = ConfigDict(extra="forbid")
 

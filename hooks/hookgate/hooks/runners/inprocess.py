@@ -152,7 +152,7 @@ async def run_action(
         coroutine = action(value).__await__()
         try:
             waits_for = next(coroutine)
-        except StopIteration as done:  # it did not wait for anything: most policies do not
+        except StopIteration as done:  # it did not wait for anything, like most policies
             output = done.value
         else:
             limit = StallAwareTimeout(clock, hook.timeout)
@@ -202,7 +202,7 @@ def _location_of(error: BaseException) -> str:
 Policy = Callable[[dict[str, Any], SessionContext], Any]
 """A policy: a function that takes a hook's input and session, and returns a hook's output or an awaitable.
 
-It must not modify its input, which is not copied for it."""
+It must not modify its input, because the input is not copied."""
 
 
 class Counters(Protocol):

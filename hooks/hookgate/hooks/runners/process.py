@@ -282,7 +282,7 @@ class _Communication:
             self._pidfd = None
 
     def _drain(self) -> None:
-        """Read what is left in the pipes. Anything written later is not from the program."""
+        """Read the remaining data from the pipes. Data that is written later is not from the program."""
         for pipe, into, limit in (
             (self._process.stdout, self._stdout, self._max_stdout),
             (self._process.stderr, self._stderr, MAX_STDERR),

@@ -1,6 +1,6 @@
-"""Reads the commands of hooks: their words, and the program and script files that they name by a path.
+"""Splits the commands of hooks into words, and checks the programs and scripts that they name.
 
-Nothing here runs a command. What only a shell can tell, such as the value of a variable, is left to it.
+It never runs a command. Words that only a shell can expand, such as other variables, are not checked.
 """
 
 import os
@@ -17,7 +17,7 @@ from hookgate.hooks.settings.configs import CommandConfig
 
 _PROJECT_VARIABLES = ("GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_LEFT_TO_THE_SHELL = re.compile(r"[$`*?~{\[]")
+_SHELL_EXPANSION = re.compile(r"[$`*?~{\[]")
 
 _QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""", re.DOTALL)
 _QUOTED_SIGN = "\ue000"  # stands for a ">" between quotes, which redirects nothing
@@ -32,9 +32,9 @@ def expand_project_variables(word: str, root: str) -> str:
 
 
 def command_words(command: str | list[str]) -> list[str]:
-    """Return a command's words, without the files that a command line redirects output to.
+    """Return a command's words, without the files to which a command line redirects output.
 
-    The operators of a command line are words, too. A line with unbalanced quotes is split at its spaces.
+    The words include the operators of a command line. A line with unbalanced quotes is split at spaces.
     """
     return command if isinstance(command, list) else _split(command) or command.split()
 
@@ -57,11 +57,11 @@ def _split(line: str) -> list[str]:
 
 
 def command_problem(config: CommandConfig, root: Path) -> str | None:
-    """Return the reason, with a remedy, why a command cannot work in the folder `root`, or None.
+    """Return the reason why a command cannot work in the folder `root`, with a remedy, or None.
 
-    Checked are the program, if the command names it by a path, and the script that an interpreter such as
-    `python3` is to run. Of a command line, only the pipeline at its beginning is checked: what precedes the
-    rest may create its files, change the folder, or be a condition.
+    This checks the program, if the command names it by a path, and the script that the command passes to an
+    interpreter such as `python3`. In a command line, only the first pipeline is checked, because it may
+    create files or change the folder for the commands that follow, or be a condition.
     """
     if isinstance(config.command, list):
         commands = [config.command]
@@ -76,14 +76,14 @@ def command_problem(config: CommandConfig, root: Path) -> str | None:
 
 
 def _expanded(word: str, config: CommandConfig, root: Path) -> str:
-    """Return the word as the shell expands it, unless the hook's `env` changes the variables."""
+    """Return the word with the project's variables expanded, unless the hook's `env` replaces them."""
     return word if config.env.keys() & set(_PROJECT_VARIABLES) else expand_project_variables(word, str(root))
 
 
 def _pipeline(words: Sequence[str]) -> list[list[str]]:
-    """Return the commands of the pipeline at the beginning of a line, without assignments and redirections.
+    """Return the commands of the first pipeline of a line, without assignments and redirections.
 
-    The pipeline ends before a command that begins with a word that only the shell knows.
+    It ends before a command whose program only the shell can determine.
     """
     commands: list[list[str]] = [[]]
     is_file = False
@@ -97,18 +97,18 @@ def _pipeline(words: Sequence[str]) -> list[list[str]]:
             commands.append([])
         elif not set(word) <= set("<>&|") or not {"<", ">"} & set(word):
             break
-        else:  # a redirection, maybe with the number of a descriptor
+        else:  # a redirection, possibly after the number of a descriptor
             if commands[-1] and commands[-1][-1].isdigit():
                 commands[-1].pop()
             if "<<" in word:
-                break  # what follows is the text of a here-document
+                break  # the text of a here-document follows
             is_file = "<" in word  # the files of other redirections are not among the words
-    known = [bool(command) and not _LEFT_TO_THE_SHELL.search(command[0]) for command in commands]
+    known = [bool(command) and not _SHELL_EXPANSION.search(command[0]) for command in commands]
     return commands[: known.index(False)] if False in known else commands
 
 
 def _program_problem(word: str, root: Path) -> str | None:
-    """Return why the program that a word names by its path cannot be started, or None."""
+    """Return the reason why a program that is named by a path cannot be started, or None."""
     if "/" not in word:
         return None
     path = root / word
@@ -122,16 +122,16 @@ def _program_problem(word: str, root: Path) -> str | None:
 
 
 def _script_problem(words: Sequence[str], config: CommandConfig, root: Path) -> str | None:
-    """Return why the interpreter that the words start cannot read its script, or None."""
+    """Return the reason why the script of an interpreter cannot be read, or None."""
     found = _script_of(words)
     if found is None:
         return None
     interpreter, name, script = found
     in_line = isinstance(config.command, str)
-    if in_line and _LEFT_TO_THE_SHELL.search(script):
+    if in_line and _SHELL_EXPANSION.search(script):
         return None
     if os.path.isdir(root / script) and not interpreter.runs_folders:
-        return f"{script}, which {name} is to run, is a folder; use the path of a script"
+        return f"{script}, which {name} would run, is a folder; use the path of a script"
     searched = interpreter.searches_path and "/" not in script
     if any(os.path.exists(root / f"{script}{suffix}") for suffix in interpreter.suffixes) or (
         searched and shutil.which(script, os.F_OK, config.env.get("PATH"))
@@ -140,16 +140,16 @@ def _script_problem(words: Sequence[str], config: CommandConfig, root: Path) -> 
     remedy = "check the path"
     if not in_line and "$" in script:
         remedy = "variables are expanded in a command line, but not in a list"
-    return f"{script}, which {name} is to run, does not exist in {root}; {remedy}"
+    return f"{script}, which {name} would run, does not exist in {root}; {remedy}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Interpreter:
-    """How an interpreter is started: `program [option]... script [argument]...`.
+    """The command line of an interpreter: `program [option]... script [argument]...`.
 
-    `inline` are the letters of options after which there is no script file, and `valued` those of options
-    with a value. After a long option that is neither in `long_valued` nor matches `switches`, the script is
-    unknown.
+    `inline` contains the letters of the options after which there is no script file, and `valued` the letters
+    of the options with a value. After a long option that is neither in `long_valued` nor matches `switches`,
+    the script is unknown.
     """
 
     programs: re.Pattern[str]
@@ -158,7 +158,7 @@ class _Interpreter:
     long_valued: frozenset[str] = frozenset()
     switches: re.Pattern[str] = re.compile(r"(?!)")
     suffixes: tuple[str, ...] = ("",)
-    """What the interpreter may append to the script's name."""
+    """The suffixes that the interpreter tries to append to the script's name."""
     runs_folders: bool = False
     searches_path: bool = False
 
@@ -199,14 +199,14 @@ _UV_RUN = _Interpreter(
     long_valued=frozenset({"--env-file", "--extra", "--group", "--project", "--python", "--with"}),
     switches=re.compile(r"--(frozen|isolated|locked|no-[a-z-]+|offline|quiet|verbose)"),
 )
-"""`uv run`, whose argument is a script if its name ends with `.py`, and otherwise a command."""
+"""`uv run`. Its argument is a script if the name ends with `.py`, and a command otherwise."""
 
 _PREFIXES = ("env", "exec", "nohup")
-"""Programs that start the program that their arguments name."""
+"""Programs that run the command in their arguments."""
 
 
 def _script_of(words: Sequence[str]) -> tuple[_Interpreter, str, str] | None:
-    """Return the interpreter that the words start, its name, and the script that it is to run, or None."""
+    """Return the interpreter that a command starts, its name, and the script that it would run, or None."""
     program, arguments = PurePath(words[0]).name, list(words[1:])
     if program in _PREFIXES:
         started = list(dropwhile(_ASSIGNMENT.match, arguments))
@@ -224,7 +224,7 @@ def _script_of(words: Sequence[str]) -> tuple[_Interpreter, str, str] | None:
 
 
 def _after_options(interpreter: _Interpreter, arguments: list[str]) -> list[str]:
-    """Return the arguments from the script on. The list is empty if there is no script, or none is known."""
+    """Return the script and the arguments that follow it. The list is empty if the script is unknown."""
     index = 0
     while index < len(arguments) and (word := arguments[index]).startswith(("-", "+")):
         index += 1

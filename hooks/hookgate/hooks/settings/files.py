@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError, describe_mistake
-from hookgate.hooks.settings.texts import decode_text, describe_folder, is_toml
+from hookgate.hooks.settings.text_files import decode_text, describe_folder, is_toml
 from hookgate.translator import BodyError
 from hookgate.translator.strictjson import object_of_distinct_keys
 
@@ -190,10 +190,10 @@ def _describe_json_error(path: Path, text: str, error: json.JSONDecodeError) -> 
     """Return the problem of a file that is not JSON, with a remedy for the usual causes."""
     text = without_comments(text)
     if not text.strip():
-        return Problem(path, 'is empty; settings of hooks are JSON, such as {"hooks": {…}}')
+        return Problem(path, 'is empty; hook settings are JSON, such as {"hooks": {…}}')
     if is_toml(text):
-        remedy = "if it is the gateway's configuration, name it with --config"
-        return Problem(path, f"is TOML, but settings of hooks are JSON; {remedy}")
+        remedy = "if it is the gateway's configuration, pass it with --config"
+        return Problem(path, f"is TOML, but hook settings are JSON; {remedy}")
     comma = text.rfind(",", 0, error.pos + 1)
     trailing = _TRAILING_COMMA.match(text, max(comma, 0))
     if trailing and trailing.end() > error.pos:

@@ -1,7 +1,7 @@
-"""Finds matchers that leave a hook without effect, or that have no effect themselves.
+"""Finds matchers that never match, or that have no effect.
 
-A matcher may name a tool of an MCP server or of an agent other than Gemini CLI, so a name that is merely
-unknown is no mistake. One that resembles a known name probably is.
+An unknown name is not a mistake in itself, because a matcher may name a tool of an MCP server or of an agent
+other than Gemini CLI. A name that resembles a known one probably is a mistake.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,19 +23,24 @@ TRIGGERS: Mapping[str, Sequence[str]] = {
 _CLAUDE_EVENTS = {event: claude_event for claude_event, event in claude_names.EVENTS.items()}
 
 _SIMILAR = 0.85
-"""How similar a misspelled name must be to the known one, as `difflib` measures it."""
+"""The minimum similarity of a misspelled name to a known one, as a ratio of `difflib`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatcherMistake:
-    """What is wrong with a matcher, which continues its name, and whether its hooks never run."""
+    """A probable mistake in a matcher.
+
+    Attributes:
+        message: A description that continues the matcher's name.
+        breaks_hook: Whether the mistake prevents the hooks of the group from running.
+    """
 
     message: str
     breaks_hook: bool = True
 
 
 def find_matcher_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
-    """Return what is probably wrong with the matcher of a group, or None."""
+    """Return the probable mistake in the matcher of a group, or None."""
     if matcher.pattern == "*":
         return None
     if event in TOOL_EVENTS:
@@ -44,7 +49,7 @@ def find_matcher_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
         return _trigger_mistake(event, matcher.pattern)
     if claude_names.is_all(matcher.pattern):
         return None
-    message = f'has no effect: {event} events have nothing to match; remove it, or use "when"'
+    message = f'has no effect: {event} events ignore matchers; remove it, or use "when"'
     return MatcherMistake(message, breaks_hook=False)
 
 
@@ -58,10 +63,11 @@ def _tool_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
             f"did you mean {hint!r}?"
         )
     if tools := _known_tools(Matcher(event, f"(?i:{pattern})")):
-        lower = pattern.lower()  # which changes the meaning of classes such as \S
+        lower = pattern.lower()  # this changes the meaning of classes such as \S
         meant = lower if "\\" not in pattern else "|".join(tools)
         return MatcherMistake(
-            f"matches none of Gemini CLI's tools, since case counts; did you mean {meant!r}?"
+            "matches none of Gemini CLI's tools, because matchers are case-sensitive; "
+            f"did you mean {meant!r}?"
         )
     migrated, _ = claude_names.tools(pattern)
     if migrated not in {"", pattern} and _known_tools(Matcher(event, migrated)):
@@ -85,7 +91,7 @@ def _trigger_mistake(event: str, pattern: str) -> MatcherMistake | None:
     known = TRIGGERS[event]
     if pattern in known:
         return None
-    problem = f"is compared literally, and equals no trigger of {event}"
+    problem = f"is compared literally and is not a trigger of {event}"
     if claude_names.is_all(pattern):
         return MatcherMistake(f"{problem}; did you mean '*'?")
     migrated, _ = claude_names.triggers(_CLAUDE_EVENTS[event], pattern)

@@ -196,7 +196,7 @@ class Hook:
     line: int | None = None
     on_exit_code: OnError = "allow"
     needs_trust: bool = False
-    """Whether the hook comes from a project, so that it runs only after somebody has trusted it."""
+    """Whether the hook comes from a project, and therefore runs only after a user has trusted it."""
     function: Callable[[dict[str, object]], object] | None = None
     """The function of a hook that a program has registered; other runtime hooks name theirs."""
     timeout: float = field(init=False)
@@ -350,7 +350,7 @@ class SettingsSource:
 
     @property
     def needs_trust(self) -> bool:
-        """Whether its hooks run only after somebody has trusted them, because they come from a project."""
+        """Whether its hooks come from a project, and therefore run only after a user has trusted them."""
         return self.layer == "project" and not self.trusted
 
     @property

@@ -97,7 +97,7 @@ def registration(  # noqa: PLR0913, PLR0917  # the fields of a registration
 _NOT_IN_END = frozenset(
     {"receipt", "request_id", "began", "route", "session", "model", "revision", "event", "bytes"}
 )
-"""The fields of a receipt that a start contains, or its record."""
+"""The fields of a receipt that are in a start or in its record, and therefore not in an end."""
 
 _MAX_REASON = 300
 
@@ -123,11 +123,11 @@ class Entry(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """A record to write, with everything encoded once."""
+    """A record to write, with its encoded parts."""
 
     record: ChainRecord
     document: JsonObject
-    """The part of the record that is hashed, with its body encoded."""
+    """The hashed part of the record, with the body already encoded."""
     hash: str
     columns: Columns | None
     body: bytes
@@ -135,7 +135,7 @@ class NewRecord(NamedTuple):
 
 
 def new_record(writer: str, seq: int, previous: str, entry: Entry) -> NewRecord:
-    """Return the record for an entry, which follows the one with the hash `previous`."""
+    """Return the record for an entry that follows the record with the hash `previous`."""
     body = canonical_json(entry.body)
     content = canonical_json(entry.content) if entry.content is not None else None
     content_sha256 = sha256(content).hexdigest() if content is not None else None

@@ -1,7 +1,7 @@
 """Queries of the audit: pages of calls, a single call, new calls.
 
-Each takes milliseconds, except that a filter with parts of names reads all names from their index: some
-50 ms for 200,000 calls.
+Each takes milliseconds, except for filters that match parts of names. These read all names from an index,
+which takes about 50 ms for 200,000 calls.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class RecordFilter:
     since: int | None = None
     until: int | None = None
     partial: bool = False
-    """Whether session, key and model may be parts of names, in upper or lower case."""
+    """Whether session, key and model match parts of names, ignoring case."""
 
     def wanted(self) -> list[tuple[Any, str]]:
         """Return the columns to compare and their values, the most selective one first."""
@@ -175,14 +175,14 @@ def _ended() -> Any:
 
 
 _MAX_NAMES = 50
-"""Combinations of names that are queried one by one. More are so common that a scan finds enough soon."""
+"""The maximum number of names to query one by one. If more names match, a scan soon finds enough calls."""
 
 
 def _with_whole_names(connection: Connection, wanted: RecordFilter) -> list[RecordFilter]:
-    """Return the filters with whole names that a filter with parts of names stands for.
+    """Return the filters with whole names that are equivalent to a filter with parts of names.
 
-    Each of them reads its index in order, which a comparison with parts cannot. If there are too many, the
-    filter itself is returned.
+    Unlike the filter itself, each of them can read an index in order. If there would be too many filters,
+    returns the given one.
     """
     if not wanted.partial:
         return [wanted]
@@ -196,7 +196,7 @@ def _with_whole_names(connection: Connection, wanted: RecordFilter) -> list[Reco
 
 
 def _names_with(connection: Connection, field: str, text: str) -> list[str]:
-    """Return the names that contain the text, or an empty name, which stands for any, without a text."""
+    """Return the names that contain the text. If it is empty, returns an empty name, which matches any."""
     if not text:
         return [""]
     column = getattr(AuditRecord, field)
@@ -205,7 +205,7 @@ def _names_with(connection: Connection, field: str, text: str) -> list[str]:
 
 
 PARTIAL = ("session", "key", "model")
-"""The fields of a filter that may be parts of names."""
+"""The fields of a filter that can match parts of names."""
 
 
 def _contains(column: Any, text: str) -> ColumnElement[bool]:

@@ -49,7 +49,7 @@ _DICTIONARY = (
 )
 _RAW = -15  # deflate without a header: the checksum below covers every bit, zlib's own does not
 _SMALL_BODY = 4096
-# Compressors with the dictionary in place, which are copied for each body: the less memory, the faster.
+# Compressors with the dictionary, which are copied for each body. A smaller window is faster to copy.
 _SMALL_PACKER = zlib.compressobj(1, zlib.DEFLATED, -12, 5, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
 _PACKER = zlib.compressobj(6, zlib.DEFLATED, _RAW, 9, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY)
 _CHECKSUM = 4
@@ -119,7 +119,7 @@ def around_time(connection: Connection, at: int) -> int | None:
 
 
 class _Statements(NamedTuple):
-    """The statements of each transaction as text: preparing them takes longer than running them."""
+    """The SQL of the statements in each transaction. Compiling it takes longer than running it."""
 
     insert_record: str
     insert_content: str
@@ -129,7 +129,7 @@ class _Statements(NamedTuple):
 
 @cache
 def _statements(dialect: str) -> _Statements:
-    """Return the statements for `sqlite` or `postgresql`, with named parameters."""
+    """Return the statements for the dialect `sqlite` or `postgresql`, with named parameters."""
     on_server = make_url("postgresql+psycopg://").get_dialect()
     compiler = sqlite.dialect(paramstyle="named") if dialect == "sqlite" else on_server()
     columns = [column.name for column in AuditRecord.__table__.columns if column.name != "position"]
@@ -143,7 +143,7 @@ def _statements(dialect: str) -> _Statements:
 
 
 def insert_records(connection: Connection, number: int, records: Sequence[NewRecord]) -> None:
-    """Insert the records of a writer, and note which calls are open after them."""
+    """Insert the records of a writer, and update the table of open calls."""
     statements = _statements(connection.dialect.name)
     connection.exec_driver_sql(statements.insert_record, [_row(number, each) for each in records])
     contents = [

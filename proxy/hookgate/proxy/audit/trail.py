@@ -27,7 +27,7 @@ from hookgate.proxy.audit.ledger import Ledger, Locks, writer_locks
 from hookgate.proxy.audit.reading import AuditReader, CallDetail, receipt_of
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.stored import chain_tip, record_body
-from hookgate.proxy.audit.writer import Waiting, Writer
+from hookgate.proxy.audit.writer import PendingRecords, Writer
 from hookgate.proxy.config.recording import AuditSettings as Settings
 from hookgate.proxy.errors import ApiError, describe_os_error, pluralize
 from hookgate.proxy.observe.record import CallRecord, make_receipt
@@ -66,8 +66,8 @@ class Audit:
         """Write records with `writer`, and with the `contents` of calls if they are given."""
         self.writer = writer
         self._contents, self._reader = contents, reader
-        self._starts: dict[str, Waiting] = {}
-        """Starts of calls that have not ended, by the calls' ids."""
+        self._starts: dict[str, PendingRecords] = {}
+        """The starts of calls that have not ended, by the IDs of the calls."""
 
     @property
     def trouble(self) -> str | None:
@@ -104,13 +104,13 @@ class Audit:
                 record.content = self._contents.content_for(route)
 
     def begin(self, record: CallRecord) -> None:
-        """Begin to write a call's start, so that it is written while hooks run. Its session must be known."""
+        """Begin to write a call's start, to write it while hooks run. The session must be known."""
         if record.audited == "due" and record.id not in self._starts and self._contents is None:
-            with contextlib.suppress(AuditError):  # tried again before the call is sent upstream
+            with contextlib.suppress(AuditError):  # `put_on_record` tries again
                 self._starts[record.id] = self.writer.begin(start_entry(record))
 
     async def put_on_record(self, record: CallRecord) -> None:
-        """Return when a call's start is on disk. Raises ApiError (403) if that fails."""
+        """Wait until a call's start is on disk. Raises ApiError (403) if it cannot be written."""
         try:
             if record.audited == "late":
                 raise AuditError("its start could not be written")  # attempted when its answer began
@@ -171,11 +171,11 @@ class Audit:
             )
 
     async def _write_start(self, record: CallRecord) -> None:
-        """Return when a call's start is on disk. If this is cancelled, a queued start is still written."""
+        """Wait until a call's start is on disk. If this is cancelled, a queued start is still written."""
         try:
             if record.id not in self._starts:
                 content = None if self._contents is None else await self._contents.at_start(record)
-                if record.id not in self._starts:  # else it was begun for a stream whose headers were due
+                if record.id not in self._starts:  # otherwise the headers of a stream have begun it meanwhile
                     self._starts[record.id] = self.writer.begin(start_entry(record, content))
             await self.writer.wait_for(self._starts[record.id])
         except AuditError:

@@ -25,27 +25,27 @@ _PATIENCE = 0.01
 """Seconds that records are held back to share a transaction, if no call waits for them."""
 
 _TURNS = 3
-"""Turns of the event loop that a call's records are held back to share a transaction.
+"""Iterations of the event loop for which a call's records are held back, to share a transaction.
 
-Calls that arrive together reach this point within a few turns. Waking the thread for each of them would cost
-more than writing its records.
+Calls that arrive together queue their records within a few iterations. Waking the thread for each of them
+would cost more than writing the records.
 """
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class PendingRecords:
     """Records that are written together."""
 
     entries: tuple[Entry, ...]
     ended: "asyncio.Future[None] | None" = None
-    """Done when they are on disk, or with an `error`; None if no call waits for them."""
+    """Done when the records are on disk or have failed with `error`; None if no call waits for them."""
     error: AuditError | None = None
     since: float = field(default_factory=time.monotonic)
     taken: bool = False
     withdrawn: bool = False
 
     def end(self, error: AuditError | None = None) -> None:
-        """End the waiting of calls."""
+        """Wake the calls that wait for these records."""
         if self.ended is not None and not self.ended.done():
             self.error = error
             self.ended.set_result(None)
@@ -56,11 +56,11 @@ class Queue:
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._waiting: deque[Waiting] = deque()
+        self._waiting: deque[PendingRecords] = deque()
         self._count = 0
         self._closing: float | None = None
         self._look_wanted = self._call_waits = self._idle = False
-        self.batch: list[Waiting] = []
+        self.batch: list[PendingRecords] = []
 
     @property
     def count(self) -> int:
@@ -83,10 +83,10 @@ class Queue:
 
     # ---- for calls
 
-    def put(self, waiting: Waiting, *, bounded: bool) -> bool:
+    def put(self, waiting: PendingRecords, *, bounded: bool) -> bool:
         """Add records. Returns False if they are `bounded` and the queue is full.
 
-        If a call waits for them, `hurry` must be called soon.
+        If a call waits for them, call `flush` soon afterwards.
         """
         with self._condition:
             if bounded and self._count + len(waiting.entries) > MAX_WAITING:
@@ -97,13 +97,13 @@ class Queue:
                 self._condition.notify()
         return True
 
-    def hurry(self) -> None:
-        """Write what is queued now, because calls wait for it."""
+    def flush(self) -> None:
+        """Have the thread write the queued records at once, because calls wait for them."""
         with self._condition:
             self._call_waits = bool(self._waiting)
             self._condition.notify()
 
-    def withdraw(self, waiting: Waiting) -> bool:
+    def withdraw(self, waiting: PendingRecords) -> bool:
         """Withdraw records. Returns False if they are being written already."""
         with self._condition:
             waiting.withdrawn = not waiting.taken
@@ -147,7 +147,7 @@ class Queue:
         return look
 
     def _wait(self, within: float) -> None:
-        """Wait for records. While there are many, those that no call waits for do not wake the thread."""
+        """Wait for records. Those that no call waits for wake the thread only if it has been idle."""
         self._condition.wait_for(lambda: self._urgent, _PATIENCE)
         if not self._waiting and not self._urgent:
             self._idle = True
@@ -156,7 +156,7 @@ class Queue:
             if self._waiting:
                 self._condition.wait_for(lambda: self._urgent, _PATIENCE)
 
-    def pop_written(self) -> list[Waiting]:
+    def pop_written(self) -> list[PendingRecords]:
         """Remove and return the batch, which is on disk."""
         with self._condition:
             batch, self.batch = self.batch, []
@@ -185,7 +185,7 @@ class Writer:
         """Create a writer. `deadline` is the time in seconds that a call waits for its records."""
         self._ledger, self._deadline, self._retention = ledger, deadline, retention
         self._queue = Queue()
-        self._hurrying = False
+        self._flush_scheduled = False
         self._keep_at = 0.0
         self._retain_at = 0.0
         self._thread = threading.Thread(target=self._work, name="hookgate-audit", daemon=True)
@@ -226,22 +226,25 @@ class Writer:
         """
         await self.wait_for(self.begin(*entries))
 
-    def begin(self, *entries: Entry) -> Waiting:
-        """Begin to write records together. Raises AuditError if none are accepted. See `wait_for`."""
+    def begin(self, *entries: Entry) -> PendingRecords:
+        """Begin to write records in one transaction. Pass the result to `wait_for`.
+
+        Raises AuditError if the records cannot be queued.
+        """
         if trouble := self.trouble:
             raise AuditError(trouble)
-        waiting = Waiting(entries, asyncio.get_running_loop().create_future())
+        waiting = PendingRecords(entries, asyncio.get_running_loop().create_future())
         if not self._queue.put(waiting, bounded=True):
             raise AuditError("too many records are waiting to be written")
-        if not self._hurrying:
-            self._hurrying = True
-            self._hurry(asyncio.get_running_loop(), _TURNS)
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._flush_later(asyncio.get_running_loop(), _TURNS)
         return waiting
 
-    async def wait_for(self, waiting: Waiting) -> None:
-        """Return when records are on disk. After the deadline, withdraw them and raise AuditError.
+    async def wait_for(self, waiting: PendingRecords) -> None:
+        """Wait until records are on disk. Several tasks may wait for the same records.
 
-        Several calls may wait for the same records.
+        After the deadline, withdraws the records and raises AuditError.
         """
         if waiting.ended is not None and not waiting.ended.done():
             timer = asyncio.get_running_loop().call_later(self._deadline, self._give_up, waiting)
@@ -254,17 +257,17 @@ class Writer:
 
     def append_soon(self, *entries: Entry, bounded: bool = False) -> bool:
         """Queue records without waiting. Returns False if they are `bounded` and the queue is full."""
-        return self._queue.put(Waiting(entries), bounded=bounded)
+        return self._queue.put(PendingRecords(entries), bounded=bounded)
 
-    def _hurry(self, loop: asyncio.AbstractEventLoop, turns: int) -> None:
-        """Have the queued records written after some turns of the event loop."""
+    def _flush_later(self, loop: asyncio.AbstractEventLoop, turns: int) -> None:
+        """Flush the queue after some iterations of the event loop."""
         if turns:
-            loop.call_soon(self._hurry, loop, turns - 1)
+            loop.call_soon(self._flush_later, loop, turns - 1)
         else:
-            self._hurrying = False
-            self._queue.hurry()
+            self._flush_scheduled = False
+            self._queue.flush()
 
-    def _give_up(self, waiting: Waiting) -> None:
+    def _give_up(self, waiting: PendingRecords) -> None:
         under_way = not self._queue.withdraw(waiting)
         waiting.end(AuditError(self.trouble or "the database is too slow", under_way=under_way))
 
@@ -352,7 +355,7 @@ class Writer:
         self.problem = None
 
 
-def _announce(batch: list[Waiting]) -> None:
+def _announce(batch: list[PendingRecords]) -> None:
     """Wake the calls that wait for these records, all at once."""
 
     def end() -> None:

@@ -1,7 +1,8 @@
 """Passes the model's answer through AfterModel hooks and the tool gate, whole or as a stream.
 
-A stream passes several stages: one for each mode of its hooks, the finest first, then the gate. Data that
-arrives while a hook runs waits in the connection and is judged in one batch, so a slow hook runs less often.
+A stream passes through several stages: one for each stream mode of its hooks, the finest first, and then the
+gate. Data that arrives while a hook runs waits in the connection and is then judged in one batch, so a slow
+hook runs less often.
 """
 
 import logging
@@ -52,7 +53,7 @@ def restore_pseudonyms(response: JsonObject, call: CallState) -> JsonObject:
 
 
 End = Literal["finish", "abandon"]
-"""How an answer ends: complete or not."""
+"""The end of an answer: "finish" if it is complete, "abandon" if it is cut off."""
 
 
 class AnswerPipeline:
@@ -66,14 +67,20 @@ class AnswerPipeline:
         gate: ToolGate | None,
         end: TurnEnd | None,
         *,
-        keeps: bool,
+        keep_answer: bool,
     ) -> None:
-        """Judge function calls with `gate`, and pass the text of an answer that ends a turn to `end`.
+        """Create the pipeline.
 
-        Large answers are parsed in the `body_worker`. `keeps`: keep the answer for `answer`.
+        Args:
+            engine: Runs the hooks.
+            outgoing: The call that is answered.
+            body_worker: Parses large answers.
+            gate: Judges function calls; None if no hook does.
+            end: Receives the text of an answer that ends a turn; None if there is no listener.
+            keep_answer: Whether `answer` will be used.
         """
         self.call = outgoing.call
-        self._kept: list[JsonObject] | None = [] if keeps else None
+        self._kept: list[JsonObject] | None = [] if keep_answer else None
         self._kept_weight = 0
         self._body_worker = body_worker
         self._read_bytes = 0
@@ -84,7 +91,7 @@ class AnswerPipeline:
         self._engine, self._model = engine, outgoing.model
         self._llm_request, self._gate, self._end = outgoing.llm_request, gate, end
         self.interruption: Exception | None = None
-        """What ended a streamed answer before its end: raise it after sending the pieces."""
+        """The exception that cut off a streamed answer. Raise it after sending the pieces."""
 
     @property
     def needs_parsing(self) -> bool:
@@ -96,7 +103,7 @@ class AnswerPipeline:
 
     @property
     def answer(self) -> JsonObject | None:
-        """The joined answer after all hooks, before pseudonyms are restored; None if it is not kept."""
+        """The joined answer after all hooks, before pseudonyms are restored; None if it was not kept."""
         return join_events(self._kept) if self._kept else None
 
     def held_bytes(self) -> int:
@@ -173,9 +180,9 @@ class AnswerPipeline:
         return self._engine.stream_modes(self._event({}), self.call.session)
 
     async def feed(self, chunk: bytes | None) -> list[Piece]:
-        """Return the pieces that can be sent after the next bytes of the answer, or after its end (None).
+        """Judge the next bytes of the answer, or its end (None), and return the pieces that can be sent.
 
-        See `interruption`.
+        Check `interruption` afterwards.
         """
         assert self._framing is not None  # noqa: S101  # for the type checker
         pieces: list[Piece] = []
@@ -184,7 +191,7 @@ class AnswerPipeline:
             for frame in read_frames(chunk, self._framing):
                 self._read_bytes += len(frame.raw)
                 piece = await self._parse(frame) if len(frame.raw) > SMALL_BODY else self._parse_piece(frame)
-                if self._drops_comments:  # screens do not read them, but some clients do
+                if self._drops_comments:  # screens do not read comments, but some clients do
                     piece.frame = self._framing.bare(frame)
                 pieces.append(piece)
         except ApiError as error:  # the pieces before it are judged first
@@ -192,11 +199,14 @@ class AnswerPipeline:
         return await self._advance(pieces, end)
 
     async def abandon(self) -> list[Piece]:
-        """Return what may still be sent of an answer that the upstream has cut off. See `interruption`."""
+        """Return the pieces that may still be sent of an answer that the upstream has cut off.
+
+        Check `interruption` afterwards.
+        """
         return await self._advance([], "abandon")
 
     async def _advance(self, pieces: list[Piece], end: End | None) -> list[Piece]:
-        """Pass pieces through all stages. If a stage fails, the later ones pass on what they may send."""
+        """Pass pieces through all stages. If a stage fails, it and the later stages are abandoned."""
         for stage in self._stages:
             try:
                 if pieces:
@@ -209,11 +219,11 @@ class AnswerPipeline:
         return pieces
 
     def close(self) -> None:
-        """Record the screens' runs when the answer has ended."""
+        """Record the runs of the screens. Call this after the end of the answer."""
         for screen in self._screens:
             self._engine.record_screen(screen, self.call.session, self._read_bytes)
 
-    # ---- for both
+    # ---- whole and streamed answers
 
     def _client_filters(self) -> list[ScreenStage]:
         """Return the filters that are applied after all hooks: only the client sees their output."""
@@ -254,7 +264,7 @@ class AnswerPipeline:
         if self._llm_request is None:
             return pieces
         answers = pieces
-        if len(pieces) > 1 or pieces[0].body is None:  # pieces are not empty
+        if len(pieces) > 1 or pieces[0].body is None:  # there is at least one piece
             answers = [piece for piece in pieces if piece.body is not None]
             if not answers:
                 return pieces

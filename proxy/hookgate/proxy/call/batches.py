@@ -1,4 +1,4 @@
-"""Batches: many requests in one body, each judged by itself. Their answers are judged when they are read.
+"""Batches: many requests in one body, each judged separately. Their answers are judged when they are read.
 
 A batch is accepted or refused as a whole, because an agent reads its answers later: one denied request
 refuses the batch, and the error contains its path.

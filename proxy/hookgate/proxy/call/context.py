@@ -232,7 +232,7 @@ class CallContext:
     async def begin_judged_call(
         self, body: JsonObject, envelope: Envelope | None = None, session_in_body: str = ""
     ) -> tuple[JudgedCall, OpenSession]:
-        """Return the facts of a model call, and its session; record it, and begin to record the start.
+        """Return the facts of a model call and its session. Also records the session and begins the audit.
 
         A call without a session name belongs to the session that a shim announced, or else to that of its
         conversation. Raises ApiError if `session_in_body` is invalid, or if sessions cannot be read.

@@ -157,7 +157,9 @@ class Exchange:
             end = TurnEndEvents(of_turns, call, outgoing.prompt, again, may_retry)
         gate = ToolGate(judges, retries=may_retry) if judges or end else None
         keeps = any(observer.wants_answer for observer in self._context.observers)
-        return AnswerPipeline(engine, outgoing, self._context.request.body_worker, gate, end, keeps=keeps)
+        return AnswerPipeline(
+            engine, outgoing, self._context.request.body_worker, gate, end, keep_answer=keeps
+        )
 
     async def _forward(self, outgoing: OutgoingCall, reply: Reply, pipeline: AnswerPipeline) -> None:
         context = self._context
@@ -184,7 +186,7 @@ class Exchange:
     def _deliver_answer(
         self, answer: UpstreamAnswer, pipeline: AnswerPipeline, reply: Reply
     ) -> Awaitable[None]:
-        """Return what sends the answer: judged whole or as a stream, as it is, or as an error."""
+        """Return the coroutine that sends the answer: judged whole or as a stream, copied, or as an error."""
         if not 200 <= answer.status < 300:
             return self._pass_error(answer, pipeline, reply)
         if reply.framing is None:
@@ -220,7 +222,7 @@ class Exchange:
     async def _stream(
         self, answer: UpstreamAnswer, pipeline: AnswerPipeline, reply: Reply, framing: Framing
     ) -> None:
-        """Send the answer as hooks release it, also the part before it was cut off."""
+        """Send the answer as hooks release it. If the answer is cut off, send the part before that, too."""
         pipeline.begin_stream(framing)
         reading = True
         try:
@@ -276,7 +278,7 @@ def _shown_request(event: BeforeModel, body: JsonObject) -> SharedValue:
 
 
 async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Reply, framing: Framing) -> None:
-    """Send pieces, then raise what has ended the answer, if anything."""
+    """Send pieces, then raise the pipeline's interruption, if there is one."""
     await reply.write(b"".join([framing.encode(piece.frame, piece.data()) for piece in pieces]))
     if pipeline.interruption is not None:
         raise pipeline.interruption

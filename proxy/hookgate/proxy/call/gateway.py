@@ -1,4 +1,4 @@
-"""The entry of every request: routes it, judges or forwards it, and records how it ended."""
+"""The entry point for requests: routes each request, judges or forwards it, and records its outcome."""
 
 import logging
 from collections.abc import Awaitable
@@ -37,7 +37,7 @@ log = logging.getLogger("hookgate.gateway")
 class Gateway:
     """Routes each request: judges it, forwards it, or answers with a Google-style error."""
 
-    def __init__(  # noqa: PLR0913  # what a gateway is made of
+    def __init__(  # noqa: PLR0913  # the parts of a gateway
         self,
         engines: Engines,
         upstream: Upstreams,
@@ -127,7 +127,7 @@ class Gateway:
             return await tunnel(context)
         if route.kind == "receipt":
             return await self._receipt(context)
-        await _say_continue(request)
+        await _send_continue(request)
         if route.kind == "forwarded":
             return await forward_unread(context)
         with self._engines.lease() as engine:
@@ -155,7 +155,7 @@ class Gateway:
                 context.observers.append(record.trace)
 
     def _judge(self, context: CallContext, engine: Engine) -> Awaitable[web.StreamResponse]:
-        """Return what judges a call, or forwards it if nothing would judge it."""
+        """Return the coroutine that judges a call, or forwards it if nothing needs its content."""
         recorded = RecordingEngine(engine, context.record)
         if context.route.kind == "event":
             return self._events.run(context, recorded)
@@ -196,8 +196,8 @@ class Gateway:
         return web.json_response(receipt, dumps=lambda value: dumps(value).decode())
 
 
-async def _say_continue(request: web.BaseRequest) -> None:
+async def _send_continue(request: web.BaseRequest) -> None:
     """Send `100 Continue` if the client expects it; without it curl waits for a second."""
     if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # it is not part of the answer
+        request.writer.output_size = 0  # these bytes are not part of the answer

@@ -143,7 +143,7 @@ class _Body:
 
     @property
     def has_arrived(self) -> bool:
-        """Whether all of a small body has arrived, as it usually has, so that it can be sent at once."""
+        """Whether the whole body has arrived, as for most small bodies. It is then sent at once."""
         return self._request.content.is_eof() and 0 < (self._request.content_length or 0) <= MAX_UNSEEN
 
     async def read(self) -> bytes:

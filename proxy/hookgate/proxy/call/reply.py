@@ -141,7 +141,7 @@ class Reply:
                 task.cancel()
             await asyncio.wait([task])
             if not task.cancelled():
-                task.exception()  # the client may have gone; whoever writes next notices
+                task.exception()  # the client may have disconnected; the next write reports it
 
     async def _keep_alive(self, settings: StreamSettings) -> None:
         loop = asyncio.get_running_loop()

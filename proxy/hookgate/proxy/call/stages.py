@@ -1,4 +1,4 @@
-"""The stages that a streamed answer passes, piece by piece: hooks, screens, the tool gate, the turn's end."""
+"""The stages through which a streamed answer passes: hooks, screens, the tool gate, the end of the turn."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ from hookgate.translator.strictjson import dumps, loads
 log = logging.getLogger("hookgate.gateway")
 
 _LONG = 16 * 1024
-"""Events with more bytes than this are judged in a thread: each byte may take several microseconds."""
+"""Screens judge larger events, in bytes, in a thread: each byte may take several microseconds."""
 
 _PIECE = 512  # estimated bytes of a piece besides its text and values
 
@@ -62,7 +62,7 @@ def spoken_text_of(responses: Sequence[JsonObject]) -> str:
 
 
 def weight_of(piece: Piece) -> int:
-    """Return the estimated memory of a piece in bytes; its values may need far more than its text."""
+    """Return the estimated memory of a piece in bytes. Its values may take much more memory than its text."""
     raw = piece.frame.raw
     return len(raw) + _PIECE + VALUE_BYTES * (raw.count(b",") + raw.count(b"[") + raw.count(b"{"))
 
@@ -76,19 +76,19 @@ def held_bytes(pieces: Iterable[Piece]) -> int:
 
 
 class AnswerStage(Protocol):
-    """A step of judging a streamed answer. Each method may raise an exception, which ends the answer."""
+    """A step in the judging of a streamed answer. An exception that a method raises ends the answer."""
 
     def held_bytes(self) -> int:
-        """Return the number of bytes that are held back."""
+        """Return the number of bytes that the stage holds back."""
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        """Return what can be sent now that these pieces have arrived."""
+        """Judge further pieces, and return those that can now be passed on."""
 
     async def finish(self) -> list[Piece]:
-        """Return the rest: the answer is complete."""
+        """Judge and return the remaining pieces of a complete answer."""
 
     async def abandon(self) -> list[Piece]:
-        """Return what may still be sent of the rest: the answer is cut off, by the upstream or by a hook."""
+        """Return the remaining pieces that may still be sent, after the answer has been cut off."""
 
 
 class ScreenStage:
@@ -107,7 +107,7 @@ class ScreenStage:
         self._judging = False
 
     def held_bytes(self) -> int:
-        """Return the size of the pieces of which nothing was released, in bytes."""
+        """Return the size in bytes of the pieces from which nothing was released."""
         return held_bytes(piece for number, piece in self._held.items() if number > self._released)
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
@@ -161,9 +161,9 @@ class ScreenStage:
         comments = [piece for piece in batch if piece.body is None and _is_comment(piece)]
         for piece in batch:
             if piece.body is None and not _is_comment(piece):
-                came = piece.data()
-                new = await self.redact_error(came) if came else came
-                self._endings.append(piece if new is came else replace(piece, error=new))
+                original = piece.data()
+                redacted = await self.redact_error(original) if original else original
+                self._endings.append(piece if redacted is original else replace(piece, error=redacted))
         return out + comments + (self._endings if last else [])
 
 
@@ -198,7 +198,7 @@ Judge = Callable[[list[Piece]], Awaitable[list[Piece]]]
 
 
 class _BufferedStage:
-    """A stage that holds pieces. What it holds when the answer is cut off is lost."""
+    """A stage that holds pieces back. If the answer is cut off, the held pieces are discarded."""
 
     def __init__(self) -> None:
         self._held: list[Piece] = []
@@ -216,7 +216,7 @@ class _BufferedStage:
 
 
 class EventStage(_BufferedStage):
-    """Runs hooks on the pieces that arrive together."""
+    """Runs hooks on each batch of pieces that arrive together."""
 
     def __init__(self, judge: Judge) -> None:
         super().__init__()
@@ -262,7 +262,7 @@ class CompleteStage(_BufferedStage):
 
 
 class SentStage(_BufferedStage):
-    """Notes an answer as the model sent it, before all hooks."""
+    """Keeps the answer as the model sent it, before any hook runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -271,7 +271,7 @@ class SentStage(_BufferedStage):
 
     @property
     def too_large(self) -> bool:
-        """Whether the answer is too large to be kept; `responses` is incomplete then."""
+        """Whether the answer is too large to keep. If it is, `responses` is incomplete."""
         return self.weight > MAX_ANSWER
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
@@ -281,15 +281,15 @@ class SentStage(_BufferedStage):
 
 
 class JsonStage(_BufferedStage):
-    """Refuses an answer in JSON that hooks have edited so that it is no longer JSON.
+    """Refuses an answer in JSON if edits of hooks turn it into something else.
 
-    It compares the whole answer, because a hook may have seen only parts, and a part of a JSON text is not
-    JSON. The end of the answer is held back until then, with what arrives together with it: the client of a
-    short answer gets an error status, because nothing was sent to it.
+    The check needs the whole answer, because parts of a JSON text are not JSON. The stage therefore holds
+    back the end of the answer and everything that arrives with it. If this is the whole answer, nothing has
+    been sent yet, and the client receives an error status.
     """
 
     def __init__(self, sent: SentStage, body_worker: BodyWorker) -> None:
-        """`sent` has noted the answer as the model sent it."""
+        """`sent` keeps the answer as the model sent it."""
         super().__init__()
         self._sent, self._body_worker = sent, body_worker
         self._edited: list[JsonObject] = []
@@ -305,7 +305,7 @@ class JsonStage(_BufferedStage):
     async def finish(self) -> list[Piece]:
         sent = self._sent
         if sent.too_large:
-            log.warning("the answer is too large, so it is not checked whether it is still JSON")
+            log.warning("the answer is too large to check whether it is still JSON")
         elif not same_items(self._edited, sent.responses):
             await self._body_worker.run(sent.weight, _check_json, sent.responses, self._edited)
         return await super().finish()
@@ -375,7 +375,7 @@ class TurnEndStage(_BufferedStage):
 
 
 class RecordingStage(_BufferedStage):
-    """Keeps what has passed all hooks, for the transcript and the trace."""
+    """Passes pieces that have passed all hooks to a callback, for the transcript and the trace."""
 
     def __init__(self, keep: Callable[[list[Piece]], None]) -> None:
         super().__init__()
@@ -393,7 +393,10 @@ def _check_weight(held: Sequence[Piece]) -> None:
 
 
 def _before_the_end(held: Sequence[Piece]) -> int:
-    """Return the number of pieces before the end of the answer: a finishReason, or the end of its framing."""
+    """Return the number of pieces before the end of the answer.
+
+    The end is the first piece with a finishReason, or else everything after the last piece with an answer.
+    """
     ends = (at for at, piece in enumerate(held) if _finishes(piece))
     last = next((at + 1 for at in reversed(range(len(held))) if held[at].body is not None), 0)
     return next(ends, last)

@@ -1,4 +1,4 @@
-"""`hookgate doctor`: checks all that a gateway needs, and reports every problem at once."""
+"""`hookgate doctor`: checks everything that a gateway needs, and reports all problems at once."""
 
 import argparse
 import asyncio
@@ -27,17 +27,17 @@ from hookgate.proxy.store.checking import check_database, check_state_folder
 from hookgate.proxy.store.database import AUDIT_FILE, FILE, SESSIONS_FILE
 
 _DAY = 24 * 3600
-_SOON = 14
-"""Days before its end from which a certificate's expiry is reported."""
+_EXPIRY_NOTE_DAYS = 14
+"""A certificate that expires in fewer days is reported."""
 
-_PROBE = aiohttp.ClientTimeout(total=3)
-"""The time limit for an answer of what listens on an address of the gateway."""
+_PROBE_TIMEOUT = aiohttp.ClientTimeout(total=3)
+"""The time limit for the answer of a program that listens on an address of the gateway."""
 
 
 async def run_doctor(arguments: argparse.Namespace) -> int:
-    """Check everything and print the findings. Returns 1 if something does not work, else 0.
+    """Check everything and print the findings. Returns 1 if there is a problem, else 0.
 
-    Raises ConfigError if the settings cannot be used together, so that nothing else can be checked.
+    Raises ConfigError if the settings contradict each other, so that nothing else can be checked.
     """
     findings: list[Diagnosis] = []
     try:
@@ -60,7 +60,7 @@ async def run_doctor(arguments: argparse.Namespace) -> int:
 
 
 async def _check_settings(effective: EffectiveConfig) -> AsyncIterator[Diagnosis]:
-    """Check the configuration with the files that it names, and run every hook on a sample event."""
+    """Check the configuration and the files that it names, and run every hook on a sample event."""
     prices = None
     try:
         hooks, *warnings = (await check_configuration(effective)).splitlines()
@@ -108,18 +108,19 @@ async def _check_listener(address: str, purpose: ListenerPurpose, scheme: str) -
 
 
 async def _running_gateway(url: str) -> str:
-    """Describe the gateway that answers at a URL, or return an empty string if none does.
+    """Describe the gateway that answers at a URL, or return an empty string if there is none.
 
-    The admin listener reports its health at `/healthz`; the other one refuses this path as hookgate does.
+    The admin listener reports its health at `/healthz`. The listener for clients refuses this path with an
+    error that names hookgate.
     """
     try:
         async with (
-            aiohttp.ClientSession(timeout=_PROBE) as session,
+            aiohttp.ClientSession(timeout=_PROBE_TIMEOUT) as session,
             session.get(f"{url}/healthz", ssl=False, allow_redirects=False) as response,
         ):
             body = await response.json()
             if response.status == 200 and body == {"status": "ok"}:
-                return "a gateway already runs, and is healthy,"
+                return "a healthy gateway already runs"
             domains = [detail.get("domain") for detail in body["error"]["details"]]
     except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return ""
@@ -150,7 +151,7 @@ def _check_state(config: Config) -> Iterator[Diagnosis]:
 
 
 def _check_certificates(config: Config) -> Iterator[Diagnosis]:
-    """Check when the gateway's certificate expires, and the certificate authorities for the upstream."""
+    """Check whether the gateway's certificate, or those of `upstream.ca_bundle`, have expired."""
     if config.listen.certificate:
         try:
             expires = Certificate(config.listen.certificate, config.listen.key).expires()
@@ -158,8 +159,9 @@ def _check_certificates(config: Config) -> Iterator[Diagnosis]:
             yield Diagnosis(str(error))
         else:
             days = int((expires - time.time()) / _DAY)
-            told = f"listen.certificate: {config.listen.certificate} expires in {pluralize(days, 'day')}"
-            yield Diagnosis(f"{told}; renew it", "note") if days < _SOON else Diagnosis(told, "ok")
+            message = f"listen.certificate: {config.listen.certificate} expires in {pluralize(days, 'day')}"
+            is_soon = days < _EXPIRY_NOTE_DAYS
+            yield Diagnosis(f"{message}; renew it", "note") if is_soon else Diagnosis(message, "ok")
     bundle = config.upstream.ca_bundle
     if bundle is None:
         return
@@ -168,8 +170,8 @@ def _check_certificates(config: Config) -> Iterator[Diagnosis]:
     except (ValueError, OSError):
         return  # the check of the configuration has reported it
     if expired:
-        told = f"upstream.ca_bundle: {bundle}: {expired} of {pluralize(count, 'certificate')} expired; renew"
-        yield Diagnosis(told, "FAIL" if expired == count else "note")
+        problem = f"{expired} of {pluralize(count, 'certificate')} expired; renew the bundle"
+        yield Diagnosis(f"upstream.ca_bundle: {bundle}: {problem}", "FAIL" if expired == count else "note")
     else:
         yield Diagnosis(f"upstream.ca_bundle: {bundle} has {pluralize(count, 'valid certificate')}", "ok")
 
@@ -214,7 +216,7 @@ async def _check_upstream(upstreams: Upstreams, api: str, effective: EffectiveCo
         await upstreams.check(api)
     except NoAnswerError as error:
         proxy = " through upstream.proxy" if effective.config.upstream.proxy else ""
-        told = f"{place}: {origin} cannot be reached{proxy}: {error.why}; check the URL and the network"
+        message = f"{place}: {origin} cannot be reached{proxy}: {error.why}; check the URL and the network"
         needed = api == "gemini" or name in effective.places  # the others may be blocked on purpose
-        return Diagnosis(told, "FAIL" if needed else "note")
+        return Diagnosis(message, "FAIL" if needed else "note")
     return Diagnosis(f"{name}: {origin} can be reached", "ok")

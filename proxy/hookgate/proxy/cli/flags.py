@@ -15,9 +15,9 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(
         self, *args: Any, fill: "Callable[[CommandParser], None] | None" = None, **kwargs: Any
     ) -> None:
-        """Create a parser. `fill` adds the arguments as soon as the command is chosen.
+        """Create a parser. `fill` adds the arguments when the parser's command is used.
 
-        So `fill` may import the modules of its command.
+        It may therefore import the modules of the command.
         """
         super().__init__(*args, **kwargs)
         self._fill = fill

@@ -36,7 +36,7 @@ from hookgate.hooks.settings import (
     Subject,
 )
 from hookgate.hooks.settings.commands import command_problem
-from hookgate.hooks.settings.texts import decode_text
+from hookgate.hooks.settings.text_files import decode_text
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.policy import ConfiguredHooks, read_configured_hooks
@@ -173,20 +173,20 @@ _JSON_ANSWER = AfterModel(
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A remark about what was checked. `FAIL` means that something does not work."""
+    """A finding of a check. `FAIL` means that something does not work."""
 
     message: str
     level: Literal["FAIL", "note", "ok"] = "FAIL"
 
 
 async def diagnose(sources: Sources, prices: PriceTable | None) -> int:
-    """Check every hook and print the findings. Returns 1 if something does not work, else 0."""
+    """Check every hook and print the findings. Returns 1 if there is a problem, else 0."""
     findings, checked = await diagnose_hooks(sources, prices)
     return print_diagnoses(findings, f"{pluralize(checked, 'hook')} checked")
 
 
 def print_diagnoses(findings: Sequence[Diagnosis], checked: str) -> int:
-    """Print the findings, then what was `checked`. Returns 1 if something does not work, else 0."""
+    """Print the findings, and a summary that begins with `checked`. Returns 1 if any failed, else 0."""
     for finding in findings:
         print(f"{finding.level:4}  {finding.message}")
     bad = sum(finding.level == "FAIL" for finding in findings)

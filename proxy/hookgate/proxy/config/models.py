@@ -107,7 +107,7 @@ class UpstreamSettings(Section):
     """Seconds to set up a connection, including TLS."""
 
     header_timeout: Seconds = 300
-    """Seconds to wait for all of an answer's headers: the model may think before its first word."""
+    """Seconds to wait for all headers of an answer: the model may think before its first word."""
 
     idle_timeout: Seconds = 300
     """Seconds that an answer may pause once it has begun."""

@@ -1,4 +1,4 @@
-"""Settings for what is recorded of calls: transcripts, the store, the audit, metrics, traces, the log."""
+"""Settings for the records of calls: transcripts, the store, the audit, metrics, traces, the log."""
 
 from typing import Annotated, Literal, Self
 

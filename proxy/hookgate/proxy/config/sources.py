@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hookgate.hooks.settings.files import without_comments
-from hookgate.hooks.settings.texts import decode_text
+from hookgate.hooks.settings.text_files import decode_text
 from hookgate.proxy.config.catalogue import NAMED, PREFIX, SETTINGS, Setting, sections, unknown_setting_remedy
 from hookgate.proxy.config.values import key_name
 
@@ -157,9 +157,7 @@ def read_file(path: Path, problems: list[str]) -> dict[str, GivenValue]:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # invalid TOML, very long numbers, deep nesting
-        problems.append(
-            describe_toml_error(path, text, error, "name settings of hooks with --hooks or --policy")
-        )
+        problems.append(describe_toml_error(path, text, error, "pass hook settings with --hooks or --policy"))
         return {}
     if document.keys() == PRICE_KEYS:
         problems.append(f"{path}: is a price table; name it in prices.file of the configuration")
@@ -260,7 +258,7 @@ def _named(
 
 
 def describe_toml_error(path: Path, text: str, error: Exception, if_json: str) -> str:
-    """Describe the error of a file that is not TOML. `if_json` is the remedy for a file that is JSON."""
+    """Describe the error of a file that is not valid TOML. `if_json` is the remedy if it is JSON."""
     if without_comments(text).lstrip().startswith("{"):
         return f"{path}: is JSON, not TOML; {if_json}"
     message = str(error)

@@ -1,7 +1,7 @@
-"""The answers on one connection to an upstream, read from bytes as they arrive. Performs no I/O.
+"""Parses the answers on a connection to an upstream, incrementally and without I/O.
 
-llhttp finds the structure of an answer. What is ambiguous is refused: an upstream and a gateway that disagree
-about where an answer ends could take one call's answer for another's.
+The parser is llhttp. Ambiguous answers are refused: if the upstream and the gateway disagree about the end of
+an answer, the gateway might deliver one call's answer to another call.
 """
 
 import re
@@ -10,9 +10,9 @@ import httptools
 from multidict import CIMultiDict
 
 MAX_HEAD = 64 * 1024
-"""The largest size of an answer's headers in bytes, including the interim answers before it.
+"""The maximum size of an answer's headers in bytes, including those of interim answers.
 
-Also the largest number of bytes between two pieces of a body: sizes and extensions of chunks, and trailers.
+It also limits the bytes between two pieces of a body: chunk sizes, chunk extensions and trailers.
 """
 
 _VERSIONS = (b"HTTP/1.1 ", b"HTTP/1.0 ")
@@ -20,7 +20,7 @@ _FIELD = re.compile(r"\n([!#-'*+.0-9A-Z^-z|~-]+):[ \t]*([^\r\n]*)")
 
 
 class InvalidAnswerError(Exception):
-    """Raised for an answer that is not valid HTTP, or that is ambiguous. The message says what is wrong."""
+    """Raised for an answer that is ambiguous or not valid HTTP. The message describes the problem."""
 
 
 class AnswerParser:
@@ -44,7 +44,7 @@ class AnswerParser:
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
-        # Accepts control characters in values: such headers are not forwarded, but do no harm either.
+        # This allows control characters in values. Such headers are harmless, because they are not forwarded.
         self._parser.set_dangerous_leniencies(lenient_headers=True)
         self._fields: list[tuple[str, str]] = []
         self._partial_head = bytearray()
@@ -54,24 +54,24 @@ class AnswerParser:
         self.begin()
 
     def begin(self, *, has_no_body: bool = False) -> None:
-        """Expect the answer to a request. `has_no_body`: it ends with its headers, whatever these say."""
+        """Prepare for the next answer. If `has_no_body` is true, it ends with its headers in any case."""
         self._has_no_body = has_no_body
         self._overhead = 0  # bytes received since the last byte of a body
         self._reads_until_close = False
         self._chunks.clear()
         self.unread = 0
-        """The number of bytes of the body that can be taken."""
+        """The number of bytes of the body that `take` would return."""
         self.status = 0
         """The status of the answer; 0 until all of its headers have arrived."""
         self.raw_reason = b""
         """The reason phrase."""
         self.complete = False
-        """Whether the answer has ended. More data is ignored, and its connection cannot be used again."""
+        """Whether the answer has ended. Further data is ignored, but then the connection cannot be reused."""
         self.keep_alive = False
-        """Whether the connection can carry another answer after this one, which is complete."""
+        """Whether the connection can be reused after this answer. Valid once the answer is complete."""
 
     def feed(self, data: bytes) -> None:
-        """Parse more of the answer. Raises InvalidAnswerError."""
+        """Parse the next bytes of the answer. Raises InvalidAnswerError."""
         if self.complete:
             self.keep_alive = False
         else:
@@ -92,9 +92,9 @@ class AnswerParser:
             raise InvalidAnswerError("its headers, or the sizes of its chunks, are too large")
 
     def feed_eof(self) -> bool:
-        """Note the end of the connection. Returns whether the answer is complete.
+        """Handle the end of the connection. Returns whether the answer is complete.
 
-        Raises InvalidAnswerError if the headers that have arrived could not have become valid ones.
+        Raises InvalidAnswerError if the incomplete headers are invalid.
         """
         if self.status:
             self.complete = self.complete or self._reads_until_close
@@ -106,7 +106,7 @@ class AnswerParser:
         return self.complete
 
     def take(self) -> bytes:
-        """Return what has arrived of the body since the last time, or nothing."""
+        """Return the bytes of the body that have arrived since the last call, which may be none."""
         chunks = self._chunks
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
@@ -114,9 +114,9 @@ class AnswerParser:
         return data
 
     def _feed_head(self, data: bytes) -> None:
-        """Parse headers once they are complete, and pass on what follows them.
+        """Parse headers once they are complete, and then the data that follows them.
 
-        If they arrive in small pieces, they would otherwise be copied with each of them.
+        Parsing them earlier would copy them again with each small piece that arrives.
         """
         start = 0
         if self._partial_head:
@@ -149,12 +149,12 @@ class AnswerParser:
     # ---- called by the parser
 
     def on_message_begin(self) -> None:
-        """Refuse a second answer, which no request asked for."""
+        """Refuse a second answer: there was no request for it."""
         if self.complete:
             raise InvalidAnswerError("data follows its end")
 
     def on_status(self, reason: bytes) -> None:
-        """Note the reason phrase."""
+        """Store the reason phrase."""
         self.raw_reason = reason
 
     def on_headers_complete(self) -> None:
@@ -167,7 +167,7 @@ class AnswerParser:
             if len(codings) > 1 or codings[0].lower() != "chunked":
                 raise InvalidAnswerError("its Transfer-Encoding is not chunked")
             if self._parser.get_http_version() != "1.1":
-                raise InvalidAnswerError("its HTTP version has no Transfer-Encoding")
+                raise InvalidAnswerError("its HTTP version does not support Transfer-Encoding")
         if status < 200:
             if has_length or codings:
                 raise InvalidAnswerError("an interim answer has a body")
@@ -184,16 +184,16 @@ class AnswerParser:
             self.unread += len(data)
 
     def on_message_complete(self) -> None:
-        """Note the end of the answer. Interim answers have ends, too."""
+        """Mark the answer as complete, unless it is an interim answer."""
         if self.status and not self.complete:
             self.complete = True
             self.keep_alive = self._parser.should_keep_alive()
 
 
 def _head_end(data: bytes | bytearray, start: int) -> int:
-    """Return where the headers in `data` end, or 0 if they are incomplete.
+    """Return the offset of the end of the headers in `data`, or 0 if they are incomplete.
 
-    Lines that end without CR are recognized only to be refused at once.
+    Lines that end without CR also count, so that such headers are refused at once.
     """
     if (end := data.find(b"\n\r\n", start)) >= 0:
         return end + 3
@@ -202,11 +202,14 @@ def _head_end(data: bytes | bytearray, start: int) -> int:
 
 
 def _fields(head: bytes) -> list[tuple[str, str]]:
-    """Return the names and values of headers. Raises InvalidAnswerError for what the parser would accept."""
+    """Return the names and values of the headers.
+
+    Raises InvalidAnswerError for invalid headers that llhttp would accept.
+    """
     if not head.startswith(_VERSIONS):
         raise InvalidAnswerError("its version is neither HTTP/1.1 nor HTTP/1.0")
     fields = _FIELD.findall(head.decode("utf-8", "surrogateescape"))
-    # Every line but the first and the last is a header. Some servers continue a header on another line.
+    # Every line except the first and the last must be a header. A folded header has more lines than names.
     if b"\0" in head or len(fields) != head.count(b"\n") - 2:
         raise InvalidAnswerError("a header has a NUL byte, or a line is not a header")
     return [(name, value.rstrip(" \t")) for name, value in fields]

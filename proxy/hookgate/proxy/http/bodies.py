@@ -91,9 +91,9 @@ _LINE = re.compile(rb"data:|(?:event|id|retry)?:(?!.*(?:" + _ODD_LINE_END + rb")
 
 
 async def read_request(request: web.BaseRequest) -> JsonObject:
-    """Return a request's body, which must be a JSON object, and must be serialized again to be forwarded.
+    """Return a request's body, which must be a JSON object. Serialize it again to forward it.
 
-    If a key is repeated in one object, its last value counts. The memory that the body takes is reserved in
+    If a key is repeated in one object, its last value is used. The memory that the body takes is reserved in
     the request's `memory`. Raises ApiError: 400 if the body is invalid, 403 if there was not enough memory in
     time, 413 if it is too large, 415 for an unknown coding.
     """
@@ -163,7 +163,7 @@ async def read_whole(chunks: AsyncIterable[bytes]) -> bytes:
 
 
 SLICE = 64 * 1024
-"""Bytes of a stream that are read at once, so that other tasks can run in between."""
+"""The maximum number of bytes of a stream to process at once, so that other tasks can run in between."""
 
 
 def read_frames(chunk: bytes | None, framing: Framing) -> Iterator[Frame]:
@@ -185,12 +185,12 @@ _OUTSIDE = "the stream contains data outside its events"
 
 
 def _is_valid(framing: Framing, frame: Frame) -> bool:
-    """Return whether a frame has no data outside its event: some clients would read that too."""
+    """Return whether a frame has no data outside its event, which some clients would read."""
     if isinstance(framing, JsonArray):
         return not frame.raw.removesuffix(frame.data).strip(b" \t\r\n[,]")
     raw = frame.raw
     if len(raw) == len(frame.data) + 10 and raw.startswith(b"data: ") and raw.endswith(b"\r\n\r\n"):
-        return True  # the data alone, as in nearly all events
+        return True  # a single line of data, as in nearly all events
     return all(map(_LINE.match, filter(None, raw.splitlines())))
 
 

@@ -55,12 +55,12 @@ class NoAnswerError(ApiError):
 
 
 class UpstreamAnswer:
-    """An answer whose headers have arrived. Its body is received while it is read."""
+    """An answer whose headers have arrived. Its body is received as `chunks` is iterated over."""
 
     __slots__ = ("_coding", "_connection", "headers", "status")
 
     def __init__(self, connection: UpstreamConnection, *, decompress: bool) -> None:
-        """Raises ApiError if `decompress` is true and the body's coding is not supported."""
+        """Raise ApiError if `decompress` is true and the content coding is not supported."""
         self._connection = connection
         self.status, self.headers = connection.answer.status, connection.answer.headers
         coding = ", ".join(self.headers.getall(hdrs.CONTENT_ENCODING, ())).lower()
@@ -76,7 +76,7 @@ class UpstreamAnswer:
         return self._connection.answer.raw_reason.decode("utf-8", "surrogateescape")
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body as it arrives. Raises UpstreamError if it ends early, is late or is invalid."""
+        """Yield the body as it arrives. Raises UpstreamError if it is incomplete, late or invalid."""
         return self._decompressed(self._coding) if self._coding in ("gzip", "deflate") else self._received()
 
     async def _received(self) -> AsyncIterator[bytes]:
@@ -98,7 +98,7 @@ class UpstreamAnswer:
             try:
                 for piece in inflate_pieces(stream, data):
                     yield piece
-                    if len(piece) == PIECE:  # much may follow without any wait for data
+                    if len(piece) == PIECE:  # many pieces may follow without waiting for data
                         await asyncio.sleep(0)
             except zlib.error:
                 raise UpstreamError(f"its body is not valid {coding} data") from None
@@ -109,37 +109,39 @@ class UpstreamAnswer:
 class Upstreams:
     """A client for the upstreams. Use it as an async context manager: it owns a connection pool.
 
-    At most `most` connections are in use at once: one for each connection that clients may have. Raises
+    At most `max_connections` connections are in use at once, by default as many as clients may open. Raises
     ValueError or OSError if the CA bundle cannot be used.
     """
 
-    def __init__(self, settings: UpstreamSettings, most: int = LimitSettings().connections) -> None:
-        self._settings, self._most = settings, most
+    def __init__(
+        self, settings: UpstreamSettings, max_connections: int = LimitSettings().connections
+    ) -> None:
+        self._settings, self._max_connections = settings, max_connections
         self.origins = {
             "gemini": settings.gemini,
             "vertex": settings.vertex,
             "code_assist": settings.code_assist,
         }
         self._origins = {api: Origin.from_url(url) for api, url in self.origins.items()}
-        self._ca_bundle = _trust(settings.ca_bundle) if settings.ca_bundle else None
+        self._ca_bundle = _ssl_context(settings.ca_bundle) if settings.ca_bundle else None
 
     async def __aenter__(self) -> "Upstreams":
-        settings, trust, proxy = self._settings, self._ca_bundle, parse_proxy(self._settings.proxy)
-        if trust is None and any(origin.tls for origin in self._origins.values()):
-            trust = _trust(None)
+        settings, ssl_context, proxy = self._settings, self._ca_bundle, parse_proxy(self._settings.proxy)
+        if ssl_context is None and any(origin.tls for origin in self._origins.values()):
+            ssl_context = _ssl_context(None)
         self._pool = UpstreamPool(
-            self._most,
+            self._max_connections,
             connect_timeout=settings.connect_timeout,
             header_timeout=settings.header_timeout,
             idle_timeout=settings.idle_timeout,
             proxy=proxy,
-            trust=trust,
+            ssl_context=ssl_context,
         )
         self._web_sockets = WebSockets(
             connect_timeout=settings.connect_timeout,
             header_timeout=settings.header_timeout,
             proxy=proxy,
-            trust=trust,
+            ssl_context=ssl_context,
         )
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._pool)
@@ -163,9 +165,9 @@ class Upstreams:
     ) -> AsyncIterator[UpstreamAnswer]:
         """Send a request and yield the answer before its body is read.
 
-        `attempt` comes from `CallRecord.attempt`. `data` that is iterated over is sent in chunks, unless
-        `headers` have its length. Leaving the context before the end of the body closes the connection, which
-        also cancels the call upstream. Raises ApiError if there is no answer, or none that can be read.
+        `attempt` comes from `CallRecord.attempt`. An iterable `data` is sent in chunks, unless `headers`
+        contains its length. Leaving the context before the end of the body closes the connection, which also
+        cancels the call upstream. Raises ApiError if there is no answer or it is invalid.
         """
         origin = self._origins[route.api]
         # Joined as text: re-encoding could change the checked path.
@@ -191,8 +193,8 @@ class Upstreams:
     ) -> UpstreamConnection:
         """Return a connection on which the headers of the answer have arrived.
 
-        The upstream may close a kept connection just when a request is sent on it. Only an idempotent request
-        is then sent again: any other one may have been processed.
+        The upstream may close an idle connection just as a request is sent on it. Only an idempotent request
+        is then sent again, because any other request may have been processed.
         """
         may_retry = method in _IDEMPOTENT and (data is None or isinstance(data, bytes))
         fresh = False
@@ -211,7 +213,7 @@ class Upstreams:
     def _request_head(
         self, method: str, origin: Origin, target: str, headers: Mapping[str, str], data: Body
     ) -> bytes:
-        """Return the request line and the headers, as they are sent."""
+        """Return the request line and the headers as bytes."""
         target, proxy_headers = f"{origin.path}{target}", ""
         if self._settings.proxy is not None and not origin.tls:
             target, proxy_headers = f"http://{origin.authority}{target}", self._pool.proxy_headers
@@ -254,9 +256,9 @@ class Upstreams:
             yield socket
 
     async def check(self, api: str) -> None:
-        """Check that the origin of an API can be reached: its name, connection, TLS and the proxy.
+        """Check that the origin of an API can be reached: name resolution, connection, TLS and the proxy.
 
-        The request has no key and no content, and any answer will do. Raises NoAnswerError.
+        This sends a request without a key or content, and accepts any answer. Raises NoAnswerError.
         """
         origin = self._origins[api]
         head = self._request_head(hdrs.METH_HEAD, origin, "" if origin.path else "/", {}, None)
@@ -274,8 +276,8 @@ class Upstreams:
 
 
 def expired_authorities(ca_bundle: Path) -> tuple[int, int]:
-    """Return how many certificates of a CA bundle have expired, and how many it contains."""
-    found = _trust(ca_bundle).get_ca_certs()
+    """Return the number of expired certificates in a CA bundle, and the number of all its certificates."""
+    found = _ssl_context(ca_bundle).get_ca_certs()
     expired = [each for each in found if ssl.cert_time_to_seconds(str(each["notAfter"])) < time.time()]
     return len(expired), len(found)
 
@@ -302,7 +304,7 @@ _DESCRIPTIONS: tuple[tuple[type[OSError], str], ...] = (
 """Descriptions of errors by their type, subclasses before their base classes."""
 
 
-def _trust(ca_bundle: Path | None) -> ssl.SSLContext:
+def _ssl_context(ca_bundle: Path | None) -> ssl.SSLContext:
     """Return the context for TLS that trusts the CA bundle, or else the system's authorities.
 
     Raises OSError or ValueError if the bundle cannot be used.

@@ -50,7 +50,7 @@ class Budget:
             raise DescriptorError(
                 f"the limit of {self.limit} open descriptors is too small: {needed} are needed, "
                 f"{self.hooks} of them for hooks; raise the hard limit (ulimit -Hn, LimitNOFILE in systemd, "
-                "ulimits in compose), or lower hooksConfig.concurrency in the settings of hooks"
+                "ulimits in compose), or lower hooksConfig.concurrency in the hook settings"
             )
         if self.connections >= limits.connections:
             return limits

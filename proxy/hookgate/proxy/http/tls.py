@@ -24,16 +24,17 @@ class Certificate:
         self.context = self._load()
 
     def expires(self) -> float:
-        """Return when the certificate expires, in seconds since 1970. Raises ValueError if it is invalid now.
+        """Return the time at which the certificate expires, in seconds since 1970.
 
-        A handshake in memory reads it: `ssl` describes only certificates that it has verified.
+        This performs a handshake in memory, because `ssl` describes only certificates that it has verified.
+        Raises ValueError if the certificate is invalid.
         """
-        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        trusting.check_hostname = False
-        trusting.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-        trusting.load_verify_locations(self._certificate)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        context.load_verify_locations(self._certificate)
         to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
-        client = trusting.wrap_bio(to_client, to_server)
+        client = context.wrap_bio(to_client, to_server)
         server = self.context.wrap_bio(to_server, to_client, server_side=True)
         try:
             for side in (client, server, client):

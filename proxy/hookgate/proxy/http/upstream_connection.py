@@ -1,4 +1,4 @@
-"""One connection to an upstream: sends requests and receives their answers, one at a time."""
+"""A connection to an upstream: sends requests and receives their answers, one at a time."""
 
 import asyncio
 import math
@@ -9,20 +9,22 @@ from hookgate.proxy.http.answer_parser import AnswerParser, InvalidAnswerError
 
 Body = bytes | AsyncIterable[bytes] | None
 
-_HIGH_WATER = 256 * 1024  # unread bytes with which the connection stops reading
-_SLICE = 256 * 1024  # bytes of a body that are passed to the transport at once: it copies what it cannot send
+_HIGH_WATER = 256 * 1024  # number of unread bytes at which the connection stops reading
+_SLICE = (
+    256 * 1024
+)  # bytes of a body passed to the transport at once: it copies bytes that it cannot send yet
 _NO_DEADLINE = math.inf
 
 
 class RequestBodyError(ConnectionError):
-    """Raised when the body of a request cannot be read to its end, so that it cannot be sent either."""
+    """Raised when a request cannot be sent because its body cannot be read to the end."""
 
 
 class UpstreamConnection(asyncio.Protocol):
     """A connection that carries one request at a time.
 
     There is at most one deadline at any time: for the answer's headers, for more of its body, or for the next
-    request. One timer serves all of them. It is replaced only if the next deadline is earlier.
+    request. A single timer serves all of them, and is replaced only if the next deadline is earlier.
     """
 
     __slots__ = (
@@ -56,14 +58,14 @@ class UpstreamConnection(asyncio.Protocol):
         idle_timeout: float,
         on_idle_end: Callable[["UpstreamConnection"], None],
     ) -> None:
-        """Timeouts are in seconds. `on_idle_end` is called if the connection ends between two requests."""
+        """Timeouts are in seconds. `on_idle_end` is called if the connection is closed between requests."""
         self._loop, self._on_idle_end = loop, on_idle_end
         self._header_timeout, self._idle_timeout = header_timeout, idle_timeout
         self.transport: asyncio.Transport
         self.answer = AnswerParser()
         """The answer to the latest request."""
         self.reused = False
-        """Whether an earlier request has used the connection."""
+        """Whether the connection has carried an earlier request."""
         self._poll = select.poll()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at, self._deadline = 0.0, _NO_DEADLINE
@@ -80,11 +82,15 @@ class UpstreamConnection(asyncio.Protocol):
     async def exchange(
         self, head: bytes, body: Body, length: int | None = None, *, has_no_body: bool = False
     ) -> None:
-        """Send a request and wait for the headers of its answer, which may arrive before all is sent.
+        """Send a request and wait for the headers of its answer, which may arrive before the body is sent.
 
-        A body that is iterated over has `length` bytes, or is sent in chunks if that is None. `has_no_body`:
-        the answer will have no body, because of the request's method. Raises TimeoutError, OSError if the
-        connection is lost, and InvalidAnswerError.
+        Args:
+            head: The request line and headers.
+            body: The body. An iterable is sent while the answer is awaited.
+            length: The size of an iterable body in bytes, or None to send it in chunks.
+            has_no_body: Whether the answer has no body because of the request's method.
+
+        Raises TimeoutError, OSError if the connection is lost, and InvalidAnswerError.
         """
         if self._is_closing():
             raise ConnectionError
@@ -100,7 +106,7 @@ class UpstreamConnection(asyncio.Protocol):
             await self._wait_for_data()
 
     async def read(self) -> bytes:
-        """Return what has arrived of the body: at least one byte, or nothing at its end.
+        """Return the next bytes of the body: at least one byte, or none at its end.
 
         Raises TimeoutError, OSError if the connection is lost, and InvalidAnswerError.
         """
@@ -115,7 +121,7 @@ class UpstreamConnection(asyncio.Protocol):
         return data
 
     async def finish(self) -> bool:
-        """End the exchange. Returns whether the connection can be used again; if not, it is aborted."""
+        """End the exchange. Returns whether the connection can be reused; if not, it is aborted."""
         answer = self.answer
         reusable = answer.complete and answer.keep_alive and self._sent and not self._is_closing()
         self._in_use, self._deadline, self._unsent = False, _NO_DEADLINE, None
@@ -128,32 +134,32 @@ class UpstreamConnection(asyncio.Protocol):
         return reusable
 
     def keep(self, seconds: float) -> None:
-        """Keep the unused connection open for another request, but no longer than `seconds`."""
+        """Keep the idle connection open for another request for at most `seconds`."""
         self.reused = True
         if self._reading_paused:
             self._resume_reading()
         self._set_deadline(seconds)
 
     def is_usable(self) -> bool:
-        """Return whether the kept connection is still open, and nothing waits to be read from it.
+        """Return whether the idle connection is still open and has no unread data.
 
-        This looks at the socket: the event loop may not have noticed yet that the upstream has closed it.
+        This polls the socket, because the event loop may not have noticed yet that the upstream closed it.
         """
         return not self._is_closing() and not self._poll.poll(0)
 
     def abort(self) -> None:
-        """Close the connection at once, and discard what is not sent yet."""
+        """Close the connection at once, and discard data that has not been sent."""
         self.transport.abort()
 
     def continue_on(self, transport: asyncio.Transport) -> None:
-        """Continue on another transport: that of TLS in the tunnel of a proxy."""
+        """Continue on another transport, that of TLS in the tunnel of a proxy."""
         self.transport, self.answer = transport, AnswerParser()
 
     def _is_closing(self) -> bool:
         return self._closed or self.transport.is_closing()
 
     async def _wait_for_data(self) -> None:
-        """Wait until something has arrived. Raises the error that ended the exchange."""
+        """Wait until data has arrived. Raises the error that ended the exchange, if there was one."""
         if self._error is not None:
             raise self._error
         self._reader = self._loop.create_future()
@@ -178,7 +184,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._continue_sending()
 
     def _continue_sending(self) -> None:
-        """Send more of a large body until the upstream falls behind, and note its end."""
+        """Send more of a large body until the upstream falls behind, and note when all of it was sent."""
         while self._unsent and not self._writing_paused:
             self.transport.write(self._unsent[:_SLICE])
             self._unsent = self._unsent[_SLICE:]
@@ -198,8 +204,8 @@ class UpstreamConnection(asyncio.Protocol):
                 await self._write(b"0\r\n\r\n")
             elif size < length:
                 raise RequestBodyError
-        except Exception:  # its reason is known to whoever made the body
-            if not self._is_closing():  # otherwise the answer may be complete, and its end says what is wrong
+        except Exception:  # the iterable's owner knows the reason
+            if not self._is_closing():  # otherwise the answer may be complete, or describe the problem
                 self._fail(RequestBodyError())
         else:
             self._note_sent()
@@ -224,7 +230,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._set_deadline(self._header_timeout)
 
     def resume_writing(self) -> None:
-        """Continue to send: the upstream has read most of what was sent."""
+        """Continue to send: the upstream has read most of the data."""
         self._writing_paused = False
         if not self._in_use:
             return
@@ -238,12 +244,12 @@ class UpstreamConnection(asyncio.Protocol):
     # ---- receiving
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note the transport."""
+        """Store the transport."""
         self.transport = transport  # type: ignore[assignment]  # it is a Transport
         self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
-        """Read more of the answer. Data that no request asked for closes the connection."""
+        """Parse more of the answer. Data that arrives without a request closes the connection."""
         if not self._in_use:
             self.abort()
             return
@@ -272,7 +278,7 @@ class UpstreamConnection(asyncio.Protocol):
                 self._set_deadline(self._idle_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End an answer without a length, or fail."""
+        """Complete an answer that ends with the connection, or end the exchange with an error."""
         self._closed, self._writing_paused = True, False
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""The connections to the upstreams: a limited number in use, and a few that are kept for later requests."""
+"""A pool of connections to the upstreams: a limited number in use, and a few idle ones for later requests."""
 
 import asyncio
 import base64
@@ -17,11 +17,11 @@ from hookgate.proxy.http.answer_parser import InvalidAnswerError
 from hookgate.proxy.http.upstream_connection import UpstreamConnection
 
 KEEP_ALIVE_SECONDS = 15.0
-"""How long a connection is kept for another request: not as long as servers and load balancers keep it."""
+"""The time for which an idle connection is kept. Servers and load balancers keep theirs longer."""
 
-_KEPT_SHARE = 1 / 8  # of the connections that may be in use, for each of the three upstreams
-_LOOKUP_SECONDS = 10.0  # how long the addresses of a name are used again
-_NEXT_ADDRESS_DELAY = 0.25  # seconds until the next address of a name is tried as well (RFC 8305)
+_KEPT_SHARE = 1 / 8  # maximum idle connections per upstream, as a share of the maximum in use
+_LOOKUP_SECONDS = 10.0  # how long the addresses of a host are cached
+_NEXT_ADDRESS_DELAY = 0.25  # seconds before the next address of a host is also tried (RFC 8305)
 
 AddressInfo = tuple[Any, ...]
 """A tuple as returned by `socket.getaddrinfo`."""
@@ -35,18 +35,18 @@ class HostNotFoundError(OSError):
 
 
 class ProxyError(OSError):
-    """Raised when the proxy cannot be reached or refuses the tunnel. The message says which."""
+    """Raised when the proxy cannot be reached or refuses the tunnel. The message describes the problem."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
-    """Where requests of one API go: scheme, host and port, and the path before the paths of its routes."""
+    """The destination of an API's requests: scheme, host, port, and a prefix for the paths of its routes."""
 
     tls: bool
     host: str
     port: int
     authority: str
-    """The host, and the port if it is not the scheme's, as the `Host` header names them."""
+    """The value of the `Host` header: the host, and the port if it is not the scheme's default."""
     path: str
 
     @classmethod
@@ -66,29 +66,34 @@ class Origin:
 
 
 class UpstreamPool:
-    """Connections in use, and idle ones. Use it as an async context manager: its end closes the idle ones."""
+    """A pool of connections. Use it as an async context manager: leaving it closes the idle connections."""
 
     def __init__(  # noqa: PLR0913  # what a connection depends on
         self,
-        most: int,
+        max_connections: int,
         *,
         connect_timeout: float,
         header_timeout: float,
         idle_timeout: float,
         proxy: URL | None,
-        trust: ssl.SSLContext | None,
+        ssl_context: ssl.SSLContext | None,
     ) -> None:
-        """At most `most` connections are in use at once. Timeouts are in seconds.
+        """Create the pool.
 
-        `proxy`: the URL of an HTTP proxy, which may contain a user and a password. `trust`: the context for
-        TLS; None if no origin needs one.
+        Args:
+            max_connections: The maximum number of connections in use at once.
+            connect_timeout: Seconds to wait for a free slot, and again for a new connection.
+            header_timeout: Seconds to wait for the headers of an answer.
+            idle_timeout: Seconds to wait for more of an answer's body.
+            proxy: The URL of an HTTP proxy, which may contain a user and a password.
+            ssl_context: The context for TLS; None if no origin needs one.
         """
-        self._slots = asyncio.Semaphore(most)
-        self._max_kept = max(1, int(most * _KEPT_SHARE))
+        self._slots = asyncio.Semaphore(max_connections)
+        self._max_kept = max(1, int(max_connections * _KEPT_SHARE))
         self._connect_timeout, self._timeouts = connect_timeout, (header_timeout, idle_timeout)
-        self._proxy, self._trust = proxy, trust
+        self._proxy, self._ssl_context = proxy, ssl_context
         self.proxy_headers = _proxy_headers(proxy)
-        """The headers for the proxy, as lines."""
+        """The headers for the proxy, as lines that end with CRLF."""
         self._kept: defaultdict[Origin, list[UpstreamConnection]] = defaultdict(list)
         self._addresses = _Addresses()
 
@@ -105,7 +110,7 @@ class UpstreamPool:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Count a connection that is made elsewhere. Raises TimeoutError if there is no room for it."""
+        """Reserve room for a connection that is opened elsewhere. Raises TimeoutError if there is none."""
         await self._enter()
         try:
             yield
@@ -113,9 +118,9 @@ class UpstreamPool:
             self._slots.release()
 
     async def acquire(self, origin: Origin, *, fresh: bool = False) -> UpstreamConnection:
-        """Return a kept connection, or a new one, which `fresh` requires. `release` must follow.
+        """Return an idle connection or a new one, or always a new one if `fresh` is true.
 
-        Raises TimeoutError or OSError if it cannot be made.
+        Pass the connection to `release` after use. Raises TimeoutError or OSError if none can be opened.
         """
         await self._enter()
         try:
@@ -132,7 +137,7 @@ class UpstreamPool:
             raise
 
     async def release(self, connection: UpstreamConnection, origin: Origin) -> None:
-        """End the exchange on a connection, and keep it for another one if that is possible."""
+        """End the exchange on a connection, and keep the connection for another one if possible."""
         try:
             reusable = await connection.finish()
         finally:
@@ -155,7 +160,9 @@ class UpstreamPool:
 
     async def _connect(self, origin: Origin) -> UpstreamConnection:
         if self._proxy is None:
-            return await self._open(origin.host, origin.port, origin, self._trust if origin.tls else None)
+            return await self._open(
+                origin.host, origin.port, origin, self._ssl_context if origin.tls else None
+            )
         assert self._proxy.raw_host and self._proxy.port  # noqa: S101, PT018  # `parse_proxy` has checked it
         try:
             connection = await self._open(self._proxy.raw_host, self._proxy.port, origin, None)
@@ -172,18 +179,18 @@ class UpstreamPool:
         return connection
 
     async def _open(
-        self, host: str, port: int, origin: Origin, trust: ssl.SSLContext | None
+        self, host: str, port: int, origin: Origin, ssl_context: ssl.SSLContext | None
     ) -> UpstreamConnection:
         loop = asyncio.get_running_loop()
         addresses = await self._addresses.resolve(host, port)
-        wire = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_DELAY)
-        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_DELAY)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _, connection = await loop.create_connection(
             lambda: UpstreamConnection(loop, *self._timeouts, lambda ended: self._forget(ended, origin)),
-            sock=wire,
-            ssl=trust,
-            server_hostname=origin.server_name if trust else None,
-            ssl_handshake_timeout=self._connect_timeout if trust else None,
+            sock=sock,
+            ssl=ssl_context,
+            server_hostname=origin.server_name if ssl_context else None,
+            ssl_handshake_timeout=self._connect_timeout if ssl_context else None,
         )
         return connection
 
@@ -198,10 +205,10 @@ class UpstreamPool:
         status = connection.answer.status
         if not 200 <= status < 300:
             raise ProxyError(f"the proxy answered {status}")
-        if connection.answer.unread:  # it would be taken for the upstream's
+        if connection.answer.unread:  # otherwise it would be mistaken for data of the upstream
             raise ProxyError("the proxy sent data before the tunnel was in use")
-        assert self._trust is not None  # noqa: S101  # the origin needs TLS
-        loop, context = asyncio.get_running_loop(), self._trust
+        assert self._ssl_context is not None  # noqa: S101  # the origin needs TLS
+        loop, context = asyncio.get_running_loop(), self._ssl_context
         transport = await loop.start_tls(
             connection.transport,
             connection,
@@ -209,17 +216,17 @@ class UpstreamPool:
             server_hostname=origin.server_name,
             ssl_handshake_timeout=self._connect_timeout,
         )
-        if transport is None:  # the connection was closed meanwhile
+        if transport is None:  # the connection has been closed
             raise ConnectionError
         connection.continue_on(transport)
 
     def _forget(self, connection: UpstreamConnection, origin: Origin) -> None:
-        with suppress(ValueError):  # it was not kept
+        with suppress(ValueError):  # it was not in the pool
             self._kept[origin].remove(connection)
 
 
 class _Addresses:
-    """Addresses of hosts. Connections that are made at the same time share one lookup."""
+    """A cache of the addresses of hosts. Connections that are opened at the same time share one lookup."""
 
     def __init__(self) -> None:
         self._lookups: dict[tuple[str, int], asyncio.Task[list[AddressInfo]]] = {}
@@ -227,7 +234,7 @@ class _Addresses:
 
     async def resolve(self, host: str, port: int) -> list[AddressInfo]:
         """Return the addresses of a host. Raises HostNotFoundError."""
-        with suppress(OSError, UnicodeError):  # an address needs no lookup
+        with suppress(OSError, UnicodeError):  # a numeric address needs no lookup
             return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         loop, place = asyncio.get_running_loop(), (host, port)
         until, addresses = self._found.get(place, (0.0, []))

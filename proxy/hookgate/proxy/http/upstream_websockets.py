@@ -1,4 +1,4 @@
-"""WebSockets to the upstreams, by aiohttp's client. Its errors become those of `upstream_pool`."""
+"""WebSockets to the upstreams, with aiohttp's client. Errors are converted to those of `upstream_pool`."""
 
 import errno
 import ssl
@@ -21,16 +21,16 @@ class WebSockets:
         connect_timeout: float,
         header_timeout: float,
         proxy: URL | None,
-        trust: ssl.SSLContext | None,
+        ssl_context: ssl.SSLContext | None,
     ) -> None:
-        """Timeouts are in seconds; `proxy` and `trust` as in `UpstreamPool`."""
+        """Timeouts are in seconds. `proxy` and `ssl_context` are those of `UpstreamPool`."""
         # aiohttp starts sock_read after the request's last byte, so this limits the wait for the headers.
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout, sock_read=header_timeout)
-        self._proxy, self._trust = proxy, trust
+        self._proxy, self._ssl_context = proxy, ssl_context
 
     async def __aenter__(self) -> "WebSockets":
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True, ssl=self._trust or True),
+            connector=aiohttp.TCPConnector(limit=0, force_close=True, ssl=self._ssl_context or True),
             timeout=self._timeout,
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -71,7 +71,7 @@ class WebSockets:
 
 
 def as_os_error(error: Exception) -> OSError:  # noqa: PLR0911  # one for each kind of failure
-    """Return the OSError that says what aiohttp's error says, without its message, which may contain URLs."""
+    """Return the OSError that corresponds to aiohttp's error, without its message, which may contain URLs."""
     match error:
         case TimeoutError():
             return TimeoutError()

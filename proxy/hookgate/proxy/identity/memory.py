@@ -101,7 +101,7 @@ class ConversationMemory:
         return self.effects.get(identity)
 
     def remember(self, identity: str, effect: HookEffect) -> None:
-        """Remember what hooks did to a result or a turn, in addition to what is known of it."""
+        """Remember the edits of hooks to a result or a turn, in addition to earlier ones."""
         before = self.effects.get(identity, HookEffect())
         contexts = (*before.contexts, *effect.contexts)
         self.effects[identity] = HookEffect(effect.response or before.response, contexts)

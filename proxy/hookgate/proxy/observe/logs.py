@@ -68,7 +68,7 @@ MAX_WAITING = 10_000
 """Lines that are queued for a slow reader of stderr. Further ones are dropped, and their number is logged."""
 
 _GATHER_SECONDS = 0.01
-"""Seconds for which lines are gathered: waking the thread for each would cost more than writing it."""
+"""Seconds for which lines are gathered. Waking the thread for each line would cost more than writing it."""
 
 _LINES_AT_ONCE = 100
 

@@ -106,7 +106,7 @@ def one_sample(read: Callable[[], float]) -> Callable[[], Values]:
     return lambda: [((), read())]
 
 
-def labelled_samples(read: Callable[[], Mapping[str, int]]) -> Callable[[], Values]:
+def labeled_samples(read: Callable[[], Mapping[str, int]]) -> Callable[[], Values]:
     """Return a reader for a metric with one label."""
     return lambda: [((value,), count) for value, count in read().items()]
 
@@ -189,18 +189,18 @@ class Metrics:
 
     def watch_engine(self, live: LiveEngine) -> None:
         """Expose the metrics of the hooks' settings and health."""
-        self._read(metric_names.RELOADS, labelled_samples(lambda: live.reloads))
+        self._read(metric_names.RELOADS, labeled_samples(lambda: live.reloads))
         self._read(metric_names.REVISION, lambda: [((live.current.revision,), 1)])
         self._read(metric_names.HOOKS_WAITING, one_sample(lambda: live.waiting))
         self._read(metric_names.HOOK_DEGRADED, lambda: _degraded(live))
 
     def watch_unhooked(self, groups: Mapping[str, int]) -> None:
         """Expose the number of generative calls that no hook judged, by group."""
-        self._read(metric_names.UNHOOKED, labelled_samples(lambda: groups))
+        self._read(metric_names.UNHOOKED, labeled_samples(lambda: groups))
 
     def watch_bypasses(self, runs: Mapping[str, int]) -> None:
         """Expose the number of tool runs that no shim announced."""
-        self._read(metric_names.BYPASSES, labelled_samples(lambda: runs))
+        self._read(metric_names.BYPASSES, labeled_samples(lambda: runs))
 
     def watch_audit(self, audit: AuditedWriter) -> None:
         """Expose the metrics of the audit."""
@@ -210,7 +210,7 @@ class Metrics:
 
     def watch_spans(self, sender: SentSpans) -> None:
         """Expose the metrics of exported spans."""
-        self._read(metric_names.SPANS, labelled_samples(lambda: sender.results))
+        self._read(metric_names.SPANS, labeled_samples(lambda: sender.results))
         self._read(metric_names.SPANS_QUEUED, one_sample(lambda: sender.queued))
 
     def page(self) -> bytes:

@@ -150,8 +150,8 @@ without; denied, stopped or answered by hooks; refused by hookgate; failed
 with an error of the upstream; left by its client; or interrupted by a gateway that stopped."""
 
 Audited = Literal["", "due", "late", "ended"]
-"""The state of a call's audit: not audited; its end is not written yet; nor could its start or event be
-written in time; all its records have been passed to the writer."""
+"""The state of a call's audit. "": the call is not audited; "due": its end has not been written; "late": its
+start or event could not be written in time either; "ended": the writer has all of its records."""
 
 _ENDING = frozenset({"SessionStart", "BeforeAgent", "BeforeModel", "BeforeToolSelection", "AfterModel"})
 """Events whose denial ends a call. Denials of other events concern a tool, or the end of a turn."""
@@ -343,9 +343,9 @@ class Receipts:
         """Called with each new receipt; they must not block."""
 
     def add(self, record: CallRecord, owner: str | None = None) -> JsonObject:
-        """Keep and return the receipt of a call that has ended.
+        """Create, keep and return the receipt of a call that has ended.
 
-        It counts for `owner`, by default the caller's key.
+        It belongs to `owner`, by default the caller's key.
         """
         receipt = make_receipt(record)
         self.keep(receipt, owner)

@@ -20,7 +20,7 @@ from hookgate.translator.fields import JsonObject
 
 _KEY = re.compile(rb'"usageMetadata"\s*:\s*(?=\{)')
 _MAX_METADATA = 16 * 1024
-"""Bytes in which one usageMetadata is expected to fit: it lists a few counts for each modality."""
+"""The expected maximum size of a usageMetadata in bytes: it lists a few counts for each modality."""
 _MAX_COUNT = 2**31 - 1
 """The largest count of the API's own type; sums of it fit wherever they are stored."""
 _OVERLAP = 64
@@ -190,7 +190,7 @@ def read_prices(path: Path | None) -> Prices | None:
     if not document:
         raise ConfigError([f"prices.file: {path}: is empty; {_EXPECTED}"])
     if not document.keys() & PRICE_KEYS and document.keys() <= sections() | NAMED.keys():
-        problem = "is a configuration of the gateway, which --config names"
+        problem = "is the gateway's configuration; pass it with --config"
         raise ConfigError([f"prices.file: {path}: {problem}; {_EXPECTED}"])
     try:
         # Validated as JSON, which is strict: neither "1.00" nor true is a number.

@@ -13,7 +13,7 @@ from sqlalchemy import URL, create_engine
 from hookgate.proxy.store.database import FAILURES, STEPS, Database, StoreError, reason, server_engine
 
 _BLOCK = bytes(4096)
-"""What is written to check a folder: a full disk accepts empty files."""
+"""The data to write as a check of a folder: a full disk still accepts empty files."""
 
 
 def check_state_folder(state: Path) -> str:
@@ -29,12 +29,16 @@ def check_state_folder(state: Path) -> str:
             file.write(_BLOCK)
             file.flush()
     except OSError as error:
-        raise StoreError(f"the state folder {state} cannot be written: {error.strerror}; {remedy}") from None
+        raise StoreError(f"the state folder {state} is not writable: {error.strerror}; {remedy}") from None
     return f"the state folder {state} is writable"
 
 
 def check_database(url: str | None, path: Path) -> str:
-    """Return a description of the database at the URL, or else of the file, with the version of its tables.
+    """Return a description of the database, with the version of its tables.
+
+    Args:
+        url: The URL of a PostgreSQL database, or None for a file.
+        path: The file, which is used if there is no URL.
 
     Raises StoreError if it cannot be opened, or if a newer version of hookgate has upgraded it.
     """
@@ -63,10 +67,12 @@ def _describe_version(name: str, version: str | None) -> str:
     if version is None:
         return "has no tables yet; the gateway creates them"
     if version == newest:
-        return f"opens, with tables of version {version}"
+        return f"can be opened and has tables of version {version}"
     try:
         steps.get_revision(version)
     except CommandError:
-        problem = f"has tables of version {version}, which a newer version of hookgate made; run that version"
+        problem = (
+            f"has tables of version {version}, which a newer version of hookgate created; run that version"
+        )
         raise StoreError(f"the database {name} {problem}") from None
-    return f"opens, with tables of version {version}, which the gateway upgrades to {newest}"
+    return f"can be opened and has tables of version {version}, which the gateway upgrades to {newest}"

@@ -36,9 +36,9 @@ _ENDED_BY_SERVER = "57P01"
 
 
 def _was_rolled_back(error: DBAPIError) -> bool:
-    """Return whether the server said that it ended the connection, so that nothing was added.
+    """Return whether the server reported that it closed the connection, so that nothing was added.
 
-    If a connection breaks without this message, the amount may have been added: another try could count it
+    If a connection breaks without this message, the amount may have been added, and a retry could count it
     twice.
     """
     return getattr(error.orig, "sqlstate", None) == _ENDED_BY_SERVER
@@ -98,7 +98,7 @@ class SqlCounters:
             raise StoreError(f"the store of limits cannot be used: {reason(error)}") from None
 
     def _work(self, step: Callable[[Connection], T]) -> T:
-        """Take a step, again on a new connection if the server ended the first one."""
+        """Run a step, and repeat it on a new connection if the server closed the first one."""
         try:
             return self._work_once(step)
         except DBAPIError as error:

@@ -61,7 +61,7 @@ _MIGRATING = 0x686F6F6B67617465
 _NO_DATABASE = "move that file away, or name another folder with --state"
 
 FAILURES = (SQLAlchemyError, sqlite3.Error)
-"""The errors of a database. SQLAlchemy does not wrap those that are raised during set-up."""
+"""The errors of a database. SQLAlchemy does not wrap those that are raised during setup."""
 
 
 class Database:

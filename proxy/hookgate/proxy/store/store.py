@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from hookgate.proxy.store.counters import SqlCounters
     from hookgate.proxy.store.database import Database
 
-_NO_DRIVER = "store.url: PostgreSQL needs psycopg; in a checkout of hookgate, run: pip install '.[postgres]'"
+_NO_DRIVER = (
+    "store.url: PostgreSQL requires psycopg; in a checkout of hookgate, run: pip install '.[postgres]'"
+)
 
 
 class Store:

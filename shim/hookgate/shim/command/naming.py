@@ -2,8 +2,8 @@
 
 It does no I/O.
 
-`hookgate.hooks.settings.claude_names` has more names, for matchers, but is too slow to import here. A test
-checks that the two agree.
+`hookgate.hooks.settings.claude_names` contains more names, for matchers, but takes too long to import here. A
+test checks that the two modules agree.
 """
 
 Json = dict[str, object]

@@ -187,7 +187,7 @@ def test_a_stream_joins_to_what_a_whole_answer_becomes() -> None:
 
 
 def flat(events: Iterable[Json]) -> list[Any]:
-    """All that is said, thought and called, in order; neighbouring texts of one sort as one."""
+    """All that is said, thought and called, in order; neighboring texts of one sort as one."""
     out: list[Any] = []
     for each in events:
         for part in each["candidates"][0]["content"]["parts"]:

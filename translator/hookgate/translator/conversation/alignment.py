@@ -106,7 +106,7 @@ def _match_moved(shown: Sequence[Message], edited: Sequence[Message], matches: l
 
 
 def gaps(anchors: list[tuple[int, int]], olds: int, news: int) -> list[tuple[range, range]]:
-    """The stretches between neighbouring in-order matches, as index ranges of both lists."""
+    """The stretches between neighboring in-order matches, as index ranges of both lists."""
     edges = [(-1, -1), *anchors, (olds, news)]
     stretches = [(range(a + 1, c), range(b + 1, d)) for (a, b), (c, d) in pairwise(edges)]
     return [(old, new) for old, new in stretches if old and new]

@@ -52,7 +52,7 @@ class TurnLens(Protocol):
         """Return the turn with an edited form. Raises EditError, with a path from the message."""
 
     def bare(self, content: JsonObject) -> JsonObject:
-        """Return what is left of the turn if a hook removes its message."""
+        """Return the rest of the turn after a hook has removed its message."""
 
     def new(self, role: str, form: str) -> JsonObject:
         """Return the turn for a message that a hook added. Raises EditError, with a path from the message."""

@@ -19,7 +19,7 @@ KEEP_ALIVE = b"\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One event as it came: `raw` with its framing, `data` the JSON inside (empty for a bare comment)."""
+    """One event as received: `raw` with its framing, `data` the JSON inside (empty for a bare comment)."""
 
     raw: bytes
     data: bytes

@@ -1,4 +1,4 @@
-"""Redacts a request: consecutive texts of one speaker as one text, every other string by itself.
+"""Redacts a request: consecutive texts of one speaker as one text, every other string separately.
 
 Fields of JSON objects are redacted by handlers; those without a handler of their own, string by string.
 """
@@ -374,7 +374,7 @@ def _arguments(parts: list[tuple[TextPlace, JsonObject]]) -> Iterator[list[tuple
 def _redacted_pieces(redaction: Redaction, pieces: list[tuple[TextPlace, str]]) -> Texts:
     """Redact one text that is spread over several places.
 
-    Each piece is also searched by itself, because its neighbours may hide where a secret begins or ends.
+    Each piece is also searched separately, because adjacent pieces may hide the beginning or end of a secret.
     """
     whole = "".join(text for _, text in pieces)
     if redaction.is_clean(whole) and (len(pieces) == 1 or all(redaction.is_clean(t) for _, t in pieces)):

@@ -16,7 +16,7 @@ const COLUMNS = [
   { title: "Tokens in / out", numeric: true, cell: (call) => `${count(call.input_tokens)} / ${count(call.output_tokens)}` },
 ];
 
-/** Return the columns. `currency` is that of costs; without a price table there is none, and no column. */
+/** Return the columns. `currency` is that of costs; without a price table it is null, and there is no column for costs. */
 export function columns(currency) {
   return currency ? [...COLUMNS, { title: `Cost, ${currency}`, numeric: true, cell: (call) => cost(call.cost) }] : COLUMNS;
 }

@@ -1,4 +1,4 @@
-// Two texts side by side, or one below the other, with differences marked by signs and colour.
+// Two texts side by side, or one below the other, with differences marked by signs and color.
 
 import { compare } from "./diff.js";
 import { el } from "./dom.js";

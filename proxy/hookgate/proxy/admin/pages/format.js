@@ -28,7 +28,7 @@ export function bytes(value) {
   return value < 10_000_000 ? `${(value / 1000).toFixed(1)} kB` : `${(value / 1_000_000).toFixed(1)} MB`;
 }
 
-/** Format a cost. A call of a model without a price has none. */
+/** Format a cost, which is missing if the model has no price. */
 export const cost = (value) => (value === null || value === undefined ? "–" : COST.format(value));
 
 /** Format a count with its noun: `one call`, `2 calls`. */

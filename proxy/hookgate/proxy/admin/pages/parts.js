@@ -13,7 +13,7 @@ const TONES = {
   refused: "warn", untrusted: "warn", synthetic: "info", observe: "info",
 };
 
-/** Return a badge with a word and a sign, because colour alone is not enough. */
+/** Return a badge with a word and a sign, because color alone is not enough. */
 export function badge(word) {
   const told = word || "in progress";
   return el("span", { class: `badge ${TONES[told] ?? "plain"}` },

@@ -28,7 +28,7 @@ export async function showCalls({ query, announce }) {
   };
 }
 
-/** Return whether a call passes the filter, as the gateway decides: all but the outcome are parts of names. */
+/** Return whether a call matches the filter, by the gateway's rules: all values but the outcome are parts of names. */
 function fits(call, { outcome, ...names }) {
   const contained = ([name, part]) => call[name].toLowerCase().includes(part.toLowerCase());
   return (!outcome || call.outcome === outcome) && Object.entries(names).every(contained);

@@ -7,6 +7,6 @@ DETECTORS = (*CREDENTIALS, *PERSONAL, *NETWORK, *NATIONAL)
 """All built-in detectors, in order of precedence. Several detectors may have the same kind."""
 
 SENSITIVE = (*CREDENTIALS, *PERSONAL, *NATIONAL)
-"""The detectors of credentials and personal data, which mask what is stored."""
+"""The detectors of credentials and personal data, which mask stored content."""
 
 __all__ = ["DETECTORS", "SENSITIVE"]

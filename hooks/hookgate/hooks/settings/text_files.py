@@ -1,4 +1,4 @@
-"""Reads text files, and recognizes one of another kind than was expected."""
+"""Decodes text files, and recognizes files of the wrong kind."""
 
 import tomllib
 from pathlib import Path
@@ -8,7 +8,10 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def decode_text(data: bytes) -> str:
-    """Decode a file in UTF-8, with or without a byte order mark. Raises ValueError, which has the remedy."""
+    """Decode a file in UTF-8, with or without a byte order mark.
+
+    Raises ValueError for another encoding. The message continues the file's name, and includes the remedy.
+    """
     if data.startswith(_UTF_16) or b"\0" in data[:4]:
         raise ValueError("is UTF-16; save it as UTF-8")
     try:
@@ -26,7 +29,7 @@ def is_toml(text: str) -> bool:
 
 
 def describe_folder(path: Path) -> str:
-    """Return a message about a folder that was named in place of a settings file."""
+    """Return a message for a folder that was given in place of a settings file, including the remedy."""
     if (path / ".gemini" / "settings.json").is_file():
         return f"is a folder; to read its Gemini CLI settings, use --project {path}"
     found = sorted(path.glob("*.json"))
