@@ -36,7 +36,12 @@ from hookgate.hooks.settings import SettingsSource, read_sources
             False,
         ),
         ("AfterAgent", "startup", "has no effect: AfterAgent events ignore matchers", False),
-        ("SessionStart", "Startup", "equals no trigger of SessionStart; did you mean 'startup'?", True),
+        (
+            "SessionStart",
+            "Startup",
+            "is compared literally and is not a trigger of SessionStart; did you mean 'startup'?",
+            True,
+        ),
         ("SessionStart", "compact", "did you mean 'compress'?", True),
         ("SessionStart", "startup|resume", "use a group for each of 'startup', 'resume'", True),
         ("SessionStart", ".*", "did you mean '*'?", True),

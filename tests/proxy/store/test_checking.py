@@ -45,7 +45,7 @@ def test_an_older_database_is_upgraded_by_the_gateway_and_not_here(tmp_path: Pat
         connection.execute("UPDATE alembic_version SET version_num = '0001'")
         connection.commit()
     told = check_database(None, path)
-    assert "with tables of version 0001, which the gateway upgrades to " in told
+    assert "has tables of version 0001, which the gateway upgrades to " in told
     assert check_database(None, path) == told
 
 

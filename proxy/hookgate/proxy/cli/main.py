@@ -32,8 +32,8 @@ def run_command(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines())
-    logging.basicConfig(handlers=[handler])  # of other libraries, warnings only
-    logging.getLogger("hookgate").setLevel(arguments.log_level)
+    logging.basicConfig(handlers=[handler], level=arguments.log_level)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it reports its plugins when it is imported
     run: Callable[[argparse.Namespace], Coroutine[Any, Any, int]] = arguments.run
     try:
         with _escaped_output(arguments):
