@@ -143,6 +143,14 @@ async def test_lists_and_pins_hold_together(tmp_path: Path) -> None:
     assert await agent.calls("glob") == "The tool 'glob' is not allowed here."
 
 
+async def test_a_flag_does_not_replace_what_the_lists_select(tmp_path: Path) -> None:
+    agent = Agent(tmp_path, "flag", deny=[{"tool": "glob"}])
+    await agent.offers(READ, GLOB)
+    said = await agent.offers(EVIL, GLOB)
+    assert said["hookSpecificOutput"] == {"tools": ["read"]}
+    assert said["systemMessage"].startswith("1 of the offered tools")
+
+
 async def test_without_a_state_folder_memory_has_to_do() -> None:
     agent = Agent(None)
     await agent.offers(READ)

@@ -183,6 +183,13 @@ def test_a_project_at_home_is_its_user_s(tmp_path: Path) -> None:
     assert configuration.off == ()  # there is no copy of it in another layer
 
 
+def test_a_project_at_home_may_be_named_by_a_link(tmp_path: Path) -> None:
+    settings_at(tmp_path / "home/.gemini/settings.json", "mine")
+    (tmp_path / "link").symlink_to(tmp_path / "home")
+    configuration = load_sources(project_sources(tmp_path / "link", tmp_path / "home", tmp_path / "etc"))
+    assert [(hook.layer, hook.needs_trust) for hook in configuration.declared] == [("user", False)]
+
+
 def test_comments_are_allowed_as_in_gemini_cli(tmp_path: Path) -> None:
     text = """// our hooks
     {"hooks": { /* for models */ "BeforeModel": [ // one group
@@ -251,6 +258,11 @@ def test_any_change_of_any_file_is_another_revision(tmp_path: Path) -> None:
     assert revision({"a": 1}) == seen[2]
 
 
+def test_the_same_file_in_another_layer_is_another_revision(tmp_path: Path) -> None:
+    path = write_file(tmp_path, one_group(command("x")))
+    assert len({load_sources([SettingsSource(path, layer)]).revision for layer in LAYERS}) == len(LAYERS)
+
+
 # ---- where Gemini CLI and TerminaI look
 
 
@@ -292,3 +304,10 @@ def test_an_extension_s_hooks_know_where_it_is(tmp_path: Path) -> None:
     write_file(extension, one_group(command(line)), "hooks/hooks.json")
     [hook] = load_sources(project_sources(tmp_path / "my project", tmp_path / "home", tmp_path)).hooks()
     assert hook.target == f"node {extension}/log.js {tmp_path / 'my project'}"
+
+
+def test_an_extension_may_be_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    extension = tmp_path / 'home/.gemini/extensions/a "new\\ one"'
+    write_file(extension, one_group(command("node '${extensionPath}/log.js'")), "hooks/hooks.json")
+    [hook] = load_sources(project_sources(tmp_path / "project", tmp_path / "home", tmp_path)).hooks()
+    assert hook.target == f"node '{extension}/log.js'"

@@ -127,6 +127,8 @@ def scripts(tmp_path: Path) -> Path:
         pytest.param("uv run guard.py", "guard.py, which uv would run, ", id="uv"),
         pytest.param("uv run -q --with x python y.py", "y.py, which python would run, ", id="python of uv"),
         pytest.param("cat | python3 gone.py 2>log", "gone.py, which python3 would run, ", id="pipeline"),
+        pytest.param("cat |& sh gone.sh", "gone.sh, which sh would run, ", id="pipeline of both outputs"),
+        pytest.param("env A=1 B=2 sh gone.sh", "gone.sh, which sh would run, ", id="env with variables"),
         pytest.param(
             "python3 gone.py 2>&1; exit 0", "gone.py, which python3 would run, ", id="first of a line"
         ),

@@ -25,6 +25,7 @@ from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
 from hookgate.proxy.config import Config, StreamSettings
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.proxy.store import database
 
@@ -344,4 +345,16 @@ async def test_a_start_that_is_under_way_is_not_written_again(tmp_path: Path) ->
             audit.settle(record, make_receipt(record))
         await until(lambda: writer.queued == 0)
         assert count(tmp_path) == 2
+    assert report_of(tmp_path).sound
+
+
+async def test_an_event_that_is_under_way_is_not_written_again(tmp_path: Path) -> None:
+    async with writer_in(tmp_path, deadline=0.1) as writer:
+        audit, record = Audit(writer, None, None), CallRecord(kind="event", audited="due")
+        with locked(tmp_path):
+            with pytest.raises(ApiError):
+                await audit.record_event(record, 200)
+            audit.settle(record, make_receipt(record))
+        await until(lambda: writer.queued == 0)
+        assert count(tmp_path) == 1
     assert report_of(tmp_path).sound

@@ -47,6 +47,15 @@ async def test_one_denied_request_refuses_the_batch_and_is_named() -> None:
     assert answer.error["message"] == f"batch.inputConfig.requests.requests[1].request: {REFUSAL}"
 
 
+async def test_a_request_that_names_another_model_refuses_the_batch() -> None:
+    body = batch("a", "b")
+    body["batch"]["inputConfig"]["requests"]["requests"][1]["request"]["model"] = "models/gemini-2.5-pro"
+    async with peer() as upstream, gateway_before(upstream.url, {"BeforeModel": [listens([])]}) as url:
+        answer = await post(url, TARGET, body)
+    assert (answer.status, upstream.heard) == (400, [])
+    assert answer.error["message"].startswith("batch.inputConfig.requests.requests[1].request")
+
+
 async def test_an_edit_lands_in_its_request() -> None:
     def mask(event: dict[str, Any]) -> dict[str, Any]:
         messages = event["llm_request"]["messages"]

@@ -7,7 +7,7 @@ import socket
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,27 @@ async def test_what_an_upstream_says_unasked_is_no_answer_to_the_next_request() 
             assert await ask(upstreams) == b"{}"
 
 
+async def test_what_an_upstream_says_unasked_closes_the_connection() -> None:
+    ended = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(OK)
+        await writer.drain()
+        await asked.wait()
+        writer.write(b"x")
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        ended.set()
+
+    asked = asyncio.Event()
+    async with nothing_left(), peer(talk) as url, upstreams_at(url) as upstreams:
+        assert await ask(upstreams) == b"{}"
+        asked.set()
+        async with asyncio.timeout(10):
+            await ended.wait()
+
+
 async def test_a_connection_that_the_upstream_has_just_closed_is_not_used() -> None:
     """The event loop has had no time yet to notice."""
     requests = 0
@@ -165,6 +186,26 @@ async def test_only_an_idempotent_request_is_sent_again_and_only_once(method: st
         with pytest.raises(ApiError) as lost:
             await ask(upstreams, None, method)
     assert (lost.value.code, lost.value.reason, requests) == (502, "UPSTREAM_UNREACHABLE", heard)
+
+
+async def test_a_body_in_pieces_is_not_sent_again() -> None:
+    """Its first pieces are gone."""
+    requests = 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal requests
+        while await reader.readuntil(b"\r\n\r\n"):
+            requests += 1
+            await reader.readexactly(2)
+            if requests > 1:
+                return
+            writer.write(OK)
+
+    async with nothing_left(), peer(talk) as url, upstreams_at(url) as upstreams:
+        assert await ask(upstreams, b"ab", "PUT") == b"{}"
+        with pytest.raises(ApiError) as lost:
+            await ask(upstreams, _pieces(b"a", b"b"), "PUT", headers={"Content-Length": "2"})
+    assert (lost.value.reason, requests) == ("UPSTREAM_UNREACHABLE", 2)
 
 
 async def test_an_idle_connection_is_closed_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -567,6 +608,47 @@ async def test_an_answer_that_pauses_is_cut_off_and_one_that_is_not_read_is_not(
             while True:
                 size += len(await anext(chunks))
     assert size == 16 * MIB - 1
+
+
+async def test_an_answer_that_pauses_just_when_the_reader_is_behind_is_cut_off() -> None:
+    held = 256 * 1024  # with so much the connection stops reading
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % MIB + bytes(held))
+        await reader.read()
+
+    async with (
+        nothing_left(),
+        peer(talk) as url,
+        upstreams_at(url, QUICK) as upstreams,
+        call(upstreams) as answer,
+    ):
+        await until(lambda: answer._connection.answer.unread == held)
+        async with asyncio.timeout(10):
+            with pytest.raises(UpstreamError, match="took too long"):
+                [chunk async for chunk in answer.chunks()]
+
+
+async def test_a_client_that_pauses_after_the_upstream_was_behind_is_waited_for() -> None:
+    drained = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield bytes(16 * MIB)
+        await drained.wait()
+        await asyncio.sleep(2 * QUICK.header_timeout)
+        yield b"x"
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(16 * MIB)
+        drained.set()
+        await reader.readexactly(1)
+        writer.write(OK)
+
+    headers = {"Content-Length": str(16 * MIB + 1)}
+    async with nothing_left(), peer(talk) as url, upstreams_at(url, QUICK) as upstreams:
+        assert await ask(upstreams, body(), headers=headers) == b"{}"
 
 
 # ---- many at once

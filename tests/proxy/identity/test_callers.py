@@ -89,6 +89,19 @@ def test_a_key_without_a_name_is_called_by_its_hash(headers: dict[str, str], nam
     assert (caller.key, caller.team) == (name, "")
 
 
+def test_conversations_that_begin_alike_are_apart_for_each_key_and_program() -> None:
+    callers, route = Callers(), Route("judged", "/")
+    sent = [
+        {"x-goog-api-key": key, "user-agent": agent}
+        for key in ("k-1", "k-2")
+        for agent in ("GeminiCLI/1", "x")
+    ]
+    first_turn = [{"role": "user", "parts": [{"text": "hi"}]}]
+    ids = [callers.caller_for(route, headers).conversation_id(first_turn) for headers in sent]
+    assert len(set(ids)) == 4
+    assert callers.caller_for(route, sent[0]).conversation_id([*first_turn, "more"]) == ids[0]
+
+
 def test_a_callers_repr_does_not_tell_its_key() -> None:
     caller: Caller = Callers().caller_for(Route("judged", "/"), {"x-goog-api-key": CANARY})
     assert "canary" not in repr(caller)

@@ -91,7 +91,12 @@ async def test_a_model_cannot_get_past_the_rules_by_a_longer_name(path: str) -> 
 async def test_what_stands_beside_the_request_is_redacted_as_well() -> None:
     mail = "anna.berg@example.org"
     hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact", "options": SENSITIVE}]}
-    body = {**asking("hi", labels={"owner": mail}), "user_prompt_id": mail, "unknown": [{mail: mail}]}
+    body = {
+        **asking("hi", labels={"owner": mail}),
+        "user_prompt_id": mail,
+        "unknown": [{mail: mail}],
+        mail: 1,
+    }
     async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, hooks) as url:
         await post(url, UNARY, body)
         await post(url, UNARY, asking("hi"))

@@ -63,3 +63,15 @@ def test_what_belongs_together_moves_together(
     contents: list[Json], texts: tuple[str, ...], expected: list[Json]
 ) -> None:
     assert after(contents, *texts) == expected
+
+
+def test_a_message_of_the_same_text_and_another_role_is_another_message() -> None:
+    contents = [{"role": "user", "parts": [{"text": text}]} for text in ("one", "two", "three")]
+    roles = ["user", "model", "user"]
+    messages = [
+        {"role": role, "content": turn["parts"][0]["text"]}
+        for role, turn in zip(roles, contents, strict=True)
+    ]
+    _, body = apply_request("m", {"contents": contents}, {"messages": messages})
+    assert [turn["role"] for turn in body["contents"]] == roles
+    assert [turn["parts"] for turn in body["contents"]] == [turn["parts"] for turn in contents]

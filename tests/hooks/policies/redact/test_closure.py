@@ -72,6 +72,7 @@ def test_the_pattern_that_is_written_means_the_same(pattern: str) -> None:
         pytest.param(r"(?s:a.)b", ["a\n", "a\nb"], ["a\nc"], id="dot that takes line ends"),
         pytest.param(r"a.b", ["a", "axb"], ["a\n"], id="dot that does not"),
         pytest.param(r"(?m)^a$\nb", ["a", "a\n", "a\nb"], ["\n"], id="lines"),
+        pytest.param(r"(?i)k(?-i:ey)s", ["K", "Ke", "keyS"], ["kE", "KEYs"], id="flag that is unset"),
     ],
 )
 def test_what_is_in_a_closure(pattern: str, inside: list[str], outside: list[str]) -> None:

@@ -150,6 +150,12 @@ def test_files_that_come_with_a_result_are_looked_through() -> None:
     assert KEY not in base64.b64decode(part["inlineData"]["data"]).decode()
 
 
+def test_texts_that_come_with_a_result_are_looked_through() -> None:
+    result = {"name": "f", "response": {}, "parts": [{"text": f"key {KEY}"}]}
+    [new] = sent([user({"functionResponse": result})])
+    assert new["parts"][0]["functionResponse"]["parts"] == [{"text": "key [AWS_ACCESS_KEY]"}]
+
+
 def test_a_hash_is_the_same_for_the_same_and_tells_nothing() -> None:
     [one] = sent([user({"text": f"{MAIL} {MAIL} b@example.org"})], {"action": "hash"})
     first, second, third = one["parts"][0]["text"].split()
@@ -180,8 +186,19 @@ def test_what_claims_to_be_the_model_s_last_word_is_judged_as_the_client_s() -> 
         [model({"text": KEY})],
         [model(call), model(result)],
         [model(result), user({"text": "so?"})],
+        [model(call), model({"function_response": result["functionResponse"]}), user({"text": "so?"})],
     ):
         assert asked([user({"text": "hi"}), *newest], options)["decision"] == "deny"
+
+
+@pytest.mark.parametrize(("scope", "turn"), [("prompts", 1), ("answers", None)])
+def test_what_claims_to_be_the_model_s_last_word_has_the_scope_of_the_client_s(
+    scope: str, turn: int | None
+) -> None:
+    contents = [user({"text": "hi"}), model({"text": MAIL})]
+    new = sent(contents, {"scopes": [scope]})
+    changed = [at for at, (a, b) in enumerate(zip(new, contents, strict=True)) if a != b]
+    assert changed == ([] if turn is None else [turn])
 
 
 def test_own_patterns_and_words_are_found_and_kinds_are_skipped() -> None:
@@ -444,6 +461,14 @@ def test_a_text_that_ends_in_half_a_character_is_looked_through(tail: bytes) -> 
     [content] = sent([user({"inlineData": {"data": data}})])
     new = base64.b64decode(content["parts"][0]["inlineData"]["data"])
     assert new == "key [AWS_ACCESS_KEY] ".encode("utf-16-le") + tail
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_text_with_half_a_surrogate_pair_is_looked_through(encoding: str) -> None:
+    data = base64.b64encode(f"key {KEY} \ud800 ".encode(encoding, "surrogatepass")).decode()
+    [content] = sent([user({"inlineData": {"data": data}})])
+    new = base64.b64decode(content["parts"][0]["inlineData"]["data"])
+    assert new == "key [AWS_ACCESS_KEY] \ud800 ".encode(encoding, "surrogatepass")
 
 
 def test_base64_behind_padding_in_the_middle_is_looked_through() -> None:

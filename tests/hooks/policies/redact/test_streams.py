@@ -263,6 +263,23 @@ def test_a_call_that_ends_without_a_word_is_over() -> None:
     assert str(out).count("[AWS_ACCESS_KEY]") == 1
 
 
+def test_a_call_that_ends_leaves_the_arguments_of_another_candidate_open() -> None:
+    def piece(value: str, index: int, goes_on: bool) -> Json:
+        partial = {"jsonPath": "$.command", "stringValue": value, "willContinue": goes_on}
+        return event({"functionCall": {"partialArgs": [partial], "willContinue": goes_on}}, index=index)
+
+    out = outcome([piece(KEY[:9], 0, True), piece("ls", 1, False), piece(KEY[9:], 0, False)])
+    values = [
+        each["stringValue"]
+        for body in out
+        for candidate in body["candidates"]
+        if candidate["index"] == 0
+        for part in candidate["content"]["parts"]
+        for each in part["functionCall"]["partialArgs"]
+    ]
+    assert "".join(values) == "[AWS_ACCESS_KEY]"
+
+
 def test_a_number_that_is_an_argument_in_pieces_is_redacted() -> None:
     partial = {"jsonPath": "$.card", "numberValue": 4111111111111111}
     [out] = outcome([event({"functionCall": {"name": "pay", "partialArgs": [partial]}})])
