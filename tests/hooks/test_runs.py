@@ -215,6 +215,35 @@ async def test_the_record_tells_what_was_done_and_nothing_of_what_was_said() -> 
     assert status.summary == "edits messages"
 
 
+async def test_the_record_tells_of_a_tool_selection_that_no_other_hook_sees() -> None:
+    chosen: list[Any] = []
+
+    def choose(event: Any) -> Any:
+        chosen.append(event["tool_config"])
+        return selecting("a")
+
+    group = sequential(choose, choose)
+    hooks = tuple(replace(hook, event="BeforeToolSelection") for hook in group.hooks)
+    judge = engine(replace(group, hooks=hooks), event="BeforeToolSelection")
+    outcome = await judge.fire(BeforeToolSelection("m", {"contents": []}), SESSION)
+    assert [run.changes_input for run in outcome.runs] == [False, False]
+    assert chosen == [None, None]
+    assert {status.summary for status in judge.health.hooks.values()} == {"edits toolConfig"}
+
+
+async def test_the_record_keeps_the_warnings_about_the_last_output() -> None:
+    outputs = [{"decison": "deny"}, {"systemMessage": 'Note: {"decision": "deny"}'}, None]
+    judge = engine(parallel(lambda _: outputs.pop(0)))
+    told = []
+    for _ in range(3):
+        await judge.fire(asking("hi"), SESSION)
+        [status] = judge.health.hooks.values()
+        told.append(status.warning)
+    assert "'decison'" in told[0]
+    assert told[1].startswith("printed a verdict that is not the only JSON object")
+    assert told[2] == ""
+
+
 # ---- hooks that rewrite the same text
 
 

@@ -398,8 +398,8 @@ def _log_run(event: str, run: Run, session: SessionContext) -> None:
     output = run.output or {}
     if output.get("decision") == "deny" or output.get("continue") is False:
         log.info("%s hook %r %sdenied a call of session %s", event, run.hook.name, would, session.session_id)
-    elif run.observed and run.edit:
-        log.info("%s hook %r would have edited %s", event, run.hook.name, ", ".join(sorted(run.edit)))
+    elif run.observed and run.changes:
+        log.info("%s hook %r would have edited %s", event, run.hook.name, ", ".join(sorted(run.changes)))
     message = output.get("systemMessage")
     if message and not output.get("suppressOutput"):
         log.info("%s hook %r says: %s", event, run.hook.name, message)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hookgate.hooks.output import Output
-from hookgate.translator import read_tool_config, read_tools
+from hookgate.translator import apply_tool_config, apply_tools, read_tool_config, read_tools
 from hookgate.translator.fields import JsonObject, read
 
 _MODES = ("NONE", "ANY", "VALIDATED", "AUTO")  # the earlier one wins
@@ -42,6 +42,17 @@ class Verdict:
     @property
     def denied(self) -> bool:
         return self.decision == "deny" and not self.stop and not self.synthetic
+
+    @property
+    def selects_tools(self) -> bool:
+        """Whether a hook has selected tools."""
+        return self.tools is not None or self.tool_config is not None
+
+    def apply_selection(self, body: JsonObject) -> JsonObject:
+        """Return the body of a request with the tool selection applied."""
+        if self.tools is not None:
+            body = apply_tools(body, self.tools)
+        return body if self.tool_config is None else apply_tool_config(body, self.tool_config)
 
     @property
     def context(self) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from hookgate.hooks.clock import Deadline, TimeLimit
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError, is_exhaustion
-from hookgate.hooks.events import Event
+from hookgate.hooks.events import BeforeToolSelection, Event
 from hookgate.hooks.events.base import Document
 from hookgate.hooks.output import IgnoredKey, Output, describe_unread, ignored_keys
 from hookgate.hooks.runners import Runner
@@ -134,6 +134,22 @@ class Run:
     def changes_input(self) -> bool:
         """Whether this run changes the input of later hooks."""
         return bool(self.edit) and not self.observed
+
+    @property
+    def changes(self) -> JsonObject:
+        """The fields that the run changes, with their values: its `edit`, or its tool selection.
+
+        Selections of several hooks are united, so they are not edits that later hooks see.
+        """
+        if self.hook.event != BeforeToolSelection.name:
+            return self.edit
+        specific = (self.output or {}).get("hookSpecificOutput") or {}
+        return {key: value for key in ("toolConfig", "tools") if (value := specific.get(key)) is not None}
+
+    @property
+    def warnings(self) -> list[str]:
+        """All warnings about the output, each of which continues the name of the hook."""
+        return [*map(str, self.ignored), *([self.warning] if self.warning else [])]
 
     @property
     def enforced_denial(self) -> bool:
@@ -329,8 +345,8 @@ HookKey = tuple[str, str, str]
 class HookStatus:
     """One hook's record.
 
-    `seconds`, `error` and `summary` are those of the last run: its duration, its error message if it failed,
-    and a summary of its output.
+    `seconds`, `error`, `summary` and `warning` are those of the last run: its duration, its error message if
+    it failed, a summary of its output, and the warnings about it.
     """
 
     runs: int = 0
@@ -339,6 +355,7 @@ class HookStatus:
     seconds: float = 0.0
     error: str = ""
     summary: str = ""
+    warning: str = ""
 
     @property
     def degraded(self) -> bool:
@@ -362,12 +379,13 @@ class Health:
             status.runs += 1
             status.seconds = run.seconds
             if run.output is None and run.failure is None:
-                status.error, status.summary = "", NO_OUTPUT
+                status.error, status.summary, status.warning = "", NO_OUTPUT, ""
                 continue
             output = run.output or {}
             status.failures += run.failure is not None
             status.denials += output.get("decision") == "deny" or output.get("continue") is False
             status.error, status.summary = run.error, _summarize(run)
+            status.warning = "; ".join(run.warnings)
 
     def status_for(self, hook: Hook) -> HookStatus:
         """Return the hook's record, or an empty one if the hook never ran."""
@@ -397,7 +415,7 @@ def _summarize(run: Run) -> str:
     specific = output.get("hookSpecificOutput") or {}
     effects = [str(output["decision"])] if output.get("decision") else []
     effects += ["stop"] if output.get("continue") is False else []
-    effects += [f"edits {', '.join(sorted(run.edit))}"] if run.edit else []
+    effects += [f"edits {', '.join(sorted(run.changes))}"] if run.changes else []
     effects += ["answers for the model"] if specific.get("llm_response") and not run.edit else []
     effects += ["adds context"] if specific.get("additionalContext") else []
     return "; ".join(effects) or NO_OUTPUT

@@ -81,6 +81,12 @@ class CallState:
     offload: Offload | None = None
     """Runs steps whose cost is proportional to the bodies; None if the bodies are small."""
 
+    def restore_pseudonyms(self, response: JsonObject) -> JsonObject:
+        """Return the response with pseudonyms restored for the client."""
+        for make in self.client_filters.values():
+            [(_, response)] = make().judge([response], last=True)
+        return response
+
     async def run_step(self, step: Callable[..., Any], *args: Any) -> Any:
         """Call a pure function whose cost is proportional to the call's bodies, and return its result."""
         return step(*args) if self.offload is None else await self.offload(step, *args)

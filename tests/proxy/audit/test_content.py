@@ -11,6 +11,7 @@ from support.builtins import SENSITIVE
 from support.gateway import running_upstream, says
 from support.wire import SSE, STREAM, UNARY, post, prompt
 
+from hookgate.proxy.admin.content import hook_changes
 from hookgate.proxy.audit.reading import CallDetail
 
 EMAIL = "jane.doe@example.com"
@@ -77,6 +78,17 @@ async def test_all_of_a_call(path: str, tmp_path: Path) -> None:
     assert (reported["event"], reported["mode"]) == ("BeforeModel", "enforce")
     assert "edited" in json.dumps(reported["edit"])
     assert answer.status == 200
+
+
+async def test_a_tool_selection_is_a_change_of_its_hook(tmp_path: Path) -> None:
+    body = {**asks("hi"), "tools": [{"functionDeclarations": [{"name": "read"}, {"name": "write"}]}]}
+    hooks = {"BeforeToolSelection": [says(tools=["read"], toolConfig={"mode": "ANY"})]}
+    detail, _ = await told_of(body, tmp_path, hooks, "full")
+    start, end = contents(detail)
+    [change] = hook_changes({**start, **end}, "gemini-2.5-flash", streamed=False)
+    assert change["event"] == "BeforeToolSelection"
+    assert change["before"] == {"toolConfig": None, "tools": ["read", "write"]}
+    assert change["after"] == {"toolConfig": {"mode": "ANY"}, "tools": ["read"]}
 
 
 async def test_what_the_client_got_when_it_is_another_thing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -80,6 +81,22 @@ async def test_a_denied_call_is_shown_with_its_outcome_and_reason_first(state: P
         "outcome: denied, with status 200",
         "hooks:   no-secrets",
         "reason:  no secrets in prompts",
+    ]
+
+
+async def test_an_answered_call_is_shown_with_the_effects_of_its_hooks(tmp_path: Path) -> None:
+    record = record_of()
+    first, second = record.hooks.values()
+    first.edits, first.findings = {"raw"}, Counter(EMAIL=2)
+    second.mode, second.edits, second.failures, second.runs = "observe", {"text"}, 1, 3
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        ledger.write(entries_of(record))
+        ledger.close()
+    shown = await run("audit", "show", record.id, "--state", str(tmp_path))
+    assert shown.out.splitlines()[:2] == [
+        "outcome: answered, with status 200",
+        "effects: no-secrets (BeforeModel) edited raw and found EMAIL 2; "
+        "tone (AfterModel) would have edited text and failed in 1 of 3 runs",
     ]
 
 

@@ -215,6 +215,86 @@ def test_trying_shows_the_change_as_a_difference(project: Path, hookgate: Hookga
     assert '+    "file_path": "b"' in output
 
 
+ADDRESS = "ann@example.org"
+REDACT = {"type": "builtin", "builtin": "redact", "name": "redact", "options": {"detect": ["personal"]}}
+
+
+def inputs_in(output: str) -> list[str]:
+    """The inputs that a trial shows, one for each hook."""
+    return [part.partition("\n--- output")[0] for part in output.split("--- input\n")[1:]]
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_trying_shows_each_hook_s_own_input(sequential: bool, project: Path, hookgate: Hookgate) -> None:
+    echo = project / "echo.py"
+    echo.write_text(
+        "def apply(event):\n"
+        "    return {'systemMessage': 'saw ' + event['llm_request']['messages'][0]['content']}\n"
+    )
+    runtime = {"type": "runtime", "action": "./echo.py:apply", "name": "echo"}
+    hooks = write_file(project, one_group(REDACT, runtime, sequential=sequential), "hooks.json")
+    body = {"contents": [{"role": "user", "parts": [{"text": f"Mail {ADDRESS}"}]}]}
+    given = write_file(project, body, "input.json")
+    code, output = hookgate("test", "BeforeModel", "--input", str(given), "--hooks", str(hooks))
+    assert code == 0, output
+    assert "saw Mail [EMAIL]" in output
+    before, after = inputs_in(output)
+    assert ADDRESS in before
+    assert "Mail [EMAIL]" in after
+    assert ADDRESS not in after
+
+
+def test_trying_shows_a_hook_that_runs_again_with_its_last_input(project: Path, hookgate: Hookgate) -> None:
+    edit = {"hookSpecificOutput": {"tool_input": {"file_path": "edited"}}}
+    first = command(f"cat >/dev/null; echo '{json.dumps(edit)}'", name="first")
+    second = command("cat >/dev/null", name="second")
+    hooks = configure(project, first, second, event="BeforeTool", name="hooks.json")
+    before, after = inputs_in(hookgate("test", "BeforeTool", "--hooks", str(hooks))[1])
+    assert ("README.md" in before, "edited" in before) == (True, False)
+    assert ("README.md" in after, "edited" in after) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("hook", "selection", "removed"),
+    [
+        pytest.param(
+            {"type": "builtin", "builtin": "tools", "options": {"allow": ["read_*"]}},
+            "mode AUTO, tools offered: read_file",
+            '-          "name": "write_file"',
+            id="tools",
+        ),
+        pytest.param(command("echo write_file"), "mode ANY, tools offered: write_file", "", id="toolConfig"),
+        pytest.param(
+            command("""echo '{"hookSpecificOutput": {"toolConfig": {"mode": "NONE"}}}'"""),
+            "mode NONE, tools offered: none",
+            "",
+            id="none",
+        ),
+    ],
+)
+def test_trying_a_tool_selection_shows_what_it_leaves(
+    hook: Any, selection: str, removed: str, project: Path, hookgate: Hookgate
+) -> None:
+    hooks = configure(project, hook, event="BeforeToolSelection", name="hooks.json")
+    code, output = hookgate("test", "BeforeToolSelection", "--hooks", str(hooks))
+    assert (code, f"=== selection: {selection}\n" in output) == (0, True), output
+    assert "The event is unchanged." not in output
+    assert removed in output
+
+
+@pytest.mark.parametrize("action", ["pseudonymise", "mask"])
+def test_trying_an_answer_says_whether_the_client_gets_pseudonyms(
+    action: str, project: Path, hookgate: Hookgate
+) -> None:
+    redact = {**REDACT, "options": {"detect": ["personal"], "action": action}}
+    hooks = configure(project, redact, event="AfterModel", name="hooks.json")
+    answer = {"candidates": [{"content": {"role": "model", "parts": [{"text": f"Mail {ADDRESS}"}]}}]}
+    given = write_file(project, answer, "input.json")
+    output = hookgate("test", "AfterModel", "--input", str(given), "--hooks", str(hooks))[1]
+    assert f'-            "text": "Mail {ADDRESS}"' in output
+    assert ("the gateway restores pseudonyms" in output) == (action == "pseudonymise")
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [("{", "is not valid JSON"), ("[]", "must contain an object"), ("{}", "needs the field 'tool_name'")],

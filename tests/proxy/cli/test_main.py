@@ -237,6 +237,26 @@ async def test_the_list_tells_how_the_gateways_hooks_fared(tmp_path: Path) -> No
     assert "3 runs, 0 failed, 3 denied" in shown.out
 
 
+async def test_the_list_warns_of_output_without_effect(tmp_path: Path) -> None:
+    odd = {"type": "command", "command": """cat >/dev/null; echo '{"decison": "deny"}'"""}
+    settings, state = write_settings(tmp_path, {"BeforeModel": [odd]}), tmp_path / "state"
+    sources = ("--hooks", str(settings), "--state", str(state))
+    async with (
+        serving("upstream") as upstream,
+        serving("serve", *FREE, "--upstream", upstream.url, *sources) as gateway,
+    ):
+        assert (await post(gateway.url, UNARY, HI)).status == 200
+        await until((state / "hooks-status.json").exists, 10)
+        await until(lambda: '"runs": 1' in (state / "hooks-status.json").read_text(), 10)
+    [row] = json.loads((await run("hooks", "list", "--json", *sources)).out)
+    assert row["last run"].startswith("ok, but it returned the key 'decison', which has no effect")
+
+
+def test_a_receipt_s_id_is_needed_in_full(here: Here) -> None:
+    ended = here("receipt", "abcdef12")
+    assert (ended.code, "`hookgate audit show` also accepts the first" in ended.complaint) == (1, True)
+
+
 async def test_the_environment_can_say_it_all(tmp_path: Path) -> None:
     file = write_settings(tmp_path, {"AfterModel": [DENY]})
     async with serving("upstream") as upstream:

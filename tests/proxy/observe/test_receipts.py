@@ -48,6 +48,26 @@ async def test_a_receipt_tells_which_hooks_ran_on_how_much_and_what_they_did() -
     assert sent.body["contents"]
 
 
+@pytest.mark.parametrize("mode", ["enforce", "observe"])
+@pytest.mark.parametrize(
+    ("selection", "edits"),
+    [
+        pytest.param({"tools": ["read"]}, ["tools"], id="tools"),
+        pytest.param({"tool_config": {"mode": "NONE"}, "tools": None}, ["toolConfig"], id="toolConfig"),
+        pytest.param({}, [], id="none"),
+    ],
+)
+async def test_a_receipt_attributes_a_tool_selection_to_its_hook(
+    selection: Json, edits: list[str], mode: str
+) -> None:
+    tools = [{"functionDeclarations": [{"name": "read"}, {"name": "write"}]}]
+    hook = runs(lambda _: {"hookSpecificOutput": selection})
+    async with running_gateway({"BeforeToolSelection": [{**hook, "mode": mode}]}) as gateway:
+        answer = await post(gateway.url, UNARY, prompt("hi", tools=tools), KEY)
+        reported = (await receipt(gateway.url, answer)).json
+    assert [hook["edits"] for hook in reported["hooks"]] == [edits]
+
+
 @pytest.mark.parametrize(
     ("hook", "outcome", "status"),
     [

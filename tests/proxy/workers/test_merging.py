@@ -49,6 +49,14 @@ def test_a_hook_is_degraded_if_it_failed_at_any_worker() -> None:
         assert status.degraded
 
 
+def test_a_warning_of_any_worker_is_kept() -> None:
+    warned, fine = HookStatus(1, warning="is odd"), HookStatus(2)
+    for statuses in ((warned, fine), (fine, warned)):
+        reports = [[{"hook": ["BeforeModel", "guard", "x"], **vars(status)}] for status in statuses]
+        [status] = merged_health(reports).values()
+        assert (status.runs, status.warning) == (3, "is odd")
+
+
 def test_the_first_worker_that_is_not_ready_is_named() -> None:
     ready = {"status": "ready"}
     assert first_problem({1: ready, 2: ready}) is None

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from hookgate.hooks import AfterModel, BeforeModel, Event
+from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Event
 from hookgate.hooks.events.base import Document, SharedValue
-from hookgate.translator import TranslatorError
+from hookgate.translator import TranslatorError, declared_names, show_tool_config
 from hookgate.translator.fields import JsonObject
 
 _SHOWN_AS = {"BeforeModel": "llm_request", "AfterModel": "llm_response"}
@@ -24,7 +24,10 @@ def hook_changes(content: JsonObject, model: str, *, streamed: bool) -> list[Jso
         events["AfterModel"] = AfterModel(SharedValue({}), answer)
     found = []
     for each in content.get("edits") or ():
-        before, after = _step(events.get(each["event"]), each["edit"])
+        if each["event"] == BeforeToolSelection.name:
+            before, after = _before_selection(events.get("BeforeModel"), each["edit"]), None
+        else:
+            before, after = _step(events.get(each["event"]), each["edit"])
         found.append({name: each[name] for name in ("event", "hook", "mode")})
         found[-1] |= {"before": before, "after": each["edit"]}
         if each["mode"] == "enforce" and after is not None:
@@ -42,6 +45,17 @@ def _step(event: Event | None, edit: JsonObject) -> tuple[JsonObject | None, Eve
         return {name: shown.get(name) for name in edit}, event.edited(edit, view)
     except (TranslatorError, AttributeError, KeyError, TypeError, ValueError):  # content of another version's
         return None, None
+
+
+def _before_selection(event: Event | None, selection: JsonObject) -> JsonObject | None:
+    """Return what a request offers without the selection. Selections are united: none sees another one."""
+    if not isinstance(event, BeforeModel):
+        return None
+    try:
+        offered = {"toolConfig": show_tool_config(event.body), "tools": declared_names(event.body)}
+    except (TranslatorError, AttributeError, TypeError, ValueError):  # content of another version's
+        return None
+    return {name: offered.get(name) for name in selection}
 
 
 def _view(edit: JsonObject) -> str:

@@ -101,6 +101,7 @@ class HookPanel:
             "last_status": "failed" if status.error else "ok" if status.runs else "never",
             "last_error": status.error[:_SHOWN_ERROR],
             "last_output": status.summary,
+            "last_warning": status.warning,
             "last_ms": round(status.seconds * 1000, 3) if status.runs else None,
         }
 

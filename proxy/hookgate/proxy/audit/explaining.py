@@ -40,7 +40,11 @@ def describe_blocked(blocked: JsonObject) -> str:
 
 
 def outcome_lines(body: JsonObject) -> Iterator[str]:
-    """Yield the lines that introduce a call to a reader: its outcome, hooks, reason, and what was blocked."""
+    """Yield the lines that introduce a call to a reader.
+
+    They contain its outcome, the hooks that decided it, the reason, what was blocked, and the effects of all
+    hooks.
+    """
     why, status = explain_outcome(body), body.get("status")
     yield f"outcome: {body.get('outcome') or 'in progress'}{f', with status {status}' if status else ''}"
     if why.hooks:
@@ -53,6 +57,23 @@ def outcome_lines(body: JsonObject) -> Iterator[str]:
     listed, count = len(_objects(body.get("blocked"))), body.get("blocked_count")
     if isinstance(count, int) and count > listed:
         yield f"         and {count - listed} more"
+    if effects := "; ".join(_effects_of_hooks(body)):
+        yield f"effects: {effects}"
+
+
+def _effects_of_hooks(body: JsonObject) -> Iterator[str]:
+    """Yield what each hook edited and found, and how often it failed; hooks without effects are omitted."""
+    for hook in _objects(body.get("hooks")):
+        edited = "would have edited" if hook.get("mode") == "observe" else "edited"
+        edits = ", ".join(map(str, _items(hook.get("edits"))))
+        findings = ", ".join(f"{kind} {count}" for kind, count in read_object(hook, "findings").items())
+        effects = [f"{edited} {edits}"] if edits else []
+        effects += [f"found {findings}"] if findings else []
+        effects += (
+            [f"failed in {hook['failures']} of {hook.get('runs')} runs"] if hook.get("failures") else []
+        )
+        if effects:
+            yield f"{hook.get('hook')} ({hook.get('event')}) {' and '.join(effects)}"
 
 
 def _decided(hook: JsonObject, decisions: tuple[str, ...]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
-from hookgate.hooks import AfterModel, CallState, Verdict, Withheld
+from hookgate.hooks import AfterModel, Verdict, Withheld
 from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
@@ -43,13 +43,6 @@ from hookgate.translator import Frame, Framing, cut_events, join_events
 from hookgate.translator.fields import JsonObject, read
 
 log = logging.getLogger("hookgate.gateway")
-
-
-def restore_pseudonyms(response: JsonObject, call: CallState) -> JsonObject:
-    """Return the response with pseudonyms restored for the client."""
-    for make in call.client_filters.values():
-        [(_, response)] = make().judge([response], last=True)
-    return response
 
 
 End = Literal["finish", "abandon"]

@@ -7,7 +7,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks import AfterAgent, AfterModel, BeforeModel, BeforeTool
 from hookgate.hooks.events.base import SharedValue
-from hookgate.proxy.call.answer import AnswerPipeline, restore_pseudonyms
+from hookgate.proxy.call.answer import AnswerPipeline
 from hookgate.proxy.call.context import CallContext, OutgoingCall, RecordingEngine
 from hookgate.proxy.call.derived_events import (
     ToolCallEvents,
@@ -268,7 +268,7 @@ class Exchange:
     def _with_originals(self, answer: JsonObject) -> JsonObject:
         """Return a hook's answer with pseudonyms restored."""
         session = self._record.session
-        return restore_pseudonyms(answer, session.call_state) if session else answer
+        return session.call_state.restore_pseudonyms(answer) if session else answer
 
 
 def _shown_request(event: BeforeModel, body: JsonObject) -> SharedValue:

@@ -12,8 +12,6 @@ from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.observe.blocked import selecting_hooks
 from hookgate.translator import (
     BodyError,
-    apply_tool_config,
-    apply_tools,
     callable_names,
     synthetic_response,
     text_response,
@@ -133,10 +131,7 @@ async def before_tool_selection(
     outcome = await engine.fire(BeforeToolSelection(model, body), call.session)
     verdict = outcome.verdict
     enforce(verdict, BeforeToolSelection.name, call)
-    if verdict.tools is None and verdict.tool_config is None:
+    if not verdict.selects_tools:
         return body, None
-    if verdict.tools is not None:
-        body = apply_tools(body, verdict.tools)
-    if verdict.tool_config is not None:
-        body = apply_tool_config(body, verdict.tool_config)
+    body = verdict.apply_selection(body)
     return body, ToolSelection(callable_names(body), selecting_hooks(outcome.runs))

@@ -96,9 +96,10 @@ def _rows(hooks: ConfiguredHooks, sources: Sources, only: set[Hook] | None = Non
 
 
 def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str, Any]:
-    error = status.get("error", "")
+    error, warning = status.get("error", ""), status.get("warning", "")
     shown_error = error if full else error.partition("\n")[0]  # a table has one line for each hook
-    last = f"failed: {shown_error}" if error else "ok" if status else "never"
+    succeeded = f"ok, but it {warning}" if warning else "ok"
+    last = f"failed: {shown_error}" if error else succeeded if status else "never"
     kind = hook.config.type + (" (persistent)" if getattr(hook.config, "persistent", False) else "")
     row = {
         "event": hook.event,

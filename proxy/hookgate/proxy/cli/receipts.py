@@ -38,6 +38,7 @@ def check_receipt_id(receipt: str) -> str:
     if not _ID.fullmatch(receipt):
         raise ValueError(
             f"{receipt!r} is not a receipt ID: use the 32 hexadecimal digits of the header x-hookgate-receipt"
+            " (`hookgate audit show` also accepts the first of them)"
         )
     return receipt
 

@@ -16,16 +16,20 @@ from hookgate.hooks import (
     BeforeToolSelection,
     Engine,
     Event,
+    Outcome,
     Run,
     SessionContext,
     SettingsError,
+    Verdict,
 )
 from hookgate.hooks.events.base import Document, SharedValue
 from hookgate.hooks.events.reading import SAMPLES, read_event
-from hookgate.hooks.output import describe_unread
+from hookgate.hooks.output import Output, describe_unread
 from hookgate.hooks.runner_factory import make_runners
+from hookgate.hooks.runners import Runner
 from hookgate.hooks.runners.inprocess import PriceTable
-from hookgate.hooks.runs import FairQueue, HookExecutor, base_fields
+from hookgate.hooks.runs import FairQueue, HookExecutor
+from hookgate.hooks.session import CallState
 from hookgate.hooks.settings import (
     KNOWN_TOOLS,
     CommandConfig,
@@ -40,8 +44,8 @@ from hookgate.hooks.settings.text_files import decode_text
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.policy import ConfiguredHooks, read_configured_hooks
-
-_TEST_SESSION = SessionContext("hookgate-test")
+from hookgate.translator import callable_names, declared_names, show_tool_config
+from hookgate.translator.fields import JsonObject
 
 
 async def try_hooks(
@@ -58,18 +62,17 @@ async def try_hooks(
         hooks.named(only)
     configuration = _narrowed(hooks.loaded.configuration, name, only)
     event = SAMPLES[name] if given is None else read_event(name, _document(given))
-    engine = Engine(
-        configuration,
-        make_runners(
-            configuration.hooks(),
-            refusal=hooks.trust.refusal,
-            http_targets=configuration.http_targets,
-            prices=prices,
-        ),
-        trust_check=hooks.trust.refusal,
+    runners = make_runners(
+        configuration.hooks(),
+        refusal=hooks.trust.refusal,
+        http_targets=configuration.http_targets,
+        prices=prices,
     )
+    recorders = {hook: _InputRecorder(runner) for hook, runner in runners.items()}
+    engine = Engine(configuration, recorders, trust_check=hooks.trust.refusal)
+    session = SessionContext("hookgate-test")
     try:
-        outcome = await engine.fire(event, _TEST_SESSION)
+        outcome = await engine.fire(event, session)
     finally:
         await engine.close()
     ran = {run.hook for run in outcome.runs}
@@ -80,12 +83,9 @@ async def try_hooks(
         return 1
     shown = ""
     for run in outcome.runs:
-        shown = _print_run(run, event, shown)
-    verdict = outcome.verdict
-    _print_outcome(verdict.decision, verdict.stop, verdict.reason)
-    ends = verdict.stop or verdict.denied or verdict.synthetic
-    if difference := _difference(event, outcome.event) or ("" if ends else "The event is unchanged."):
-        print(difference)
+        shown = _print_run(run, event, recorders[run.hook].last_input, shown)
+    _print_verdict(outcome.verdict)
+    _print_changes(event, outcome, session.call_state)
     return 1 if any(run.error for run in outcome.runs) else 0
 
 
@@ -111,12 +111,32 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _print_run(run: Run, event: Event, shown: str) -> str:
-    """Print a run, with its input unless that is the one that was `shown` last. Returns the input."""
+class _InputRecorder:
+    """A runner that keeps its hook's last input.
+
+    Hooks that start together may run again, on the edits of those before them; their last run counts.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self.last_input: bytes | None = None
+        """The input as JSON, or None if the hook did not run."""
+
+    async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
+        self.last_input = document.json
+        return await self._runner.run(event, session, document)
+
+    async def close(self) -> None:
+        await self._runner.close()
+
+
+def _print_run(run: Run, event: Event, given: bytes | None, shown: str) -> str:
+    """Print a run, with its input unless that is the one that was `shown` last. Returns the input shown."""
     print(f"=== {run.hook.name} ({run.hook.config.type}, {run.seconds * 1000:.1f} ms)")
-    fields = {**base_fields(run.hook, event.name, _TEST_SESSION), **event.fields(run.hook.config.view)}
-    given = json.dumps(Document(fields).value(), indent=2, ensure_ascii=False)
-    print("--- the same input" if _without_time(given) == _without_time(shown) else f"--- input\n{given}")
+    if given is not None:
+        text = json.dumps(json.loads(given), indent=2, ensure_ascii=False)
+        print("--- the same input" if _without_time(text) == _without_time(shown) else f"--- input\n{text}")
+        shown = text
     if run.error:
         print(f"--- failed: {run.error}; the call {'is denied' if run.fails_closed else 'continues'}")
     else:
@@ -125,7 +145,7 @@ def _print_run(run: Run, event: Event, shown: str) -> str:
         print(f"--- warning: the hook {warning}")
     if run.observed:
         print("--- mode is 'observe': the output is not applied")
-    return given
+    return shown
 
 
 def _without_time(text: str) -> str:
@@ -134,7 +154,7 @@ def _without_time(text: str) -> str:
 
 def _warnings(run: Run, event: Event) -> list[str]:
     """Return warnings about a run, each of which continues the hook's name."""
-    warnings = [*map(str, run.ignored), *([run.warning] if run.warning else [])]
+    warnings = run.warnings
     specific = (run.output or {}).get("hookSpecificOutput")
     if run.warning or not specific or not isinstance(event, BeforeToolSelection):
         return warnings
@@ -142,8 +162,30 @@ def _warnings(run: Run, event: Event) -> list[str]:
     return [*warnings, *([f"names tools that the request does not declare: {names}"] if names else [])]
 
 
-def _print_outcome(decision: str, stop: bool, reason: str) -> None:
-    print(f"=== verdict: {'stop' if stop else decision}{f', reason: {reason}' if reason else ''}")
+def _print_verdict(verdict: Verdict) -> None:
+    reason = f", reason: {verdict.reason}" if verdict.reason else ""
+    print(f"=== verdict: {'stop' if verdict.stop else verdict.decision}{reason}")
+
+
+def _print_changes(before: Event, outcome: Outcome[Event], call: CallState) -> None:
+    """Print what the hooks changed, as the gateway applies it."""
+    verdict, after = outcome.verdict, outcome.event
+    ends = verdict.stop or verdict.denied or verdict.synthetic
+    if isinstance(after, BeforeToolSelection) and verdict.selects_tools and not ends:
+        after = replace(after, body=verdict.apply_selection(after.body))
+        _print_selection(after.body)
+    if difference := _difference(before, after) or ("" if ends else "The event is unchanged."):
+        print(difference)
+    if isinstance(after, AfterModel) and not ends and call.restore_pseudonyms(after.body) != after.body:
+        print("The client receives the original text: the gateway restores pseudonyms in its answer.")
+
+
+def _print_selection(body: JsonObject) -> None:
+    """Print the tools that a request with the selection applied offers."""
+    mode = (show_tool_config(body) or {}).get("mode", "AUTO")
+    offered = callable_names(body)
+    names = [name for name in declared_names(body) if name in offered]
+    print(f"=== selection: mode {mode}, tools offered: {', '.join(names) or 'none'}")
 
 
 def _difference(before: Event, after: Event) -> str:

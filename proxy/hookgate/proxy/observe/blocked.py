@@ -44,9 +44,4 @@ def denying_hooks(runs: Iterable[Run]) -> tuple[str, ...]:
 
 def selecting_hooks(runs: Iterable[Run]) -> tuple[str, ...]:
     """Return the names of the BeforeToolSelection hooks that selected tools."""
-    outputs = ((run.hook.name, run.enforced_output() or {}) for run in runs)
-    specifics = ((name, output.get("hookSpecificOutput") or {}) for name, output in outputs)
-    selected = (
-        name for name, said in specifics if not {"toolConfig", "tool_config", "tools"}.isdisjoint(said)
-    )
-    return tuple(dict.fromkeys(selected))
+    return tuple(dict.fromkeys(run.hook.name for run in runs if run.changes and not run.observed))

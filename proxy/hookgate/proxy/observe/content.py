@@ -113,10 +113,10 @@ class CallContent(CallObserver):
         self.blocked.append({"tool": tool, "arguments": arguments})
 
     def note_run(self, event: str, run: Run) -> None:
-        """Keep the edit of a hook's run, if it made one."""
-        if run.edit and len(self.edits) < MAX_EDITS:
+        """Keep the changes of a hook's run, if it made any."""
+        if (edit := run.changes) and len(self.edits) < MAX_EDITS:
             hook = run.hook
-            self.edits.append({"event": event, "hook": hook.name, "mode": hook.config.mode, "edit": run.edit})
+            self.edits.append({"event": event, "hook": hook.name, "mode": hook.config.mode, "edit": edit})
 
 
 class Transcripts:

@@ -103,7 +103,7 @@ class HookTally:
             self.decisions["allow"] += 1
             return
         specific = (run.output or {}).get("hookSpecificOutput") or {}
-        self.edits |= run.edit.keys()
+        self.edits |= run.changes.keys()
         decision = _decision(run)
         self.decisions[decision] += 1
         self.denials += decision in ("deny", "stop") and run.failure is None

@@ -48,6 +48,7 @@ def merged_health(reports: Iterable[list[JsonObject]]) -> dict[HookKey, HookStat
         status.runs += record["runs"]
         status.failures += record["failures"]
         status.denials += record["denials"]
+        status.warning = record["warning"] or status.warning
         if record["error"] or not status.error:
             status.error, status.summary, status.seconds = (
                 record["error"],

@@ -63,7 +63,8 @@ function lastRun(hook) {
   if (hook.last_status === "never") return el("span", { class: "muted" }, "never ran");
   if (hook.last_status === "failed") return [`failed: ${hook.last_error}`, el("p", { class: "muted" }, `on_error is ${hook.on_error}`)];
   const said = hook.last_output || "ok";
-  return hook.mode === "observe" ? `would have returned: ${said}` : said;
+  const returned = hook.mode === "observe" ? `would have returned: ${said}` : said;
+  return hook.last_warning ? [returned, el("p", { class: "muted" }, `warning: the hook ${hook.last_warning}`)] : returned;
 }
 
 function toggle(hook, ask) {
