@@ -14,6 +14,15 @@ from hookgate.hooks.settings import SettingsSource, read_sources
         ("BeforeTool", "write_", "did you mean 'write_.*'?", True),
         (
             "BeforeTool",
+            "write_*",
+            "; did you mean 'write_.*'",
+            True,
+        ),
+        ("BeforeTool", "run_*_command", "did you mean 'run_.*_command'?", True),
+        ("BeforeTool", "replace|write_*", "did you mean 'replace|write_.*'?", True),
+        ("AfterTool", "mcp_github_*", "did you mean 'mcp_github_.*'?", True),
+        (
+            "BeforeTool",
             "Run_Shell_Command",
             "because matchers are case-sensitive; did you mean 'run_shell_command'?",
             True,
@@ -71,6 +80,9 @@ def test_a_matcher_without_effect_is_reported_but_never_ends_the_start(
         ("BeforeTool", "edit_file"),
         ("BeforeTool", "get_weather"),
         ("BeforeTool", ".*"),
+        ("BeforeTool", "glob*"),
+        ("BeforeTool", "write_.*|read_file"),
+        ("BeforeTool", "mcp_[a-z]*_read"),
         ("BeforeModel", "*"),
         ("BeforeModel", ".*"),
         ("SessionStart", " startup "),
@@ -89,3 +101,15 @@ def test_an_event_of_claude_code_is_told_its_name_here(tmp_path: Path) -> None:
     path = write_file(tmp_path, one_group(command(), event="PreToolUse"))
     [problem] = read_sources([SettingsSource(path)]).problems
     assert str(problem) == (f"{path}:1: hooks.PreToolUse: there is no such event; did you mean BeforeTool?")
+
+
+@pytest.mark.parametrize(
+    ("matcher", "meant"), [("*_file", ".*_file"), ("read_file|*_todos", "read_file|.*_todos")]
+)
+def test_a_wildcard_that_is_no_regular_expression_is_told_as_one(
+    matcher: str, meant: str, tmp_path: Path
+) -> None:
+    path = write_file(tmp_path, one_group(command(), event="BeforeTool", matcher=matcher))
+    [problem] = read_sources([SettingsSource(path)]).problems
+    assert "is not a regular expression: nothing to repeat at position " in str(problem)
+    assert str(problem).endswith(f"; did you mean {meant!r}?")

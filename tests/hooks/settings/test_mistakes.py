@@ -86,6 +86,57 @@ def test_keys_of_gemini_cli_that_are_not_about_hooks_are_reported_of_nowhere(tmp
         assert (loaded.problems, loaded.warnings) == ((), ())
 
 
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("model", "did you mean models?"),
+        ("modles", "did you mean models?"),
+        ("key", "did you mean keys?"),
+        ("team", "did you mean teams?"),
+        ("client", "did you mean clients?"),
+        ("user", "known keys are clients, json, keys, models, sessions, teams, tools"),
+    ],
+)
+def test_an_unknown_condition_is_reported_with_the_one_that_was_meant(
+    key: str, expected: str, tmp_path: Path
+) -> None:
+    path = write_file(tmp_path, one_group(command(when={key: "x"})))
+    [problem] = read_sources([SettingsSource(path, "user")]).problems
+    assert (
+        str(problem) == f"{path}:1: hooks.BeforeModel[0].hooks[0].when.{key}: is not known here; {expected}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("condition", "name", "meant"),
+    [
+        ("keys", "^alice$", "alice"),
+        ("models", "gemini-2.5-.*", "gemini-2.5-*"),
+        ("models", "models/gemini-*", "gemini-*"),
+        ("tools", "^read.*$", "read*"),
+        ("models", ".*", "*"),
+    ],
+)
+def test_a_regular_expression_in_a_condition_is_a_warning(
+    condition: str, name: str, meant: str, tmp_path: Path
+) -> None:
+    path = write_file(tmp_path, one_group(command(name="guard", when={condition: name})))
+    loaded = read_sources([SettingsSource(path, "policy")])
+    [warning] = loaded.warnings
+    about = (
+        f"{path}:1: hooks.BeforeModel: the hook 'guard': when.{condition}: {name!r} probably never matches: "
+    )
+    assert str(warning).startswith(about)
+    assert str(warning).endswith(f"; did you mean {meant!r}?")
+    assert loaded.problems == ()
+
+
+def test_a_name_with_wildcards_in_a_condition_is_not_told_of(tmp_path: Path) -> None:
+    when = {"models": ["gemini-2.*", "*-pro"], "clients": "a.*", "keys": ["alice.*", "[ab]?"], "json": True}
+    path = write_file(tmp_path, one_group(command(when=when)))
+    assert read_sources([SettingsSource(path, "policy")]).warnings == ()
+
+
 # ---- programs that cannot be started
 
 
@@ -95,6 +146,16 @@ def scripts(tmp_path: Path) -> Path:
         path = tmp_path / name
         path.write_text("#!/bin/sh\n")
         path.chmod(mode)
+    for name, text in (
+        ("windows.sh", "#!/bin/sh\r\necho\r\n"),
+        ("nowhere.sh", "#!/no/such/shell -e\n"),
+        ("misspelled.py", "#!/usr/bin/env pyton3\n"),
+        ("options.py", "#!/usr/bin/env -S none -x\n"),
+        ("environment.sh", "#!/usr/bin/env sh\n"),
+        ("windows.py", "print()\r\n"),
+    ):
+        (tmp_path / name).write_bytes(text.encode())
+        (tmp_path / name).chmod(0o755)
     (tmp_path / "folder").mkdir()
     (tmp_path / "script.js").write_text("")
     return tmp_path
@@ -111,6 +172,10 @@ def scripts(tmp_path: Path) -> Path:
         pytest.param("./none.sh", "./none.sh does not exist in ", id="missing"),
         pytest.param(["/no/such"], "/no/such does not exist in ", id="missing elsewhere"),
         pytest.param(["./folder"], "./folder is a folder; use the path of a program", id="folder"),
+        pytest.param("./windows.sh", "./windows.sh has Windows line ends; save it with Unix ", id="CRLF"),
+        pytest.param("bash windows.sh", "which bash would run, has Windows line ends; ", id="CRLF for bash"),
+        pytest.param(["./nowhere.sh"], "'/no/such/shell' of its #! line does not exist; ", id="interpreter"),
+        pytest.param("./misspelled.py", "pyton3 of its #! line is not on the PATH; ", id="program of env"),
         pytest.param("bash ./x.sh", "./x.sh, which bash would run, does not exist in ", id="bash"),
         pytest.param("sh -e x.sh", "x.sh, which sh would run, ", id="sh with an option"),
         pytest.param("bash -euo pipefail x.sh", "x.sh, which bash would run, ", id="an option with a value"),
@@ -164,6 +229,9 @@ def test_a_program_that_cannot_be_started_is_reported_at_load(
         "$HOME/none.sh",
         "$(which sh)/x",
         "~/none.sh",
+        "./options.py",
+        "./environment.sh",
+        "python3 windows.py",
         "none",
         "if [ -e x ]; then ./none.sh; fi",
         "./ready.sh; ./other.sh",
@@ -208,6 +276,45 @@ def test_a_program_that_starts_or_is_the_shell_s_to_find_is_not_told_of(program:
 def test_a_variable_that_the_hook_sets_is_the_shell_s_to_expand(scripts: Path) -> None:
     config = command("sh $GEMINI_CWD/none.sh", env={"GEMINI_CWD": "/elsewhere"})
     assert read_sources([SettingsSource(write_file(scripts, one_group(config)), "policy")]).problems == ()
+
+
+@pytest.mark.parametrize("layer", ["policy", "user"])
+@pytest.mark.parametrize("program", ["pyton3 ready.sh", ["pyton3", "-v"], "A=1 pyton3 | cat"])
+def test_a_program_that_is_not_on_the_path_is_a_warning(program: Any, layer: Layer, scripts: Path) -> None:
+    path = write_file(scripts, one_group(command(program, name="guard")))
+    loaded = read_sources([SettingsSource(path, layer)])
+    [warning] = loaded.warnings
+    expected = "there is no program pyton3 on the PATH; check the name, or use the program's path"
+    assert str(warning) == f"{path}:1: hooks.BeforeModel: the hook 'guard': {expected}"
+    assert (warning.breaks_hook, loaded.problems) == (True, ())
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        command("no-such-program", env={"PATH": "$HOME/bin"}),
+        command("f() { none; }; f"),
+        command("while false; do none; done"),
+        command("true"),
+        command("[ -e x ] && none"),
+        command(["sh", "ready.sh"]),
+    ],
+    ids=lambda config: str(config["command"]),
+)
+def test_a_program_that_a_shell_or_the_path_of_the_hook_finds_is_not_told_of(
+    config: Any, scripts: Path
+) -> None:
+    assert read_sources([SettingsSource(write_file(scripts, one_group(config)), "policy")]).warnings == ()
+
+
+@pytest.mark.parametrize("layer", ["policy", "user"])
+def test_a_timeout_that_is_probably_in_seconds_is_a_warning(layer: Layer, tmp_path: Path) -> None:
+    path = write_file(tmp_path, one_group(command(name="guard", timeout=2), command(timeout=50)))
+    loaded = read_sources([SettingsSource(path, layer)])
+    [warning] = loaded.warnings
+    expected = "the hook 'guard': timeout: 2 is in milliseconds; for seconds, write 2000"
+    assert str(warning) == f"{path}:1: hooks.BeforeModel: {expected}"
+    assert loaded.problems == ()
 
 
 def test_a_shell_searches_its_path_for_a_script(scripts: Path) -> None:

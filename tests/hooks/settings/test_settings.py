@@ -118,6 +118,7 @@ def test_each_switch_turns_all_hooks_off_from_any_file(section: str, key: str, t
 # ---- what is wrong: the file, the place and the remedy
 
 
+GROUP = '{"hooks": [{"type": "command", "command": "./guard.sh"}]}'
 KINDS = "'command', 'runtime', 'http' or 'builtin'"
 HOOK = ":1: hooks.BeforeModel[0].hooks[0]"
 
@@ -167,10 +168,20 @@ def test_the_place_counts_groups_and_hooks_from_zero(tmp_path: Path) -> None:
     ("settings", "expected"),
     [
         ([], ': must contain an object such as {"hooks": {…}}'),
-        ({"hooks": []}, ":1: hooks: must be an object of events"),
-        ({"hooks": {"BeforeModel": {"hooks": []}}}, ":1: hooks.BeforeModel: must be a list"),
+        ({"hooks": []}, f':1: hooks: must be an object of events such as {{"BeforeModel": [{GROUP}]}}'),
+        (
+            {"hooks": {"BeforeModel": {"hooks": []}}},
+            f":1: hooks.BeforeModel: must be a list of groups such as [{GROUP}]",
+        ),
+        (
+            {"hooks": {"BeforeModel": [command()]}},
+            f":1: hooks.BeforeModel[0].hooks: is missing; write hooks in a list: {GROUP}",
+        ),
+        (
+            {"hooks": {"BeforeModel": [{"hooks": command()}]}},
+            f":1: hooks.BeforeModel[0].hooks: must be a list; write hooks in a list: {GROUP}",
+        ),
         ({"hooks": {"BeforeModel": ["x"]}}, ":1: hooks.BeforeModel[0]: must be an object"),
-        ({"hooks": {"BeforeModel": [{}]}}, ":1: hooks.BeforeModel[0].hooks: is missing"),
         (one_group(sequential="yes"), ":1: hooks.BeforeModel[0].sequential: must be true or false"),
         ({"hooks": {"disabled": "x"}}, ":1: hooks.disabled: must be a list of hook names"),
         ({"hooksConfig": {"disabled": [1]}}, ":1: hooksConfig.disabled: must be a list of hook names"),

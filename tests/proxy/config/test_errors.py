@@ -53,7 +53,17 @@ bdy = 1
         ("[limit]", "F:1: limit: is not known; did you mean limits?"),
         ("\nbody = 1", "F:2: body: is not known; did you mean limits.body?"),
         ("[listen]\ngemini = 'http://a'", "F:2: listen.gemini: is not known; did you mean upstream.gemini?"),
-        ("zzz.q = 1", "F:1: zzz: is not known; remove it"),
+        ("zzz.q = 1", "F:1: zzz: is not known; known are listen, admin, "),
+        ("listen.port = 1", "F:1: listen.port: is not known; did you mean listen.address?"),
+        ("admin.port = 1", "F:1: admin.port: is not known; did you mean admin.address?"),
+        ("upstream.url = 'x'", "F:1: upstream.url: is not known; did you mean upstream.gemini?"),
+        ("listen.colour = 'x'", "F:1: listen.colour: is not known; known are listen.address, listen."),
+        ("colour = 'x'", "F:1: colour: is not known; known are listen, admin, "),
+        (
+            "keys.bob.key = 'x'",
+            "F:1: keys.bob.key: is not known; did you mean keys.bob.file or keys.bob.sha256?",
+        ),
+        ("keys.bob.owner = 'x'", "is not known; known are keys.bob.sha256, keys.bob.file, keys.bob.team"),
         ("listen = 1", "F:1: listen: must be a table; write [listen] and its keys below"),
         ("[[hooks]]", "F:1: hooks: must be a table; write [hooks] and its keys below"),
         ("listen.address = 1", "F:1: listen.address: must be a string in quotes"),
@@ -75,6 +85,13 @@ bdy = 1
             "listen.key = 'k.pem'",
             "listen.key needs listen.certificate; set listen.certificate, or remove listen.key",
         ),
+        (
+            "upstream.gemini = 'http://a/x/v1beta/'",
+            "F:1: upstream.gemini: must not end with /v1beta: the path of each call begins with the version; "
+            "write http://a/x",
+        ),
+        ("upstream.vertex = 'http://a/v1beta1'", "upstream.vertex: must not end with /v1beta1: "),
+        ("upstream.code_assist = 'http://a/v1internal'", "must not end with /v1internal: "),
         ("a = 1\nb = = 2", "F:2:5: is not valid TOML: Invalid value"),
         ("listen = {", "is not valid TOML: "),
         ("a.b = 1\na.b = 2", "is not valid TOML: "),
@@ -113,6 +130,10 @@ def test_what_can_be_wrong_in_a_file(text: str, expected: str, wrong: Wrong) -> 
         ({"HOOKGATE_HOOKS__TRUST_PROJECT": "maybe"}, "hooks.trust_project: must be true or false"),
         ({"HOOKGATE_STREAMS__KEEP_ALIVE": "nan"}, "streams.keep_alive: must be a finite number"),
         ({"HOOKGATE_Upstream__gemini": "x"}, "is not known; did you mean HOOKGATE_UPSTREAM__GEMINI?"),
+        ({"HOOKGATE_LISTEN__PORT": "1"}, "is not known; did you mean HOOKGATE_LISTEN__ADDRESS?"),
+        ({"HOOKGATE_ADMIN__COLOR": "1"}, "is not known; known are HOOKGATE_ADMIN__ADDRESS, HOOKGATE_ADMIN__"),
+        ({"HOOKGATE_LOG__LEVEL": "info"}, "is not known; did you mean HOOKGATE_LOGS__LEVEL?"),
+        ({"HOOKGATE_ZZZ__QQQ": "1"}, "HOOKGATE_ZZZ__QQQ: is not known; remove it"),
         ({"HOOKGATE_ROUTES__UNHOOKED": "live,x"}, "routes.unhooked[1]: must be 'interactions', 'openai'"),
     ],
     ids=lambda value: str(value)[:60],
@@ -120,6 +141,12 @@ def test_what_can_be_wrong_in_a_file(text: str, expected: str, wrong: Wrong) -> 
 def test_what_can_be_wrong_in_the_environment(environ: dict[str, str], expected: str, wrong: Wrong) -> None:
     [problem] = wrong("", environ)
     assert expected in problem
+
+
+def test_the_base_url_of_an_upstream_may_have_a_path_without_a_version(tmp_path: Path) -> None:
+    for url in ("http://a/gemini", "http://a/v1beta/gemini", "http://a/v1x"):
+        effective = read_config({"config": "/dev/null", "upstream.gemini": url}, {})
+        assert effective.config.upstream.gemini == url
 
 
 def test_variables_that_are_no_settings_are_left_alone(tmp_path: Path) -> None:

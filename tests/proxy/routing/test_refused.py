@@ -36,6 +36,27 @@ def test_paths_that_two_parsers_read_differently_are_refused_and_told_why(target
 
 
 @pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (
+            "/v1beta/v1beta/models/m:generateContent",
+            "The base URL must not end with /v1beta; remove it there.",
+        ),
+        ("/s/abc/v1/v1beta/models/m:generateContent", "The base URL must not end with /v1; remove it there."),
+        ("/v1internal/v1internal:countTokens", "The base URL must not end with /v1internal; "),
+        ("/v1beta/models/m:generateContnt", "'generateContnt' here; did you mean generateContent?"),
+        ("/v1beta/models/m:GenerateContent", "did you mean generateContent?"),
+        ("/v1internal:countToken", "did you mean countTokens?"),
+        ("/v1beta/models/m:generateCode", "hooks could not judge its answers"),
+        ("/v2/models/m:generateContnt", "hooks could not judge its answers"),
+        ("/v1beta/models/m/n:generateContent", "hooks could not judge its answers"),
+    ],
+)
+def test_a_refusal_tells_what_was_probably_meant(target: str, expected: str) -> None:
+    assert expected in refused(target).message
+
+
+@pytest.mark.parametrize(
     "target",
     [
         "",

@@ -1,5 +1,6 @@
 """The options of policies: validation, with error messages that name the option."""
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -116,7 +117,9 @@ def compile_pattern(pattern: str) -> Any:
         return re2.compile(pattern, quiet)
     except re2.error as error:
         raise PydanticCustomError(
-            "pattern", "is not a valid RE2 pattern: {reason}", {"reason": describe_value(error)}
+            "pattern",
+            "is not a valid RE2 pattern: {reason}",
+            {"reason": describe_pattern_error(pattern, error)},
         ) from None
 
 
@@ -124,6 +127,17 @@ def describe_value(error: Exception) -> str:
     """Return the message of an RE2 error, which is bytes."""
     [message] = error.args or ("",)
     return message.decode(errors="replace") if isinstance(message, bytes) else str(message)
+
+
+def describe_pattern_error(pattern: str, error: Exception) -> str:
+    """Return the message of an RE2 error, with a remedy for what other syntaxes support."""
+    message = describe_value(error)
+    if re.search(r"\(\?<?[=!]", pattern):
+        remedy = "match the text around it too, and put the text to find in a group"
+        return f"{message}; RE2 has no lookarounds: {remedy}"
+    if re.search(r"\\[1-9]", pattern):
+        return f"{message}; RE2 has no back-references: repeat the part of the pattern"
+    return message
 
 
 def pointer(value: str) -> str:

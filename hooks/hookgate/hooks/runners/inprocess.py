@@ -35,6 +35,7 @@ def load_action(hook: Hook, config: RuntimeConfig, files: dict[Path, Any]) -> Ac
     SettingsError if the callable cannot be loaded.
     """
     target, _, function = config.action.rpartition(":")
+    about = f"{hook.source}: the runtime hook {hook.name!r}: {target}"
     try:
         if target.endswith(".py"):
             path = (hook.root / target).resolve()
@@ -42,15 +43,43 @@ def load_action(hook: Hook, config: RuntimeConfig, files: dict[Path, Any]) -> Ac
         else:
             module = importlib.import_module(target)
     except Exception as error:  # a module may raise anything while it is imported
-        raise SettingsError(
-            f"{hook.source}: the runtime hook {hook.name!r}: {target} cannot be imported: {error!r}"
-        ) from None
+        reason = _import_problem(error, hook, config.action)
+        raise SettingsError(f"{about} cannot be imported: {reason}") from None
     action = getattr(module, function, None)
     if not callable(action):
+        names = [name for name, value in vars(module).items() if inspect.isfunction(value)]
+        near = get_close_matches(function, names, n=1)
+        remedy = f"did you mean {near[0]!r}?" if near else "check the name"
+        raise SettingsError(f"{about} has no function {function!r}; {remedy}")
+    if not _accepts_event(action):
         raise SettingsError(
-            f"{hook.source}: the runtime hook {hook.name!r}: {target} has no function {function!r}"
+            f"{about}: {function} must accept one argument, the event; declare it as `def {function}(event)`"
         )
     return action  # type: ignore[no-any-return]  # getattr's Any, checked to be callable
+
+
+def _import_problem(error: Exception, hook: Hook, action: str) -> str:
+    """Describe why the module of an action cannot be imported, with a remedy for the usual causes."""
+    module, _, function = action.rpartition(":")
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{Path(error.filename).name}:{error.lineno}: {error.msg}"
+    file = f"{module.replace('.', '/')}.py"
+    if isinstance(error, ModuleNotFoundError) and not module.endswith(".py") and (hook.root / file).is_file():
+        return f"{error!r}; did you mean './{file}:{function}'?"
+    return repr(error)
+
+
+def _accepts_event(action: Callable[..., Any]) -> bool:
+    """Return whether the callable can be called with one argument, as far as its signature is known."""
+    try:
+        signature = inspect.signature(action)
+    except (TypeError, ValueError):  # some callables that are written in C have no signature
+        return True
+    try:
+        signature.bind({})
+    except TypeError:
+        return False
+    return True
 
 
 class _UncachedLoader(importlib.machinery.SourceFileLoader):

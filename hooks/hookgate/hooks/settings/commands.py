@@ -18,6 +18,17 @@ from hookgate.hooks.settings.configs import CommandConfig
 _PROJECT_VARIABLES = ("GEMINI_PROJECT_DIR", "GEMINI_CWD", "CLAUDE_PROJECT_DIR")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _SHELL_EXPANSION = re.compile(r"[$`*?~{\[]")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_FUNCTION = re.compile(r"\s*[A-Za-z_]\w*\s*\(")
+_SHELL_WORDS = re.compile(
+    "alias|bg|bind|break|builtin|caller|case|cd|command|compgen|complete|continue|coproc|declare|dirs|disown|"
+    "echo|enable|eval|exec|exit|export|false|fc|fg|for|function|getopts|hash|help|history|if|jobs|kill|let|"
+    "local|logout|mapfile|popd|printf|pushd|pwd|read|readarray|readonly|return|select|set|shift|shopt|source|"
+    "suspend|test|time|times|trap|true|type|typeset|ulimit|umask|unalias|unset|until|wait|while"
+)
+"""The reserved words and built-in commands of shells, which are not programs."""
+_UNIX_LINES = "save it with Unix line ends"
+_MAX_FIRST_LINE = 4096
 
 _QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\.""", re.DOTALL)
 _QUOTED_SIGN = "\ue000"  # stands for a ">" between quotes, which redirects nothing
@@ -59,20 +70,37 @@ def _split(line: str) -> list[str]:
 def command_problem(config: CommandConfig, root: Path) -> str | None:
     """Return the reason why a command cannot work in the folder `root`, with a remedy, or None.
 
-    This checks the program, if the command names it by a path, and the script that the command passes to an
+    This checks the program and its `#!` line, and the script that the command passes to an
     interpreter such as `python3`. In a command line, only the first pipeline is checked, because it may
     create files or change the folder for the commands that follow, or be a condition.
     """
-    if isinstance(config.command, list):
-        commands = [config.command]
-    else:
-        first_line = config.command.strip().replace("\\\n", " ").partition("\n")[0]
-        commands = _pipeline([_expanded(word, config, root) for word in _split(first_line)])
-    for number, words in enumerate(commands):
-        problem = _program_problem(words[0], root) if number == 0 else None
+    for number, words in enumerate(_commands(config, root)):
+        problem = _program_problem(words[0], config, root) if number == 0 else None
         if problem := problem or _script_problem(words, config, root):
             return problem
     return None
+
+
+def search_problem(config: CommandConfig, root: Path) -> str | None:
+    """Return the reason why a command's program cannot be found on the PATH, with a remedy, or None.
+
+    A hook may set another PATH, and a shell finds its own commands and the functions of a line by itself.
+    """
+    commands = _commands(config, root)
+    name = commands[0][0] if commands else ""
+    if not _PLAIN_NAME.fullmatch(name) or "PATH" in config.env or shutil.which(name):
+        return None
+    if isinstance(config.command, str) and (_SHELL_WORDS.fullmatch(name) or _FUNCTION.match(config.command)):
+        return None
+    return f"there is no program {name} on the PATH; check the name, or use the program's path"
+
+
+def _commands(config: CommandConfig, root: Path) -> list[list[str]]:
+    """Return the words of a command given as a list, or of the commands of a line's first pipeline."""
+    if isinstance(config.command, list):
+        return [config.command]
+    first_line = config.command.strip().replace("\\\n", " ").partition("\n")[0]
+    return _pipeline([_expanded(word, config, root) for word in _split(first_line)])
 
 
 def _expanded(word: str, config: CommandConfig, root: Path) -> str:
@@ -107,8 +135,8 @@ def _pipeline(words: Sequence[str]) -> list[list[str]]:
     return commands[: known.index(False)] if False in known else commands
 
 
-def _program_problem(word: str, root: Path) -> str | None:
-    """Return the reason why a program that is named by a path cannot be started, or None."""
+def _program_problem(word: str, config: CommandConfig, root: Path) -> str | None:
+    """Return the reason why a program cannot be started, or None."""
     if "/" not in word:
         return None
     path = root / word
@@ -118,7 +146,35 @@ def _program_problem(word: str, root: Path) -> str | None:
         return f"{word} is a folder; use the path of a program"
     if not os.access(path, os.X_OK):
         return f"{word} is not executable; run: chmod +x {shlex.quote(str(path))}"
-    return None
+    return _first_line_problem(word, path, config)
+
+
+def _first_line_problem(word: str, path: Path, config: CommandConfig) -> str | None:
+    """Return the reason why a script cannot be started by its `#!` line, or None."""
+    line = _first_line(path)
+    if not line.startswith("#!"):
+        return None
+    if line.endswith("\r"):
+        return f"{word} has Windows line ends; {_UNIX_LINES}"
+    interpreter, *arguments = line[2:].split() or [""]
+    if PurePath(interpreter).is_absolute() and not os.path.exists(interpreter):
+        return f"{word} cannot be started: {interpreter!r} of its #! line does not exist; correct the line"
+    if PurePath(interpreter).name != "env" or not arguments or not _PLAIN_NAME.fullmatch(arguments[0]):
+        return None
+    if "PATH" in config.env or shutil.which(arguments[0]):
+        return None
+    return f"{word} cannot be started: {arguments[0]} of its #! line is not on the PATH; correct the line"
+
+
+def _first_line(path: Path) -> str:
+    """Return the first line of a file without its line feed, or an empty string if it cannot be read."""
+    if not path.is_file():  # reading a pipe might never end
+        return ""
+    try:
+        with path.open("rb") as file:
+            return file.readline(_MAX_FIRST_LINE).removesuffix(b"\n").decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _script_problem(words: Sequence[str], config: CommandConfig, root: Path) -> str | None:
@@ -132,6 +188,8 @@ def _script_problem(words: Sequence[str], config: CommandConfig, root: Path) -> 
         return None
     if os.path.isdir(root / script) and not interpreter.runs_folders:
         return f"{script}, which {name} would run, is a folder; use the path of a script"
+    if interpreter.needs_unix_lines and _first_line(root / script).endswith("\r"):
+        return f"{script}, which {name} would run, has Windows line ends; {_UNIX_LINES}"
     searched = interpreter.searches_path and "/" not in script
     if any(os.path.exists(root / f"{script}{suffix}") for suffix in interpreter.suffixes) or (
         searched and shutil.which(script, os.F_OK, config.env.get("PATH"))
@@ -161,6 +219,7 @@ class _Interpreter:
     """The suffixes that the interpreter tries to append to the script's name."""
     runs_folders: bool = False
     searches_path: bool = False
+    needs_unix_lines: bool = False
 
 
 _INTERPRETERS = (
@@ -171,6 +230,7 @@ _INTERPRETERS = (
         long_valued=frozenset({"--rcfile", "--init-file"}),
         switches=re.compile(r"--(login|norc|noprofile|posix|restricted|verbose)"),
         searches_path=True,
+        needs_unix_lines=True,
     ),
     _Interpreter(
         re.compile(r"(python|pypy)[\d.]*"),

@@ -4,10 +4,11 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISREG
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -115,22 +116,34 @@ class SettingsFile:
                 self.warn([*place, key], f"{where}: {key!r} is not known here and has no effect; {remedy}")
 
     def add_validation_errors(
-        self, place: ValuePath, error: ValidationError, skip: int | None = None
+        self,
+        place: ValuePath,
+        error: ValidationError,
+        skip: int | None = None,
+        known: Collection[str] = (),
+        texts: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Add all problems that pydantic found with the value at `place`.
 
-        `skip` is the index of a key in pydantic's paths that is not in the file.
+        `skip` is the index of a key in pydantic's paths that is not in the file. `known` contains the keys of
+        the objects in which an unknown key is an error. `texts` contains messages for pydantic's types of
+        errors, which replace the usual ones.
         """
         for details in error.errors(include_url=False):
             keys = [key for index, key in enumerate(details["loc"]) if index != skip]
             if details["type"].startswith("union_tag"):
                 keys.append("type")
+            if details["type"] == "extra_forbidden":
+                near = closest_name(str(keys[-1]), known)
+                remedy = f"did you mean {near}?" if near else f"known keys are {', '.join(sorted(known))}"
+                self.add_problem([*place, *keys], f": is not known here; {remedy}")
+                continue
             similar = closest_name(str(keys[-1]), self._keys([*place, *keys[:-1]])) if keys else None
             if details["type"] == "missing" and similar:
                 meant = f": is not known here; did you mean {keys[-1]}?"
                 self.add_problem([*place, *keys[:-1], similar], meant)
             else:
-                self.add_problem([*place, *keys], f": {describe_mistake(details, _MISTAKES)}")
+                self.add_problem([*place, *keys], f": {describe_mistake(details, {**_MISTAKES, **texts})}")
 
     def _keys(self, place: ValuePath) -> list[str]:
         """Return the keys of the object at `place`; none if it is not an object."""
@@ -244,5 +257,4 @@ _MISTAKES = {
     "union_tag_invalid": f"there is no hook type {{tag!r}}; use {_KINDS}",
     "string_type": "must be a string",
     "float_type": "must be a number of milliseconds, without quotes",
-    "extra_forbidden": "is not known here; remove it",
 }

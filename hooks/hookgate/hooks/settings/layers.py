@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError
 from hookgate.hooks.settings import claude_names, files
-from hookgate.hooks.settings.commands import command_problem
+from hookgate.hooks.settings.commands import command_problem, search_problem
 from hookgate.hooks.settings.configs import (
     AnyConfig,
     BuiltinConfig,
@@ -25,9 +25,14 @@ from hookgate.hooks.settings.configs import (
     FileConfig,
     GroupConfig,
     OnError,
+    When,
 )
 from hookgate.hooks.settings.files import SettingsFile, closest_name, read_settings
-from hookgate.hooks.settings.matcher_advice import find_matcher_mistake
+from hookgate.hooks.settings.matcher_advice import (
+    condition_mistakes,
+    find_matcher_mistake,
+    wildcards_as_regex,
+)
 from hookgate.hooks.settings.plan import (
     EVENTS,
     GEMINI_LAYERS,
@@ -50,6 +55,14 @@ log = logging.getLogger("hookgate.hooks")
 _NOT_EVENTS = ("enabled", "disabled", "notifications")  # other keys of the `hooks` object
 _SECTIONS = ("hooks", "hooksConfig")
 _IGNORED = frozenset({"source", "matcher"})  # Gemini CLI's own bookkeeping
+_CONDITIONS = tuple(field.alias or name for name, field in When.model_fields.items())
+_GROUP_EXAMPLE = '{"hooks": [{"type": "command", "command": "./guard.sh"}]}'
+_GROUP_MISTAKES = {
+    kind: f"{problem}; write hooks in a list: {_GROUP_EXAMPLE}".replace("{", "{{").replace("}", "}}")
+    for kind, problem in (("missing", "is missing"), ("list_type", "must be a list"))
+}
+_SHORT_TIMEOUT_MS = 50
+"""A shorter timeout probably is a number of seconds, as in Claude Code."""
 _HOOK: TypeAdapter[AnyConfig] = TypeAdapter(Annotated[AnyConfig, Field(discriminator="type")])
 
 
@@ -250,7 +263,9 @@ def _groups(place: SettingsSource, file: SettingsFile, defaults: FileConfig) -> 
     """Yield the groups of a file, including those without hooks."""
     events = file.settings.get("hooks", {})
     if not isinstance(events, dict):
-        file.add_problem(["hooks"], ": must be an object of events")
+        file.add_problem(
+            ["hooks"], f': must be an object of events such as {{"BeforeModel": [{_GROUP_EXAMPLE}]}}'
+        )
         return
     for event, groups in events.items():
         where = ["hooks", event]
@@ -261,7 +276,7 @@ def _groups(place: SettingsSource, file: SettingsFile, defaults: FileConfig) -> 
             remedy = f"did you mean {near}?" if near else f"use one of {', '.join(EVENTS)}"
             file.add_problem(where, f": there is no such event; {remedy}")
         elif not isinstance(groups, list):
-            file.add_problem(where, ": must be a list")
+            file.add_problem(where, f": must be a list of groups such as [{_GROUP_EXAMPLE}]")
         else:
             for number, group in enumerate(groups):
                 parsed = _group(place, file, [*where, number], group, defaults)
@@ -275,7 +290,7 @@ def _group(
     try:
         config = GroupConfig.model_validate(group)
     except ValidationError as error:
-        file.add_validation_errors(where, error)
+        file.add_validation_errors(where, error, texts=_GROUP_MISTAKES)
         return None
     event = str(where[1])
     file.check_keys(where, group, GroupConfig.model_fields, f"hooks.{event}")
@@ -286,7 +301,8 @@ def _group(
         except ValidationError as error:
             # pydantic's path begins with the hook's type if the type is known.
             has_type = error.errors(include_url=False)[0]["loc"][:1] != ()
-            file.add_validation_errors([*where, "hooks", number], error, skip=0 if has_type else None)
+            skip = 0 if has_type else None
+            file.add_validation_errors([*where, "hooks", number], error, skip, known=_CONDITIONS)
             continue
         root = place.root or project_of(place.path)
         hook = _expand_variables(hook, place, root)
@@ -326,9 +342,11 @@ def _matcher(file: SettingsFile, where: list[str | int], event: str, pattern: st
     try:
         matcher = Matcher(event, pattern)
     except re.error as error:
-        literal = re.escape(str(pattern))
-        remedy = f": {pattern!r} is not a regular expression: {error}; to match it literally, use {literal!r}"
-        file.add_problem([*where, "matcher"], remedy)
+        if meant := wildcards_as_regex(str(pattern)):
+            remedy = f"did you mean {meant!r}?"
+        else:
+            remedy = f"to match it literally, use {re.escape(str(pattern))!r}"
+        file.add_problem([*where, "matcher"], f": {pattern!r} is not a regular expression: {error}; {remedy}")
         return Literally(str(pattern))
     if mistake := find_matcher_mistake(event, matcher):
         message = f"hooks.{event}: the matcher {pattern!r} {mistake.message}"
@@ -359,8 +377,22 @@ def _expand_variables(config: AnyConfig, place: SettingsSource, root: Path) -> A
 def _check_hook(
     file: SettingsFile, place: files.ValuePath, where: str, config: AnyConfig, root: Path
 ) -> None:
-    """Warn about unknown keys of a hook, and about a program that cannot be started."""
+    """Warn about unknown keys of a hook, a program that cannot be started, and a timeout in seconds."""
     known = {*type(config).model_fields, *_IGNORED}
     file.check_keys(place, config.model_extra or {}, known, where)
-    if isinstance(config, CommandConfig) and (problem := command_problem(config, root)):
-        file.warn([*place, "command"], f"{where}: {problem}", breaks_hook=True)
+    if isinstance(config, CommandConfig):
+        if problem := command_problem(config, root):
+            file.warn([*place, "command"], f"{where}: {problem}", breaks_hook=True)
+        elif problem := search_problem(config, root):
+            line = files.line_number(file.text, [*place, "command"])
+            # Never a problem, not even in policy files: another process may have another PATH.
+            file.warnings.append(Problem(file.path, f"{where}: {problem}", line, breaks_hook=True))
+    for condition, mistake in condition_mistakes(config.when):
+        line = files.line_number(file.text, [*place, "when", condition])
+        file.warnings.append(Problem(file.path, f"{where}: when.{condition}: {mistake}", line))
+    if config.timeout < _SHORT_TIMEOUT_MS and not isinstance(config, BuiltinConfig):
+        seconds = f"{config.timeout * 1000:g}"
+        message = f"{where}: timeout: {config.timeout:g} is in milliseconds; for seconds, write {seconds}"
+        line = files.line_number(file.text, [*place, "timeout"])
+        # Never a problem, not even in policy files: a fast hook may have a short timeout.
+        file.warnings.append(Problem(file.path, message, line))

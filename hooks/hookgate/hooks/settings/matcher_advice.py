@@ -1,14 +1,16 @@
-"""Finds matchers that never match, or that have no effect.
+"""Finds matchers and conditions that never match, or that have no effect.
 
 An unknown name is not a mistake in itself, because a matcher may name a tool of an MCP server or of an agent
 other than Gemini CLI. A name that resembles a known one probably is a mistake.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 from hookgate.hooks.settings import claude_names
+from hookgate.hooks.settings.configs import When
 from hookgate.hooks.settings.files import closest_name
 from hookgate.hooks.settings.plan import KNOWN_TOOLS, TOOL_EVENTS, TRIGGER_EVENTS, Matcher, Subject
 
@@ -24,6 +26,9 @@ _CLAUDE_EVENTS = {event: claude_event for claude_event, event in claude_names.EV
 
 _SIMILAR = 0.85
 """The minimum similarity of a misspelled name to a known one, as a ratio of `difflib`."""
+
+
+_NAMES = "conditions are names without prefixes, with the wildcards * and ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +49,43 @@ def find_matcher_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
     if matcher.pattern == "*":
         return None
     if event in TOOL_EVENTS:
-        return _tool_mistake(event, matcher)
+        return _wildcard_mistake(event, matcher) or _tool_mistake(event, matcher)
     if event in TRIGGER_EVENTS:
         return _trigger_mistake(event, matcher.pattern)
     if claude_names.is_all(matcher.pattern):
         return None
     message = f'has no effect: {event} events ignore matchers; remove it, or use "when"'
     return MatcherMistake(message, breaks_hook=False)
+
+
+def condition_mistakes(when: When) -> Iterator[tuple[str, str]]:
+    """Yield the conditions with names that probably never match, each with a description and a remedy."""
+    for condition, names in when:
+        for name in names if isinstance(names, list) else ():
+            meant = name.removeprefix("^").removesuffix("$")
+            if condition in ("models", "tools"):  # other names may have a dot before a wildcard
+                meant = re.sub(r"(?<!\d)\.\*", "*", meant)
+            if condition == "models":
+                meant = meant.removeprefix("models/")
+            if meant != name:
+                yield condition, f"{name!r} probably never matches: {_NAMES}; did you mean {meant or '*'!r}?"
+
+
+def wildcards_as_regex(pattern: str) -> str | None:
+    """Return the regular expression for a pattern with a shell's wildcard `*`, or None if it has none."""
+    if not re.fullmatch(r"[\w*|-]+", pattern) or "*" not in pattern:
+        return None
+    return re.sub(r"\*+", ".*", pattern)
+
+
+def _wildcard_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
+    meant = wildcards_as_regex(matcher.pattern)
+    parts = [part for part in matcher.pattern.split("|") if "*" in part]
+    if meant is None or all(_known_tools(Matcher(event, part)) for part in parts):
+        return None
+    return MatcherMistake(
+        f"is written like a shell's wildcard, but is a regular expression; did you mean {meant!r}?"
+    )
 
 
 def _tool_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:

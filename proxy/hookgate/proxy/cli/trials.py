@@ -39,7 +39,7 @@ from hookgate.hooks.settings import (
     HttpConfig,
     Subject,
 )
-from hookgate.hooks.settings.commands import command_problem
+from hookgate.hooks.settings.commands import command_problem, search_problem
 from hookgate.hooks.settings.text_files import decode_text
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
@@ -272,7 +272,10 @@ async def _examined(
     about = f"{hook.event} hook {hook.name!r} ({hook.source})"
     if (reason := hooks.trust.refusal(hook)) is not None:
         return [Diagnosis(f"{about} {reason}")]
-    if isinstance(hook.config, CommandConfig) and command_problem(hook.config, hook.root):
+    config = hook.config
+    if isinstance(config, CommandConfig) and (
+        command_problem(config, hook.root) or search_problem(config, hook.root)
+    ):
         return []  # found when the settings were read
     try:
         targets = hooks.loaded.configuration.http_targets

@@ -88,12 +88,40 @@ def named_table(section: str, name: str) -> Setting:
     return Setting(section, name, FieldInfo(annotation=NAMED[section]))
 
 
-def unknown_setting_remedy(name: str, known: Iterable[str]) -> str:
-    """Return the remedy for an unknown name: the known one that was probably meant."""
+_MEANT = {
+    **{(section, key): ("address",) for section in ("listen", "admin") for key in ("port", "host", "bind")},
+    ("listen", "cert"): ("certificate",),
+    **{("upstream", key): ("gemini",) for key in ("url", "base_url", "host", "address", "origin")},
+    **{("keys", key): ("file", "sha256") for key in ("key", "api_key", "value", "secret")},
+    ("keys", "hash"): ("sha256",),
+    ("keys", "path"): ("file",),
+}
+"""The keys that are meant by usual names of other programs, by table and name."""
+
+
+def meant_settings(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known settings that were probably meant by an unknown one, or an empty list."""
     names = list(known)
-    same_key = [other for other in names if "." in other and other.split(".")[1] == name.rpartition(".")[2]]
-    matches = [*get_close_matches(name, names, n=1), *same_key]
-    return f"is not known; did you mean {matches[0]}?" if matches else "is not known; remove it"
+    table, _, key = name.rpartition(".")
+    if keys := _MEANT.get((table.partition(".")[0], key)):
+        return [f"{table}.{each}" for each in keys]
+    # Names in one table begin alike, so only their keys are compared.
+    candidates = {
+        each.removeprefix(f"{table}."): each for each in names if not table or each.startswith(f"{table}.")
+    }
+    same_key = [each for each in names if "." in each and each.rpartition(".")[2] == key]
+    return [*(candidates[near] for near in get_close_matches(key, candidates, n=1)), *same_key][:1]
+
+
+def unknown_setting_remedy(name: str, known: Iterable[str]) -> str:
+    """Return the remedy for an unknown name: those that were probably meant, or else the known ones."""
+    names = list(known)
+    if meant := meant_settings(name, names):
+        return f"is not known; did you mean {' or '.join(meant)}?"
+    table = name.rpartition(".")[0]
+    siblings = [each for each in names if each.startswith(f"{table}.")] if table else []
+    shown = siblings or dict.fromkeys(each.partition(".")[0] for each in names)
+    return f"is not known; known are {', '.join(shown)}"
 
 
 def _holds_paths(annotation: Any) -> bool:

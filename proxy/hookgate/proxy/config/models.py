@@ -18,11 +18,11 @@ from hookgate.proxy.config.recording import (
 from hookgate.proxy.config.values import (
     Address,
     AddressOrOff,
+    ApiOrigin,
     Count,
     File,
     HostName,
     KeyName,
-    Origin,
     ProxyUrl,
     Seconds,
     Section,
@@ -88,13 +88,13 @@ class AdminSettings(Section):
 class UpstreamSettings(Section):
     """The upstreams. Each API has one fixed origin, and no request can choose another."""
 
-    gemini: Origin = GEMINI_API
+    gemini: ApiOrigin = GEMINI_API
     """The base URL of the Gemini API."""
 
-    vertex: Origin = "https://aiplatform.googleapis.com"
+    vertex: ApiOrigin = "https://aiplatform.googleapis.com"
     """The base URL of Vertex AI."""
 
-    code_assist: Origin = "https://cloudcode-pa.googleapis.com"
+    code_assist: ApiOrigin = "https://cloudcode-pa.googleapis.com"
     """The base URL of Code Assist, which Gemini CLI uses with a Google login."""
 
     proxy: ProxyUrl | None = None

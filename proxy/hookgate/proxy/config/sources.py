@@ -12,7 +12,15 @@ from typing import Any
 
 from hookgate.hooks.settings.files import without_comments
 from hookgate.hooks.settings.text_files import decode_text
-from hookgate.proxy.config.catalogue import NAMED, PREFIX, SETTINGS, Setting, sections, unknown_setting_remedy
+from hookgate.proxy.config.catalogue import (
+    NAMED,
+    PREFIX,
+    SETTINGS,
+    Setting,
+    meant_settings,
+    sections,
+    unknown_setting_remedy,
+)
 from hookgate.proxy.config.values import key_name
 
 
@@ -90,10 +98,21 @@ def _resembles_setting(variable: str) -> bool:
 
 
 def _unknown_variable_remedy(variable: str) -> str:
-    section = variable.removeprefix(PREFIX).partition("__")[0].lower()
+    section, _, key = variable.removeprefix(PREFIX).lower().partition("__")
     if section in NAMED:
         return f"is not known; write [{section}.NAME] in hookgate.toml instead"
-    return unknown_setting_remedy(variable, [*_VARIABLES, *_OTHER_VARIABLES])
+    if key and section in sections():
+        meant = [SETTINGS[name].variables[0] for name in meant_settings(f"{section}.{key}", SETTINGS)]
+        known = [each.variables[0] for each in SETTINGS.values() if each.section == section]
+    else:
+        known = []
+        by_name = {each.removeprefix(PREFIX): each for each in (*_VARIABLES, *_OTHER_VARIABLES)}
+        similar = get_close_matches(variable.removeprefix(PREFIX), by_name, n=1)
+        meant = [by_name[each] for each in similar]
+    if meant:
+        return f"is not known; did you mean {meant[0]}?"
+    remedy = f"known are {', '.join(known)}" if known else "remove it"
+    return f"is not known; {remedy}"
 
 
 def _text(variable: str, text: str) -> str:

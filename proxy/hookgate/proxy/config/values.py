@@ -82,6 +82,17 @@ def _origin(text: str) -> str:
         raise ValueError(f"must consist only of scheme, host, port and path, such as {GEMINI_API}") from None
 
 
+def _api_origin(text: str) -> str:
+    """Check and return the base URL of an API, to which the path of each call is appended."""
+    origin = _origin(text)
+    if found := re.search(r"/v1(alpha|beta1?|internal)?$", origin):
+        raise ValueError(
+            f"must not end with {found[0]}: the path of each call begins with the version; "
+            f"write {origin.removesuffix(found[0])}"
+        )
+    return origin
+
+
 def _proxy(text: str) -> str:
     try:
         parse_proxy(text)
@@ -159,6 +170,7 @@ HostName = Annotated[
     Field(json_schema_extra={"pattern": f"^{_HOST}$", "format": "hostname"}),
 ]
 Origin = Annotated[str, AfterValidator(_origin), Field(json_schema_extra={"format": "uri"})]
+ApiOrigin = Annotated[str, AfterValidator(_api_origin), Field(json_schema_extra={"format": "uri"})]
 ProxyUrl = Annotated[str, AfterValidator(_proxy), Field(json_schema_extra={"format": "uri"})]
 StoreUrl = Annotated[
     str,

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Literal
 from urllib.parse import parse_qsl, unquote_plus
@@ -293,6 +294,8 @@ _NO_FILES = (
 )
 _SESSION_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
 _SESSION = re.compile(rf"/s/(?P<session>{_SESSION_NAME})(?=/)")
+_VERSION = r"v1(?:alpha|beta1?|internal)?"
+_TWO_VERSIONS = re.compile(rf"/({_VERSION})/({_VERSION})(?=[/:])")
 _NOT_CANONICAL = re.compile(r"%|//|\\|;|/\.{1,2}(?=[/:]|$)")
 
 
@@ -369,12 +372,29 @@ def _explain(path: str) -> str:
             "hookgate serves canonical paths only: no encoded characters, dot segments, doubled slashes or "
             "path parameters. Send the path as the API documents it."
         )
+    if doubled := _TWO_VERSIONS.match(path):
+        return (
+            f"The path begins with two API versions, {doubled[1]} and {doubled[2]}: the client adds one to "
+            f"its base URL. The base URL must not end with /{doubled[1]}; remove it there."
+        )
     if verb := re.search(r":([A-Za-z]{1,64})$", path):
+        if meant := _similar_method(path, verb[1]):
+            return f"hookgate does not serve the method {verb[1]!r} here; did you mean {meant}?"
         return f"hookgate does not serve the method {verb[1]!r} here: hooks could not judge its answers."
     return (
         "hookgate does not serve this path: hooks could not judge its answers. It serves the Gemini API, "
         "Vertex AI and Code Assist, each also under /s/{session}; docs/gateway.md lists their paths."
     )
+
+
+def _similar_method(path: str, verb: str) -> str | None:
+    """Return the method that was probably meant at the end of a path, or None."""
+    methods = {method for row in TABLE if row.template.endswith(":{verb}") for method in row.verbs}
+    if verb in methods:
+        return None
+    place = path.removesuffix(verb)
+    similar = get_close_matches(verb, sorted(methods), n=3, cutoff=0.85)
+    return next((near for near in similar if any(row.pattern.fullmatch(place + near) for row in TABLE)), None)
 
 
 class UnhookedRoutes:

@@ -224,7 +224,18 @@ def test_own_patterns_and_words_are_found_and_kinds_are_skipped() -> None:
             "of A_B is not a valid RE2 pattern: missing ]: [a-",
             id="RE2's words",
         ),
-        pytest.param({"patterns": {"A_B": "(?=x)"}}, "A_B", id="no RE2"),
+        pytest.param(
+            {"patterns": {"A_B": "x(?=y)"}}, "; RE2 has no lookarounds: match the text around it", id="no RE2"
+        ),
+        pytest.param({"patterns": {"A_B": "[a-"}}, "patterns: the pattern of A_B ", id="option of a pattern"),
+        pytest.param({"words": {"A_B": []}}, "words: A_B needs words", id="option of words"),
+        pytest.param({"patterns": {"A_B": r"(x)\1"}}, "; RE2 has no back-references: ", id="back-reference"),
+        pytest.param(
+            {"action": "hide", "detect": "EMIAL", "skip": ["IBNA"]},
+            "detect: unknown detector 'EMIAL'; did you mean EMAIL?; "
+            "skip: unknown detector 'IBNA'; did you mean IBAN?; action: must be ",
+            id="several",
+        ),
         pytest.param({"skip": ["*"]}, "no detector is enabled", id="nothing"),
         pytest.param({"mask": "{who}"}, "mask: only {kind} is allowed in braces", id="mask"),
         pytest.param({"action": "hide"}, "action: ", id="action"),

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hookgate.hooks.policies.options import Globs, Options, closest_option
 from hookgate.hooks.policies.redact.detectors import DETECTORS
@@ -20,12 +20,6 @@ Action = Literal["mask", "hash", "pseudonymise", "block"]
 class RedactOptions(Options):
     """The options of the policy `redact`."""
 
-    detect: Globs | None = None
-    """Kinds and groups of detectors to use, with wildcards; default: `credentials`."""
-
-    skip: Globs = ()
-    """Kinds and groups of detectors not to use, even if `detect` lists them."""
-
     patterns: Mapping[str, str] = Field(default={}, strict=False)
     """Additional patterns by kind, in RE2's syntax."""
 
@@ -34,6 +28,15 @@ class RedactOptions(Options):
 
     ignore_case: bool = False
     """Whether `words` are matched regardless of case."""
+
+    presidio: PresidioOptions | None = Field(default=None, strict=False)
+    """Options of Presidio as an additional detector."""
+
+    detect: Globs | None = None
+    """Kinds and groups of detectors to use, with wildcards; default: `credentials`."""
+
+    skip: Globs = ()
+    """Kinds and groups of detectors not to use, even if `detect` lists them."""
 
     action: Action = "mask"
     """What to do with findings."""
@@ -53,25 +56,49 @@ class RedactOptions(Options):
     at_cap: AtCap = "mask"
     """What to do when the cap is reached: mask the characters held back, or end the answer (`block`)."""
 
-    presidio: PresidioOptions | None = Field(default=None, strict=False)
-    """Options of Presidio as an additional detector."""
-
     limit: int = Field(default=100_000, ge=1)
     """The maximum number of possible secrets to check in one body; a body with more is blocked."""
 
     reason: str = ""
     """The reason that is given for blocked text."""
 
-    @model_validator(mode="after")
-    def _check_names(self) -> Self:
-        detectors = self.custom_detectors() + DETECTORS
+    @field_validator("patterns")
+    @classmethod
+    def _check_patterns(cls, patterns: Mapping[str, str]) -> Mapping[str, str]:
+        for kind, pattern in patterns.items():
+            pattern_detector(kind, pattern)
+        return patterns
+
+    @field_validator("words")
+    @classmethod
+    def _check_words(cls, words: Mapping[str, Globs]) -> Mapping[str, Globs]:
+        for kind, phrases in words.items():
+            words_detector(kind, phrases)
+        return words
+
+    @field_validator("detect", "skip", "actions")
+    @classmethod
+    def _check_names(
+        cls, globs: Globs | Mapping[str, Action] | None, info: ValidationInfo
+    ) -> Globs | Mapping[str, Action] | None:
+        """Check names of detectors. The options that define kinds precede these, and are in `info`."""
+        defining = ("patterns", "words", "presidio")
+        if globs is None or not info.data.keys() >= set(defining):
+            return globs  # an invalid option might define the kind
+        patterns, words, presidio = (info.data[name] for name in defining)
+        custom = [pattern_detector(kind, pattern) for kind, pattern in patterns.items()]
+        custom += [words_detector(kind, phrases) for kind, phrases in words.items()]
+        detectors = (*custom, *DETECTORS)
         groups = {name for detector in detectors for name in detector.names[1:]} | {"presidio"}
         known = groups | {detector.kind for detector in detectors}
-        known |= {*(self.presidio.entities if self.presidio else ())}
-        for option, globs in (("detect", self.detect or ()), ("skip", self.skip), ("actions", self.actions)):
-            for glob in globs:
-                if not any(fnmatchcase(name, glob) for name in known):
-                    raise ValueError(f"{option}: unknown detector {glob!r}; {_remedy(glob, known, groups)}")
+        known |= {*(presidio.entities if presidio else ())}
+        for glob in globs:
+            if not any(fnmatchcase(name, glob) for name in known):
+                raise ValueError(f"unknown detector {glob!r}; {_remedy(glob, known, groups)}")
+        return globs
+
+    @model_validator(mode="after")
+    def _check_mask(self) -> Self:
         if re.search("[{}]", self.mask.replace("{kind}", "")):
             raise ValueError("mask: only {kind} is allowed in braces")
         self._check_actions()

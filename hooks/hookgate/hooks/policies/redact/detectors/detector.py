@@ -7,7 +7,7 @@ from typing import Protocol
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
 
-from hookgate.hooks.policies.options import describe_value
+from hookgate.hooks.policies.options import describe_pattern_error
 from hookgate.hooks.policies.redact.closure import language
 
 WORD = r"\W"
@@ -157,7 +157,7 @@ def _checked_pattern(kind: str, pattern: str) -> str:
         compiled = re2.compile(pattern, quiet)
     except re2.error as error:
         raise ValueError(
-            f"the pattern of {kind} is not a valid RE2 pattern: {describe_value(error)}"
+            f"the pattern of {kind} is not a valid RE2 pattern: {describe_pattern_error(pattern, error)}"
         ) from None
     if compiled.groups > 1:
         raise ValueError(f"the pattern of {kind} has {compiled.groups} groups: write (?:…) for all but one")
