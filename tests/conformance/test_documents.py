@@ -230,7 +230,7 @@ async def test_a_wish_to_hide_a_result_is_passed_on_to_the_agent(suppressed: boo
 
 
 def test_every_key_that_a_document_gives_a_hook_is_known(tmp_path: Path) -> None:
-    keys = {"name": "n", "description": "d", "timeout": 5, "source": "project", "env": {"A": "b"}}
+    keys = {"name": "n", "description": "d", "timeout": 5000, "source": "project", "env": {"A": "b"}}
     path = write_file(tmp_path, one_group(command("true", **keys), event="BeforeTool", matcher="glob"))
     loaded = read_sources([SettingsSource(path, "policy")])
     assert (loaded.problems, loaded.warnings) == ((), ())
