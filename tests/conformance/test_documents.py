@@ -235,7 +235,7 @@ def test_every_key_that_a_document_gives_a_hook_is_known(tmp_path: Path) -> None
     loaded = read_sources([SettingsSource(path, "policy")])
     assert (loaded.problems, loaded.warnings) == ((), ())
     [hook] = loaded.configuration.hooks()
-    assert (hook.name, hook.config.description, hook.timeout) == ("n", "d", 0.005)
+    assert (hook.name, hook.config.description, hook.timeout) == ("n", "d", 5)
 
 
 # ---- results of tools
