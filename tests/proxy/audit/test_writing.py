@@ -13,7 +13,16 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from support.audits import audited_gateway, entries_of, ledger_in, opened, reading, record_of, report_of
+from support.audits import (
+    Audited,
+    audited_gateway,
+    entries_of,
+    ledger_in,
+    opened,
+    reading,
+    record_of,
+    report_of,
+)
 from support.databases import cut, postgres
 from support.gateway import running_upstream, runs, says
 from support.life import until
@@ -302,14 +311,19 @@ async def test_a_stream_that_had_to_begin_early_goes_nowhere_without_its_start(t
     assert "cannot write its audit record" in answer.body.decode()
 
 
+async def leave_while_writing(gateway: Audited, target: str, state: Path) -> None:
+    """Leave a call while its start waits for the database, and check the records after that."""
+    with locked(state):
+        async with connected(gateway.url) as wire:
+            await wire.post(target, HI)
+            await until(lambda: gateway.audit.writer.queued)
+    await until(lambda: gateway.audit.writer.queued == 0)
+    assert report_of(state).problems == []
+
+
 async def test_a_client_that_leaves_while_its_start_is_written_is_on_record_once(tmp_path: Path) -> None:
     async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path) as gateway:
-        with locked(tmp_path):
-            async with connected(gateway.url) as wire:
-                await wire.post(UNARY, HI)
-                await until(lambda: gateway.audit.writer.queued)
-        await until(lambda: gateway.audit.writer.queued == 0)
-    assert report_of(tmp_path).problems == []
+        await leave_while_writing(gateway, UNARY, tmp_path)
     with reading(tmp_path) as audit:
         [call] = audit.calls(RecordFilter())
     assert call.body["client_gone"] is True
@@ -324,12 +338,7 @@ async def test_a_client_that_leaves_while_its_stream_begins_early_is_on_record_o
         running_upstream() as (upstream, _),
         audited_gateway(upstream, tmp_path, hooks, config=config) as gateway,
     ):
-        with locked(tmp_path):
-            async with connected(gateway.url) as wire:
-                await wire.post(SSE, HI)
-                await until(lambda: gateway.audit.writer.queued)
-        await until(lambda: gateway.audit.writer.queued == 0)
-    assert report_of(tmp_path).problems == []
+        await leave_while_writing(gateway, SSE, tmp_path)
     with reading(tmp_path) as audit:
         [call] = audit.calls(RecordFilter())
     assert call.body["client_gone"] is True

@@ -36,8 +36,7 @@ class SharedValue:
     def __init__(self, value: Any) -> None:
         self.value = value
         """The value itself, which must not be modified."""
-        self.copies: dict[object, Any] = {}
-        """The existing copies, by owner."""
+        self._copies: dict[object, Any] = {}
 
     @cached_property
     def json(self) -> bytes:
@@ -46,9 +45,9 @@ class SharedValue:
 
     def copy_for(self, owner: object) -> Any:
         """Return the copy that belongs to `owner`, creating it on first use."""
-        if owner not in self.copies:
-            self.copies[owner] = _deep_copy(self.value)
-        return self.copies[owner]
+        if owner not in self._copies:
+            self._copies[owner] = _deep_copy(self.value)
+        return self._copies[owner]
 
 
 class Document:
@@ -81,12 +80,9 @@ class Document:
         copy = dict(self._fields)
         for key, value in self._fields.items():
             if type(value) is SharedValue:
-                copy[key] = value.copies.get(self._owner) or value.copy_for(self._owner)
+                copy[key] = value.copy_for(self._owner)
             elif type(value) is dict or type(value) is list:
-                try:  # as _deep_copy does
-                    copy[key] = marshal.loads(marshal.dumps(value))  # noqa: S302  # our own
-                except ValueError:
-                    copy[key] = _deep_copy(value)
+                copy[key] = _deep_copy(value)
         return copy
 
     def view(self) -> dict[str, Any]:

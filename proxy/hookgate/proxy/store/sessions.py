@@ -143,7 +143,7 @@ class SessionRows:
 
     def read(self, place: Place, known: int = 0) -> SessionRow | None:
         """Return a session, or None. `known` is the version whose effects the caller has."""
-        row = self._connection.execute(_SESSION, _of(place)).first()
+        row = self._connection.execute(_SESSION, _place_values(place)).first()
         return None if row is None else self._with_effects(place, row, known)
 
     def lock(self, place: Place, known: int = 0) -> SessionRow:
@@ -152,7 +152,7 @@ class SessionRows:
         A session that does not exist is created, with an empty document.
         """
         key, id_ = place
-        while (row := self._connection.execute(_LOCKED_SESSION, _of(place)).first()) is None:
+        while (row := self._connection.execute(_LOCKED_SESSION, _place_values(place)).first()) is None:
             first = time.time_ns()
             values = {"first": first, "version": first, "document": b"", "size": 0, "used": int(time.time())}
             self._connection.execute(self._statements.create, {"key": key, "id": id_, **values})
@@ -180,17 +180,17 @@ class SessionRows:
         if size > MAX_SESSION_BYTES:
             size = self._trim(place)
         changed = {"version": version, "document": document, "size": size, "used": int(time.time())}
-        self._connection.execute(_CHANGE, {**_of(place), **changed})
+        self._connection.execute(_CHANGE, {**_place_values(place), **changed})
         self.changed.add(mark_of_session(place))
         return version
 
     def touch(self, place: Place) -> None:
         """Note that a session is used."""
-        self._connection.execute(_TOUCH, {**_of(place), "used": int(time.time())})
+        self._connection.execute(_TOUCH, {**_place_values(place), "used": int(time.time())})
 
     def drop(self, place: Place) -> None:
         """Remove a session."""
-        self._connection.execute(_DROP, _of(place))
+        self._connection.execute(_DROP, _place_values(place))
         self.changed.add(mark_of_session(place))
 
     def named(self, key: str, names: Iterable[str]) -> dict[str, str]:
@@ -226,7 +226,7 @@ class SessionRows:
         since = known if row.first <= known <= row.version else 0
         effects: list[tuple[str, bytes]] = []
         if since != row.version:
-            newer = self._connection.execute(_NEWER_EFFECTS, {**_of(place), "since": since})
+            newer = self._connection.execute(_NEWER_EFFECTS, {**_place_values(place), "since": since})
             effects = [(each.identity, each.document) for each in newer]
         return SessionRow(row.version, row.document, row.size, row.used, effects, not since)
 
@@ -234,7 +234,7 @@ class SessionRows:
         """Remove the oldest effects of a session that has too many bytes. Returns how many are left."""
         total = 0
         gone: list[str] = []
-        for identity, size in self._connection.execute(_SIZES, _of(place)).all():
+        for identity, size in self._connection.execute(_SIZES, _place_values(place)).all():
             if total + size > MAX_SESSION_BYTES:
                 gone.append(identity)
             else:
@@ -244,10 +244,10 @@ class SessionRows:
 
     def _forget(self, place: Place, identities: Sequence[str]) -> None:
         for some in _portions(identities):
-            self._connection.execute(_FORGET, {**_of(place), "identities": some})
+            self._connection.execute(_FORGET, {**_place_values(place), "identities": some})
 
 
-def _of(place: Place) -> dict[str, str]:
+def _place_values(place: Place) -> dict[str, str]:
     return {"of_key": place[0], "of_session": place[1]}
 
 
