@@ -280,8 +280,7 @@ class HookExecutor:
     ) -> Output | None:
         """Run the hook in a slot of the queue. `check_start` is called when the slot is available."""
         queue, call = self._queue, session.call_state
-        if not queue.try_acquire():
-            await queue.acquire(session.session_id, session.key)
+        await queue.acquire(session.session_id, session.key)
         try:
             if check_start is not None:
                 check_start()
