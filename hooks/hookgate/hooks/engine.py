@@ -239,11 +239,6 @@ class Engine:
         return self.configuration.plan(event.name, subject)
 
 
-def _only_hook(groups: Sequence[Group]) -> Hook | None:
-    """Return the hook if there is exactly one, which is the common case, or None otherwise."""
-    return groups[0].hooks[0] if len(groups) == 1 and len(groups[0].hooks) == 1 else None
-
-
 def _verdict(event: str, runs: Sequence[Run]) -> Verdict:
     """Return the combined verdict of an event's hooks, without those that only observe."""
     enforced: list[tuple[Run, Output]] = []

@@ -222,10 +222,10 @@ class AnswerPipeline:
         """Return the filters that are applied after all hooks: only the client sees their output."""
         return [ScreenStage(make()) for make in self.call.session.call_state.client_filters.values()]
 
-    def _event(self, response: JsonObject, mode: StreamMode | None = None) -> AfterModel:
+    def _event(self, response: JsonObject) -> AfterModel:
         """Return the event for AfterModel hooks. Call it only if such hooks are configured."""
         assert self._llm_request is not None  # noqa: S101  # for the type checker
-        return AfterModel(self._llm_request, response, self._model, mode)
+        return AfterModel(self._llm_request, response, self._model)
 
     async def _parse(self, frame: Frame) -> Piece:
         if len(frame.raw) > SMALL_BODY:

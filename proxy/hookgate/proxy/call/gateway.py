@@ -48,7 +48,7 @@ class Gateway:
         audit: "Audit | None" = None,
         sessions: Sessions | None = None,
     ) -> None:
-        self._engines, self._upstream = engines, upstream
+        self._engines = engines
         self._config = config or Config()
         self._unhooked = UnhookedRoutes(self._config.routes.unhooked)
         self._services = GatewayServices(upstream, self._config, audit, sessions)

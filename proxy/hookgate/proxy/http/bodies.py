@@ -94,8 +94,8 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
     """Return a request's body, which must be a JSON object. Serialize it again to forward it.
 
     If a key is repeated in one object, its last value is used. The memory that the body takes is reserved in
-    the request's `memory`. Raises ApiError: 400 if the body is invalid, 403 if there was not enough memory in
-    time, 413 if it is too large, 415 for an unknown coding.
+    the request's `memory_lease`. Raises ApiError: 400 if the body is invalid, 403 if there was not enough
+    memory in time, 413 if it is too large, 415 for an unknown coding.
     """
     assert isinstance(request, Request)  # noqa: S101  # for mypy: all requests of the server are
     body_worker, memory = request.body_worker, request.memory_lease

@@ -167,7 +167,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._reader = None
 
     def _fail(self, error: Exception) -> None:
-        """End the exchange with an error, unless the answer is complete."""
+        """End the exchange with an error, the first if there are several, and close the connection."""
         if self._error is None:
             self._error = error
         _wake(self._reader)
