@@ -280,3 +280,9 @@ async def test_an_answer_that_is_too_large_to_be_checked_is_passed_on(
     answer = await asked_for_json(replacing("42", "[NUMBER", "event"), ASKS_JSON, pause=0.02)
     assert said(answer) == "[1, [NUMBER, 3]"
     assert "the answer is too large to check whether it is still JSON" in caplog.text
+
+
+@pytest.mark.parametrize("mode", ["event", "window", "complete"])
+async def test_a_stream_without_events_is_an_empty_answer(mode: str) -> None:
+    answer = await streamed(masking(mode))
+    assert (answer.status, answer.body) == (200, b"")

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -362,3 +363,28 @@ async def test_a_number_of_workers_that_is_none(number: str) -> None:
     ended = await run("serve", "--workers", number)
     assert ended.code == 1
     assert "--workers: listen.workers" in ended.complaint
+
+
+async def test_workers_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    """The gateway may be started in a project, whose files its agent can write."""
+    marker = tmp_path / "imported"
+    (tmp_path / "orjson.py").write_text(f"open({str(marker)!r}, 'w').close()\nraise ImportError('planted')\n")
+    process = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("hookgate"),
+        *("serve", "--workers", "2", "--listen", "127.0.0.1:0", "--admin", "off"),
+        cwd=tmp_path,
+        env={**os.environ, "HOOKGATE_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    lines: list[bytes] = []
+    try:
+        async with asyncio.timeout(60):
+            while not any(b"2 workers" in line for line in lines):
+                lines.append(await process.stderr.readline())
+                assert lines[-1], b"".join(lines).decode()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.communicate()
+    assert not marker.exists()

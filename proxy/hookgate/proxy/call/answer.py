@@ -254,10 +254,10 @@ class AnswerPipeline:
 
     async def _fire(self, pieces: list[Piece], mode: StreamMode | None = None) -> list[Piece]:
         """Run hooks on the joined pieces. Raises ReplacementAnswer or ApiError if a hook ends the call."""
-        if self._llm_request is None:
+        if self._llm_request is None or not pieces:
             return pieces
         answers = pieces
-        if len(pieces) > 1 or pieces[0].body is None:  # there is at least one piece
+        if len(pieces) > 1 or pieces[0].body is None:
             answers = [piece for piece in pieces if piece.body is not None]
             if not answers:
                 return pieces

@@ -171,7 +171,8 @@ def _spawn(place: WorkerPlace) -> tuple["subprocess.Popen[bytes]", ProcessTree]:
     """
     tree = ProcessTree()
     process = subprocess.Popen(  # noqa: S603  # the command of this process
-        [sys.executable, "-m", "hookgate.proxy", *sys.argv[1:]],
+        # With -P, no module of the current folder is imported: an agent may be able to write there.
+        [sys.executable, "-P", "-m", "hookgate.proxy", *sys.argv[1:]],
         env={**os.environ, **place.environment(), MARK_VARIABLE: tree.mark},
         pass_fds=place.descriptors(),
         stdin=subprocess.DEVNULL,
