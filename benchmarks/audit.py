@@ -13,8 +13,8 @@ from typing import Any
 from hookgate.hooks import SessionContext
 from hookgate.proxy.audit.chain import Entry, end_entry, start_entry
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
-from hookgate.proxy.audit.proving import verify_database
 from hookgate.proxy.audit.reading import AuditReader, RecordFilter
+from hookgate.proxy.audit.verifying import verify_database
 from hookgate.proxy.observe.record import CallRecord, HookTally, make_receipt
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.store.database import Database, open_audit

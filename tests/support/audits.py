@@ -13,13 +13,12 @@ from hookgate.proxy.app import serve_on
 from hookgate.proxy.audit import Audit
 from hookgate.proxy.audit.chain import end_entry, start_entry
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
-from hookgate.proxy.audit.proving import verify_database
 from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.audit.trail import open_audit_trail
-from hookgate.proxy.audit.verifying import VerificationReport
+from hookgate.proxy.audit.verifying import VerificationReport, verify_database
 from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config
-from hookgate.proxy.config.recording import AuditSettings as Settings
+from hookgate.proxy.config.models import AuditSettings as Settings
 from hookgate.proxy.observe.record import CallRecord, HookTally, make_receipt
 from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.store.database import Database, open_audit

@@ -32,9 +32,8 @@ from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.tracing import open_tracing
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.store import Store
-from hookgate.proxy.workers.balance import BalancedAcceptor, ConnectionCounts
-from hookgate.proxy.workers.inherited import WorkerPlace
 from hookgate.proxy.workers.interrupts import catch_interrupts
+from hookgate.proxy.workers.sockets import BalancedAcceptor, ConnectionCounts, WorkerPlace
 from hookgate.proxy.workers.supervisor import supervise
 from hookgate.proxy.workers.worker import Feed, running_worker_admin, stopping_without_supervisor
 

@@ -18,9 +18,8 @@ from hookgate.proxy.audit.chain import (
     registration,
 )
 from hookgate.proxy.audit.jsonl import exported_record, record_line, registration_line
-from hookgate.proxy.audit.proving import verify_lines
 from hookgate.proxy.audit.stored import StoredRecord, pack, unpack
-from hookgate.proxy.audit.verifying import Checker, VerificationReport
+from hookgate.proxy.audit.verifying import Checker, VerificationReport, verify_lines
 
 CONTENT = {"request": {"contents": [{"parts": [{"text": "grüße"}]}]}}
 JSON = st.recursive(

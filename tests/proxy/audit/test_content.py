@@ -11,7 +11,7 @@ from support.builtins import SENSITIVE
 from support.gateway import running_upstream, says
 from support.wire import SSE, STREAM, UNARY, post, prompt
 
-from hookgate.proxy.admin.content import hook_changes
+from hookgate.proxy.admin.calls import hook_changes
 from hookgate.proxy.audit.reading import CallDetail
 
 EMAIL = "jane.doe@example.com"

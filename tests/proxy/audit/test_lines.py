@@ -15,7 +15,7 @@ from support.program import COMMAND, environment
 from support.wire import HI, UNARY, post, prompt
 
 from hookgate.proxy.audit import jsonl
-from hookgate.proxy.audit.proving import verify_lines
+from hookgate.proxy.audit.verifying import verify_lines
 
 
 async def test_a_file_has_every_record(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from hookgate.hooks import CallState, SessionContext
-from hookgate.proxy.identity import shares
+from hookgate.proxy.identity import callers
+from hookgate.proxy.identity.callers import AcceptedKeys, Rates
 from hookgate.proxy.identity.sessions import (
     KEPT_SESSIONS,
     MAX_CONTEXT,
@@ -15,7 +16,6 @@ from hookgate.proxy.identity.sessions import (
     SessionState,
     text_fingerprint,
 )
-from hookgate.proxy.identity.shares import AcceptedKeys, Rates
 from hookgate.proxy.observe import record as kept
 from hookgate.proxy.observe.record import CallRecord, Receipts
 
@@ -146,7 +146,7 @@ def test_a_caller_has_so_many_events_a_second_and_no_more_after_a_quiet_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = SimpleNamespace(monotonic=lambda: 0.0)
-    monkeypatch.setattr(shares, "time", clock)
+    monkeypatch.setattr(callers, "time", clock)
     rates = Rates(per_second=3)
 
     def allowed_at(seconds: float) -> int:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from support.life import until
 
-from hookgate.proxy.workers.balance import BalancedAcceptor, ConnectionCounts, counts_file
+from hookgate.proxy.workers.sockets import BalancedAcceptor, ConnectionCounts, counts_file
 
 
 async def accept_some(

@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.parser import text_string_to_metric_families
 
 from hookgate.hooks.runs import HookStatus
-from hookgate.proxy.workers.merging import first_problem, merged_health, merged_metrics
+from hookgate.proxy.workers.supervisor import first_problem, merged_health, merged_metrics
 
 
 def page(amount: float) -> bytes:

@@ -4,6 +4,7 @@ import difflib
 import json
 import os
 import re
+import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError, describe_mistake
-from hookgate.hooks.settings.text_files import decode_text, describe_folder, is_toml
 from hookgate.translator import BodyError
 from hookgate.translator.strictjson import object_of_distinct_keys
 
@@ -258,3 +258,37 @@ _MISTAKES = {
     "string_type": "must be a string",
     "float_type": "must be a number of milliseconds, without quotes",
 }
+
+
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""The byte order marks of UTF-16."""
+
+
+def decode_text(data: bytes) -> str:
+    """Decode a file in UTF-8, with or without a byte order mark.
+
+    Raises ValueError for another encoding. The message continues the file's name, and includes the remedy.
+    """
+    if data.startswith(_UTF_16) or b"\0" in data[:4]:
+        raise ValueError("is UTF-16; save it as UTF-8")
+    try:
+        return data.decode("utf-8-sig")  # Windows editors write a byte order mark
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8; save it as UTF-8") from None
+
+
+def is_toml(text: str) -> bool:
+    """Return whether the text is TOML with at least one key or table."""
+    try:
+        return bool(tomllib.loads(text))
+    except (ValueError, RecursionError):
+        return False
+
+
+def describe_folder(path: Path) -> str:
+    """Return a message for a folder that was given in place of a settings file, including the remedy."""
+    if (path / ".gemini" / "settings.json").is_file():
+        return f"is a folder; to read its Gemini CLI settings, use --project {path}"
+    found = sorted(path.glob("*.json"))
+    names = [file for file in found if file.name == "settings.json"] or found
+    return f"is a folder; {f'name a file in it, such as {names[0]}' if names else 'check the path'}"

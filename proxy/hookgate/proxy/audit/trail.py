@@ -28,7 +28,7 @@ from hookgate.proxy.audit.reading import AuditReader, CallDetail, receipt_of
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.stored import chain_tip, record_body
 from hookgate.proxy.audit.writer import PendingRecords, Writer
-from hookgate.proxy.config.recording import AuditSettings as Settings
+from hookgate.proxy.config.models import AuditSettings as Settings
 from hookgate.proxy.errors import ApiError, describe_os_error, pluralize
 from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.proxy.routing.table import Route

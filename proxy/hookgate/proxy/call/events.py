@@ -18,8 +18,8 @@ from hookgate.proxy.call.verdicts import STOPPED
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.body_worker import SMALL_BODY
+from hookgate.proxy.identity.callers import Rates
 from hookgate.proxy.identity.sessions import Sessions, SessionState
-from hookgate.proxy.identity.shares import Rates
 from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.routing.table import session_name
 from hookgate.translator.fields import JsonObject

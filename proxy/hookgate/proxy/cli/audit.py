@@ -12,10 +12,9 @@ from typing import BinaryIO, get_args
 from hookgate.proxy.audit.chain import canonical_json
 from hookgate.proxy.audit.heads import HEADS_FILE, Head, heads_document, load_heads, read_heads
 from hookgate.proxy.audit.jsonl import exported_record, registration_line
-from hookgate.proxy.audit.proving import count_records, verify_database, verify_lines
 from hookgate.proxy.audit.reading import AuditReader, RecordFilter
 from hookgate.proxy.audit.stored import StoredRecord, around_time, registrations, walk_records
-from hookgate.proxy.audit.verifying import VerificationReport
+from hookgate.proxy.audit.verifying import VerificationReport, count_records, verify_database, verify_lines
 from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.cli.tables import print_call, print_calls, progress
 from hookgate.proxy.config import read_config

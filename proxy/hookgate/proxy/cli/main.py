@@ -316,6 +316,6 @@ async def _embedded(arguments: argparse.Namespace) -> int:
 
 
 async def _demo(_: argparse.Namespace) -> int:
-    from hookgate.proxy.demo import run_demo  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.cli.demo import run_demo  # noqa: PLC0415  # see the module's docstring
 
     return await run_demo()

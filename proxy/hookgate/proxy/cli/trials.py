@@ -40,7 +40,7 @@ from hookgate.hooks.settings import (
     Subject,
 )
 from hookgate.hooks.settings.commands import command_problem, search_problem
-from hookgate.hooks.settings.text_files import decode_text
+from hookgate.hooks.settings.files import decode_text
 from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.errors import pluralize
 from hookgate.proxy.policy import ConfiguredHooks, read_configured_hooks

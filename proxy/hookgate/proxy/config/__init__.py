@@ -7,22 +7,20 @@ from hookgate.proxy.config.models import (
     HookSettings,
     LimitSettings,
     ListenSettings,
+    LogSettings,
+    MetricSettings,
     NamedKey,
+    PriceSettings,
     RouteSettings,
     ShimSettings,
+    StoreSettings,
     StreamSettings,
     ToolCallSettings,
+    TracingSettings,
+    TranscriptSettings,
     UpstreamSettings,
 )
 from hookgate.proxy.config.reading import EffectiveConfig, read_config
-from hookgate.proxy.config.recording import (
-    LogSettings,
-    MetricSettings,
-    PriceSettings,
-    StoreSettings,
-    TracingSettings,
-    TranscriptSettings,
-)
 from hookgate.proxy.config.sources import ConfigError
 
 __all__ = [

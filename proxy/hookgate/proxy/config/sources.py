@@ -10,8 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks.settings.files import without_comments
-from hookgate.hooks.settings.text_files import decode_text
+from hookgate.hooks.settings.files import decode_text, without_comments
 from hookgate.proxy.config.catalogue import (
     NAMED,
     PREFIX,

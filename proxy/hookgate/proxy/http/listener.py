@@ -19,7 +19,7 @@ from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.http.body_worker import BodyWorker
 from hookgate.proxy.http.connection import Connection, Request, Server, Stage, TrackedConnection
 from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.identity.shares import FairMapping
+from hookgate.proxy.identity.callers import FairMapping
 
 log = logging.getLogger("hookgate.gateway")
 

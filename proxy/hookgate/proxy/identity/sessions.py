@@ -13,8 +13,8 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from hookgate.hooks import SessionContext
+from hookgate.proxy.identity.callers import AcceptedKeys, FairMapping
 from hookgate.proxy.identity.memory import ConversationMemory
-from hookgate.proxy.identity.shares import AcceptedKeys, FairMapping
 
 T = TypeVar("T")
 V = TypeVar("V")

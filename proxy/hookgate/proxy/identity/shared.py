@@ -17,6 +17,7 @@ from cachetools import LRUCache, TTLCache
 from hookgate.hooks import SessionContext
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity import memory
+from hookgate.proxy.identity.callers import KEPT_KEYS, AcceptedKeys
 from hookgate.proxy.identity.memory import ConversationMemory, HookEffect, StartClaim
 from hookgate.proxy.identity.sessions import (
     OpenSession,
@@ -26,7 +27,6 @@ from hookgate.proxy.identity.sessions import (
     session_key,
     text_fingerprint,
 )
-from hookgate.proxy.identity.shares import KEPT_KEYS, AcceptedKeys
 from hookgate.proxy.store import StoreError
 from hookgate.proxy.store.sessions import (
     ANY_SESSION,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from hookgate.hooks.runners.inprocess import Counters
-from hookgate.proxy.config.recording import StoreSettings
+from hookgate.proxy.config.models import StoreSettings
 from hookgate.proxy.config.values import store_url
 from hookgate.proxy.store.database import StoreError
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hookgate.hooks.runners.cleanup import MARK_VARIABLE, ProcessTree, end_process_tree, track_process
-from hookgate.proxy.workers.balance import ConnectionCounts, counts_file
-from hookgate.proxy.workers.inherited import WorkerPlace
+from hookgate.proxy.workers.sockets import ConnectionCounts, WorkerPlace, counts_file
 
 log = logging.getLogger("hookgate")
 

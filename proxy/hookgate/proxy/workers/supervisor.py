@@ -1,10 +1,10 @@
-"""The supervisor of several workers: it serves operators, and keeps the workers running."""
+"""The supervisor of several workers: it keeps them running, and shows all of them as one gateway."""
 
 import asyncio
 import contextlib
 import logging
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import orjson
 
 from hookgate.hooks.live_engine import LiveEngine
 from hookgate.hooks.runners.cleanup import adopting_orphans
+from hookgate.hooks.runs import HookKey, HookStatus
 from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import AdminListener, reload_on_hangup, serve_admin, state_of_hooks
 from hookgate.proxy.admin.panel import open_panel
@@ -25,7 +26,6 @@ from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import Receipts
 from hookgate.proxy.store import Store
 from hookgate.proxy.workers.interrupts import catch_interrupts
-from hookgate.proxy.workers.merging import first_problem, merged_health, merged_metrics
 from hookgate.proxy.workers.processes import SupervisedWorker, WorkerProcesses
 from hookgate.translator.fields import JsonObject
 
@@ -206,3 +206,65 @@ async def supervise(effective: EffectiveConfig) -> None:
                 raise
             finally:
                 following.cancel()
+
+
+def merged_metrics(pages: Mapping[int, bytes]) -> bytes:
+    """Return the metrics of workers, by their numbers, as one page in Prometheus' text format.
+
+    Each sample gets the label `worker`. Sums would fall when a worker is restarted, which Prometheus would
+    take for a restart of all of them.
+    """
+    families: dict[bytes, tuple[list[bytes], list[bytes]]] = {}
+    for number, page in pages.items():
+        label = b'worker="%d"' % number
+        comments: list[bytes] = []
+        samples: list[bytes] = []
+        for line in page.splitlines():
+            if line.startswith(b"# HELP "):
+                comments, samples = families.setdefault(line.split(b" ", 3)[2], ([], []))
+            if not line.startswith(b"#"):
+                samples.append(_labelled(line, label))
+            elif line not in comments:
+                comments.append(line)
+    lines = (line for comments, samples in families.values() for line in (*comments, *samples))
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _labelled(sample: bytes, label: bytes) -> bytes:
+    name = sample[: sample.index(b" ")] if b"{" not in sample else sample[: sample.index(b"{")]
+    rest = sample[len(name) :]
+    if rest.startswith(b"{"):
+        return name + b"{" + label + b"," + rest[1:]
+    return name + b"{" + label + b"}" + rest
+
+
+def merged_health(reports: Iterable[list[JsonObject]]) -> dict[HookKey, HookStatus]:
+    """Return the records of hooks, summed over all workers.
+
+    A hook is degraded if its last run failed at any worker.
+    """
+    merged: dict[HookKey, HookStatus] = {}
+    for record in (record for report in reports for record in report):
+        event, name, target = record["hook"]
+        status = merged.setdefault((event, name, target), HookStatus())
+        status.runs += record["runs"]
+        status.failures += record["failures"]
+        status.denials += record["denials"]
+        status.warning = record["warning"] or status.warning
+        if record["error"] or not status.error:
+            status.error, status.summary, status.seconds = (
+                record["error"],
+                record["summary"],
+                record["seconds"],
+            )
+    return merged
+
+
+def first_problem(answers: Mapping[int, JsonObject | None]) -> JsonObject | None:
+    """Return the body of `/readyz` if a worker is not ready, or None. A worker that is down has no answer."""
+    for number, answer in answers.items():
+        if answer is None:
+            return {"status": "unready", "reason": f"worker {number} is down, and is being restarted"}
+        if answer["status"] != "ready":
+            return {**answer, "reason": f"worker {number}: {answer['reason']}"}
+    return None

@@ -1,8 +1,12 @@
-"""The five scenes of the demo: what the agent asks, and the checks of the answer."""
+"""`hookgate demo`: a real google-genai client uses the gateway, offline, in checked scenes."""
 
+import shlex
+import shutil
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -11,9 +15,46 @@ from google.genai import errors, types
 from rich.console import Console
 from rich.markup import escape
 
+from hookgate.hooks import Engine, load_settings
+from hookgate.proxy import embedded
+from hookgate.proxy.app import serve_on
+from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.embedded import EmbeddedUpstream
 from hookgate.proxy.errors import pluralize
+from hookgate.proxy.http.client import Upstreams
 from hookgate.translator import declared_names, show_tool_config
+
+
+async def run_demo() -> int:
+    """Start upstream and gateway on free ports and play the scenes. Returns 0 if all checks pass, else 1.
+
+    The agent needs google-genai and rich, which hookgate[demo] installs.
+    """
+    examples = _examples()
+    script = embedded.load_script(examples / "upstream-script.json")
+    engine = Engine(load_settings([examples / "settings.json"]))
+    async with (
+        embedded.run_embedded(script) as stand_in,
+        Upstreams(UpstreamSettings(gemini=stand_in.url)) as upstream,
+        serve_on(Gateway(engine, upstream).handle, "127.0.0.1", 0) as url,
+    ):
+        code = await play_scenes(url, stand_in)
+    if code == 0:
+        print("Next:", shlex.join([_command(), "serve", "--hooks", str(examples / "settings.json")]))
+    return code
+
+
+def _command() -> str:
+    """Return the command as the user can type it: by its name if that is found, else by its path."""
+    return "hookgate" if shutil.which("hookgate") else str(Path(sys.executable).with_name("hookgate"))
+
+
+def _examples() -> Path:
+    """Return the folder of the example hooks: beside this file if installed, else in the source tree."""
+    installed = Path(__file__).parent / "examples"
+    return installed if installed.is_dir() else Path(__file__).parents[4] / "examples"
+
 
 MODEL = "gemini-2.5-flash"
 

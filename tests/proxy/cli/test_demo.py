@@ -8,8 +8,7 @@ from support.gateway import running_gateway
 from support.pages import block_of
 from support.program import run
 
-from hookgate.proxy import demo
-from hookgate.proxy.demo import scenes
+from hookgate.proxy.cli import demo
 from hookgate.proxy.embedded import EmbeddedUpstream
 
 
@@ -36,14 +35,14 @@ async def test_it_prints_plain_text_into_a_pipe() -> None:
 async def test_a_check_that_fails_is_shown_and_makes_the_demo_fail(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plain = scenes.SCENES[0]
+    plain = demo.SCENES[0]
 
-    async def play(agent: Any, upstream: EmbeddedUpstream) -> scenes.Shown:
+    async def play(agent: Any, upstream: EmbeddedUpstream) -> demo.Shown:
         return replace(await plain.play(agent, upstream), checks={"this cannot be": False, "this is": True})
 
-    monkeypatch.setattr(scenes, "SCENES", (replace(plain, play=play),))
+    monkeypatch.setattr(demo, "SCENES", (replace(plain, play=play),))
     async with running_gateway() as gateway:
-        code = await scenes.play_scenes(gateway.url, EmbeddedUpstream(gateway.upstream_url, gateway.recorded))
+        code = await demo.play_scenes(gateway.url, EmbeddedUpstream(gateway.upstream_url, gateway.recorded))
     out = capsys.readouterr().out
     assert code == 1
     assert "FAILED this cannot be" in out
@@ -54,8 +53,7 @@ async def test_a_check_that_fails_is_shown_and_makes_the_demo_fail(
 async def test_scenes_without_their_hooks_fail() -> None:
     async with running_gateway() as gateway:
         assert (
-            await scenes.play_scenes(gateway.url, EmbeddedUpstream(gateway.upstream_url, gateway.recorded))
-            == 1
+            await demo.play_scenes(gateway.url, EmbeddedUpstream(gateway.upstream_url, gateway.recorded)) == 1
         )
 
 

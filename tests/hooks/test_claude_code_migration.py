@@ -11,7 +11,7 @@ from support.hooks import command, write_file
 from support.jsontext import json_values
 
 from hookgate.hooks import SettingsError, load_settings
-from hookgate.hooks.claude_code.migration import Migration, migrate, read_claude
+from hookgate.hooks.claude_code import Migration, migrate, read_claude
 from hookgate.hooks.settings import KNOWN_TOOLS, Subject
 from hookgate.hooks.settings.editing import with_hooks
 

@@ -1,1 +1,0 @@
-"""Migration of Claude Code's hooks to Gemini CLI's."""
