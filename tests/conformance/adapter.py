@@ -20,7 +20,7 @@ from hookgate.hooks.output import read_output, read_process
 from hookgate.hooks.runners.command import command_program, in_session
 from hookgate.hooks.runners.inprocess import RuntimeRunner
 from hookgate.hooks.runners.process import finish_process, spawn
-from hookgate.hooks.runs import base_fields
+from hookgate.hooks.runs import make_document
 from hookgate.hooks.settings import (
     EVENTS,
     CommandConfig,
@@ -165,9 +165,7 @@ def hook_input(event: str, data: Json, base: Json) -> Json:
         data = {"llm_request": shown, "body": data["response"]}
     hook = Hook("h", CommandConfig(type="command", command="h"), Path(base["cwd"]), Path("settings.json"))
     session = SessionContext(base["session_id"], base["transcript_path"])
-    fields = {**base_fields(hook, event, session), **EVENT_CLASSES[event](**data).fields("text")}
-    document: Json = Document(fields).value()
-    return document
+    return make_document(hook, EVENT_CLASSES[event](**data), session).value()
 
 
 def effects(event: str, outputs: list[Json]) -> Json:

@@ -220,9 +220,8 @@ def test_a_policy_that_waits_for_trust_screens_no_answer(
     path = write_file(project, one_group(config, event="AfterModel"), ".gemini/settings.json")
     configuration = load_sources([SettingsSource(path, "project")])
     runners = make_runners(configuration.hooks(), refusal=store.refusal)
-    screens = Engine(configuration, runners, trust_check=store.refusal).screens(
-        AfterModel({}, {}, "m"), SESSION
-    )
+    engine = Engine(configuration, runners, trust_check=store.refusal)
+    screens = engine.screens(engine.plan(AfterModel({}, {}, "m"), SESSION), SESSION)
     if on_error == "allow":
         assert screens == []
     else:

@@ -157,7 +157,7 @@ def nobody_home(_: Path) -> Json:
     return {"type": "http", "url": "http://127.0.0.1:1/"}
 
 
-BROKEN_FIELDS = mock.patch("hookgate.hooks.runs.base_fields", side_effect=KeyError("nobody expected this"))
+BROKEN_FIELDS = mock.patch("hookgate.hooks.runs.make_document", side_effect=KeyError("nobody expected this"))
 LARGE = 20_000
 EXHAUSTED = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 

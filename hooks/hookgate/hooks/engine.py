@@ -8,7 +8,8 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from hookgate.hooks.clock import Deadline, StallClock
@@ -32,6 +33,7 @@ from hookgate.hooks.settings import (
     Layer,
     RuntimeConfig,
     StreamMode,
+    Subject,
 )
 from hookgate.translator import TranslatorError, show_request, show_response
 from hookgate.translator.fields import JsonObject
@@ -58,6 +60,26 @@ class Outcome(Generic[E]):
     def failed_closed(self) -> bool:
         """Whether the event is denied because a hook failed."""
         return any(run.fails_closed and not run.observed for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class EventPlan:
+    """The hooks that run for an event."""
+
+    groups: tuple[Group, ...] = ()
+    alone: Hook | None = None
+    """The only hook, if it runs in this process, so that its own timeout is all the deadline it needs."""
+    stream_modes: Mapping[StreamMode, int] = field(default_factory=dict)
+    """The stream modes of the hooks, finest first.
+
+    Each maps to its window in characters: the largest that a hook of this mode has configured.
+    """
+
+
+_NO_HOOKS = EventPlan()
+
+_KEPT_PLANS = 1024
+"""The number of plans to keep for hooks with conditions, some of which check what clients choose."""
 
 
 class Engines(Protocol):
@@ -91,65 +113,92 @@ class Engine:
         self._runners = make_runners(configuration.hooks()) if runners is None else runners
         self._trust_check = trust_check
         self._groups = configuration.groups
-        self._conditional = {event for event in configuration.groups if configuration.has_conditions(event)}
+        self._conditions = {event: configuration.conditions(event) for event in configuration.groups}
         self._clock = StallClock()
         self._logged_keys: dict[Hook, set[str]] = {}
         self._queue = FairQueue(configuration.limits.concurrency)
         self._executor = HookExecutor(self._runners, self._queue, trust_check)
-        self._single = self._single_hooks()
+        self._plans = {event: self._plan_of(groups) for event, groups in self._groups.items()}
+        self._plan_for = lru_cache(_KEPT_PLANS)(self._conditional_plan)
 
     @property
     def waiting(self) -> int:
         """The number of hook runs that are queued."""
         return self._executor.waiting
 
-    def listens_to(self, event: str, layer: Layer | None = None) -> bool:
-        """Return whether any hook is configured for the event, in any layer or in the given one."""
-        groups = self._groups.get(event, ())
-        return bool(groups if layer is None else _of_layer(groups, layer))
+    def listens_to(self, *events: str, layer: Layer | None = None) -> bool:
+        """Return whether any hook is configured for one of the events, in any layer or in the given one."""
+        for event in events:
+            groups = self._groups.get(event)
+            if groups and (layer is None or _of_layer(groups, layer)):
+                return True
+        return False
 
-    async def fire(self, event: E, session: SessionContext, layer: Layer | None = None) -> Outcome[E]:
-        """Run the event's hooks, of all layers or of the given one, and merge their outputs."""
+    def plan(self, event: Event, session: SessionContext, layer: Layer | None = None) -> EventPlan:
+        """Return the hooks that run for the event, of all layers or of the given one.
+
+        They do not depend on the content of the event, so all events of a streamed answer have one plan.
+        """
+        checked = self._conditions.get(event.name)
+        if checked is None:
+            return _NO_HOOKS
+        if not checked and layer is None and event.stream is None:
+            return self._plans[event.name]
+        known = event.subject()
+        properties: dict[str, Any] = {
+            "model": known.model,
+            "client": session.client,
+            "key": session.key,
+            "team": session.team,
+            "session_id": session.session_id,
+            "tools": known.tools,
+            "trigger": known.trigger,
+            "requires_json": session.call_state.requires_json,
+        }
+        subject = {name: value for name, value in properties.items() if name in checked}
+        return self._plan_for(event.name, Subject(**subject, stream=known.stream), layer)
+
+    def _conditional_plan(self, event: str, subject: Subject, layer: Layer | None) -> EventPlan:
+        groups = self.configuration.plan(event, subject)
+        return self._plan_of(groups if layer is None else _of_layer(groups, layer))
+
+    def _plan_of(self, groups: tuple[Group, ...]) -> EventPlan:
+        hooks = [hook for group in groups for hook in group.hooks]
+        alone = hooks[0] if len(hooks) == 1 else None
+        if alone is not None:
+            in_process = isinstance(alone.config, RuntimeConfig | BuiltinConfig)
+            alone = alone if in_process and alone.timeout < self.configuration.limits.deadline else None
+        windows: dict[StreamMode, int] = {}
+        for config in (hook.config for hook in hooks):
+            windows[config.stream] = max(windows.get(config.stream, 0), config.window)
+        return EventPlan(groups, alone, {mode: windows[mode] for mode in STREAM_MODES if mode in windows})
+
+    async def fire(
+        self, event: E, session: SessionContext, layer: Layer | None = None, plan: EventPlan | None = None
+    ) -> Outcome[E]:
+        """Run the event's hooks, and merge their outputs.
+
+        These are the hooks of all layers or of the given one, or those of a `plan` for this event.
+        """
         try:
-            hook = self._single.get(event.name) if layer is None and event.stream is None else None
-            # If the body is large or the queue is full, the hook may have to wait, which requires a deadline.
-            if hook is not None and session.call_state.offload is None and self._queue.free > 0:
-                return await self._run_alone(event, hook, session)
-            groups = self._groups_for(event, session)
-            if layer is not None:
-                groups = _of_layer(groups, layer)
-            if not groups:
+            plan = plan or self.plan(event, session, layer)
+            # If the body is large or the queue is full, a hook may have to wait, which requires a deadline.
+            if (hook := plan.alone) and session.call_state.offload is None and self._queue.free > 0:
+                run = await self._executor.run(hook, event, (), session, None)
+                if run.output is None and run.failure is None:
+                    self.health.record((run,))
+                    return Outcome(event, NO_VERDICT, (run,), self.revision)
+                if run.edit:
+                    run, event = await _apply_edit(run, event, session)
+                self.record(event.name, [run], session)
+                return Outcome(event, _verdict(event.name, [run]), (run,), self.revision)
+            if not plan.groups:
                 return Outcome(event, NO_VERDICT, revision=self.revision)
-            return await self._run_groups(event, groups, session)
+            return await self._run_groups(event, plan.groups, session)
         except Exception:  # the hooks' decision is unknown, so the event is denied
             log.exception("the %s hooks could not be run", event.name)
             verdict = Verdict("deny", reason=f"hookgate failed to run the {event.name} hooks.")
             return Outcome(event, verdict, revision=self.revision)
-
-    def _single_hooks(self) -> dict[str, Hook]:
-        """Return the hooks that are alone on their events and need no deadline besides their own timeout.
-
-        These are in-process hooks.
-        """
-        single: dict[str, Hook] = {}
-        for event, groups in self._groups.items():
-            hooks = [hook for group in groups for hook in group.hooks]
-            if len(hooks) != 1 or event in self._conditional:
-                continue
-            in_process = isinstance(hooks[0].config, RuntimeConfig | BuiltinConfig)
-            if in_process and hooks[0].timeout < self.configuration.limits.deadline:
-                single[event] = hooks[0]
-        return single
-
-    async def _run_alone(self, event: E, hook: Hook, session: SessionContext) -> Outcome[E]:
-        run = await self._executor.run(hook, event, (), session, None)
-        if run.output is None and run.failure is None:
-            self.health.record((run,))
-            return Outcome(event, NO_VERDICT, (run,), self.revision)
-        if run.edit:
-            run, event = await _apply_edit(run, event, session)
-        self.record(event.name, [run], session)
-        return Outcome(event, _verdict(event.name, [run]), (run,), self.revision)
 
     async def _run_groups(self, event: E, groups: Sequence[Group], session: SessionContext) -> Outcome[E]:
         deadline = Deadline(self._clock, self.configuration.limits.deadline)
@@ -160,24 +209,12 @@ class Engine:
         self.record(event.name, runs, session)
         return Outcome(event, _verdict(event.name, runs), tuple(runs), self.revision)
 
-    def stream_modes(self, event: AfterModel, session: SessionContext) -> dict[StreamMode, int]:
-        """Return the stream modes of the hooks that run for a streamed answer, finest first.
-
-        Each mode maps to its window in characters: the largest that a hook of this mode has configured.
-        """
-        hooks = [hook for group in self._groups_for(event, session) for hook in group.hooks]
-        return {
-            mode: max(windows)
-            for mode in STREAM_MODES
-            if (windows := [hook.config.window for hook in hooks if hook.config.stream == mode])
-        }
-
-    def screens(self, event: AfterModel, session: SessionContext) -> list[HookScreen]:
+    def screens(self, plan: EventPlan, session: SessionContext) -> list[HookScreen]:
         """Return screens for a streamed answer, one for each hook with `"stream": "held"`.
 
         When the answer is complete, the caller passes the run of each screen to `record`.
         """
-        hooks = (hook for group in self._groups_for(event, session) for hook in group.hooks)
+        hooks = (hook for group in plan.groups for hook in group.hooks)
         screens = ((hook, self._screen(hook, session)) for hook in hooks if hook.config.stream == "held")
         return [HookScreen(hook, screen) for hook, screen in screens if screen is not None]
 
@@ -224,19 +261,6 @@ class Engine:
             return ScreenRefusal(reason) if hook.on_error == "deny" else None
         runner = self._runners[hook]
         return runner.screen(session) if isinstance(runner, BuiltinRunner) else None
-
-    def _groups_for(self, event: Event, session: SessionContext) -> tuple[Group, ...]:
-        if event.name not in self._conditional and event.stream is None:
-            return self._groups.get(event.name, ())
-        subject = replace(
-            event.subject(),
-            client=session.client,
-            key=session.key,
-            team=session.team,
-            session_id=session.session_id,
-            requires_json=session.call_state.requires_json,
-        )
-        return self.configuration.plan(event.name, subject)
 
 
 def _verdict(event: str, runs: Sequence[Run]) -> Verdict:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from hookgate.hooks.clock import Deadline, TimeLimit
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError, is_exhaustion
 from hookgate.hooks.events import BeforeToolSelection, Event
-from hookgate.hooks.events.base import Document
+from hookgate.hooks.events.base import Document, utc_text
 from hookgate.hooks.output import IgnoredKey, Output, describe_unread, ignored_keys
 from hookgate.hooks.runners import Runner
-from hookgate.hooks.session import SessionContext, utc_text
+from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook, RuntimeConfig
 from hookgate.translator import TranslatorError
 from hookgate.translator.fields import JsonObject
@@ -33,7 +33,7 @@ class FairQueue:
 
     def __init__(self, limit: int) -> None:
         self.free = limit
-        """The number of runs that could proceed without waiting."""
+        """The number of runs that could proceed without waiting. Each takes one of them."""
         self._waiting: OrderedDict[str, _Sessions] = OrderedDict()
 
     @property
@@ -41,16 +41,11 @@ class FairQueue:
         """The number of waiting runs."""
         return sum(len(queue) for sessions in self._waiting.values() for queue in sessions.values())
 
-    def try_acquire(self) -> bool:
-        """Take a slot if one is free, and return whether there was one. Pass it on with `release`."""
-        if self.free > 0:
-            self.free -= 1
-            return True
-        return False
-
     async def acquire(self, session_id: str, key: str = "") -> None:
         """Wait for a free slot and take it. Pass it on with `release`."""
-        if not self.try_acquire():
+        if self.free > 0:
+            self.free -= 1
+        else:
             await self._wait(session_id, key)
 
     async def _wait(self, session_id: str, key: str) -> None:
@@ -214,7 +209,10 @@ class HookExecutor:
         session: SessionContext,
         deadline: Deadline | None,
     ) -> Run:
-        """Run the hook once, before the deadline if any. Exceptions become the run's `failure`."""
+        """Run the hook once. Exceptions become the run's `failure`.
+
+        A run without a deadline does not wait: a slot must be free, and the event's body must be small.
+        """
         began = time.monotonic()
         failure: HookError | None = None
         edit: JsonObject = {}
@@ -224,7 +222,12 @@ class HookExecutor:
             if hook.needs_trust and (reason := self._refusal(hook)) is not None:
                 raise HookError(reason)
             if deadline is None:
-                output = await self._run_in_slot(hook, event, session)
+                self._queue.free -= 1
+                try:
+                    document = make_document(hook, event, session)
+                    output = await self._runners[hook].run(event.name, session, document)
+                finally:
+                    self._queue.release()
             else:
                 output = await self._run_before(deadline, hook, event, session)
             if output:
@@ -276,14 +279,13 @@ class HookExecutor:
         hook: Hook,
         event: Event,
         session: SessionContext,
-        check_start: Callable[[], None] | None = None,
+        check_start: Callable[[], None],
     ) -> Output | None:
         """Run the hook in a slot of the queue. `check_start` is called when the slot is available."""
         queue, call = self._queue, session.call_state
         await queue.acquire(session.session_id, session.key)
         try:
-            if check_start is not None:
-                check_start()
+            check_start()
             if call.offload is None:
                 document = make_document(hook, event, session)
             else:
@@ -309,7 +311,15 @@ def internal_failure(error: Exception) -> HookUnavailableError:
 
 def make_document(hook: Hook, event: Event, session: SessionContext) -> Document:
     """Return the hook's input for the event."""
-    return Document({**base_fields(hook, event.name, session), **event.fields(hook.config.view)}, hook)
+    fields = {
+        "session_id": session.session_id,
+        "transcript_path": session.transcript_path,
+        "cwd": session.cwd or str(hook.root),
+        "hook_event_name": event.name,
+        "timestamp": utc_text(),
+        **event.fields(hook.config.view),
+    }
+    return Document(fields, hook)
 
 
 def _prepared_document(hook: Hook, event: Event, session: SessionContext) -> Document:
@@ -320,17 +330,6 @@ def _prepared_document(hook: Hook, event: Event, session: SessionContext) -> Doc
     document = make_document(hook, event, session)
     document.prepare(value=isinstance(hook.config, BuiltinConfig | RuntimeConfig))
     return document
-
-
-def base_fields(hook: Hook, event: str, session: SessionContext) -> JsonObject:
-    """Return the fields that all hook inputs have in common."""
-    return {
-        "session_id": session.session_id,
-        "transcript_path": session.transcript_path,
-        "cwd": session.cwd or str(hook.root),
-        "hook_event_name": event,
-        "timestamp": utc_text(),
-    }
 
 
 NO_OUTPUT = "no output"

@@ -1,8 +1,7 @@
-"""The context of a hook's run: the session, the caller, the state of the current call, and the time."""
+"""The context of a hook's run: the session, the caller, and the state of the current call."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from hookgate.translator.fields import JsonObject
@@ -108,9 +107,3 @@ class SessionContext:
     team: str = ""
     call_state: CallState = field(default_factory=CallState, compare=False, repr=False)
     """The state of the current call."""
-
-
-def utc_text(at: float | None = None, precision: str = "milliseconds") -> str:
-    """Return a time in seconds since 1970, by default the current time, as `2026-05-04T10:00:00.000Z`."""
-    moment = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
-    return moment.isoformat(timespec=precision).replace("+00:00", "Z")

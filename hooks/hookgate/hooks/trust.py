@@ -9,7 +9,7 @@ from stat import S_ISREG
 from typing import Any
 
 from hookgate.hooks.errors import Problem, SettingsError, is_exhaustion
-from hookgate.hooks.session import utc_text
+from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings import CommandConfig, Hook, RuntimeConfig
 from hookgate.hooks.settings.commands import command_words, expand_project_variables
 from hookgate.hooks.settings.editing import write_atomically

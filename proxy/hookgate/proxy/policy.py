@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,30 +106,41 @@ async def running_policy(live: LiveEngine, state: Path | None) -> AsyncIterator[
 
     With a state folder, the hooks' health is saved there meanwhile.
     """
-    tasks = [asyncio.create_task(live.watch())]
-    if state is not None:
-        tasks.append(asyncio.create_task(_record(live, state / _STATUS_FILE)))
+    watch = asyncio.create_task(live.watch())
     try:
-        yield
+        with nullcontext() if state is None else _recording(live, state / _STATUS_FILE):
+            yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
         await live.close()
 
 
-async def _record(live: LiveEngine, path: Path) -> None:
+@contextmanager
+def _recording(live: LiveEngine, path: Path) -> Iterator[None]:
+    """Save the hooks' health in a thread while the block runs."""
+    ended = threading.Event()
+    recorder = threading.Thread(target=_record, args=(live, path, ended), daemon=True)
+    recorder.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        recorder.join()
+
+
+def _record(live: LiveEngine, path: Path, ended: threading.Event) -> None:
     """Save changes of the health every few seconds, and once at the end."""
     written = None
-    try:
-        while True:
-            try:
-                written = await asyncio.to_thread(_write, path, live, written)
-            except Exception:
-                log.exception("the hooks' status could not be saved; please report this")
-            await asyncio.sleep(_STATUS_SECONDS)
-    finally:
-        _write(path, live, written)
+    while True:
+        is_last = ended.is_set()
+        try:
+            written = _write(path, live, written)
+        except Exception:
+            log.exception("the hooks' status could not be saved; please report this")
+        if is_last:
+            return
+        ended.wait(_STATUS_SECONDS)
 
 
 def _write(path: Path, live: LiveEngine, before: str | None) -> str | None:

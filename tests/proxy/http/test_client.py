@@ -36,7 +36,7 @@ from hookgate.proxy.http.client import (
     describe_connection_error,
     expired_authorities,
 )
-from hookgate.proxy.http.upstream_pool import HostNotFoundError, ProxyError
+from hookgate.proxy.http.upstream_connection import HostNotFoundError, ProxyError
 from hookgate.proxy.http.upstream_websockets import as_os_error
 from hookgate.proxy.observe.record import UpstreamAttempt
 from hookgate.proxy.routing.table import Route, match

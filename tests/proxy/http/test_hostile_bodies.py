@@ -14,8 +14,7 @@ from support.wire import KEY, SSE, UNARY, peer, post
 from hookgate.proxy.config import Config, LimitSettings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http import bodies
-from hookgate.proxy.http.bodies import inflate
-from hookgate.proxy.http.body_worker import SMALL_BODY, BodyWorker, MemoryLease
+from hookgate.proxy.http.bodies import SMALL_BODY, BodyWorker, MemoryLease, inflate
 from hookgate.translator import BodyError, JsonArray, ServerSentEvents
 from hookgate.translator.streaming import framing
 from hookgate.translator.strictjson import parse

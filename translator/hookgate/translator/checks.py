@@ -226,8 +226,14 @@ def _check_candidate(candidate: Any) -> None:
     if type(index) is not int and index is not None:
         raise BodyError("index", "an index must be an integer")
     content = candidate.get("content")
-    if content is None or _is_plain_text(content):
+    if content is None:
         return
+    if type(content) is dict and content.keys() <= _PLAIN and content.get("role", "model") == "model":
+        parts = content.get("parts")
+        if type(parts) is list and len(parts) == 1:
+            part = parts[0]
+            if type(part) is dict and len(part) == 1 and type(part.get("text")) is str:
+                return  # a single text of the model, as in most events of a stream
     _check_content(content, "content")
     check_spellings(content, "content")
     for i, part in enumerate(read_list(content, "parts")):
@@ -237,17 +243,6 @@ def _check_candidate(candidate: Any) -> None:
 
 
 _PLAIN = frozenset({"parts", "role"})
-
-
-def _is_plain_text(content: Any) -> bool:
-    """Return whether a content of the model consists of a single text, as in most events of a stream."""
-    if type(content) is not dict or not content.keys() <= _PLAIN or content.get("role", "model") != "model":
-        return False
-    parts = content.get("parts")
-    if type(parts) is not list or len(parts) != 1:
-        return False
-    part = parts[0]
-    return type(part) is dict and len(part) == 1 and type(part.get("text")) is str
 
 
 def _check_call(call: Any, path: str) -> None:

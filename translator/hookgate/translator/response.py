@@ -151,7 +151,10 @@ def show_response(body: JsonObject) -> JsonObject:
     """
     view: JsonObject = {}
     shown: list[JsonObject] = []
-    for candidate in _candidates(body):
+    candidates = body.get("candidates")
+    for candidate in candidates if type(candidates) is list else read_list(body, "candidates"):
+        if type(candidate) is not dict:
+            continue
         content = candidate.get("content")
         if type(content) is not dict:
             content = {}
@@ -193,9 +196,6 @@ def apply_response(body: JsonObject, edit: Any) -> JsonObject:
 
 
 def _candidates(body: JsonObject) -> list[JsonObject]:
-    candidates = body.get("candidates")
-    if type(candidates) is list and len(candidates) == 1 and type(candidates[0]) is dict:
-        return candidates
     return [candidate for candidate in read_list(body, "candidates") if isinstance(candidate, dict)]
 
 

@@ -2,6 +2,8 @@
 
 import marshal
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
@@ -36,7 +38,8 @@ class SharedValue:
     def __init__(self, value: Any) -> None:
         self.value = value
         """The value itself, which must not be modified."""
-        self._copies: dict[object, Any] = {}
+        self.copies: dict[object, Any] = {}
+        """The copies by their owners."""
 
     @cached_property
     def json(self) -> bytes:
@@ -45,21 +48,20 @@ class SharedValue:
 
     def copy_for(self, owner: object) -> Any:
         """Return the copy that belongs to `owner`, creating it on first use."""
-        if owner not in self._copies:
-            self._copies[owner] = _deep_copy(self.value)
-        return self._copies[owner]
+        if owner not in self.copies:
+            self.copies[owner] = _deep_copy(self.value)
+        return self.copies[owner]
 
 
+@dataclass(eq=False, slots=True)
 class Document:
     """The input document of a hook. It is serialized or copied when a runner needs it."""
 
-    __slots__ = ("_fields", "_json", "_owner", "_value")
-
-    def __init__(self, fields: dict[str, Any], owner: object = None) -> None:
-        """Create the document for `owner`, the hook that receives copies of shared values."""
-        self._fields, self._owner = fields, owner
-        self._json: bytes | None = None
-        self._value: dict[str, Any] | None = None
+    fields: dict[str, Any]
+    owner: object = None
+    """The hook that receives copies of shared values."""
+    _json: bytes | None = field(default=None, init=False)
+    _value: dict[str, Any] | None = field(default=None, init=False)
 
     @property
     def json(self) -> bytes:
@@ -67,7 +69,7 @@ class Document:
         if self._json is None:
             fields = (
                 dumps(key) + b":" + (value.json if isinstance(value, SharedValue) else dumps(value))
-                for key, value in self._fields.items()
+                for key, value in self.fields.items()
             )
             self._json = b"{" + b",".join(fields) + b"}"
         return self._json
@@ -77,17 +79,17 @@ class Document:
         prepared, self._value = self._value, None
         if prepared is not None:
             return prepared
-        copy = dict(self._fields)
-        for key, value in self._fields.items():
+        copy = dict(self.fields)
+        for key, value in self.fields.items():
             if type(value) is SharedValue:
-                copy[key] = value.copy_for(self._owner)
+                copy[key] = value.copies.get(self.owner) or value.copy_for(self.owner)
             elif type(value) is dict or type(value) is list:
                 copy[key] = _deep_copy(value)
         return copy
 
     def view(self) -> dict[str, Any]:
         """Return the document without copying it. The caller must not modify it."""
-        fields = self._fields.items()
+        fields = self.fields.items()
         return {key: value.value if type(value) is SharedValue else value for key, value in fields}
 
     def prepare(self, *, value: bool) -> None:
@@ -118,6 +120,15 @@ Unchecked = Annotated[Any, WithJsonSchema({"type": "object"})]
 def first(*spellings: T | None) -> T | None:
     """Return the first argument that is not None, or None."""
     return next((value for value in spellings if value is not None), None)
+
+
+def utc_text(at: float | None = None, precision: str = "milliseconds") -> str:
+    """Return a time in the format of `timestamp`: `2026-05-04T10:00:00.000Z`.
+
+    `at` is in seconds since 1970; by default it is the current time.
+    """
+    moment = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 class HookInput(BaseModel):

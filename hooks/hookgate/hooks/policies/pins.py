@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.canonical import canonical_form, digest
 from hookgate.hooks.runners.inprocess import Policy
-from hookgate.hooks.session import SessionContext, utc_text
+from hookgate.hooks.session import SessionContext
 from hookgate.hooks.settings.editing import write_atomically
 from hookgate.translator import declared_names
 from hookgate.translator.fields import read_list

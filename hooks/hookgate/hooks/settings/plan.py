@@ -90,9 +90,11 @@ class Matcher:
         self._regex = re.compile(_python_regex(self.pattern)) if regex else None
 
     @property
-    def selects(self) -> bool:
-        """Whether there are events that do not match."""
-        return self.pattern != "*" and self._event in TOOL_EVENTS | TRIGGER_EVENTS
+    def checks(self) -> str:
+        """The property of a Subject that must match; empty if all events match."""
+        if self.pattern == "*":
+            return ""
+        return "tools" if self._event in TOOL_EVENTS else "trigger" if self._event in TRIGGER_EVENTS else ""
 
     def matches(self, subject: Subject) -> bool:
         """Return whether the event with these properties matches."""
@@ -120,14 +122,26 @@ class Literally(Matcher):
         self.pattern = pattern.strip()
 
     @property
-    def selects(self) -> bool:
-        return True
+    def checks(self) -> str:
+        return "tools"
 
     def matches(self, subject: Subject) -> bool:
         return self.pattern in subject.tools
 
     def hint(self) -> str | None:
         return None
+
+
+_CHECKED = {
+    "models": "model",
+    "clients": "client",
+    "keys": "key",
+    "teams": "team",
+    "sessions": "session_id",
+    "tools": "tools",
+    "requires_json": "requires_json",
+}
+"""The property of a Subject that each condition of `when` checks."""
 
 
 def holds(when: When, subject: Subject) -> bool:
@@ -289,12 +303,13 @@ class Configuration:
         """Return all groups that are configured for the event."""
         return self.groups.get(event, ())
 
-    def has_conditions(self, event: str) -> bool:
-        """Return whether any hook of the event has a matcher or a condition."""
-        return any(
-            group.matcher.selects or any(hook.config.when != When() for hook in group.hooks)
-            for group in self.for_event(event)
-        )
+    def conditions(self, event: str) -> frozenset[str]:
+        """Return the names of the properties of a Subject that the event's matchers and conditions check."""
+        groups = self.for_event(event)
+        checked = {group.matcher.checks for group in groups if group.matcher.checks}
+        for when in (hook.config.when for group in groups for hook in group.hooks):
+            checked |= {name for key, name in _CHECKED.items() if getattr(when, key) is not None}
+        return frozenset(checked)
 
     def plan(self, event: str, subject: Subject) -> tuple[Group, ...]:
         """Return the groups that run for this subject, each with the hooks that run.

@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection, Event
-from hookgate.hooks.events.base import Document, SharedValue
-from hookgate.hooks.session import utc_text
+from hookgate.hooks.events.base import Document, SharedValue, utc_text
 from hookgate.proxy.audit.reading import PARTIAL, AuditReader, CallDetail, EndedCall, RecordFilter
 from hookgate.proxy.observe.record import Receipts
 from hookgate.translator import TranslatorError, declared_names, show_tool_config

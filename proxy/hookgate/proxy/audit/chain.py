@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import orjson
 
-from hookgate.hooks.session import utc_text
+from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.observe.record import CallRecord, session_fields
 from hookgate.translator.fields import JsonObject
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, select, text
 
-from hookgate.hooks.session import utc_text
+from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit.chain import now
 from hookgate.proxy.audit.stored import first_since, unpack
 from hookgate.proxy.store.models import AuditContent, AuditRecord

@@ -11,6 +11,8 @@ from functools import partial
 from typing import Literal
 
 from hookgate.hooks import AfterModel, Verdict, Withheld
+from hookgate.hooks.engine import EventPlan
+from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
@@ -22,6 +24,7 @@ from hookgate.proxy.call.stages import (
     GateStage,
     HookScreenStage,
     JsonStage,
+    Judge,
     Piece,
     RecordingStage,
     ScreenStage,
@@ -31,16 +34,17 @@ from hookgate.proxy.call.stages import (
     WindowStage,
     held_bytes,
     judge_calls,
+    responses_of,
     spoken_text,
     weight_of,
 )
 from hookgate.proxy.call.tool_gate import ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.bodies import MAX_ANSWER, checked_answer, read_answer, read_frames
-from hookgate.proxy.http.body_worker import SMALL_BODY, BodyWorker
-from hookgate.translator import Frame, Framing, cut_events, join_events
+from hookgate.proxy.http.bodies import MAX_ANSWER, SMALL_BODY, BodyWorker, check_frame, unreadable_answer
+from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
 from hookgate.translator.fields import JsonObject, read
+from hookgate.translator.strictjson import loads
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -73,6 +77,7 @@ class AnswerPipeline:
             keep_answer: Whether `answer` will be used.
         """
         self.call = outgoing.call
+        self._offload = self.call.session.call_state.offload
         self._kept: list[JsonObject] | None = [] if keep_answer else None
         self._kept_weight = 0
         self._body_worker = body_worker
@@ -82,17 +87,17 @@ class AnswerPipeline:
         self._framing: Framing | None = None
         self._drops_comments = False
         self._engine, self._model = engine, outgoing.model
-        self._llm_request, self._gate, self._end = outgoing.llm_request, gate, end
+        self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model
+        self._gate, self._end = gate, end
         self.interruption: Exception | None = None
         """The exception that cut off a streamed answer. Raise it after sending the pieces."""
 
     @property
     def needs_parsing(self) -> bool:
         """Whether the answer must be parsed."""
-        listeners = (self._llm_request, self._gate, self._end, self._kept)
-        return bool(self.call.session.call_state.client_filters) or any(
-            each is not None for each in listeners
-        )
+        if self.call.session.call_state.client_filters or self._kept is not None:
+            return True
+        return self._llm_request is not None or self._gate is not None or self._end is not None
 
     @property
     def answer(self) -> JsonObject | None:
@@ -127,8 +132,7 @@ class AnswerPipeline:
 
     async def redact_error(self, data: bytes) -> bytes:
         """Redact an upstream error. Raises ApiError if a screen denies it."""
-        if self._llm_request is not None:
-            self._screens = self._engine.screens(self._event({}), self.call.session)
+        self._screens = self._engine.screens(self._plan, self.call.session)
         try:
             for stage in (*map(ScreenStage, self._screens), *self._client_filters()):
                 data = await stage.redact_error(data)
@@ -141,14 +145,14 @@ class AnswerPipeline:
     def begin_stream(self, framing: Framing) -> None:
         """Prepare for a streamed answer with this framing."""
         self._framing = framing
-        modes = self._modes()
+        modes = self._plan.stream_modes
         sent = SentStage() if modes and self.call.wants_json else None
         if sent is not None:
             self._stages.append(sent)
         for mode, window in modes.items():
-            judge = partial(self._fire, mode=mode if len(modes) > 1 else None)
+            judge = self._fire if len(modes) == 1 else self._judge_in(mode)
             if mode == "held":
-                self._screens = self._engine.screens(self._event({}), self.call.session)
+                self._screens = self._engine.screens(self._plan, self.call.session)
                 self._stages += [HookScreenStage(screen, self.call) for screen in self._screens]
             elif mode == "event":
                 self._stages.append(EventStage(judge))
@@ -167,10 +171,11 @@ class AnswerPipeline:
             self._stages.append(RecordingStage(self._keep))
         self._stages += self._client_filters()
 
-    def _modes(self) -> dict[StreamMode, int]:
-        if self._llm_request is None:
-            return {}
-        return self._engine.stream_modes(self._event({}), self.call.session)
+    def _judge_in(self, mode: StreamMode) -> Judge:
+        """Return the function that runs the hooks of one stream mode, if there are several."""
+        event = AfterModel(SharedValue({}), {}, self._model, mode)
+        plan = self._engine.plan(event, self.call.session)
+        return partial(self._fire, mode=mode, plan=plan)
 
     async def feed(self, chunk: bytes | None) -> list[Piece]:
         """Judge the next bytes of the answer, or its end (None), and return the pieces that can be sent.
@@ -178,15 +183,21 @@ class AnswerPipeline:
         Check `interruption` afterwards.
         """
         assert self._framing is not None  # noqa: S101  # for the type checker
+        self.call.session.call_state.offload = self._offload  # an earlier event may have been large
         pieces: list[Piece] = []
         end: End | None = "finish" if chunk is None else None
+        framing = self._framing
         try:
-            for frame in read_frames(chunk, self._framing):
+            for frame in framing.finish() if chunk is None else framing.feed(chunk):
+                if not frame.is_plain:
+                    check_frame(framing, frame)
                 self._read_bytes += len(frame.raw)
                 piece = await self._parse(frame) if len(frame.raw) > SMALL_BODY else self._parse_piece(frame)
                 if self._drops_comments:  # screens do not read comments, but some clients do
-                    piece.frame = self._framing.bare(frame)
+                    piece.frame = framing.bare(frame)
                 pieces.append(piece)
+        except BodyError as error:
+            self.interruption, end = unreadable_answer(str(error)), "abandon"
         except ApiError as error:  # the pieces before it are judged first
             self.interruption, end = error, "abandon"
         return await self._advance(pieces, end)
@@ -222,11 +233,6 @@ class AnswerPipeline:
         """Return the filters that are applied after all hooks: only the client sees their output."""
         return [ScreenStage(make()) for make in self.call.session.call_state.client_filters.values()]
 
-    def _event(self, response: JsonObject) -> AfterModel:
-        """Return the event for AfterModel hooks. Call it only if such hooks are configured."""
-        assert self._llm_request is not None  # noqa: S101  # for the type checker
-        return AfterModel(self._llm_request, response, self._model)
-
     async def _parse(self, frame: Frame) -> Piece:
         if len(frame.raw) > SMALL_BODY:
             self.call.session.call_state.offload = self._body_worker.run_in_thread
@@ -236,11 +242,16 @@ class AnswerPipeline:
         envelope = self.call.envelope
         if not frame.data:
             return Piece(frame, None, {}, envelope)
-        body = read_answer(frame.data, self._body_worker.bounds)
-        response = envelope.open_answer(body)
-        if "error" in body and read(response, "candidates") is None:
-            return Piece(frame, None, {}, envelope)
-        return Piece(frame, body, checked_answer(response), envelope)
+        try:
+            body = loads(frame.data, self._body_worker.bounds)
+            if type(body) is not dict:
+                raise BodyError("", "it is not a JSON object")
+            response = envelope.open_answer(body)
+            if "error" in body and read(response, "candidates") is None:
+                return Piece(frame, None, {}, envelope)
+            return Piece(frame, body, check_response(response), envelope)
+        except BodyError as error:
+            raise unreadable_answer(str(error)) from None
 
     def _keep(self, pieces: Sequence[Piece]) -> None:
         """Keep the pieces for `answer`, unless there are too many."""
@@ -252,8 +263,13 @@ class AnswerPipeline:
             self._kept = None
             log.warning("the answer is too large and is not added to the transcript or span")
 
-    async def _fire(self, pieces: list[Piece], mode: StreamMode | None = None) -> list[Piece]:
-        """Run hooks on the joined pieces. Raises ReplacementAnswer or ApiError if a hook ends the call."""
+    async def _fire(
+        self, pieces: list[Piece], mode: StreamMode | None = None, plan: EventPlan | None = None
+    ) -> list[Piece]:
+        """Run hooks on the joined pieces. Raises ReplacementAnswer or ApiError if a hook ends the call.
+
+        `mode` and `plan` are given if these are not all hooks, but those of one stream mode.
+        """
         if self._llm_request is None or not pieces:
             return pieces
         answers = pieces
@@ -267,19 +283,15 @@ class AnswerPipeline:
         joined = (
             answers[0].response
             if len(answers) == 1
-            else await self._body_worker.run(size, join_events, _responses(answers))
+            else await self._body_worker.run(size, join_events, responses_of(answers))
         )
         event = AfterModel(self._llm_request, joined, self._model, mode)
-        outcome = await self._engine.fire(event, self.call.session, size)
+        outcome = await self._engine.fire(event, self.call.session, size, plan or self._plan)
         if outcome.verdict is not NO_VERDICT:
             enforce(outcome.verdict, AfterModel.name, self.call)
         edited = outcome.event.body
         if edited is not joined:
-            cut = await self._body_worker.run(size, cut_events, _responses(answers), joined, edited)
+            cut = await self._body_worker.run(size, cut_events, responses_of(answers), joined, edited)
             for piece, response in zip(answers, cut, strict=True):
                 piece.response = response
         return pieces
-
-
-def _responses(pieces: Sequence[Piece]) -> list[JsonObject]:
-    return [piece.response for piece in pieces]

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from hookgate.hooks import AfterModel, BeforeTool, CallEnd, Engine, Event, Outcome, SessionContext
+from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
 from hookgate.hooks.screening import HookScreen
-from hookgate.hooks.settings import Layer, StreamMode
+from hookgate.hooks.settings import Layer
 from hookgate.proxy.call.tool_gate import ToolSelection
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.body_worker import SMALL_BODY
+from hookgate.proxy.http.bodies import SMALL_BODY
 from hookgate.proxy.http.client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.http.connection import Request
 from hookgate.proxy.identity.bypass import Bypasses
@@ -51,13 +52,22 @@ class RecordingEngine:
         """Return the same engine with the hooks of policy files only."""
         return RecordingEngine(self._engine, self.record, "policy")
 
-    def listens_to(self, event: str) -> bool:
-        """Return whether any hook is configured for the event."""
-        return self._engine.listens_to(event, self._layer)
+    def listens_to(self, *events: str) -> bool:
+        """Return whether any hook is configured for one of the events."""
+        return self._engine.listens_to(*events, layer=self._layer)
 
-    async def fire(self, event: E, session: SessionContext, size: int | None = None) -> Outcome[E]:
-        """Run the event's hooks. `size` is the size of the judged body in bytes, by default the request's."""
-        outcome = await self._engine.fire(event, session, self._layer)
+    def plan(self, event: Event, session: SessionContext) -> EventPlan:
+        """Return the hooks that run for the event."""
+        return self._engine.plan(event, session, self._layer)
+
+    async def fire(
+        self, event: E, session: SessionContext, size: int | None = None, plan: EventPlan | None = None
+    ) -> Outcome[E]:
+        """Run the event's hooks, or those of a plan for it.
+
+        `size` is the size of the judged body in bytes, by default the request's.
+        """
+        outcome = await self._engine.fire(event, session, self._layer, plan)
         self.record.note_runs(event.name, outcome.runs, self.record.request_bytes if size is None else size)
         if outcome.verdict is not NO_VERDICT:
             self.record.note_verdict(event.name, outcome.verdict)
@@ -70,13 +80,9 @@ class RecordingEngine:
             blocked = BlockedOutput(event.name, denying_hooks(outcome.runs), verdict.reason, event.tool_name)
             self.record.note_blocked(blocked, event.tool_input)
 
-    def stream_modes(self, event: AfterModel, session: SessionContext) -> dict[StreamMode, int]:
-        """Return the stream modes of the hooks that run for a streamed answer, each with its window."""
-        return self._engine.stream_modes(event, session)
-
-    def screens(self, event: AfterModel, session: SessionContext) -> list[HookScreen]:
+    def screens(self, plan: EventPlan, session: SessionContext) -> list[HookScreen]:
         """Return the screens that a streamed answer passes first. Pass each to `record_screen` afterwards."""
-        return self._engine.screens(event, session)
+        return self._engine.screens(plan, session)
 
     def record_screen(self, screen: HookScreen, session: SessionContext, size: int) -> None:
         """Record a screen's run at the end of an answer of `size` bytes."""
@@ -227,7 +233,9 @@ class CallContext:
 
     async def run_step(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of a pure step that depends on the body; uses a thread if the body is large."""
-        return await self.request.body_worker.run(self.record.request_bytes, step, *args, **kwargs)
+        if self.record.request_bytes <= SMALL_BODY:
+            return step(*args, **kwargs)
+        return await self.request.body_worker.run_in_thread(step, *args, **kwargs)
 
     async def begin_judged_call(
         self, body: JsonObject, envelope: Envelope | None = None, session_in_body: str = ""
@@ -282,16 +290,18 @@ class OutgoingCall:
     route: Route
     model: str
     payload: bytes
+    after_model: EventPlan
+    """The AfterModel hooks that run for the answer."""
     llm_request: SharedValue | None
-    """The request as shown to AfterModel hooks; None if no such hook is configured."""
+    """The request as shown to AfterModel hooks; None if there are none."""
     allowed: ToolSelection | None
     """The tools that the answer may call; None if no hook selected any."""
     reported: Collection[str]
     """The kinds of events that a shim reports, which need not be derived from the answer."""
     prompt: str
-    """The user turn to answer; empty if no AfterAgent hook is configured."""
+    """The user turn to answer; empty if no hook needs it."""
     descriptions: Mapping[str, str]
-    """The descriptions of the request's tools, by name; empty if no BeforeTool hook is configured."""
+    """The descriptions of the request's tools, by name; empty if no hook needs them."""
 
     def with_turns(self, turns: list[JsonObject]) -> "OutgoingCall":
         """Return a copy of the call with `turns` appended to its conversation."""

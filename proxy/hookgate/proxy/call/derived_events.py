@@ -303,8 +303,8 @@ class TurnEndEvents:
             raise RetryModel([*said, reason], final=True)
 
 
-_STOPPING = (SessionStart.name, BeforeAgent.name, AfterAgent.name, BeforeTool.name, AfterTool.name)
-"""Events of a shim that may stop a session until its next turn, so its turn must be known."""
+SESSION_EVENTS = (SessionStart.name, BeforeAgent.name, AfterAgent.name, BeforeTool.name, AfterTool.name)
+"""Events that may stop a session until its next turn, so its turn must be known."""
 
 
 async def before_session_events(  # noqa: PLR0913, PLR0917  # the call, and what is known of its session
@@ -342,7 +342,7 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call, and what is
     """
     run_step = call.session.call_state.run_step
     may_begin_turn = not ("turns" in reported or call.tool_turn or call.wants_json)
-    if may_begin_turn and (known.is_kept or reported or any(map(engine.listens_to, _STOPPING))):
+    if may_begin_turn and (known.is_kept or reported or engine.listens_to(*SESSION_EVENTS)):
         turn = (await run_step(turn_of, read_list(body, "contents")))[0]
         if turn != known.state.turn:
             await known.change(lambda state: state.observe_turn(turn))
@@ -350,7 +350,7 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call, and what is
         _end(engine, call, Verdict(stop=True, reason=known.state.stopped))
     if "tools" in reported:
         await check_results(await run_step(tool_results, read_list(body, "contents")))
-    if any(map(engine.listens_to, RequestEvents.EVENTS)):
+    if engine.listens_to(*RequestEvents.EVENTS):
         body = await RequestEvents(engine, call, known, reported).run(body)
     if not known.state.context or call.wants_json:  # the agent's own questions require JSON
         return body

@@ -16,8 +16,7 @@ from hookgate.hooks.settings import ADVISORY
 from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingEngine
 from hookgate.proxy.call.verdicts import STOPPED
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.bodies import read_request
-from hookgate.proxy.http.body_worker import SMALL_BODY
+from hookgate.proxy.http.bodies import SMALL_BODY, read_request
 from hookgate.proxy.identity.callers import Rates
 from hookgate.proxy.identity.sessions import Sessions, SessionState
 from hookgate.proxy.observe.logs import note_session

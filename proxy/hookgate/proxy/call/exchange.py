@@ -10,6 +10,7 @@ from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.answer import AnswerPipeline
 from hookgate.proxy.call.context import CallContext, OutgoingCall, RecordingEngine
 from hookgate.proxy.call.derived_events import (
+    SESSION_EVENTS,
     ToolCallEvents,
     TurnEndEvents,
     before_session_events,
@@ -21,13 +22,15 @@ from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, T
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_tool_selection, before_wrapped_model
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import SLICE, read_request, read_whole
-from hookgate.proxy.http.client import UpstreamAnswer, UpstreamError, to_client, to_upstream
+from hookgate.proxy.http.client import UpstreamAnswer, to_client, to_upstream
+from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.identity.memory import prompt_of
 from hookgate.proxy.identity.sessions import SHIM_HEADER, OpenSession
 from hookgate.proxy.observe.content import SessionTranscript
 from hookgate.proxy.observe.record import no_bytes
 from hookgate.proxy.observe.usage import UsageMeter
 from hookgate.proxy.routing.envelopes import (
+    Envelope,
     check_model,
     check_references,
     envelope_of,
@@ -67,12 +70,8 @@ class Exchange:
 
     async def _prepare_request(self) -> OutgoingCall:
         """Read the request and run its hooks. Raises ReplacementAnswer or ApiError if the call ends here."""
-        context, engine, route, run_step = (
-            self._context,
-            self._engine,
-            self._context.route,
-            self._context.run_step,
-        )
+        context, engine, route = self._context, self._engine, self._context.route
+        run_step = context.run_step
         envelope = envelope_of(route)
         outer = await read_request(context.request)
         for observer in context.observers:
@@ -84,26 +83,36 @@ class Exchange:
         call, known = await context.begin_judged_call(body, envelope, envelope.session(outer))
         contents = read_list(body, "contents")
         reported = self._reported(known)
-        body = await before_session_events(context, engine, call, known, body, reported)
+        if known.is_kept or reported or engine.listens_to(*SESSION_EVENTS):
+            body = await before_session_events(context, engine, call, known, body, reported)
         event, outer = await before_wrapped_model(engine, call, model, body, outer)
         model = event.model
         body, allowed = await before_tool_selection(engine, call, model, event.body)
         self._observe_transcript(known)
-        shown = await run_step(_shown_request, event, body) if engine.listens_to(AfterModel.name) else None
-        body = with_model(route, model, body)
-        closed = envelope.close_request(outer, model, body)
-        payload = await run_step(dumps, closed)
-        for observer in context.observers:
-            await run_step(observer.see_upstream_request, model, closed, body)
-            await observer.save()
-        prompt = prompt_of(contents) if engine.listens_to(AfterAgent.name) else ""
+        plan = engine.plan(AfterModel(SharedValue({}), {}, model), call.session)
+        shown = await run_step(_shown_request, event, body) if plan.groups else None
+        prompt, descriptions = "", {}
+        if engine.listens_to(BeforeTool.name, AfterAgent.name):
+            prompt, descriptions = prompt_of(contents), declared_descriptions(body)
+        payload = await self._payload(envelope, outer, model, with_model(route, model, body))
         self._record.model = model
         if self._record.content is None:  # otherwise the parsed request is needed later
             memory = context.request.memory_lease
             memory.resize(len(payload) + (memory.size if shown else 0))
-        descriptions = declared_descriptions(body) if engine.listens_to(BeforeTool.name) else {}
         routed = route.for_model(model)
-        return OutgoingCall(call, routed, model, payload, shown, allowed, reported, prompt, descriptions)
+        return OutgoingCall(
+            call, routed, model, payload, plan, shown, allowed, reported, prompt, descriptions
+        )
+
+    async def _payload(self, envelope: Envelope, outer: JsonObject, model: str, body: JsonObject) -> bytes:
+        """Return the request as it is sent upstream, and show it to the observers."""
+        run_step = self._context.run_step
+        closed = envelope.close_request(outer, model, body)
+        payload = await run_step(dumps, closed)
+        for observer in self._context.observers:
+            await run_step(observer.see_upstream_request, model, closed, body)
+            await observer.save()
+        return payload
 
     def _reported(self, known: OpenSession) -> Collection[str]:
         """Return the kinds of events that a shim reports, by its events so far or its claim in this call."""
@@ -149,12 +158,14 @@ class Exchange:
         if outgoing.allowed is not None:
             retries = self._config.tools.refused == "ask_again"
             judges.append(AllowedTools(outgoing.allowed, self._record, retries=retries))
-        of_tools = engine_for_derived(engine, "tools", outgoing.reported)
-        if of_tools.listens_to(BeforeTool.name):
-            judges.append(ToolCallEvents(of_tools, call, outgoing.descriptions))
-        of_turns, end = engine_for_derived(engine, "turns", outgoing.reported), None
-        if of_turns.listens_to(AfterAgent.name) and not call.wants_json:
-            end = TurnEndEvents(of_turns, call, outgoing.prompt, again, may_retry)
+        end = None
+        if engine.listens_to(BeforeTool.name, AfterAgent.name):
+            of_tools = engine_for_derived(engine, "tools", outgoing.reported)
+            if of_tools.listens_to(BeforeTool.name):
+                judges.append(ToolCallEvents(of_tools, call, outgoing.descriptions))
+            of_turns = engine_for_derived(engine, "turns", outgoing.reported)
+            if of_turns.listens_to(AfterAgent.name) and not call.wants_json:
+                end = TurnEndEvents(of_turns, call, outgoing.prompt, again, may_retry)
         gate = ToolGate(judges, retries=may_retry) if judges or end else None
         keeps = any(observer.wants_answer for observer in self._context.observers)
         return AnswerPipeline(
@@ -186,14 +197,15 @@ class Exchange:
     def _deliver_answer(
         self, answer: UpstreamAnswer, pipeline: AnswerPipeline, reply: Reply
     ) -> Awaitable[None]:
-        """Return the coroutine that sends the answer: judged whole or as a stream, copied, or as an error."""
+        """Send the answer: judged whole or as a stream, copied, or as an error. Await the result."""
         if not 200 <= answer.status < 300:
             return self._pass_error(answer, pipeline, reply)
         if reply.framing is None:
             return self._send_whole(answer, pipeline, reply)
         reply.set_headers(to_client(answer.headers))
         if pipeline.needs_parsing:
-            return self._stream(answer, pipeline, reply, reply.framing)
+            # In a task of its own, so that an event resumes this coroutine alone, and not those around it.
+            return asyncio.create_task(self._stream(answer, pipeline, reply, reply.framing))
         return self._copy_stream(answer, reply)
 
     async def _send_whole(self, answer: UpstreamAnswer, pipeline: AnswerPipeline, reply: Reply) -> None:
@@ -209,37 +221,32 @@ class Exchange:
             await reply.write(chunk)
 
     async def _chunks(self, answer: UpstreamAnswer) -> AsyncIterator[bytes]:
-        """Yield the answer's bytes and meter token usage."""
-        async for chunk in answer.chunks():
-            self._see_bytes(chunk)
+        """Yield the answer's bytes, and show them to the meter of tokens and to observers."""
+        while chunk := await answer.read():
+            self._meter.feed(chunk)
+            for observer in self._context.observers:
+                observer.see_upstream_bytes(chunk)
             yield chunk
-
-    def _see_bytes(self, chunk: bytes) -> None:
-        self._meter.feed(chunk)
-        for observer in self._context.observers:
-            observer.see_upstream_bytes(chunk)
 
     async def _stream(
         self, answer: UpstreamAnswer, pipeline: AnswerPipeline, reply: Reply, framing: Framing
     ) -> None:
         """Send the answer as hooks release it. If the answer is cut off, send the part before that, too."""
         pipeline.begin_stream(framing)
-        reading = True
+        observers = self._context.observers
         try:
-            async for chunk in answer.chunks():
-                reading = False
-                self._see_bytes(chunk)
+            while chunk := await answer.read():
+                self._meter.feed(chunk)
+                for observer in observers:
+                    observer.see_upstream_bytes(chunk)
                 for start in range(0, len(chunk), SLICE):
                     if start:
                         await asyncio.sleep(0)
-                    part = chunk[start : start + SLICE]
-                    await _send_pieces(await pipeline.feed(part), pipeline, reply, framing)
-                reading = True
-            reading = False
+                    pieces = await pipeline.feed(chunk[start : start + SLICE])
+                    await _send_pieces(pieces, pipeline, reply, framing)
             await _send_pieces(await pipeline.feed(None), pipeline, reply, framing)
-        except Exception:
-            if reading:
-                await _send_pieces(await pipeline.abandon(), pipeline, reply, framing)
+        except UpstreamError:
+            await _send_pieces(await pipeline.abandon(), pipeline, reply, framing)
             raise
         finally:  # after an error, too: the client has received this part
             await self._show_answer(pipeline)
@@ -279,7 +286,13 @@ def _shown_request(event: BeforeModel, body: JsonObject) -> SharedValue:
 
 async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Reply, framing: Framing) -> None:
     """Send pieces, then raise the pipeline's interruption, if there is one."""
-    await reply.write(b"".join([framing.encode(piece.frame, piece.data()) for piece in pieces]))
+    encoded: list[bytes] = []
+    for piece in pieces:
+        if piece.response is piece.body and piece.frame.is_plain:
+            encoded.append(piece.frame.raw)
+        else:
+            encoded.append(framing.encode(piece.frame, piece.data()))
+    await reply.write(b"".join(encoded))
     if pipeline.interruption is not None:
         raise pipeline.interruption
 

@@ -15,7 +15,7 @@ from hookgate.proxy.call.input_only import InputOnlyCalls
 from hookgate.proxy.call.passthrough import forward_unread, tunnel
 from hookgate.proxy.config import Config
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.body_worker import Pacer
+from hookgate.proxy.http.bodies import Pacer
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.connection import Request, check_head, error_response
 from hookgate.proxy.identity.callers import check_credentials

@@ -13,7 +13,8 @@ from hookgate.proxy.call.context import CallContext
 from hookgate.proxy.call.reply import abort_connection
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import content_coding
-from hookgate.proxy.http.client import UpstreamAnswer, UpstreamError, has_controls, to_client, to_upstream
+from hookgate.proxy.http.client import UpstreamAnswer, has_controls, to_client, to_upstream
+from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.usage import UsageMeter
 from hookgate.proxy.routing.table import Route
 

@@ -13,8 +13,7 @@ from hookgate.hooks.screening import HookScreen
 from hookgate.proxy.call.context import JudgedCall
 from hookgate.proxy.call.tool_gate import RetryModel, ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
-from hookgate.proxy.http.bodies import MAX_ANSWER, too_large
-from hookgate.proxy.http.body_worker import SMALL_BODY, VALUE_BYTES, BodyWorker
+from hookgate.proxy.http.bodies import MAX_ANSWER, SMALL_BODY, VALUE_BYTES, BodyWorker, too_large
 from hookgate.proxy.routing.envelopes import Envelope
 from hookgate.translator import BodyError, Frame, join_events
 from hookgate.translator.fields import JsonObject, read, read_list, same_items, without, write
@@ -81,7 +80,7 @@ class AnswerStage(Protocol):
     def held_bytes(self) -> int:
         """Return the number of bytes that the stage holds back."""
 
-    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+    def feed(self, pieces: list[Piece], /) -> Awaitable[list[Piece]]:
         """Judge further pieces, and return those that can now be passed on."""
 
     async def finish(self) -> list[Piece]:
@@ -197,8 +196,8 @@ Judge = Callable[[list[Piece]], Awaitable[list[Piece]]]
 """Runs hooks on pieces, and returns them with the hooks' edits."""
 
 
-class _BufferedStage:
-    """A stage that holds pieces back. If the answer is cut off, the held pieces are discarded."""
+class _HoldingStage:
+    """A stage that may hold pieces back. If the answer is cut off, the held pieces are discarded."""
 
     def __init__(self) -> None:
         self._held: list[Piece] = []
@@ -215,18 +214,15 @@ class _BufferedStage:
         return []
 
 
-class EventStage(_BufferedStage):
+class EventStage(_HoldingStage):
     """Runs hooks on each batch of pieces that arrive together."""
 
     def __init__(self, judge: Judge) -> None:
         super().__init__()
-        self._judge = judge
-
-    async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        return await self._judge(pieces)
+        self.feed = judge
 
 
-class WindowStage(_BufferedStage):
+class WindowStage(_HoldingStage):
     """Runs hooks on a window of text, which is held back until further text follows it."""
 
     def __init__(self, judge: Judge, window: int) -> None:
@@ -242,7 +238,7 @@ class WindowStage(_BufferedStage):
         return held[:ready]
 
 
-class CompleteStage(_BufferedStage):
+class CompleteStage(_HoldingStage):
     """Runs hooks on the complete answer."""
 
     def __init__(self, judge: Judge) -> None:
@@ -261,7 +257,7 @@ class CompleteStage(_BufferedStage):
         return await self._judge(await super().finish())
 
 
-class SentStage(_BufferedStage):
+class SentStage(_HoldingStage):
     """Keeps the answer as the model sent it, before any hook runs."""
 
     def __init__(self) -> None:
@@ -276,11 +272,11 @@ class SentStage(_BufferedStage):
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         self.weight += sum(map(weight_of, pieces))
-        self.responses += [] if self.too_large else _responses(pieces)
+        self.responses += [] if self.too_large else responses_of(pieces)
         return pieces
 
 
-class JsonStage(_BufferedStage):
+class JsonStage(_HoldingStage):
     """Refuses an answer in JSON if edits of hooks turn it into something else.
 
     The check needs the whole answer, because parts of a JSON text are not JSON. The stage therefore holds
@@ -295,7 +291,7 @@ class JsonStage(_BufferedStage):
         self._edited: list[JsonObject] = []
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        self._edited += [] if self._sent.too_large else _responses(pieces)
+        self._edited += [] if self._sent.too_large else responses_of(pieces)
         if not self._held and not any(map(_finishes, pieces)):
             return pieces
         self._held += pieces
@@ -315,7 +311,7 @@ def _check_json(sent: Sequence[JsonObject], edited: Sequence[JsonObject]) -> Non
     check_edit(join_events(sent), join_events(edited), AfterModel.name)
 
 
-def _responses(pieces: Sequence[Piece]) -> list[JsonObject]:
+def responses_of(pieces: Sequence[Piece]) -> list[JsonObject]:
     """Return the responses of the pieces that are part of the answer, without comments and errors."""
     return [piece.response for piece in pieces if piece.body is not None]
 
@@ -327,7 +323,7 @@ async def judge_calls(gate: ToolGate, pieces: list[Piece]) -> list[Piece]:
     return pieces
 
 
-class GateStage(_BufferedStage):
+class GateStage(_HoldingStage):
     """Decides on the function calls in the answer."""
 
     def __init__(self, gate: ToolGate) -> None:
@@ -338,7 +334,7 @@ class GateStage(_BufferedStage):
         return await judge_calls(self._gate, pieces)
 
 
-class TurnEndStage(_BufferedStage):
+class TurnEndStage(_HoldingStage):
     """Holds the piece that ends the answer until hooks have judged all of its text."""
 
     def __init__(self, end: TurnEnd, gate: ToolGate | None) -> None:
@@ -374,7 +370,7 @@ class TurnEndStage(_BufferedStage):
         return self._retried
 
 
-class RecordingStage(_BufferedStage):
+class RecordingStage(_HoldingStage):
     """Passes pieces that have passed all hooks to a callback, for the transcript and the trace."""
 
     def __init__(self, keep: Callable[[list[Piece]], None]) -> None:

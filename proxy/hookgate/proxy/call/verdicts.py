@@ -131,7 +131,7 @@ async def before_tool_selection(
     outcome = await engine.fire(BeforeToolSelection(model, body), call.session)
     verdict = outcome.verdict
     enforce(verdict, BeforeToolSelection.name, call)
-    if not verdict.selects_tools:
+    if verdict is NO_VERDICT or not verdict.selects_tools:
         return body, None
     body = verdict.apply_selection(body)
     return body, ToolSelection(callable_names(body), selecting_hooks(outcome.runs))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from hookgate.hooks.session import utc_text
+from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit.reading import CallDetail, EndedCall
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.translator.fields import JsonObject, read_object

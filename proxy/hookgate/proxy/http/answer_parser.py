@@ -74,10 +74,7 @@ class AnswerParser:
         """Parse the next bytes of the answer. Raises InvalidAnswerError."""
         if self.complete:
             self.keep_alive = False
-        else:
-            self._feed(data)
-
-    def _feed(self, data: bytes) -> None:
+            return
         self._overhead += len(data)
         try:
             if self.status:
@@ -87,7 +84,7 @@ class AnswerParser:
         except (InvalidAnswerError, httptools.HttpParserError) as error:
             if not self.complete:
                 raise _invalid(error) from None
-            self.keep_alive = False  # the error is in data after the end
+            self.keep_alive = False  # type: ignore[unreachable]  # the parser has called on_message_complete
         if self._overhead > MAX_HEAD and not self.complete:
             raise InvalidAnswerError("its headers, or the sizes of its chunks, are too large")
 

@@ -1,18 +1,201 @@
-"""Reading of request and response bodies: decompression with limits, and strict parsing."""
+"""Bodies of requests and answers: large ones are processed off the event loop, in bounded memory.
+
+Requests are decompressed with limits, and parsed strictly.
+"""
 
 import asyncio
+import gc
 import re
+import time
 import zlib
-from collections.abc import AsyncIterable, Iterator
+from collections import deque
+from collections.abc import AsyncIterable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, Protocol, TypeVar, cast
 
+import aiohttp
 from aiohttp import hdrs, web
 
+from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError, body_refused
-from hookgate.proxy.http.body_worker import SMALL_BODY, VALUE_BYTES
-from hookgate.proxy.http.connection import Request
+from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import BodyError, Frame, Framing, JsonArray, check_response
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import Bounds, loads, parse
+
+SMALL_BODY = 256 * 1024
+"""Bytes up to which a body is processed in the event loop: a thread would cost more than it saves."""
+
+VALUE_BYTES = 128
+"""The estimated memory of a parsed value in bytes, in addition to its text."""
+
+_PAUSE = 0.005  # seconds that the thread pauses after a step that took longer: the event loop gets the GIL
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class BodyWorker:
+    """A thread that processes large bodies, and the account of the memory that all bodies hold.
+
+    There is one thread, because more would only take the GIL from the event loop more often.
+    """
+
+    def __init__(self, limits: LimitSettings) -> None:
+        self.limits = limits
+        self.bounds = Bounds(limits.text, limits.values)
+        self._thread = ThreadPoolExecutor(1, "hookgate-bodies")
+        self._held = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def contended(self) -> bool:
+        """Whether a body waits for memory that others hold."""
+        return bool(self._waiting)
+
+    @property
+    def held_bytes(self) -> int:
+        """The number of bytes that bodies hold now."""
+        return self._held
+
+    async def run(self, size: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a step for a body of `size` bytes and return its result. Large bodies use the thread.
+
+        Steps must be pure, and must not hold the GIL for more than a few milliseconds at a time.
+        """
+        if size <= SMALL_BODY:
+            return step(*args, **kwargs)
+
+        def run_step() -> R:
+            started, gc_enabled = time.monotonic(), gc.isenabled()
+            gc.disable()  # steps create no cycles, and a collection would stop all threads
+            try:
+                return step(*args, **kwargs)
+            finally:
+                if gc_enabled:
+                    gc.enable()
+                time.sleep(_PAUSE if time.monotonic() - started > _PAUSE else 0)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, run_step)
+
+    async def run_in_thread(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a step in the thread whatever the size, and return its result."""
+        return await self.run(SMALL_BODY + 1, step, *args, **kwargs)
+
+    @property
+    def fair_seconds(self) -> float:
+        """The seconds that a body may take to arrive while others wait."""
+        return self.limits.body_timeout / 2
+
+    async def admit(self, size: int) -> None:
+        """Wait until `size` more bytes may be held; first come, first served.
+
+        Raises ApiError (403) if that takes longer than `limits.body_timeout`.
+        """
+        if self._waiting or not self._fits(size):
+            await self._wait(size)
+        else:
+            self._held += size
+
+    def _fits(self, size: int) -> bool:
+        return self._held + size <= self.limits.memory or not self._held
+
+    async def _wait(self, size: int) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, turn))
+        try:
+            async with asyncio.timeout(self.limits.body_timeout):
+                await turn
+        except TimeoutError:
+            self._give_up(size, turn)
+            raise ApiError(403, _BUSY, "BODIES_BUSY") from None
+        except asyncio.CancelledError:
+            self._give_up(size, turn)
+            raise
+
+    def _give_up(self, size: int, turn: "asyncio.Future[None]") -> None:
+        if turn.done() and not turn.cancelled():
+            self.change(-size)  # it was admitted at the same moment
+        else:
+            self._waiting = deque(entry for entry in self._waiting if entry[1] is not turn)
+            self.change(0)
+
+    def change(self, by: int) -> None:
+        """Add to the bytes that bodies hold, and admit the waiting bodies that now fit."""
+        self._held += by
+        while self._waiting and self._fits(self._waiting[0][0]):
+            size, turn = self._waiting.popleft()
+            if not turn.done():
+                self._held += size
+                turn.set_result(None)
+
+
+class MemoryLease:
+    """The memory reserved for one body, from its first byte to the end of its call."""
+
+    def __init__(self, body_worker: BodyWorker) -> None:
+        self._body_worker = body_worker
+        self.size = 0
+
+    async def acquire(self, size: int) -> None:
+        """Release the reserved memory and wait for `size` bytes. Raises ApiError (403) if it takes too long.
+
+        Nothing is kept while waiting, or leases could wait for one another forever.
+        """
+        self.release()
+        await self._body_worker.admit(size)
+        self.size = size
+
+    def resize(self, size: int) -> None:
+        """Set the number of bytes held, without waiting, whether there is room for them or not."""
+        change, self.size = size - self.size, size
+        self._body_worker.change(change)
+
+    def release(self) -> None:
+        """Release the memory: the call has ended."""
+        self.resize(0)
+
+
+_BUSY = (
+    "hookgate already handles as many large requests as it has memory for, and none of them ended in time; "
+    "try again later, or ask the operator to raise limits.memory."
+)
+
+
+_PER_ITERATION = 4
+"""Requests that start in one iteration of the event loop. Each takes half a millisecond until it waits."""
+
+
+class Pacer:
+    """Lets a few tasks continue in each iteration of the event loop, first come, first served."""
+
+    def __init__(self) -> None:
+        self._left = _PER_ITERATION
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._renewal: asyncio.Handle | None = None
+
+    async def turn(self) -> None:
+        """Wait for this task's turn. Returns at once unless many tasks have started in this iteration."""
+        loop = asyncio.get_running_loop()
+        if self._renewal is None:
+            self._renewal = loop.call_soon(self._renew)
+        if self._left and not self._waiting:
+            self._left -= 1
+            return
+        future = loop.create_future()
+        self._waiting.append(future)
+        await future
+
+    def _renew(self) -> None:
+        self._renewal, self._left = None, _PER_ITERATION
+        while self._waiting and self._left:
+            future = self._waiting.popleft()
+            if not future.done():  # the task may have been cancelled
+                future.set_result(None)
+                self._left -= 1
+        if self._waiting:
+            self._renewal = asyncio.get_running_loop().call_soon(self._renew)
+
 
 CODINGS = ("identity", "gzip", "deflate")
 """The content codings that hookgate can decompress, and `identity`."""
@@ -90,6 +273,16 @@ _ODD_LINE_END = rb"[\v\f\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]"
 _LINE = re.compile(rb"data:|(?:event|id|retry)?:(?!.*(?:" + _ODD_LINE_END + rb"))")
 
 
+class _BodySource(Protocol):
+    """What reading a body needs of a request. All requests of the server have it."""
+
+    record: CallRecord
+    body_worker: BodyWorker
+    memory_lease: MemoryLease
+    content: aiohttp.StreamReader
+    content_length: int | None
+
+
 async def read_request(request: web.BaseRequest) -> JsonObject:
     """Return a request's body, which must be a JSON object. Serialize it again to forward it.
 
@@ -97,15 +290,15 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
     the request's `memory_lease`. Raises ApiError: 400 if the body is invalid, 403 if there was not enough
     memory in time, 413 if it is too large, 415 for an unknown coding.
     """
-    assert isinstance(request, Request)  # noqa: S101  # for mypy: all requests of the server are
-    body_worker, memory = request.body_worker, request.memory_lease
+    source = cast(_BodySource, request)
+    body_worker, memory = source.body_worker, source.memory_lease
     coding = content_coding(request)
-    data = await _read(request, coding)
+    data = await _read(source)
     if coding != "identity":
         limit = body_worker.limits.body
         await memory.acquire(limit)
         data = await body_worker.run(limit, inflate, data, coding, limit)
-    request.record.request_bytes = len(data)
+    source.record.request_bytes = len(data)
     memory.resize(len(data))
     try:
         parsed = await body_worker.run(len(data), parse, data, body_worker.bounds)
@@ -125,7 +318,7 @@ def content_coding(request: web.BaseRequest) -> str:
     return coding
 
 
-async def _read(request: Request, coding: str) -> bytes:
+async def _read(request: _BodySource) -> bytes:
     """Return the body's bytes, still encoded. A body of unknown length is assumed to be small at first."""
     body_worker, memory = request.body_worker, request.memory_lease
     limit, length = body_worker.limits.body, request.content_length
@@ -166,42 +359,28 @@ SLICE = 64 * 1024
 """The maximum number of bytes of a stream to process at once, so that other tasks can run in between."""
 
 
-def read_frames(chunk: bytes | None, framing: Framing) -> Iterator[Frame]:
-    """Yield the events that a chunk of a streamed answer completes, or the last one if `chunk` is None.
+def check_frame(framing: Framing, frame: Frame) -> None:
+    """Check that a frame has no data outside its event, which some clients would read.
 
-    Raises ApiError (502) at the first data that is not part of an event.
+    Raises ApiError (502).
     """
-    try:
-        frames = framing.finish() if chunk is None else framing.feed(chunk)
-    except BodyError as error:
-        raise _unreadable(str(error)) from None
-    for frame in frames:
-        if not _is_valid(framing, frame):
-            raise _unreadable(_OUTSIDE)
-        yield frame
-
-
-_OUTSIDE = "the stream contains data outside its events"
-
-
-def _is_valid(framing: Framing, frame: Frame) -> bool:
-    """Return whether a frame has no data outside its event, which some clients would read."""
-    if isinstance(framing, JsonArray):
-        return not frame.raw.removesuffix(frame.data).strip(b" \t\r\n[,]")
     raw = frame.raw
-    if len(raw) == len(frame.data) + 10 and raw.startswith(b"data: ") and raw.endswith(b"\r\n\r\n"):
-        return True  # a single line of data, as in nearly all events
-    return all(map(_LINE.match, filter(None, raw.splitlines())))
+    if isinstance(framing, JsonArray):
+        valid = not raw.removesuffix(frame.data).strip(b" \t\r\n[,]")
+    else:
+        valid = frame.is_plain or all(map(_LINE.match, filter(None, raw.splitlines())))
+    if not valid:
+        raise unreadable_answer("the stream contains data outside its events")
 
 
 def read_answer(data: bytes, bounds: Bounds) -> JsonObject:
-    """Parse an answer, or one event of a stream. Raises ApiError (502) if it is invalid."""
+    """Parse a whole answer. Raises ApiError (502) if it is invalid."""
     try:
         body = loads(data, bounds)
     except BodyError as error:
-        raise _unreadable(str(error)) from None
+        raise unreadable_answer(str(error)) from None
     if not isinstance(body, dict):
-        raise _unreadable("it is not a JSON object")
+        raise unreadable_answer("it is not a JSON object")
     return body
 
 
@@ -210,13 +389,14 @@ def checked_answer(body: JsonObject) -> JsonObject:
     try:
         return check_response(body)
     except BodyError as error:
-        raise _unreadable(str(error)) from None
+        raise unreadable_answer(str(error)) from None
 
 
 def too_large() -> ApiError:
     """Return the error for an answer that is too large to be buffered."""
-    return _unreadable(f"it is larger than {MAX_ANSWER} bytes")
+    return unreadable_answer(f"it needs more than {MAX_ANSWER} bytes of memory")
 
 
-def _unreadable(problem: str) -> ApiError:
+def unreadable_answer(problem: str) -> ApiError:
+    """Return the error for an answer that cannot be shown to hooks."""
     return ApiError(502, f"The upstream's answer cannot be judged: {problem}", "UPSTREAM_UNREADABLE")

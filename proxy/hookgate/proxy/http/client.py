@@ -1,13 +1,13 @@
 """The client for the upstreams, and the mapping of upstream failures to API errors."""
 
 import asyncio
-import os
 import re
 import ssl
 import time
 import zlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -19,8 +19,15 @@ from hookgate.proxy.config.values import parse_proxy
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.answer_parser import InvalidAnswerError
 from hookgate.proxy.http.bodies import CODINGS, PIECE, compression_window, inflate_pieces
-from hookgate.proxy.http.upstream_connection import Body, UpstreamConnection
-from hookgate.proxy.http.upstream_pool import HostNotFoundError, Origin, ProxyError, UpstreamPool
+from hookgate.proxy.http.upstream_connection import (
+    Body,
+    HostNotFoundError,
+    ProxyError,
+    UpstreamConnection,
+    UpstreamError,
+    describe_connection_error,
+)
+from hookgate.proxy.http.upstream_pool import Origin, UpstreamPool
 from hookgate.proxy.http.upstream_websockets import WebSockets
 from hookgate.proxy.identity.callers import KEY_HEADER
 from hookgate.proxy.observe.record import UpstreamAttempt
@@ -28,14 +35,6 @@ from hookgate.proxy.routing.table import Route
 
 _IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT"})
 _SENT_WITHOUT_LENGTH = frozenset({"GET", "HEAD", "OPTIONS"})  # if they have no body
-
-
-class UpstreamError(Exception):
-    """Raised when the upstream's answer ends before it is complete."""
-
-    def as_api_error(self) -> ApiError:
-        """Return the error for a client that has not received any part of the answer."""
-        return ApiError(502, f"The upstream's answer was cut off ({self}).", "UPSTREAM_BROKE")
 
 
 class NoAnswerError(ApiError):
@@ -57,7 +56,7 @@ class NoAnswerError(ApiError):
 class UpstreamAnswer:
     """An answer whose headers have arrived. Its body is received as `chunks` is iterated over."""
 
-    __slots__ = ("_coding", "_connection", "headers", "status")
+    __slots__ = ("_connection", "headers", "read", "status")
 
     def __init__(self, connection: UpstreamConnection, *, decompress: bool) -> None:
         """Raise ApiError if `decompress` is true and the content coding is not supported."""
@@ -68,30 +67,25 @@ class UpstreamAnswer:
             raise _unreadable("its Content-Encoding has control characters")
         if decompress and coding and coding not in CODINGS:
             raise _unreadable("its Content-Encoding is not supported")
-        self._coding = coding if decompress else ""
+        self.read: Callable[[], Awaitable[bytes]] = connection.read
+        """Returns the next bytes of the body, or none at its end. Raises UpstreamError like `chunks`."""
+        if decompress and coding in ("gzip", "deflate"):
+            self.read = partial(anext, self._decompress(coding), b"")
 
     @property
     def reason(self) -> str:
         """The reason phrase. Bytes that are not UTF-8 are surrogates."""
         return self._connection.answer.raw_reason.decode("utf-8", "surrogateescape")
 
-    def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives. Raises UpstreamError if it is incomplete, late or invalid."""
-        return self._decompressed(self._coding) if self._coding in ("gzip", "deflate") else self._received()
+        while data := await self.read():
+            yield data
 
-    async def _received(self) -> AsyncIterator[bytes]:
-        try:
-            while data := await self._connection.read():
-                yield data
-        except InvalidAnswerError as error:
-            raise UpstreamError(str(error)) from None
-        except OSError as error:
-            raise UpstreamError(describe_connection_error(error)) from None
-
-    async def _decompressed(self, coding: str) -> AsyncIterator[bytes]:
+    async def _decompress(self, coding: str) -> AsyncIterator[bytes]:
         """Yield the body in pieces of bounded size, each decompressed when the previous one has been used."""
         stream = None
-        async for data in self._received():
+        while data := await self._connection.read():
             stream = stream or zlib.decompressobj(compression_window(data, coding))
             if stream.eof:
                 raise UpstreamError("data follows the end of its compressed body")
@@ -284,24 +278,6 @@ def expired_authorities(ca_bundle: Path) -> tuple[int, int]:
 
 def _unreadable(problem: str) -> ApiError:
     return ApiError(502, f"The upstream's answer cannot be read: {problem}.", "UPSTREAM_UNREADABLE")
-
-
-def describe_connection_error(error: OSError) -> str:
-    """Describe a failed connection without using the system's message, which may contain addresses."""
-    if isinstance(error, HostNotFoundError | ProxyError):
-        return str(error)
-    for error_type, description in _DESCRIPTIONS:
-        if isinstance(error, error_type):
-            return description
-    return os.strerror(error.errno).lower() if error.errno else "the connection was lost"
-
-
-_DESCRIPTIONS: tuple[tuple[type[OSError], str], ...] = (
-    (TimeoutError, "it took too long"),
-    (ssl.SSLCertVerificationError, "its TLS certificate is not trusted"),
-    (ssl.SSLError, "the TLS handshake failed"),
-)
-"""Descriptions of errors by their type, subclasses before their base classes."""
 
 
 def _ssl_context(ca_bundle: Path | None) -> ssl.SSLContext:

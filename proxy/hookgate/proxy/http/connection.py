@@ -24,7 +24,7 @@ from multidict import CIMultiDict
 
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.body_worker import BodyWorker, MemoryLease
+from hookgate.proxy.http.bodies import BodyWorker, MemoryLease
 from hookgate.proxy.identity.callers import KEY_HEADER, SESSION_HEADER
 from hookgate.proxy.observe.logs import log_gateway, request_id
 from hookgate.proxy.observe.record import RECEIPT_HEADER, CallRecord

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from hookgate.proxy.config import LimitSettings
-from hookgate.proxy.http.body_worker import BodyWorker
+from hookgate.proxy.http.bodies import BodyWorker
 from hookgate.proxy.http.connection import Connection, Request, Server, Stage, TrackedConnection
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.identity.callers import FairMapping
@@ -72,7 +72,8 @@ class ConnectionSlots:
     def enter(self, tracked: TrackedConnection) -> None:
         """Add a connection."""
         self._connections.store(tracked.address, tracked, None)
-        self.move(tracked, Stage.IDLE)
+        tracked.stage = Stage.IDLE
+        self._stages[Stage.IDLE].store(tracked.address, tracked, None)
 
     def move(self, tracked: TrackedConnection, stage: Stage) -> None:
         """Record that a connection has reached another stage."""

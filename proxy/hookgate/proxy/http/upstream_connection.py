@@ -2,9 +2,12 @@
 
 import asyncio
 import math
+import os
 import select
+import ssl
 from collections.abc import AsyncIterable, Callable
 
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.answer_parser import AnswerParser, InvalidAnswerError
 
 Body = bytes | AsyncIterable[bytes] | None
@@ -18,6 +21,43 @@ _NO_DEADLINE = math.inf
 
 class RequestBodyError(ConnectionError):
     """Raised when a request cannot be sent because its body cannot be read to the end."""
+
+
+class HostNotFoundError(OSError):
+    """Raised when the name of a host cannot be resolved."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"the host name {host} cannot be resolved")
+
+
+class ProxyError(OSError):
+    """Raised when the proxy cannot be reached or refuses the tunnel. The message describes the problem."""
+
+
+class UpstreamError(Exception):
+    """Raised when the upstream's answer ends before it is complete."""
+
+    def as_api_error(self) -> ApiError:
+        """Return the error for a client that has not received any part of the answer."""
+        return ApiError(502, f"The upstream's answer was cut off ({self}).", "UPSTREAM_BROKE")
+
+
+_DESCRIPTIONS: tuple[tuple[type[OSError], str], ...] = (
+    (TimeoutError, "it took too long"),
+    (ssl.SSLCertVerificationError, "its TLS certificate is not trusted"),
+    (ssl.SSLError, "the TLS handshake failed"),
+)
+"""Descriptions of errors by their type, subclasses before their base classes."""
+
+
+def describe_connection_error(error: OSError) -> str:
+    """Describe a failed connection without using the system's message, which may contain addresses."""
+    if isinstance(error, HostNotFoundError | ProxyError):
+        return str(error)
+    for error_type, description in _DESCRIPTIONS:
+        if isinstance(error, error_type):
+            return description
+    return os.strerror(error.errno).lower() if error.errno else "the connection was lost"
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -108,17 +148,25 @@ class UpstreamConnection(asyncio.Protocol):
     async def read(self) -> bytes:
         """Return the next bytes of the body: at least one byte, or none at its end.
 
-        Raises TimeoutError, OSError if the connection is lost, and InvalidAnswerError.
+        Raises UpstreamError if the body is late, invalid or incomplete.
         """
         answer = self.answer
         while not answer.unread:
             if answer.complete:
                 return b""
-            await self._wait_for_data()
+            if self._error is not None:
+                raise self._body_error(self._error)
+            self._reader = self._loop.create_future()
+            await self._reader
+            self._reader = None
         data = answer.take()
         if self._reading_paused:
             self._resume_reading()
         return data
+
+    @staticmethod
+    def _body_error(error: Exception) -> UpstreamError:
+        return UpstreamError(describe_connection_error(error) if isinstance(error, OSError) else str(error))
 
     async def finish(self) -> bool:
         """End the exchange. Returns whether the connection can be reused; if not, it is aborted."""
@@ -264,11 +312,14 @@ class UpstreamConnection(asyncio.Protocol):
         if answer.complete:
             self._deadline = _NO_DEADLINE
         elif answer.unread < _HIGH_WATER:
-            self._set_deadline(self._idle_timeout)
+            self._deadline = self._loop.time() + self._idle_timeout
+            if self._timer is None or self._timer_at > self._deadline:
+                self._set_deadline(self._idle_timeout)
         elif not self._reading_paused:
             self._reading_paused, self._deadline = True, _NO_DEADLINE
             self.transport.pause_reading()
-        _wake(self._reader)
+        if (reader := self._reader) is not None and not reader.done():
+            reader.set_result(None)
 
     def _resume_reading(self) -> None:
         self._reading_paused = False

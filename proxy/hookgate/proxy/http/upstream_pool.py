@@ -14,7 +14,7 @@ from aiohappyeyeballs import start_connection
 from yarl import URL
 
 from hookgate.proxy.http.answer_parser import InvalidAnswerError
-from hookgate.proxy.http.upstream_connection import UpstreamConnection
+from hookgate.proxy.http.upstream_connection import HostNotFoundError, ProxyError, UpstreamConnection
 
 KEEP_ALIVE_SECONDS = 15.0
 """The time for which an idle connection is kept. Servers and load balancers keep theirs longer."""
@@ -25,17 +25,6 @@ _NEXT_ADDRESS_DELAY = 0.25  # seconds before the next address of a host is also 
 
 AddressInfo = tuple[Any, ...]
 """A tuple as returned by `socket.getaddrinfo`."""
-
-
-class HostNotFoundError(OSError):
-    """Raised when the name of a host cannot be resolved."""
-
-    def __init__(self, host: str) -> None:
-        super().__init__(f"the host name {host} cannot be resolved")
-
-
-class ProxyError(OSError):
-    """Raised when the proxy cannot be reached or refuses the tunnel. The message describes the problem."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

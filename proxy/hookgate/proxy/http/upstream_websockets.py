@@ -9,7 +9,7 @@ import aiohttp
 from yarl import URL
 
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.http.upstream_pool import HostNotFoundError, ProxyError
+from hookgate.proxy.http.upstream_connection import HostNotFoundError, ProxyError
 
 
 class WebSockets:

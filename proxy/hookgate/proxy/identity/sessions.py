@@ -74,7 +74,8 @@ class SessionState:
 
     def reported_kinds(self, claimed: str) -> set[ReportedKind]:
         """Return the kinds of events that a shim reports: those it sent and those it claims in a header."""
-        return self.reported | _ALL_KINDS.intersection(kind.strip() for kind in claimed.split(","))
+        kinds = claimed.split(",") if claimed else ()
+        return self.reported | _ALL_KINDS.intersection(kind.strip() for kind in kinds)
 
     def count_announcement(self, tool: str, *, runs: bool) -> None:
         """Count a run of a tool that a shim has announced: one that runs, or one that was denied."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hookgate.hooks import Run, SessionContext
-from hookgate.hooks.session import utc_text
+from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.config import TranscriptSettings as Settings
 from hookgate.proxy.identity.sessions import OpenSession
 from hookgate.proxy.routing.table import Route

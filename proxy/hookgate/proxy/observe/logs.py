@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import orjson
 
-from hookgate.hooks.session import utc_text
+from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.config import LogSettings
 from hookgate.proxy.routing.table import Route
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Literal, Protocol
 
 from prometheus_client import (
@@ -127,21 +128,24 @@ class Metrics:
         self._models = Models([*models, *(prices.models if prices else ())])
         self._currency = prices.currency if prices else ""
         self._open: dict[str, CallRecord] = {}
-        self._calls, self._duration = self._total(metric_names.CALLS), self._histogram(metric_names.DURATION)
+        self._calls, self._duration = (
+            self._totals(metric_names.CALLS),
+            self._histograms(metric_names.DURATION),
+        )
         self._overhead, self._first = (
-            self._histogram(metric_names.OVERHEAD),
-            self._histogram(metric_names.FIRST_TOKEN),
+            self._histograms(metric_names.OVERHEAD),
+            self._histograms(metric_names.FIRST_TOKEN),
         )
         self._requests, self._upstream = (
-            self._total(metric_names.UPSTREAM_REQUESTS),
-            self._histogram(metric_names.UPSTREAM),
+            self._totals(metric_names.UPSTREAM_REQUESTS),
+            self._histograms(metric_names.UPSTREAM),
         )
         self._runs, self._decisions = (
-            self._total(metric_names.HOOK_RUNS),
-            self._total(metric_names.HOOK_DECISIONS),
+            self._totals(metric_names.HOOK_RUNS),
+            self._totals(metric_names.HOOK_DECISIONS),
         )
-        self._hook_duration = self._histogram(metric_names.HOOK_DURATION)
-        self._tokens, self._cost = self._total(metric_names.TOKENS), self._total(metric_names.COST)
+        self._hook_duration = self._histograms(metric_names.HOOK_DURATION)
+        self._tokens, self._cost = self._totals(metric_names.TOKENS), self._totals(metric_names.COST)
         self._read(metric_names.IN_FLIGHT, one_sample(lambda: len(self._open)))
         self._read(metric_names.STREAMS, one_sample(lambda: len(self._streams())))
         self._read(metric_names.HELD, one_sample(lambda: sum(call.holding() for call in self._open.values())))
@@ -156,13 +160,13 @@ class Metrics:
         route, model = (record.kind or NONE,), (self._models.label(record.model),)
         unanswered = "interrupted" if record.dropped else "left"
         _add(self._calls, (*route, status_class(record.status, unanswered), record.outcome or NONE))
-        self._duration.labels(*route).observe(record.seconds)
+        self._duration(*route).observe(record.seconds)
         if record.first_seconds is not None:
-            self._overhead.labels(*route).observe(max(0.0, record.first_seconds - record.waited_before_first))
+            self._overhead(*route).observe(max(0.0, record.first_seconds - record.waited_before_first))
             if record.streamed and record.outcome in ("answered", "blocked"):
-                self._first.labels(*model).observe(record.first_seconds)
+                self._first(*model).observe(record.first_seconds)
         if record.attempts:
-            self._upstream.labels(*model).observe(record.upstream_seconds)
+            self._upstream(*model).observe(record.upstream_seconds)
             for request in record.attempts:
                 _add(self._requests, (*model, status_class(request.status, NONE)))
         for tally in record.hooks.values():
@@ -176,7 +180,7 @@ class Metrics:
         _add(self._runs, (*labels, "allowed"), tally.runs - tally.failures - tally.denials)
         for value, count in tally.decisions.items():
             _add(self._decisions, (*labels, tally.mode, decision(value)), count)
-        self._hook_duration.labels(*labels).observe(tally.seconds)
+        self._hook_duration(*labels).observe(tally.seconds)
 
     def _add_usage(self, record: CallRecord, model: str) -> None:
         usage = record.usage
@@ -223,17 +227,20 @@ class Metrics:
     def _read(self, name: MetricName, read: Callable[[], Values]) -> None:
         self._registry.register(ReadMetrics(name, read))
 
-    def _total(self, name: MetricName) -> Counter:
-        return Counter(name.name, name.help, name.labels, registry=self._registry)
+    # The results of `labels` are cached: it takes a lock and compares names, a dozen times for each call.
 
-    def _histogram(self, name: MetricName) -> Histogram:
-        return Histogram(name.name, name.help, name.labels, buckets=name.buckets, registry=self._registry)
+    def _totals(self, name: MetricName) -> Callable[..., Counter]:
+        return cache(Counter(name.name, name.help, name.labels, registry=self._registry).labels)
+
+    def _histograms(self, name: MetricName) -> Callable[..., Histogram]:
+        metric = Histogram(name.name, name.help, name.labels, buckets=name.buckets, registry=self._registry)
+        return cache(metric.labels)
 
 
-def _add(counter: Counter, labels: Labels, amount: float = 1) -> None:
+def _add(series: Callable[..., Counter], labels: Labels, amount: float = 1) -> None:
     """Add an amount, unless it is 0, so that a series begins with its first amount."""
     if amount > 0:
-        counter.labels(*labels).inc(amount)
+        series(*labels).inc(amount)
 
 
 def _degraded(live: LiveEngine) -> Values:

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal
 from uuid import uuid4
 
 from hookgate.hooks import CallState, Run, SessionContext, Verdict
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
-from hookgate.hooks.session import utc_text
+from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
 from hookgate.proxy.identity.callers import FairMapping
@@ -244,7 +245,8 @@ class CallRecord:
     @property
     def upstream_seconds(self) -> float:
         """The time until the upstream's answer began, summed over all requests to it."""
-        return sum(request.waited for request in self.attempts)
+        seconds: float = sum(map(attrgetter("waited"), self.attempts))
+        return seconds
 
     @property
     def waited_before_first(self) -> float:

@@ -6,7 +6,7 @@ bytes. New events have the form that all Gemini clients accept: `data: <one line
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hookgate.translator.fields import BodyError
 
@@ -17,12 +17,14 @@ KEEP_ALIVE = b"\r\n"
 """Bytes that all clients ignore before, between and after events, in both framings."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: there is one for each event of a stream
 class Frame:
     """One event as received: `raw` with its framing, `data` the JSON inside (empty for a bare comment)."""
 
     raw: bytes
     data: bytes
+    is_plain: bool = field(default=False, compare=False)
+    """Whether `raw` is `data: `, the data on one line, and a blank line, as in nearly all events."""
 
 
 class Framing(ABC):
@@ -78,6 +80,13 @@ class ServerSentEvents(Framing):
         self._searched = 0
 
     def feed(self, chunk: bytes) -> list[Frame]:
+        if (
+            not self._buffer
+            and chunk.startswith(b"data: ")
+            and chunk.endswith(b"\r\n\r\n")
+            and chunk.count(b"\n") == chunk.count(b"\r") == 2
+        ):
+            return [Frame(chunk, chunk[6:-4], is_plain=True)]  # most chunks are one such event
         self._buffer += chunk
         frames: list[Frame] = []
         start = 0
@@ -105,7 +114,7 @@ class ServerSentEvents(Framing):
         if raw.startswith(b"data: ") and raw.endswith(b"\r\n\r\n"):
             data = raw[6:-4]
             if b"\n" not in data and b"\r" not in data:
-                return Frame(raw, data)  # one line of data, as in nearly all events
+                return Frame(raw, data, is_plain=True)
         values: list[bytes] = []
         for line in self._LINE_END.split(raw):
             if line.startswith(b"data:"):
