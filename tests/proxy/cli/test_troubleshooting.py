@@ -73,6 +73,6 @@ def test_a_mistake_is_reported_as_the_page_says(
 
 
 def _of_any_folder(shown: str, folder: Path) -> str:
-    """The text as on the page: the folder's and the file's name, without the revision that depends on them."""
+    """The text with the page's names of folder and file, without the revision that depends on them."""
     text = shown.replace(str(folder), FOLDER).replace(f"ok: {os.devnull}", "ok: no file")
     return re.sub(r"revision [0-9a-f]{12}", "revision", text)
