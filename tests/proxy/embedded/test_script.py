@@ -152,6 +152,9 @@ def test_a_script_that_is_not_an_object_is_a_mistake(tmp_path: Path) -> None:
 
 def test_broken_json_is_named_with_its_line_and_column(tmp_path: Path) -> None:
     assert mistake(tmp_path, b'{"rules":\n  [}').startswith("line 2, column 4: not JSON")
+    assert mistake(tmp_path, b"rules:\n  - {}\n").startswith(
+        "is YAML, but a script is JSON. Write it as JSON."
+    )
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

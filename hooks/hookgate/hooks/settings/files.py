@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hookgate.hooks.errors import Problem, SettingsError, describe_mistake
-from hookgate.hooks.settings.text_files import decode_text, describe_folder, is_toml
+from hookgate.hooks.settings.text_files import decode_text, describe_folder, is_toml, is_yaml
 from hookgate.translator import BodyError
 from hookgate.translator.strictjson import object_of_distinct_keys
 
@@ -207,6 +207,11 @@ def _describe_json_error(path: Path, text: str, error: json.JSONDecodeError) -> 
     if is_toml(text):
         remedy = "if it is the gateway's configuration, pass it with --config"
         return Problem(path, f"is TOML, but hook settings are JSON; {remedy}")
+    if is_yaml(path, text):
+        remedy = (
+            'write it as JSON, such as {"hooks": {…}}, or, if it is the gateway\'s configuration, as TOML'
+        )
+        return Problem(path, f"is YAML, but hook settings are JSON; {remedy}")
     comma = text.rfind(",", 0, error.pos + 1)
     trailing = _TRAILING_COMMA.match(text, max(comma, 0))
     if trailing and trailing.end() > error.pos:

@@ -1,5 +1,6 @@
 """Decodes text files, and recognizes files of the wrong kind."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -26,6 +27,17 @@ def is_toml(text: str) -> bool:
         return bool(tomllib.loads(text))
     except (ValueError, RecursionError):
         return False
+
+
+_YAML_LINE = re.compile(r"""(?:---|- |["']?[\w.-]+["']?:(?:\s|$))""")
+"""Matches the beginning of a YAML document: its mark, an item of a list, or a key."""
+
+
+def is_yaml(path: Path, text: str) -> bool:
+    """Return whether a text that is neither JSON nor TOML is YAML, by the file's name or its first line."""
+    lines = (line.strip() for line in text.splitlines())
+    first = next((line for line in lines if line and not line.startswith("#")), "")
+    return path.suffix.lower() in (".yaml", ".yml") or _YAML_LINE.match(first) is not None
 
 
 def describe_folder(path: Path) -> str:

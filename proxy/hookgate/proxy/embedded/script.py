@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails
 
 from hookgate.hooks.errors import describe_mistake
+from hookgate.hooks.settings.text_files import is_yaml
 
 Part = dict[str, Any]
 
@@ -116,13 +117,17 @@ class Player:
 def load_script(path: str | Path) -> Script:
     """Read a script from a JSON file. Raises ScriptError if it cannot be read or is invalid."""
     try:
-        value = orjson.loads(Path(path).read_bytes())
+        data = Path(path).read_bytes()
     except OSError as error:
         raise ScriptError(
             f"{path}: cannot be read ({error.strerror}). Name a readable script file."
         ) from None
+    try:
+        value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
+        if is_yaml(Path(path), data.decode(errors="replace")):
+            raise ScriptError(f"{path}: is YAML, but a script is JSON. Write it as JSON. {_MANUAL}") from None
         raise ScriptError(f"{path}: {place}: not JSON ({error.msg}). Correct it. {_MANUAL}") from None
     try:
         return Script.model_validate(value)
