@@ -284,6 +284,16 @@ async def test_what_blocks_before_anything_was_released_is_an_error() -> None:
     assert (answer.status, answer.error["message"]) == (403, "keys stay here")
 
 
+@pytest.mark.parametrize("beside", [{}, {"usageMetadata": {"totalTokenCount": 1}}, spoken(SECRET[12:14])])
+async def test_what_may_begin_a_secret_is_masked_where_an_error_ends_the_stream(
+    beside: dict[str, Any],
+) -> None:
+    error = {"code": 500, "message": "gone", "status": "INTERNAL"}
+    answer = await streamed([spoken(f"The key is {SECRET[:12]}"), {"error": error, **beside}], both())
+    assert SECRET[:12].encode() not in answer.body
+    assert answer.events[-1]["error"] == error
+
+
 async def test_an_error_in_a_stream_does_not_overtake_what_was_held() -> None:
     error = {"error": {"code": 500, "message": "gone", "status": "INTERNAL"}}
     answer = await streamed([spoken("I am writing to ann"), error], both())

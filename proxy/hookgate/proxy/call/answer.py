@@ -40,7 +40,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import MAX_ANSWER, checked_answer, read_answer, read_frames
 from hookgate.proxy.http.body_worker import SMALL_BODY, BodyWorker
 from hookgate.translator import Frame, Framing, cut_events, join_events
-from hookgate.translator.fields import JsonObject, read
+from hookgate.translator.fields import JsonObject
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -237,10 +237,9 @@ class AnswerPipeline:
         if not frame.data:
             return Piece(frame, None, {}, envelope)
         body = read_answer(frame.data, self._body_worker.bounds)
-        response = envelope.open_answer(body)
-        if "error" in body and read(response, "candidates") is None:
+        if body.keys() == {"error"}:  # with other fields, it is judged like any other answer
             return Piece(frame, None, {}, envelope)
-        return Piece(frame, body, checked_answer(response), envelope)
+        return Piece(frame, body, checked_answer(envelope.open_answer(body)), envelope)
 
     def _keep(self, pieces: Sequence[Piece]) -> None:
         """Keep the pieces for `answer`, unless there are too many."""

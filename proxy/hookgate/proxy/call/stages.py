@@ -104,6 +104,7 @@ class ScreenStage:
         self._count = 0
         self._released = -1
         self._endings: list[Piece] = []
+        self._failed = False
         self._judging = False
 
     def held_bytes(self) -> int:
@@ -114,8 +115,7 @@ class ScreenStage:
         return await self._judged(pieces, last=False)
 
     async def finish(self) -> list[Piece]:
-        failed = any(piece.frame.data for piece in self._endings)
-        return await self._judged([], last=True, cut_off=failed)
+        return await self._judged([], last=True, cut_off=self._failed)
 
     async def abandon(self) -> list[Piece]:
         if self._judging:  # a screen that has refused an answer, or failed, releases nothing
@@ -147,6 +147,7 @@ class ScreenStage:
         self._held |= enumerate(answers, self._count)
         self._count += len(answers)
         responses = [piece.response for piece in answers]
+        self._failed = self._failed or any("error" in (piece.body or {}) for piece in answers)
         self._judging = True
         judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
         if self._screen.slow or held_bytes(answers) > _LONG:
@@ -162,6 +163,7 @@ class ScreenStage:
         for piece in batch:
             if piece.body is None and not _is_comment(piece):
                 original = piece.data()
+                self._failed = self._failed or bool(piece.frame.data)
                 redacted = await self.redact_error(original) if original else original
                 self._endings.append(piece if redacted is original else replace(piece, error=redacted))
         return out + comments + (self._endings if last else [])
