@@ -118,7 +118,7 @@ class ScreenStage:
         return await self._judged([], last=True, cut_off=self._failed)
 
     async def abandon(self) -> list[Piece]:
-        if self._judging:  # a screen that has refused an answer, or failed, releases nothing
+        if self._judging:  # a screen that has refused an answer or an error, or failed, releases nothing
             return []
         return await self._judged([], last=True, cut_off=True)
 
@@ -154,7 +154,6 @@ class ScreenStage:
             released = await asyncio.to_thread(judge)
         else:
             released = judge()
-        self._judging = False
         out = [replace(self._held[number], response=response) for number, response in released]
         if released:
             self._released = released[-1][0]
@@ -166,6 +165,7 @@ class ScreenStage:
                 self._failed = self._failed or bool(piece.frame.data)
                 redacted = await self.redact_error(original) if original else original
                 self._endings.append(piece if redacted is original else replace(piece, error=redacted))
+        self._judging = False
         return out + comments + (self._endings if last else [])
 
 
