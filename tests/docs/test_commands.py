@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.hooks import write_file
-from support.pages import block_of
+from support.pages import block_of, write_guard
 from support.program import COMMAND, Ended, environment, run, serving
 from support.wire import HI, KEY, UNARY, post
 
@@ -84,30 +84,24 @@ def words_of(line: str) -> tuple[str, ...]:
     return tuple(shlex.split(line, comments=True))[1:]
 
 
-def write_guard() -> None:
-    """The guard of the README, from its two blocks."""
-    Path("guard").mkdir()
-    Path("guard/no_keys.sh").write_text(block_of("README.md", "#!/usr/bin/env bash").text)
-    Path("guard/settings.json").write_text(block_of("README.md", '  {"name": "no-keys"').text)
+STOPPED = "This conversation contains a private key. Start a new one without it."
 
 
-REASON = "This request contains a private key. Remove it and ask again."
-
-
-async def test_the_guard_of_the_readme_denies_a_key_before_the_embedded_upstream() -> None:
-    write_guard()
+async def test_the_guard_of_the_readme_stops_a_key_before_the_embedded_upstream() -> None:
+    write_guard(Path("guard"))
     upstream_line, serve_line, curl = block_of("README.md", "hookgate upstream").text.split("\n", 2)
     stand_in = [word.replace(":8788", ":0") for word in words_of(upstream_line)]
     async with serving(*stand_in) as upstream:
         words = [word.replace("http://127.0.0.1:8788", upstream.url) for word in words_of(serve_line)]
         state = {"HOOKGATE_STATE": os.environ["HOOKGATE_STATE"]}
         async with serving(*words, "--listen", "127.0.0.1:0", env=state) as gateway:
-            denied = await shell(curl.replace("http://127.0.0.1:8787", gateway.url))
+            stopped = await shell(curl.replace("http://127.0.0.1:8787", gateway.url))
             listed = await run("hooks", "list", "--hooks", "guard/settings.json", env=state)
-            while "deny" not in listed.out:  # the gateway saves it every two seconds
+            while "stop" not in listed.out:  # the gateway saves it every two seconds
                 await asyncio.sleep(0.5)
                 listed = await run("hooks", "list", "--hooks", "guard/settings.json", env=state)
-    assert json.loads(denied.out)["error"]["message"] == REASON
+    [candidate] = json.loads(stopped.out)["candidates"]
+    assert (candidate["content"]["parts"], candidate["finishReason"]) == ([{"text": STOPPED}], "STOP")
     assert "no-keys" in listed.out
     tried = await run("hooks", "test", "BeforeModel", "--hooks", "guard/settings.json", env=state)
     assert tried.code == 0, tried

@@ -1,6 +1,7 @@
 """Clients that run on Node: the scripts beside tests/e2e/node/package.json, and Gemini CLI."""
 
 import json
+import os
 import shutil
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -37,6 +38,18 @@ def need_node(*, packages: bool = True) -> None:
         missing("needs Node: install it, run `make node`")
     elif packages and not _INSTALLED.is_dir():
         missing("needs Node's packages: run `make node`")
+
+
+def new_user(home: Path) -> dict[str, str]:
+    """The variables of a user with this home, who has Gemini CLI and reaches this machine only."""
+    need_node()
+    return {
+        "PATH": f"{Path(_GEMINI).parent}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "HTTPS_PROXY": _NOWHERE,
+        "NO_PROXY": "127.0.0.1,localhost",
+    }
 
 
 async def run_script(name: str, *arguments: str) -> Ran:

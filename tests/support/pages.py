@@ -18,7 +18,7 @@ PAGES = [PROJECT / "README.md", *sorted(DOCS.glob("*.md"))]
 
 Kind = Literal["json", "members", "toml", "python", "shell", "other"]
 
-_PROGRAMS = {"curl", "docker", "echo", "hookgate", "install", "jq", "make", "pip", "python"}
+_PROGRAMS = {"curl", "docker", "echo", "gemini", "hookgate", "install", "jq", "make", "pip", "python"}
 _FENCED = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
 
@@ -120,6 +120,15 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 ALL_BLOCKS = [block for page in PAGES for block in blocks(page)]
+
+
+def write_guard(folder: Path) -> Path:
+    """The guard of the README, from its two blocks; gives its settings file."""
+    folder.mkdir()
+    (folder / "no_keys.sh").write_text(block_of("README.md", "#!/usr/bin/env bash").text)
+    settings = folder / "settings.json"
+    settings.write_text(block_of("README.md", '  {"name": "no-keys"').text)
+    return settings
 
 
 def block_of(page: str, start: str) -> Block:

@@ -26,6 +26,7 @@ from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.http.listener import CLIENTS, accepting, bind_listeners, url_of
 from hookgate.proxy.http.tls import Certificate
+from hookgate.proxy.identity.named_callers import warn_of_unmet_conditions
 from hookgate.proxy.identity.sessions import LocalSessions, Sessions
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
@@ -117,6 +118,7 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
             admin.receipts, admin.live = gateway.receipts, live
             parts.budget.log_limits(parts.share)
             policy.log_start(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")
+            warn_of_unmet_conditions(live.current.configuration, config.keys)
             if admin.panel is not None and admin.panel.invitation:
                 log.info("%s", admin.panel.invitation)
             await interrupted.wait()
@@ -164,6 +166,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         _open_sessions(config, parts.store_url, state) as sessions,
     ):
         live.watchers.append(lambda _: policy.warn_of_open_hooks(live.current.configuration))
+        live.watchers.append(lambda _: warn_of_unmet_conditions(live.current.configuration, config.keys))
         gateway = Gateway(live, upstreams, config, metrics, traces, audit=audit, sessions=sessions)
         admin.audit = audit
         if audit is not None:

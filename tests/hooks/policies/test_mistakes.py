@@ -13,6 +13,10 @@ from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
 Json = dict[str, Any]
 RULE = {"per": "key", "window": "day"}
+ONE_MODEL = (
+    "must be the name of one model, without wildcards; to replace several models, use "
+    '"route" with "models" in its "when"'
+)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +75,39 @@ RULE = {"per": "key", "window": "day"}
             id="no follow-up",
         ),
         pytest.param("limits", {"rules": []}, "rules: is empty", id="empty"),
+        pytest.param(
+            "models",
+            {"rename": {"gemini-*-pro": "gemini-2.5-flash"}},
+            f"rename.gemini-*-pro: {ONE_MODEL}",
+            id="wildcard in a name to replace",
+        ),
+        pytest.param(
+            "models", {"rename": {"a": "b-*"}}, f"rename.a: {ONE_MODEL}", id="wildcard in a new name"
+        ),
+        pytest.param(
+            "models", {"route": [{"to": "x-?"}]}, f"route.0.to: {ONE_MODEL}", id="wildcard in a route"
+        ),
+        pytest.param(
+            "models",
+            {"route": [{"to": "models/x"}]},
+            "route.0.to: must be the name without models/; write x",
+            id="prefix",
+        ),
+        pytest.param(
+            "models",
+            {"cap": {"max*": 1}},
+            "cap.max*: must be the name of one key of generationConfig",
+            id="cap",
+        ),
+        pytest.param(
+            "models", {"set": {"*": 1}}, "set.*: must be the name of one key of generationConfig", id="set"
+        ),
+        pytest.param(
+            "tools",
+            {"deny": [{"when": {"command": {}}}]},
+            "deny.0.when.command: must be a JSON Pointer, which begins with /",
+            id="pointer as a key",
+        ),
         pytest.param("redact", {"cap": 1}, "cap: must be at least 256", id="too small"),
         pytest.param(
             "redact",

@@ -1,5 +1,6 @@
 """Slips in settings files that would leave a hook open or without effect, and what is told of them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,74 @@ def test_a_regular_expression_in_a_condition_is_a_warning(
 def test_a_name_with_wildcards_in_a_condition_is_not_told_of(tmp_path: Path) -> None:
     when = {"models": ["gemini-2.*", "*-pro"], "clients": "a.*", "keys": ["alice.*", "[ab]?"], "json": True}
     path = write_file(tmp_path, one_group(command(when=when)))
+    assert read_sources([SettingsSource(path, "policy")]).warnings == ()
+
+
+NEVER = "probably never matches: names are whole and without prefixes, with the wildcards *, ? and […]; "
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "expected"),
+    [
+        (
+            "models",
+            {"allow": ["*-flash", "gemini-.*"]},
+            f"options.allow: 'gemini-.*' {NEVER}did you mean 'gemini-*'?",
+        ),
+        ("models", {"deny": "^x-pro$"}, f"options.deny: '^x-pro$' {NEVER}did you mean 'x-pro'?"),
+        (
+            "models",
+            {"route": [{"to": "a"}, {"to": "b", "when": {"models": ["models/*-pro"]}}]},
+            f"options.route.1.when.models: 'models/*-pro' {NEVER}did you mean '*-pro'?",
+        ),
+        (
+            "limits",
+            {"rules": [{"per": "key", "window": "day", "requests": 9, "models": ".*-pro"}]},
+            f"options.rules.0.models: '.*-pro' {NEVER}did you mean '*-pro'?",
+        ),
+        (
+            "tools",
+            {"allow": "(read_file|read_.*)"},
+            f"options.allow: '(read_file|read_.*)' {NEVER}" + 'did you mean ["read_file", "read_*"]?',
+        ),
+        (
+            "tools",
+            {"deny": [{"tool": ["glob", "write_.*"]}]},
+            f"options.deny.0.tool: 'write_.*' {NEVER}did you mean 'write_*'?",
+        ),
+        (
+            "tools",
+            {"deny": [{"pattern": "write_*"}]},
+            "options.deny.0.pattern: 'write_*' is written like a shell's wildcard, but is a regular "
+            "expression; did you mean 'write_.*'? Names with wildcards are written in \"tool\"",
+        ),
+    ],
+)
+def test_a_pattern_in_the_other_notation_in_an_option_is_a_warning_at_its_line(
+    policy: str, options: dict[str, Any], expected: str, tmp_path: Path
+) -> None:
+    hook = {"type": "builtin", "builtin": policy, "name": "house", "options": options}
+    path = write_file(tmp_path, json.dumps(one_group(hook)).replace('"options"', '\n"options"'))
+    loaded = read_sources([SettingsSource(path, "policy")])
+    assert [str(warning) for warning in loaded.warnings] == [
+        f"{path}:2: hooks.BeforeModel: the hook 'house': {expected}"
+    ]
+    assert loaded.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "options"),
+    [
+        ("models", {"allow": ["gemini-2.*", "gemini-[23]-*"], "deny": "*-pro", "set": {"x|y": 1}}),
+        ("tools", {"allow": ["read_*", "mcp_?"], "deny": [{"pattern": "write_.*|replace"}, {"tool": 5}, 5]}),
+        ("tools", {"deny": {"tool": ".*"}}),
+        ("redact", {"allow": ".*"}),
+    ],
+)
+def test_options_that_may_match_or_are_no_names_are_not_told_of(
+    policy: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    path = write_file(tmp_path, one_group({"type": "builtin", "builtin": policy, "options": options}))
     assert read_sources([SettingsSource(path, "policy")]).warnings == ()
 
 

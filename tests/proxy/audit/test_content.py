@@ -9,10 +9,13 @@ import pytest
 from support.audits import audited_gateway, reading, report_of
 from support.builtins import SENSITIVE
 from support.gateway import running_upstream, says
+from support.program import run
 from support.wire import SSE, STREAM, UNARY, post, prompt
 
 from hookgate.proxy.admin.calls import hook_changes
 from hookgate.proxy.audit.reading import CallDetail
+from hookgate.proxy.audit.verifying import verify_lines
+from hookgate.proxy.cli.replay.recordings import CallStart, read_export
 
 EMAIL = "jane.doe@example.com"
 WORD = "project-falcon"
@@ -61,6 +64,26 @@ async def test_by_default_nothing_is(tmp_path: Path) -> None:
     detail, _ = await told_of(asks(WORD), tmp_path, {}, "off")
     assert contents(detail) == (None, None)
     assert WORD not in all_of(detail)
+
+
+@pytest.mark.parametrize("content", ["full", "redacted"])
+async def test_a_body_that_nests_as_deeply_as_the_gateway_takes_can_be_read_again(
+    content: str, tmp_path: Path
+) -> None:
+    """A record puts levels of its own around it."""
+    value: Any = "x"
+    for _ in range(99):
+        value = [value]
+    body = {**asks("hi"), "odd": value}
+    detail, answer = await told_of(body, tmp_path, {}, content)
+    assert answer.status == 200
+    assert contents(detail)[0] == {"request": body}
+    exported = tmp_path / "export.jsonl"
+    exported.write_text((await run("audit", "export", "--state", str(tmp_path))).out)
+    assert verify_lines(exported.read_bytes().splitlines(), lambda done: None).problems == []
+    start, _ = read_export(exported, lambda size: None)
+    assert isinstance(start, CallStart)
+    assert start.request == body
 
 
 @pytest.mark.parametrize("path", [UNARY, SSE], ids=["unary", "stream"])

@@ -181,11 +181,46 @@ async def test_an_error_within_an_answer_passes_on(target: str) -> None:
     assert len(seen) == (0 if target == UNARY else 1)
 
 
-async def test_an_error_does_not_smuggle_an_answer_past_the_hooks() -> None:
-    body = b'{"error": {}, "candidates": [{"content": {"parts": [{"text": "a secret"}]}}]}'
-    async with peer(ok(body)) as upstream, gateway_before(upstream.url, HIDING) as url:
-        answer = await post(url, UNARY, HI)
-    assert parts(answer, UNARY) == [{"text": "a ******"}]
+ERROR = {"code": 503, "message": "over", "status": "UNAVAILABLE"}
+WRAPPED = "/v1internal:"
+
+
+@pytest.mark.parametrize("stream", ["event", "window", "complete"])
+@pytest.mark.parametrize("target", [UNARY, SSE, STREAM, f"{WRAPPED}generateContent"])
+async def test_an_error_does_not_smuggle_an_answer_past_the_hooks(target: str, stream: str) -> None:
+    said = {"candidates": [{"content": {"parts": [{"text": "a secret"}]}}]}
+    event = {"error": ERROR, "response": said} if target.startswith(WRAPPED) else {"error": ERROR, **said}
+    body = json.dumps([event] if target == STREAM else event).encode()
+    if target == SSE:
+        body = b"data: " + body + b"\r\n\r\n"
+    request = {"model": "gemini-2.5-flash", "request": HI} if target.startswith(WRAPPED) else HI
+    hooks = {"AfterModel": [runs(hide, stream=stream)]}
+    async with peer(ok(body)) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, target, request)
+    assert answer.status == 200
+    [judged] = bodies(answer, target)
+    assert judged["error"] == ERROR
+    response = judged.get("response", judged)
+    assert response["candidates"][0]["content"]["parts"] == [{"text": "a ******"}]
+
+
+@EVERY_WAY
+async def test_an_error_beside_other_fields_is_shown_to_hooks_like_any_other_event(target: str) -> None:
+    seen: list[Any] = []
+    event = {
+        "error": ERROR,
+        "promptFeedback": {"blockReason": "OTHER"},
+        "usageMetadata": {"totalTokenCount": 1},
+    }
+    body = json.dumps([event] if target == STREAM else event).encode()
+    if target == SSE:
+        body = b"data: " + body + b"\r\n\r\n"
+    async with (
+        peer(ok(body)) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [listens(seen)]}) as url,
+    ):
+        answer = await post(url, target, HI)
+    assert (answer.status, answer.body, len(seen)) == (200, body, 1)
 
 
 async def test_a_stream_without_any_event_ends_as_an_empty_one() -> None:

@@ -284,6 +284,41 @@ async def test_what_blocks_before_anything_was_released_is_an_error() -> None:
     assert (answer.status, answer.error["message"]) == (403, "keys stay here")
 
 
+@pytest.mark.parametrize("beside", [{}, {"usageMetadata": {"totalTokenCount": 1}}, spoken(SECRET[12:14])])
+async def test_what_may_begin_a_secret_is_masked_where_an_error_ends_the_stream(
+    beside: dict[str, Any],
+) -> None:
+    error = {"code": 500, "message": "gone", "status": "INTERNAL"}
+    answer = await streamed([spoken(f"The key is {SECRET[:12]}"), {"error": error, **beside}], both())
+    assert SECRET[:12].encode() not in answer.body
+    assert answer.events[-1]["error"] == error
+
+
+BLOCKED_ERROR = {"error": {"code": 500, "message": f"{SECRET} is not valid", "status": "INTERNAL"}}
+BLOCKING = {"AfterModel": [policy(actions={"AWS_ACCESS_KEY": "block"}, reason="keys stay here")]}
+
+
+async def test_after_an_error_that_is_blocked_nothing_is_sent_that_was_held() -> None:
+    """The end of the first event is held, and the event that ends the stream is refused."""
+    first, second = sse(spoken("All is well. I am writing to ann"), BLOCKED_ERROR)
+    async with (
+        peer(STREAM_HEAD, first, 0.1, second) as upstream,
+        gateway_before(upstream.url, BLOCKING) as url,
+    ):
+        answer = await post(url, SSE, prompt("hi"))
+    shown = answer.error["message"] if answer.status == 403 else said(answer)  # if both arrived together
+    assert shown in ("All is well. I am writing to keys stay here", "keys stay here")
+    assert SECRET.encode() not in answer.body
+
+
+async def test_an_error_that_is_blocked_takes_the_text_before_it_along() -> None:
+    """Both arrive together: nothing was sent yet, so the client receives an error status."""
+    events = b"".join(sse(spoken("All is well. I am writing to ann"), BLOCKED_ERROR))
+    async with peer(STREAM_HEAD + events) as upstream, gateway_before(upstream.url, BLOCKING) as url:
+        answer = await post(url, SSE, prompt("hi"))
+    assert (answer.status, answer.error["message"]) == (403, "keys stay here")
+
+
 async def test_an_error_in_a_stream_does_not_overtake_what_was_held() -> None:
     error = {"error": {"code": 500, "message": "gone", "status": "INTERNAL"}}
     answer = await streamed([spoken("I am writing to ann"), error], both())

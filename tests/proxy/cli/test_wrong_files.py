@@ -17,6 +17,16 @@ IS_TOML = (
 )
 TABLE = "a price table has the key currency, and a table [models.NAME] for each model"
 
+YAML = "# ours\nhooks:\n  BeforeModel: []\n"
+IS_YAML = (
+    'is YAML, but hook settings are JSON; write it as JSON, such as {"hooks": {…}}, or, if it is the '
+    "gateway's configuration, as TOML"
+)
+YAML_CONFIG = (
+    "is YAML, not TOML; write the configuration as TOML, such as [listen] and, below it, address = "
+    '"127.0.0.1:8787"; write hook settings as JSON, and pass them with --hooks or --policy'
+)
+
 Check = Callable[..., str]
 
 
@@ -74,6 +84,14 @@ def write(name: str, content: str | bytes) -> None:
             "guard.json:2:20: is not valid JSON: there is a comma before the closing ]; remove the comma",
         ),
         ("guard.json", '{"a": [,1]}', "--hooks", "guard.json:1:8: is not valid JSON: Expecting value"),
+        ("settings.yaml", YAML, "--hooks", f"settings.yaml: {IS_YAML}"),
+        ("settings.yml", "[]: [\n", "--policy", f"settings.yml: {IS_YAML}"),
+        ("guard.json", "---\n{}\n", "--policy", f"guard.json: {IS_YAML}"),
+        ("guard.json", '"hooks":\n  "BeforeModel": []\n', "--hooks", f"guard.json: {IS_YAML}"),
+        ("hookgate.yaml", "listen:\n  address: 127.0.0.1:0\n", "--config", f"hookgate.yaml: {YAML_CONFIG}"),
+        ("hookgate", YAML, "--config", f"hookgate: {YAML_CONFIG}"),
+        ("hookgate.toml", "[listen]\naddress: 1\n", "--config", "hookgate.toml:2:8: is not valid TOML: "
+         "Expected '=' after a key in a key/value pair"),
         ("settings.json", JSON, "--project", "--project: hooks.project: settings.json: is a file; name the "
          "project's folder, or use --hooks"),
     ],
@@ -117,6 +135,7 @@ def test_a_folder_is_no_file(files: list[str], flag: str, expected: str, check: 
     [
         (TOML, f"prices.file: given: is the gateway's configuration; pass it with --config; {TABLE}"),
         (JSON, f"given: is JSON, not TOML; {TABLE}"),
+        ("currency: USD\nmodels: {}\n", f"given: is YAML, not TOML; {TABLE}"),
         ("", f"prices.file: given: is empty; {TABLE}"),
         (PRICES.encode("utf-16"), "prices.file: given: is UTF-16; save it as UTF-8"),
     ],

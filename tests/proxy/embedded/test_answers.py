@@ -173,6 +173,8 @@ def test_a_schema_gets_a_minimal_instance(spelling: str) -> None:
         "required": ["name", "size", "score", "good", "tags", "inner"],
     }
     config = {"responseMimeType": "application/json", spelling: schema}
+    assert call(user("hi"), generationConfig=config).scene.requires_json
+    assert not call(user("hi")).scene.requires_json
     expected = '{"name":"example","size":"small","score":1,"good":true,"tags":[],"inner":{"n":1}}'
     assert text(respond(call(user("hi"), generationConfig=config), None)) == expected
 

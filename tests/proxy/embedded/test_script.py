@@ -26,8 +26,9 @@ def picked(
     *,
     stream: bool = False,
     tool_responses: tuple[str, ...] = (),
+    requires_json: bool = False,
 ) -> str | None:
-    answer = player.pick(ScriptScene(text, model, stream, tool_responses))
+    answer = player.pick(ScriptScene(text, model, stream, tool_responses, requires_json))
     return None if answer is None else answer.text
 
 
@@ -67,11 +68,39 @@ def test_each_player_counts_for_itself() -> None:
         ({"tool_response": True}, {"tool_responses": ()}, False),
         ({"tool_response": "f"}, {"tool_responses": ("e", "f")}, True),
         ({"tool_response": "f"}, {"tool_responses": ("e",)}, False),
+        ({"json": True}, {"requires_json": True}, True),
+        ({"json": True}, {}, False),
+        ({"json": False}, {"requires_json": True}, False),
+        ({"json": False}, {}, True),
         ({"text": "a", "stream": True}, {"text": "a", "stream": False}, False),
     ],
 )
 def test_every_condition_must_hold(when: dict[str, Any], scene: dict[str, Any], matches: bool) -> None:
     assert picked(player(rule("yes", when=when)), **scene) == ("yes" if matches else None)
+
+
+@pytest.mark.parametrize(
+    ("answer", "warns"),
+    [
+        ({"text": "All is well."}, True),
+        ({"chunks": ["All ", "is well."]}, True),
+        ({"text": '{"all": "well"}'}, False),
+        ({"chunks": ['{"all": ', '"well"}']}, False),
+        ({"chunks": [[{"text": "All is well."}]]}, False),
+        ({"parts": [{"functionCall": {"name": "f"}}]}, False),
+        ({"error": {"status": 503, "message": "overloaded"}}, False),
+    ],
+)
+def test_a_text_that_answers_a_call_for_json_is_warned_of_once(
+    answer: dict[str, Any], warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    played = player({"answer": answer})
+    picked(played)
+    assert caplog.messages == []
+    for _ in range(2):
+        picked(played, requires_json=True)
+    expected = 'write "json": false in its "when"'
+    assert [expected in message for message in caplog.messages] == [True] * warns
 
 
 # -- loading -------------------------------------------------------------------------------------------------
@@ -152,6 +181,9 @@ def test_a_script_that_is_not_an_object_is_a_mistake(tmp_path: Path) -> None:
 
 def test_broken_json_is_named_with_its_line_and_column(tmp_path: Path) -> None:
     assert mistake(tmp_path, b'{"rules":\n  [}').startswith("line 2, column 4: not JSON")
+    assert mistake(tmp_path, b"rules:\n  - {}\n").startswith(
+        "is YAML, but a script is JSON. Write it as JSON."
+    )
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
@@ -161,6 +162,27 @@ async def test_effects_that_take_too_much_room_are_not_kept(
         for name, size in (("large", 600), ("a", 300), ("b", 300), ("c", 300)):
             await one.change(ALICE, remember(name, "x" * size))
         assert list((await other.open(ALICE)).state.memory.effects) == ["b", "c"]
+
+
+@pytest.mark.parametrize("levels", [100, 300, 5000])
+async def test_an_effect_that_could_not_be_read_again_is_not_kept(
+    levels: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Otherwise no process could read the session, and each of its calls would be refused."""
+
+    def nested(levels: int) -> HookEffect:
+        value: Any = []
+        for _ in range(levels):
+            value = [value]
+        return HookEffect({"output": value})
+
+    async with two(None, tmp_path) as (one, other):
+        await one.change(ALICE, lambda state: state.memory.remember("deep", nested(levels)))
+        await one.change(ALICE, lambda state: state.memory.remember("flat", nested(90)))
+        [message] = caplog.messages
+        assert message.endswith("is not stored, so it is judged again: it nests deeper than 100 levels")
+        assert list((await one.open(ALICE)).state.memory.effects) == ["flat"]
+        assert list((await other.open(ALICE)).state.memory.effects) == ["flat"]
 
 
 async def test_a_session_that_ended_leaves_nothing_to_its_successor(url: str | None, tmp_path: Path) -> None:

@@ -63,6 +63,9 @@ def exceeds(data: bytes, values: int) -> bool:
 MAX_DEPTH = 100
 """The maximum nesting of a body. Real requests have less than 30 levels; the API's limit is near 100."""
 
+MAX_RECORD_DEPTH = 2 * MAX_DEPTH
+"""The maximum nesting of hookgate's own records, which put levels around the bodies that they contain."""
+
 _SPACED_KEY = re.compile(rb'"\s+:')
 _INT64_LIMIT = 2.0**63
 _LARGE_INTEGER = re.compile(rb"(?<![\d.eE+-])-?\d{19,}+(?![.eE])")
@@ -104,8 +107,8 @@ def parse(data: bytes, bounds: Bounds) -> Parsed:
     return Parsed(value if lifted is None else lifted.put_back(value), values)
 
 
-def loads(data: bytes, bounds: Bounds | None = None) -> Any:
-    """Parse a body that may be forwarded as received.
+def loads(data: bytes, bounds: Bounds | None = None, depth: int = MAX_DEPTH) -> Any:
+    """Parse a body that may be forwarded as received, and that nests at most `depth` levels.
 
     A repeated key is an error, because other parsers might use another one of its values. Raises BodyError,
     or TooLargeError before parsing if the body exceeds its bounds.
@@ -123,13 +126,13 @@ def loads(data: bytes, bounds: Bounds | None = None) -> Any:
             canonical = orjson.dumps(value)
             if canonical == data or canonical == data.replace(b'": ', b'":').replace(b', "', b',"'):
                 return value
-    return _loads_exactly(data, bounds)
+    return _loads_exactly(data, bounds, depth)
 
 
-def _loads_exactly(data: bytes, bounds: Bounds | None) -> Any:
+def _loads_exactly(data: bytes, bounds: Bounds | None, depth: int) -> Any:
     lifted, value = _parsed(data, bounds)
     text = data if lifted is None else lifted.text
-    _, keys, large_numbers = _survey(value)
+    _, keys, large_numbers = _survey(value, depth)
     if large_numbers or not _shows_as_many(text, keys):
         value = _checked(text, value, keys, large_numbers=large_numbers)
     return value if lifted is None else lifted.put_back(value)
@@ -165,7 +168,7 @@ def _within(data: bytes, bounds: Bounds) -> Lifted:
     return lifted
 
 
-def _survey(value: Any) -> tuple[int, int, bool]:
+def _survey(value: Any, most: int = MAX_DEPTH) -> tuple[int, int, bool]:
     """Return the numbers of values and keys, and whether a float may have been a large integer."""
     values, keys, large, level, depth = 0, 0, False, [value], 0
     while level:
@@ -181,8 +184,8 @@ def _survey(value: Any) -> tuple[int, int, bool]:
             elif kind is float and (item >= _INT64_LIMIT or item <= -_INT64_LIMIT):
                 large = True
         depth += 1
-        if depth > MAX_DEPTH and below:
-            raise BodyError("", f"the body nests deeper than {MAX_DEPTH} levels; flatten it")
+        if depth > most and below:
+            raise BodyError("", f"the body nests deeper than {most} levels; flatten it")
         level = below
     return values, keys, large
 

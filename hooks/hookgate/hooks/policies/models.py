@@ -1,14 +1,45 @@
 """The policy `models`: routes calls to models, allows or denies models, and changes their settings."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from hookgate.hooks.policies.options import Globs, Options, matches_name, read_options
 from hookgate.hooks.runners.inprocess import Policy, PolicyEnvironment
 from hookgate.hooks.session import SessionContext
 from hookgate.translator.fields import camel
+
+
+def _one_model(value: str) -> str:
+    """Return the value if it is the name of one model. Raises PydanticCustomError if it is not."""
+    if set("*?[") & set(value):
+        raise PydanticCustomError(
+            "wildcard",
+            "must be the name of one model, without wildcards; to replace several models, use "
+            '"route" with "models" in its "when"',
+        )
+    if value.startswith("models/"):
+        meant = value.removeprefix("models/")
+        raise PydanticCustomError(
+            "prefix", "must be the name without models/; write {meant}", {"meant": meant}
+        )
+    return value
+
+
+def _one_setting(value: str) -> str:
+    """Return the value if it is the name of one setting. Raises PydanticCustomError if it is not."""
+    if not value.isidentifier():
+        raise PydanticCustomError("wildcard", "must be the name of one key of generationConfig")
+    return value
+
+
+ModelName = Annotated[str, Field(min_length=1), AfterValidator(_one_model)]
+"""The name of one model, which is compared or called as it is."""
+
+SettingName = Annotated[str, AfterValidator(_one_setting)]
+"""The name of a key of generationConfig."""
 
 
 class RoutingCondition(Options):
@@ -60,7 +91,7 @@ class RoutingCondition(Options):
 class RoutingRule(Options):
     """A rule that routes calls to a model."""
 
-    to: str = Field(min_length=1)
+    to: ModelName
     """The model that the call is routed to."""
 
     when: RoutingCondition = RoutingCondition()
@@ -89,16 +120,16 @@ class ModelsOptions(Options):
     deny: Globs = ()
     """Models that may not be called, even if `allow` lists them."""
 
-    rename: Mapping[str, str] = Field(default={}, strict=False)
+    rename: Mapping[ModelName, ModelName] = Field(default={}, strict=False)
     """Models to call instead of others, applied after `route`. `allow` and `deny` apply to the new name."""
 
     reason: str = ""
     """The reason that is given if a model is not allowed."""
 
-    set: Mapping[str, Any] = Field(default={}, strict=False)
+    set: Mapping[SettingName, Any] = Field(default={}, strict=False)
     """Settings of generationConfig that every call gets; null removes a setting."""
 
-    cap: Mapping[str, float] = Field(default={}, strict=False)
+    cap: Mapping[SettingName, float] = Field(default={}, strict=False)
     """Maximum values of numbers in generationConfig, which are also set where the number is missing."""
 
     instruct: str = ""

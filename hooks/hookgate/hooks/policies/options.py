@@ -41,7 +41,7 @@ def _is_consequence(mistake: ErrorDetails, mistakes: Iterable[ErrorDetails]) -> 
 
 
 def _message(model: type[BaseModel], mistake: ErrorDetails) -> str:
-    place = ".".join(map(str, mistake["loc"]))
+    place = ".".join(str(step) for step in mistake["loc"] if step != "[key]")  # pydantic's mark of a key
     if mistake["type"] == "extra_forbidden":
         remedy = _unknown_option(str(mistake["loc"][-1]), _fields(model, mistake["loc"][:-1]))
     else:

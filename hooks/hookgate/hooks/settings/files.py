@@ -207,6 +207,11 @@ def _describe_json_error(path: Path, text: str, error: json.JSONDecodeError) -> 
     if is_toml(text):
         remedy = "if it is the gateway's configuration, pass it with --config"
         return Problem(path, f"is TOML, but hook settings are JSON; {remedy}")
+    if is_yaml(path, text):
+        remedy = (
+            'write it as JSON, such as {"hooks": {…}}, or, if it is the gateway\'s configuration, as TOML'
+        )
+        return Problem(path, f"is YAML, but hook settings are JSON; {remedy}")
     comma = text.rfind(",", 0, error.pos + 1)
     trailing = _TRAILING_COMMA.match(text, max(comma, 0))
     if trailing and trailing.end() > error.pos:
@@ -283,6 +288,17 @@ def is_toml(text: str) -> bool:
         return bool(tomllib.loads(text))
     except (ValueError, RecursionError):
         return False
+
+
+_YAML_LINE = re.compile(r"""(?:---|- |["']?[\w.-]+["']?:(?:\s|$))""")
+"""Matches the beginning of a YAML document: its mark, an item of a list, or a key."""
+
+
+def is_yaml(path: Path, text: str) -> bool:
+    """Return whether a text that is neither JSON nor TOML is YAML, by the file's name or its first line."""
+    lines = (line.strip() for line in text.splitlines())
+    first = next((line for line in lines if line and not line.startswith("#")), "")
+    return path.suffix.lower() in (".yaml", ".yml") or _YAML_LINE.match(first) is not None
 
 
 def describe_folder(path: Path) -> str:

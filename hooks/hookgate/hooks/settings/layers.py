@@ -31,6 +31,7 @@ from hookgate.hooks.settings.files import SettingsFile, closest_name, read_setti
 from hookgate.hooks.settings.matcher_advice import (
     condition_mistakes,
     find_matcher_mistake,
+    option_mistakes,
     wildcards_as_regex,
 )
 from hookgate.hooks.settings.plan import (
@@ -390,6 +391,11 @@ def _check_hook(
     for condition, mistake in condition_mistakes(config.when):
         line = files.line_number(file.text, [*place, "when", condition])
         file.warnings.append(Problem(file.path, f"{where}: when.{condition}: {mistake}", line))
+    for option, mistake in option_mistakes(config) if isinstance(config, BuiltinConfig) else ():
+        steps = [int(step) if step.isdigit() else step for step in option.split(".")]
+        line = files.line_number(file.text, [*place, "options", *steps])
+        # Never a problem, not even in policy files: a server's names may have dots and bars.
+        file.warnings.append(Problem(file.path, f"{where}: options.{option}: {mistake}", line))
     if config.timeout < _SHORT_TIMEOUT_MS and not isinstance(config, BuiltinConfig):
         seconds = f"{config.timeout * 1000:g}"
         message = f"{where}: timeout: {config.timeout:g} is in milliseconds; for seconds, write {seconds}"

@@ -4,13 +4,15 @@ An unknown name is not a mistake in itself, because a matcher may name a tool of
 other than Gemini CLI. A name that resembles a known one probably is a mistake.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 from hookgate.hooks.settings import claude_names
-from hookgate.hooks.settings.configs import When
+from hookgate.hooks.settings.configs import BuiltinConfig, When
 from hookgate.hooks.settings.files import closest_name
 from hookgate.hooks.settings.plan import KNOWN_TOOLS, TOOL_EVENTS, TRIGGER_EVENTS, Matcher, Subject
 
@@ -28,7 +30,8 @@ _SIMILAR = 0.85
 """The minimum similarity of a misspelled name to a known one, as a ratio of `difflib`."""
 
 
-_NAMES = "conditions are names without prefixes, with the wildcards * and ?"
+_NAMES = "names are whole and without prefixes, with the wildcards *, ? and […]"
+_IS_REGEX = "but is a regular expression"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +61,64 @@ def find_matcher_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
     return MatcherMistake(message, breaks_hook=False)
 
 
+_NAME_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "models": {"allow": "models", "deny": "models", "route.*.when.models": "models"},
+    "limits": {"rules.*.models": "models"},
+    "tools": {"allow": "tools", "deny.*.tool": "tools"},
+}
+"""By policy, the options that are names with wildcards, and what they name; `*` stands for any index."""
+
+
 def condition_mistakes(when: When) -> Iterator[tuple[str, str]]:
     """Yield the conditions with names that probably never match, each with a description and a remedy."""
     for condition, names in when:
         for name in names if isinstance(names, list) else ():
-            meant = name.removeprefix("^").removesuffix("$")
-            if condition in ("models", "tools"):  # other names may have a dot before a wildcard
-                meant = re.sub(r"(?<!\d)\.\*", "*", meant)
-            if condition == "models":
-                meant = meant.removeprefix("models/")
-            if meant != name:
-                yield condition, f"{name!r} probably never matches: {_NAMES}; did you mean {meant or '*'!r}?"
+            if mistake := _name_mistake(condition, name):
+                yield condition, mistake
+
+
+def option_mistakes(config: BuiltinConfig) -> Iterator[tuple[str, str]]:
+    """Yield the options of a policy whose names or patterns probably never match, as `condition_mistakes`."""
+    for option, kind in _NAME_OPTIONS.get(config.builtin, {}).items():
+        for place, names in _values_at(config.options, option.split(".")):
+            for name in [names] if isinstance(names, str) else names if isinstance(names, list) else ():
+                if isinstance(name, str) and (mistake := _name_mistake(kind, name)):
+                    yield place, mistake
+    if config.builtin == "tools":
+        for place, pattern in _values_at(config.options, ["deny", "*", "pattern"]):
+            if isinstance(pattern, str) and (meant := wildcards_as_regex(pattern)):
+                remedy = f'did you mean {meant!r}? Names with wildcards are written in "tool"'
+                yield place, f"{pattern!r} is written like a shell's wildcard, {_IS_REGEX}; {remedy}"
+
+
+def _values_at(value: Any, path: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the values at a path, each with its place; a step `*` stands for every index of a list."""
+    if not path:
+        yield "", value
+        return
+    if path[0] == "*":
+        items = [(str(at), item) for at, item in enumerate(value)] if isinstance(value, list) else []
+    else:
+        items = [(path[0], value[path[0]])] if isinstance(value, dict) and path[0] in value else []
+    for name, item in items:
+        yield from (
+            (f"{name}.{place}" if place else name, found) for place, found in _values_at(item, path[1:])
+        )
+
+
+def _name_mistake(kind: str, name: str) -> str | None:
+    """Return why a name with wildcards probably never matches, with a remedy, or None."""
+    meant = name.removeprefix("^").removesuffix("$")
+    if kind in ("models", "tools"):  # other names may have a dot before a wildcard, or a bar
+        meant = re.sub(r"(?<!\d)\.[*+]", "*", meant)
+        if "|" in meant:
+            alternatives = [each.strip("()") for each in meant.split("|")]
+            return f"{name!r} probably never matches: {_NAMES}; did you mean {json.dumps(alternatives)}?"
+    if kind == "models":
+        meant = meant.removeprefix("models/")
+    if meant == name:
+        return None
+    return f"{name!r} probably never matches: {_NAMES}; did you mean {meant or '*'!r}?"
 
 
 def wildcards_as_regex(pattern: str) -> str | None:
@@ -83,9 +133,7 @@ def _wildcard_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:
     parts = [part for part in matcher.pattern.split("|") if "*" in part]
     if meant is None or all(_known_tools(Matcher(event, part)) for part in parts):
         return None
-    return MatcherMistake(
-        f"is written like a shell's wildcard, but is a regular expression; did you mean {meant!r}?"
-    )
+    return MatcherMistake(f"is written like a shell's wildcard, {_IS_REGEX}; did you mean {meant!r}?")
 
 
 def _tool_mistake(event: str, matcher: Matcher) -> MatcherMistake | None:

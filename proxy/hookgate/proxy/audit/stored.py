@@ -26,7 +26,7 @@ from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import AuditContent, AuditOpen, AuditRecord, AuditWriter
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject
-from hookgate.translator.strictjson import loads
+from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
 
 # The preset dictionary for zlib, the most frequent text last. It must not change: stored bodies depend on it.
 _DICTIONARY = (
@@ -69,7 +69,7 @@ def unpack(data: bytes) -> Any:
         raise ValueError("its stored data was changed")
     unpacker = zlib.decompressobj(_RAW, _DICTIONARY)
     try:
-        return loads(unpacker.decompress(packed) + unpacker.flush())
+        return loads(unpacker.decompress(packed) + unpacker.flush(), depth=MAX_RECORD_DEPTH)
     except (zlib.error, BodyError) as error:
         raise ValueError(f"it cannot be read: {error}") from None
 

@@ -12,7 +12,7 @@ from hookgate.proxy.audit.stored import StoredRecord, registrations, walk_record
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import AuditRecord
 from hookgate.translator.fields import JsonObject
-from hookgate.translator.strictjson import loads
+from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
 
 MAX_PROBLEMS = 100
 """Problems that are listed; further ones are only counted."""
@@ -329,7 +329,7 @@ def verify_lines(
     registered: dict[str, tuple[JsonObject, str]] = {}
     for number, line in enumerate(lines, 1):
         try:
-            document = loads(line)
+            document = loads(line, depth=MAX_RECORD_DEPTH)
             _feed(checker, registered, document)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             checker.report.add_problem(f"line {number}: it is not a record: {_describe_error(error)}")

@@ -43,7 +43,7 @@ from hookgate.proxy.call.verdicts import check_edit, enforce
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import MAX_ANSWER, SMALL_BODY, BodyWorker, check_frame, unreadable_answer
 from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
-from hookgate.translator.fields import JsonObject, read
+from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
 log = logging.getLogger("hookgate.gateway")
@@ -246,10 +246,9 @@ class AnswerPipeline:
             body = loads(frame.data, self._body_worker.bounds)
             if type(body) is not dict:
                 raise BodyError("", "it is not a JSON object")
-            response = envelope.open_answer(body)
-            if "error" in body and read(response, "candidates") is None:
+            if "error" in body and len(body) == 1:  # with other fields, it is judged like any other answer
                 return Piece(frame, None, {}, envelope)
-            return Piece(frame, body, check_response(response), envelope)
+            return Piece(frame, body, check_response(envelope.open_answer(body)), envelope)
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
 

@@ -103,6 +103,7 @@ class ScreenStage:
         self._count = 0
         self._released = -1
         self._endings: list[Piece] = []
+        self._failed = False
         self._judging = False
 
     def held_bytes(self) -> int:
@@ -113,11 +114,10 @@ class ScreenStage:
         return await self._judged(pieces, last=False)
 
     async def finish(self) -> list[Piece]:
-        failed = any(piece.frame.data for piece in self._endings)
-        return await self._judged([], last=True, cut_off=failed)
+        return await self._judged([], last=True, cut_off=self._failed)
 
     async def abandon(self) -> list[Piece]:
-        if self._judging:  # a screen that has refused an answer, or failed, releases nothing
+        if self._judging:  # a screen that has refused an answer or an error, or failed, releases nothing
             return []
         return await self._judged([], last=True, cut_off=True)
 
@@ -146,13 +146,13 @@ class ScreenStage:
         self._held |= enumerate(answers, self._count)
         self._count += len(answers)
         responses = [piece.response for piece in answers]
+        self._failed = self._failed or any("error" in (piece.body or {}) for piece in answers)
         self._judging = True
         judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
         if self._screen.slow or held_bytes(answers) > _LONG:
             released = await asyncio.to_thread(judge)
         else:
             released = judge()
-        self._judging = False
         out = [replace(self._held[number], response=response) for number, response in released]
         if released:
             self._released = released[-1][0]
@@ -161,8 +161,10 @@ class ScreenStage:
         for piece in batch:
             if piece.body is None and not _is_comment(piece):
                 original = piece.data()
+                self._failed = self._failed or bool(piece.frame.data)
                 redacted = await self.redact_error(original) if original else original
                 self._endings.append(piece if redacted is original else replace(piece, error=redacted))
+        self._judging = False
         return out + comments + (self._endings if last else [])
 
 

@@ -15,6 +15,7 @@ from hookgate.proxy.config.sources import ConfigError
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.identity.callers import KeysError, load_named_keys
+from hookgate.proxy.identity.named_callers import unmet_conditions
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import describe_hooks, fail_open_warnings
 from hookgate.proxy.store import Store, StoreError
@@ -56,7 +57,8 @@ async def _hooks(config: Config) -> str:
     live = policy.load_policy(sources, prices=prices)
     await live.close()
     configuration = live.current.configuration
-    return "\n".join([describe_hooks(configuration), *fail_open_warnings(configuration)])
+    warnings = (*fail_open_warnings(configuration), *unmet_conditions(configuration, config.keys))
+    return "\n".join([describe_hooks(configuration), *warnings])
 
 
 def _unusable(config: Config) -> Iterator[tuple[str, str]]:

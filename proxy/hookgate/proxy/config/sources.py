@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from hookgate.hooks.settings.files import decode_text, without_comments
+from hookgate.hooks.settings.files import decode_text, is_yaml, without_comments
 from hookgate.proxy.config.catalogue import (
     NAMED,
     PREFIX,
@@ -175,13 +175,19 @@ def read_file(path: Path, problems: list[str]) -> dict[str, GivenValue]:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # invalid TOML, very long numbers, deep nesting
-        problems.append(describe_toml_error(path, text, error, "pass hook settings with --hooks or --policy"))
+        problems.append(describe_toml_error(path, text, error, _IF_JSON, _IF_YAML))
         return {}
     if document.keys() == PRICE_KEYS:
         problems.append(f"{path}: is a price table; name it in prices.file of the configuration")
         return {}
     return _settings(path, document, lines_of(text), problems)
 
+
+_IF_JSON = "pass hook settings with --hooks or --policy"
+_IF_YAML = (
+    'write the configuration as TOML, such as [listen] and, below it, address = "127.0.0.1:8787"; write hook '
+    "settings as JSON, and pass them with --hooks or --policy"
+)
 
 PRICE_KEYS = frozenset({"currency", "models"})
 """The keys at the top level of a price table."""
@@ -275,10 +281,12 @@ def _named(
     return GivenValue(value, place, is_text=False)
 
 
-def describe_toml_error(path: Path, text: str, error: Exception, if_json: str) -> str:
-    """Describe the error of a file that is not valid TOML. `if_json` is the remedy if it is JSON."""
+def describe_toml_error(path: Path, text: str, error: Exception, if_json: str, if_yaml: str) -> str:
+    """Describe the error of a file that is not valid TOML, with the remedies if it is JSON or YAML."""
     if without_comments(text).lstrip().startswith("{"):
         return f"{path}: is JSON, not TOML; {if_json}"
+    if is_yaml(path, text):
+        return f"{path}: is YAML, not TOML; {if_yaml}"
     message = str(error)
     match = re.search(r"line (\d+), column (\d+)", message)
     place = f":{match[1]}:{match[2]}" if match else ""

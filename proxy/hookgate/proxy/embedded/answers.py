@@ -36,7 +36,13 @@ class ModelCall:
     def scene(self) -> ScriptScene:
         """The facts about this call that a script's conditions can check."""
         names = tuple(str(response.get("name")) for response in self.tool_responses)
-        return ScriptScene(self.text, self.model, self.stream, names)
+        return ScriptScene(self.text, self.model, self.stream, names, self.requires_json)
+
+    @property
+    def requires_json(self) -> bool:
+        """Whether the answer must be JSON."""
+        mime_type = self.request.get("generationConfig", {}).get("responseMimeType")
+        return isinstance(mime_type, str) and "json" in mime_type
 
     @property
     def text(self) -> str:
@@ -123,9 +129,9 @@ def _default_text(call: ModelCall) -> str:
         for response in call.tool_responses
     )
     prose = prose or f"You said: {call.text[:_ECHO]}"
-    config = call.request.get("generationConfig", {})
-    if config.get("responseMimeType") != "application/json":
+    if not call.requires_json:
         return prose
+    config = call.request["generationConfig"]
     schema = config.get("responseSchema") or config.get("responseJsonSchema")
     return _compact(_instance(schema, schema) if schema else {"answer": prose})
 

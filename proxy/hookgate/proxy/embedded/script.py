@@ -3,6 +3,7 @@
 This module does not depend on a server: it reads a script, and picks the rule for a described request.
 """
 
+import logging
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,10 +14,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import ErrorDetails
 
 from hookgate.hooks.errors import describe_mistake
+from hookgate.hooks.settings.files import is_yaml
+
+log = logging.getLogger("hookgate")
 
 Part = dict[str, Any]
 
 _KINDS = ("text", "chunks", "parts", "responses", "error")
+_NOT_JSON = (
+    "rules[%d] of the script answers a call that requires JSON with other text, so the client may ask again "
+    'and again; to leave such calls to the default answers, write "json": false in its "when"'
+)
 _MANUAL = "The format is in docs/embedded-upstream.md."
 
 
@@ -35,6 +43,7 @@ class RuleCondition(_Strict):
     text: str | None = None  # a substring of the last user text
     model: str | None = None  # a glob, for example "gemini-2.5-*"
     stream: bool | None = None
+    requires_json: bool | None = Field(default=None, alias="json")  # pydantic's models have a method `json`
     tool_response: Literal[True] | str | None = (
         None  # any tool's response in the last content, or this tool's
     )
@@ -95,6 +104,7 @@ class ScriptScene:
     model: str
     stream: bool
     tool_responses: tuple[str, ...]  # names of the functions whose responses are in the last content
+    requires_json: bool = False
 
 
 class Player:
@@ -103,12 +113,16 @@ class Player:
     def __init__(self, script: Script) -> None:
         self._rules = script.rules
         self._uses = [0] * len(script.rules)
+        self._warned: set[int] = set()
 
     def pick(self, scene: ScriptScene) -> ScriptedAnswer | None:
         """Use the first matching rule with uses left, and return its answer, or None without such a rule."""
         for index, rule in enumerate(self._rules):
             if self._uses[index] != rule.times and _matches(rule.when, scene):
                 self._uses[index] += 1
+                if scene.requires_json and index not in self._warned and not _may_be_json(rule.answer):
+                    self._warned.add(index)
+                    log.warning(_NOT_JSON, index)
                 return rule.answer
         return None
 
@@ -116,13 +130,17 @@ class Player:
 def load_script(path: str | Path) -> Script:
     """Read a script from a JSON file. Raises ScriptError if it cannot be read or is invalid."""
     try:
-        value = orjson.loads(Path(path).read_bytes())
+        data = Path(path).read_bytes()
     except OSError as error:
         raise ScriptError(
             f"{path}: cannot be read ({error.strerror}). Name a readable script file."
         ) from None
+    try:
+        value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
+        if is_yaml(Path(path), data.decode(errors="replace")):
+            raise ScriptError(f"{path}: is YAML, but a script is JSON. Write it as JSON. {_MANUAL}") from None
         raise ScriptError(f"{path}: {place}: not JSON ({error.msg}). Correct it. {_MANUAL}") from None
     try:
         return Script.model_validate(value)
@@ -130,11 +148,25 @@ def load_script(path: str | Path) -> Script:
         raise ScriptError(f"{path}: {_explained(error.errors(), value)} {_MANUAL}") from None
 
 
+def _may_be_json(answer: ScriptedAnswer) -> bool:
+    """Return whether the text of an answer is JSON, or the answer has parts of its own or none at all."""
+    chunks = answer.chunks or []
+    texts = [answer.text] if answer.text is not None else [each for each in chunks if isinstance(each, str)]
+    if not texts or len(texts) < len(chunks):
+        return True
+    try:
+        orjson.loads("".join(texts))
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
 def _matches(when: RuleCondition, scene: ScriptScene) -> bool:
     return (
         (when.text is None or when.text in scene.text)
         and (when.model is None or fnmatchcase(scene.model, when.model))
         and (when.stream is None or when.stream == scene.stream)
+        and when.requires_json in (None, scene.requires_json)
         and _tool_response_matches(when.tool_response, scene.tool_responses)
     )
 

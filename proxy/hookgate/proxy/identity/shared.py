@@ -5,6 +5,7 @@ tells which effects it has to read: a process remembers the effects of the sessi
 machine, a call does not even read the row of a session that no process has changed since it was last read.
 """
 
+import logging
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -36,7 +37,10 @@ from hookgate.proxy.store.sessions import (
     mark_of_names,
     mark_of_session,
 )
-from hookgate.translator.strictjson import dumps, loads
+from hookgate.translator import BodyError
+from hookgate.translator.strictjson import MAX_DEPTH, dumps, loads
+
+log = logging.getLogger("hookgate")
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -291,16 +295,18 @@ def _copied(state: SessionState, document: bytes) -> SessionState:
 def _difference(before: SessionState, after: SessionState) -> tuple[bytes, dict[str, bytes], list[str]]:
     """Return the document of a changed state, its new effects, and the identities that it has forgotten.
 
-    Effects that are too large to be stored are removed from the state.
+    Effects that cannot be stored are removed from the state, and logged.
     """
     old, new = before.memory.effects, after.memory.effects
-    effects = {
-        identity: _effect_document(effect)
-        for identity, effect in new.items()
-        if old.get(identity) is not effect
-    }
-    for identity in [identity for identity, data in effects.items() if len(data) > MAX_EFFECT_BYTES]:
-        del effects[identity], new[identity]
+    effects: dict[str, bytes] = {}
+    for identity, effect in list(new.items()):
+        if old.get(identity) is effect:
+            continue
+        try:
+            effects[identity] = _effect_document(effect)
+        except ValueError as error:
+            del new[identity]
+            log.warning("what hooks changed in a result is not stored, so it is judged again: %s", error)
     return _document(after), effects, [identity for identity in old if identity not in new]
 
 
@@ -351,7 +357,15 @@ def _state_of(document: bytes) -> SessionState:
 
 
 def _effect_document(effect: HookEffect) -> bytes:
-    return dumps({"response": effect.response, "contexts": list(effect.contexts)})
+    """Return an effect in JSON. Raises ValueError if it is too large, or could not be read again."""
+    try:
+        data = dumps({"response": effect.response, "contexts": list(effect.contexts)})
+        if len(data) <= MAX_EFFECT_BYTES:
+            _effect_of(data)
+            return data
+    except (BodyError, RecursionError):
+        raise ValueError(f"it nests deeper than {MAX_DEPTH} levels") from None
+    raise ValueError(f"it takes more than {MAX_EFFECT_BYTES} bytes")
 
 
 def _effect_of(document: bytes) -> HookEffect:

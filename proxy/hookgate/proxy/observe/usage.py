@@ -186,7 +186,7 @@ def read_prices(path: Path | None) -> Prices | None:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError([describe_toml_error(path, text, error, _EXPECTED)]) from None
+        raise ConfigError([describe_toml_error(path, text, error, _EXPECTED, _EXPECTED)]) from None
     if not document:
         raise ConfigError([f"prices.file: {path}: is empty; {_EXPECTED}"])
     if not document.keys() & PRICE_KEYS and document.keys() <= sections() | NAMED.keys():

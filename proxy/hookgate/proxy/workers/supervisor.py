@@ -21,6 +21,7 @@ from hookgate.proxy.config import Config, EffectiveConfig
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.http.listener import CLIENTS, bind_listeners, url_of
+from hookgate.proxy.identity.named_callers import warn_of_unmet_conditions
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import Receipts
@@ -194,6 +195,7 @@ async def supervise(effective: EffectiveConfig) -> None:
             admin.live = live
             where = f"listening on {gateway_url}, upstream {config.upstream.gemini}"
             policy.log_start(live.current, sources, f"{where}, {config.listen.workers} workers")
+            warn_of_unmet_conditions(live.current.configuration, config.keys)
             if admin.panel is not None and admin.panel.invitation:
                 log.info("%s", admin.panel.invitation)
             await interrupted.wait()

@@ -13,7 +13,7 @@ from hookgate.proxy.observe.usage import Usage
 from hookgate.proxy.routing.table import Route, match
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject, read_list, read_object
-from hookgate.translator.strictjson import loads
+from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _records(path: Path, read: Callable[[int], None]) -> Iterator[JsonObject]:
 
 def _record(line: bytes, place: str) -> JsonObject:
     try:
-        value = loads(line)
+        value = loads(line, depth=MAX_RECORD_DEPTH)
     except BodyError as error:
         raise ExportError(
             f"{place}: is not JSON: {error}; create an export with: hookgate audit export"

@@ -1,0 +1,77 @@
+"""What a new user does first, with real clients: the README's hook, and the lines that connect Gemini CLI."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.clients import CLIENTS, Cli, Client
+from support.commands import run_command
+from support.gateway import running_gateway
+from support.node import GeminiCli, new_user
+from support.pages import block_of, write_guard
+from support.places import PROJECT
+from support.python_sdk import sdk_warnings
+
+pytestmark = sdk_warnings
+
+STOPPED = "This conversation contains a private key. Start a new one without it."
+KEY = "Whose key is this? -----BEGIN PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize("client", [pytest.param(client, id=name) for name, client in CLIENTS.items()])
+async def test_every_client_shows_the_readme_s_reason_as_one_sentence(
+    client: Client, tmp_path: Path, arrived: list[str]
+) -> None:
+    async with running_gateway(write_guard(tmp_path / "guard")) as gateway:
+        shown = await client.ask(gateway.url, KEY, tmp_path)
+    assert (shown.text, shown.failed) == (STOPPED, "")
+    assert len([target for target in arrived if "enerateContent" in target]) == 1
+    assert gateway.generated == []
+
+
+async def test_nothing_with_the_key_goes_upstream_where_the_model_is_chosen_automatically(
+    tmp_path: Path,
+) -> None:
+    async with running_gateway(write_guard(tmp_path / "guard")) as gateway:
+        shown = await Cli("api key").ask(gateway.url, KEY, tmp_path, json=True)
+    assert (shown.text, shown.failed) == (STOPPED, "")
+    assert gateway.generated == []
+
+
+@pytest.mark.parametrize(("model", "reports"), [("auto", 2), ("gemini-2.5-flash", 0)])
+async def test_only_the_choice_of_a_model_leaves_a_report_on_stderr(
+    model: str, reports: int, tmp_path: Path
+) -> None:
+    """As docs/clients.md says: once where the call failed, and once where the choice of the model did."""
+    gemini = GeminiCli(tmp_path)
+    async with running_gateway(write_guard(tmp_path / "guard")) as gateway:
+        ran = await gemini.ask(gateway.url, KEY, model=model)
+    assert (ran.exit_code, ran.stdout) == (0, f"{STOPPED}\n")
+    assert ran.stderr.count(STOPPED) == reports
+
+
+async def test_the_lines_that_connect_gemini_cli_work_in_an_empty_home(tmp_path: Path) -> None:
+    lines = block_of("docs/clients.md", "gemini --skip-trust").text
+    async with running_gateway() as gateway:
+        text = lines.replace("http://127.0.0.1:8787", gateway.url).replace("=…", "=any")
+        ran = await run_command(["bash", "-ec", text], tmp_path, new_user(tmp_path))
+    assert (ran.exit_code, ran.stdout.strip()) == (0, "You said: Say good morning."), ran.stderr
+
+
+async def test_the_readme_s_settings_for_gemini_cli_are_all_that_it_needs(tmp_path: Path) -> None:
+    """The row of the README's table: two variables, and a whole settings file."""
+    [row] = [
+        line for line in (PROJECT / "README.md").read_text().splitlines() if line.startswith("| Gemini CLI")
+    ]
+    base_url, key, file, settings = row.split("`")[1::2]
+    assert (file, key) == ("~/.gemini/settings.json", "GEMINI_API_KEY")
+    (tmp_path / ".gemini").mkdir()
+    (tmp_path / ".gemini" / "settings.json").write_text(settings)
+    assert json.loads(settings)
+    name, _, value = base_url.partition("=")
+    async with running_gateway() as gateway:
+        assert value == "http://127.0.0.1:8787"
+        environment = {**new_user(tmp_path), name: gateway.url, key: "any"}
+        command = ["gemini", "--skip-trust", "--model", "gemini-2.5-flash", "--prompt", "say hi"]
+        ran = await run_command(command, tmp_path, environment)
+    assert (ran.exit_code, ran.stdout.strip()) == (0, "You said: say hi"), ran.stderr
