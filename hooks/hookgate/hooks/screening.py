@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from hookgate.hooks.errors import HookError, HookUnavailableError
@@ -37,13 +38,13 @@ class HookScreen:
         If the policy fails, the answer is withheld regardless of `on_error`: text held back would be lost.
         Raises Withheld if the answer is withheld.
         """
-        first, self._events = self._events, self._events + len(events)
-        unchanged = list(enumerate(events, first))
-        if self._hook.config.mode == "observe" and (self._failure or self._withheld):
-            return unchanged
-        judged = self._call(lambda: self._screen.judge(events, last=last, cut_off=cut_off))
+        judge = partial(self._screen.judge, events, last=last, cut_off=cut_off)
         if self._hook.config.mode == "observe":
-            return unchanged
+            first, self._events = self._events, self._events + len(events)
+            if not (self._failure or self._withheld):
+                self._call(judge)
+            return list(enumerate(events, first))
+        judged = self._call(judge)
         if isinstance(judged, Withheld):
             raise judged
         return judged

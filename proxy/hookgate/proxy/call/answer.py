@@ -193,7 +193,9 @@ class AnswerPipeline:
                     check_frame(framing, frame)
                 self._read_bytes += len(frame.raw)
                 piece = await self._parse(frame) if len(frame.raw) > SMALL_BODY else self._parse_piece(frame)
-                if self._drops_comments:  # screens do not read comments, but some clients do
+                if (
+                    self._drops_comments and not frame.is_plain
+                ):  # screens do not read comments, but some clients do
                     piece.frame = framing.bare(frame)
                 pieces.append(piece)
         except BodyError as error:

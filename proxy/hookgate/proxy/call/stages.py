@@ -142,30 +142,47 @@ class ScreenStage:
         return new.encode(errors="surrogateescape") if isinstance(value, str) else dumps(new)
 
     async def _judged(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
-        answers = [piece for piece in batch if piece.body is not None]
-        self._held |= enumerate(answers, self._count)
-        self._count += len(answers)
-        responses = [piece.response for piece in answers]
-        self._failed = self._failed or any("error" in (piece.body or {}) for piece in answers)
+        responses: list[JsonObject] = []
+        others: list[Piece] = []
+        for piece in batch:  # this loop is hot: it makes no function calls for answers
+            if piece.body is None:
+                others.append(piece)
+                continue
+            self._held[self._count] = piece
+            self._count += 1
+            self._failed = self._failed or "error" in piece.body
+            responses.append(piece.response)
         self._judging = True
         judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
-        if self._screen.slow or held_bytes(answers) > _LONG:
+        if self._screen.slow or held_bytes(batch) > _LONG:
             released = await asyncio.to_thread(judge)
         else:
             released = judge()
-        out = [replace(self._held[number], response=response) for number, response in released]
+        out: list[Piece] = []
+        for number, response in released:
+            piece = self._held[number]
+            out.append(piece if response is piece.response else replace(piece, response=response))
         if released:
             self._released = released[-1][0]
-            self._held = {number: piece for number, piece in self._held.items() if number >= released[-1][0]}
-        comments = [piece for piece in batch if piece.body is None and _is_comment(piece)]
-        for piece in batch:
-            if piece.body is None and not _is_comment(piece):
-                original = piece.data()
-                self._failed = self._failed or bool(piece.frame.data)
-                redacted = await self.redact_error(original) if original else original
-                self._endings.append(piece if redacted is original else replace(piece, error=redacted))
+            while next(iter(self._held)) < self._released:
+                del self._held[next(iter(self._held))]
+        if others:
+            out += await self._judge_others(others)
         self._judging = False
-        return out + comments + (self._endings if last else [])
+        return out + self._endings if last else out
+
+    async def _judge_others(self, pieces: list[Piece]) -> list[Piece]:
+        """Return the comments among pieces that are no answers, and keep the other pieces to the end."""
+        comments: list[Piece] = []
+        for piece in pieces:
+            if _is_comment(piece):
+                comments.append(piece)
+                continue
+            original = piece.data()
+            self._failed = self._failed or bool(piece.frame.data)
+            redacted = await self.redact_error(original) if original else original
+            self._endings.append(piece if redacted is original else replace(piece, error=redacted))
+        return comments
 
 
 def _is_comment(piece: Piece) -> bool:

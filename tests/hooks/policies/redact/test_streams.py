@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -343,3 +344,51 @@ def test_a_last_thought_holds_up_the_answer_for_a_few_words_only() -> None:
     late = next(at for at, step in enumerate(steps) if any(number == 1 for number, _ in step))
     assert late <= 1 + 256 // len("All is well here. ") + 1
     assert said([body for step in steps for _, body in step], thought=True) == "so I say hel"
+
+
+_FIELDS = {
+    "modelVersion": ["gemini-2.5-flash", f"for {MAIL}", ""],
+    "responseId": ["abc123", KEY, 4111111111111111],
+    "usageMetadata": [{"promptTokenCount": 5}, {"note": MAIL}, {MAIL: 1}, 4111111111111111],
+}
+_CANDIDATE = {
+    "index": [0, 1, 4111111111111111, None, True],
+    "finishReason": ["STOP", None],
+    "note": [MAIL],
+}
+
+
+@st.composite
+def events_of_any_kind(draw: st.DrawFn) -> list[Json]:
+    """Events most of which are a single text with fields that need nothing, and some of which are not."""
+
+    def some(fields: dict[str, list[Any]]) -> Json:
+        # The first value of each field is one of a usual event.
+        return {
+            name: draw(st.sampled_from(values)) if draw(st.integers(0, 9)) == 0 else values[0]
+            for name, values in fields.items()
+            if name != "note" or draw(st.integers(0, 9)) == 0
+        }
+
+    events = []
+    for piece in cut(SAID, draw(st.lists(st.integers(0, 99), max_size=12))):
+        parts: list[Json] = [{"text": piece}]
+        if draw(st.integers(0, 9)) == 0:
+            parts.append(
+                draw(st.sampled_from([{"text": MAIL, "thought": True}, {"text": ""}, {"other": MAIL}]))
+            )
+        usual = {name: value for name, value in some(_CANDIDATE).items() if value != "STOP"}
+        content = {"role": draw(st.sampled_from(["model"] * 9 + [MAIL])), "parts": parts}
+        events.append({"candidates": [{"content": content, **usual}], **some(_FIELDS)})
+    return events
+
+
+@given(events_of_any_kind())
+def test_an_event_of_one_text_comes_out_as_if_it_were_read_field_by_field(
+    events: list[Json],
+) -> None:
+    quick = released(events)
+    with mock.patch("hookgate.hooks.policies.redact.answers._plain_part", return_value=None):
+        slow = released(events)
+    assert quick == slow
+    assert MAIL not in str(quick)

@@ -104,6 +104,10 @@ class Outbox:
         while self._events:
             event = self._events[0]
             waits = any(self._waits(place) for place in event.text_keys)
+            if not waits and self._is_unchanged(event):
+                self._events.popleft()
+                out.append((event.number, event.original))
+                continue
             if waits and not event.plain:
                 break
             if not waits:
@@ -118,6 +122,22 @@ class Outbox:
             for place in event.text_keys:
                 del self._text_keys[place]
         return out
+
+    def _is_unchanged(self, event: OutgoingEvent) -> bool:
+        """Return whether an event consists of one text, none of which was replaced or released before.
+
+        Its text is then forgotten.
+        """
+        if event.body is not event.original or event.partly_released or len(event.text_keys) != 1:
+            return False
+        if len(event.unreleased_parts) != 1 or len(event.unreleased_parts[0]) != 1:
+            return False
+        place, part = event.unreleased_parts[0][0]
+        if place not in event.text_keys or self._texts.get(place, "") != part["text"]:
+            return False
+        self._texts.pop(place, None)
+        del self._text_keys[place]
+        return True
 
     def _waits(self, place: PartPlace) -> bool:
         return self._undecided(place, self._text_keys[place])
@@ -207,6 +227,11 @@ def _is_empty(body: JsonObject) -> bool:
     )
 
 
+_PLAIN_EVENT = frozenset({"candidates", "modelVersion", "responseId", "usageMetadata"})
+_PLAIN_CANDIDATE = frozenset({"content", "index"})
+_PLAIN_CONTENT = frozenset({"parts", "role"})
+"""The fields of events, candidates and contents that most events of a stream have."""
+
 _MAX_SILENCE = 256
 """After so many characters of the answer, the thought before it is considered complete; and vice versa.
 
@@ -255,12 +280,32 @@ class AnswerScreen:
 
     def _add(self, body: JsonObject, *, whole: bool) -> None:
         """Add the next event. If `whole` is true, it is a complete answer and is not split or dropped."""
+        if not whole and self._add_plain(body):
+            return
         rest = redacted_fields(self._redaction, body, "answers", {"candidates": handled_by_caller})
         event = self._outbox.begin(body, rest)
         candidates = read_list(body, "candidates")
         event.plain = not whole
         numbered = enumerate(zip(indexes(candidates), candidates, strict=True))
         event.complete([self._candidate(event, at, index, item) for at, (index, item) in numbered])
+
+    def _add_plain(self, body: JsonObject) -> bool:
+        """Add an event that is a single text, as most events are, if nothing else in it has to be redacted.
+
+        Returns False for any other event, which has not been added. The result is the same as if the event
+        were redacted field by field.
+        """
+        if (plain := _plain_part(body)) is None or "answers" not in self._redaction.scopes:
+            return False
+        index, part = plain
+        if not self._redaction.is_clean_value({**body, "candidates": None, "index": index}):
+            return False
+        event = self._outbox.begin(body, body)
+        place, text_key = PartPlace(event.number, 0, 0), (index, "text")
+        event.unreleased_parts = [[(place, part)]]
+        self._feed(event, place, text_key, part["text"])
+        self._finish_silent((index, "thought"), text_key, len(part["text"]))
+        return True
 
     def _candidate(
         self, event: OutgoingEvent, position: int, index: int, candidate: JsonObject
@@ -343,6 +388,25 @@ class AnswerScreen:
                 text.cut_off()
             else:
                 text.finish()
+
+
+def _plain_part(body: JsonObject) -> tuple[int, JsonObject] | None:
+    """Return the candidate's index and the part of an event that is a single text, or None."""
+    candidates = body.get("candidates")
+    if not body.keys() <= _PLAIN_EVENT or type(candidates) is not list or len(candidates) != 1:
+        return None
+    candidate = candidates[0]
+    if type(candidate) is not dict or not candidate.keys() <= _PLAIN_CANDIDATE:
+        return None
+    content, index = candidate.get("content"), candidate.get("index", 0)
+    if type(index) is not int or type(content) is not dict or content.keys() != _PLAIN_CONTENT:
+        return None
+    parts = content["parts"]
+    if content["role"] != "model" or type(parts) is not list or len(parts) != 1:
+        return None
+    part = parts[0]
+    is_text_only = type(part) is dict and len(part) == 1 and type(part.get("text")) is str
+    return (index, part) if is_text_only else None
 
 
 def _grounding(redaction: Redaction, value: Any, scope: Scope) -> Any:

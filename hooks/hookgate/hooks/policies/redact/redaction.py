@@ -44,7 +44,7 @@ class ChunkedText(Generic[Place]):
 
     def waits(self, place: Place) -> bool:
         """Return whether some of the text at a place is undecided."""
-        return any(place == undecided for undecided, _ in self._undecided)
+        return place in [undecided for undecided, _ in self._undecided]
 
     def _put_pieces(self, pieces: list[TextPiece]) -> None:
         for piece in pieces:
@@ -178,9 +178,9 @@ class Redaction:
 
         Returns the same object if nothing is found. Raises Withheld.
         """
-        return value if self._is_clean_value(value) else self._redacted(value, "")
+        return value if self.is_clean_value(value) else self._redacted(value, "")
 
-    def _is_clean_value(self, value: Any) -> bool:
+    def is_clean_value(self, value: Any) -> bool:
         """Return whether one search shows that there is nothing to replace in a JSON value."""
         if self._search.find is not None:
             return False
