@@ -169,8 +169,7 @@ class _Redact:
     def __call__(
         self, event: dict[str, Any], session: SessionContext
     ) -> Output | Awaitable[Output | None] | None:
-        subject = event.get("llm_request", {}).get("raw") or event
-        if self._search.find is not None or is_long(subject):
+        if self._search.find is not None or is_long(_subject(event)):
             return asyncio.to_thread(self._judge, event, session, brief=False)
         try:
             return self._judge(event, session, brief=True)
@@ -243,6 +242,17 @@ class _Redact:
     def _restoring_screen(self, pseudonyms: Mapping[str, str]) -> Screen:
         redaction = Redaction(self._tokens, lambda _, token: pseudonyms.get(token, token))
         return AnswerScreen(redaction, logprobs=True)
+
+
+def _subject(event: dict[str, Any]) -> Any:
+    """Return what the policy judges in an event."""
+    match event["hook_event_name"]:
+        case "BeforeModel":
+            return event["llm_request"]["raw"]
+        case "AfterModel":
+            return event["llm_response"]["raw"]
+        case _:
+            return event
 
 
 def _output(redaction: Redaction, field: str, edit: JsonObject) -> Output | None:

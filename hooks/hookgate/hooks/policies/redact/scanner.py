@@ -57,9 +57,12 @@ _PRECEDING_SAMPLES = (b"", b"a", b" ", b"\n")
 _FEW = 500
 """The number of possible secrets that can be checked in a few milliseconds."""
 
+_BRIEF_BYTES, _BYTES_PER_SEARCH = 4 * 1024 * 1024, 32 * 1024
+"""The bytes that can be searched in some milliseconds, and what the overhead of a search adds to them."""
+
 
 class TakesLong(Exception):  # noqa: N818  # not an error: the search can be repeated in a thread
-    """A text has too many possible secrets to be checked in the event loop."""
+    """A text takes too long to be searched in the event loop: it has too many possible secrets or chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +124,20 @@ class Scanner:
         self._detectors = [_compiled(*pair) for pair in languages]
         self._checks_left: float = math.inf
         self._is_brief = False
+        self._bytes_left: float = math.inf
         self._by_first = [[c for c in self._detectors if _may_begin(c, byte)] for byte in range(256)]
 
     def limited(self, suspects: int, *, brief: bool = False) -> "Scanner":
         """Return a copy of the scanner for one body.
 
         The copy raises Withheld after `suspects` checks or, if `brief` is true, TakesLong after a few. Each
-        check takes some microseconds, and a crafted text may require many.
+        check takes some microseconds, and a crafted text may require many, or require the same bytes to be
+        searched again and again.
         """
         limited = copy.copy(self)
         limited._checks_left = min(suspects, _FEW) if brief else suspects
         limited._is_brief = brief and suspects > _FEW
+        limited._bytes_left = _BRIEF_BYTES if brief else math.inf
         return limited
 
     def is_clean(self, text: str) -> bool:
@@ -164,6 +170,7 @@ class Scanner:
 
         Returns the end of the data if there is none. The cost depends only on the length of undecided text.
         """
+        self._note_search(len(data) - start)
         if start == 0 and self._all_undecided.search(data):
             return 0
         first = len(data)
@@ -176,6 +183,11 @@ class Scanner:
         # Do not split escapes: a later search must see them as a whole.
         return start_of_escape(data, start, first)
 
+    def _note_search(self, size: int) -> None:
+        self._bytes_left -= size + _BYTES_PER_SEARCH
+        if self._bytes_left < 0:
+            raise TakesLong
+
     def suspect(self, data: bytes, start: int) -> Detector:
         """Return the first detector for which everything from `start` on is undecided. There must be one."""
         places = range(start, min(start + LONGEST_ESCAPE + 1, len(data)))
@@ -184,6 +196,7 @@ class Scanner:
     def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
         at = _previous_character(data, start)
         while match := self._any.search(data, at, end):
+            self._note_search(end - at)  # it may have read all of the rest to see where the match ends
             self._checks_left -= 1
             if self._checks_left < 0:
                 raise TakesLong if self._is_brief else Withheld(_TOO_MANY)
