@@ -78,6 +78,7 @@ class EventPlan:
 
 _NO_HOOKS = EventPlan()
 
+_LONGEST_NAME = 256
 _KEPT_PLANS = 1024
 """The number of plans to keep for hooks with conditions, some of which check what clients choose."""
 
@@ -118,8 +119,8 @@ class Engine:
         self._logged_keys: dict[Hook, set[str]] = {}
         self._queue = FairQueue(configuration.limits.concurrency)
         self._executor = HookExecutor(self._runners, self._queue, trust_check)
-        self._plans = {event: self._plan_of(groups) for event, groups in self._groups.items()}
-        self._plan_for = lru_cache(_KEPT_PLANS)(self._conditional_plan)
+        self._plans = {event: self._conditional_plan(event, Subject(), None) for event in self._groups}
+        self._kept_plan = lru_cache(_KEPT_PLANS)(self._conditional_plan)
 
     @property
     def waiting(self) -> int:
@@ -156,7 +157,10 @@ class Engine:
             "requires_json": session.call_state.requires_json,
         }
         subject = {name: value for name, value in properties.items() if name in checked}
-        return self._plan_for(event.name, Subject(**subject, stream=known.stream), layer)
+        # Clients choose names of tools and models, which may take up any amount of memory.
+        keep = "tools" not in checked and len(known.model) <= _LONGEST_NAME
+        plan_for = self._kept_plan if keep else self._conditional_plan
+        return plan_for(event.name, Subject(**subject, stream=known.stream), layer)
 
     def _conditional_plan(self, event: str, subject: Subject, layer: Layer | None) -> EventPlan:
         groups = self.configuration.plan(event, subject)

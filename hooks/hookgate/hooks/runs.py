@@ -33,7 +33,7 @@ class FairQueue:
 
     def __init__(self, limit: int) -> None:
         self.free = limit
-        """The number of runs that could proceed without waiting. Each takes one of them."""
+        """The number of free slots."""
         self._waiting: OrderedDict[str, _Sessions] = OrderedDict()
 
     @property
@@ -211,7 +211,7 @@ class HookExecutor:
     ) -> Run:
         """Run the hook once. Exceptions become the run's `failure`.
 
-        A run without a deadline does not wait: a slot must be free, and the event's body must be small.
+        A run without a deadline does not queue: a slot must be free, and the event's body must be small.
         """
         began = time.monotonic()
         failure: HookError | None = None
@@ -328,7 +328,8 @@ def _prepared_document(hook: Hook, event: Event, session: SessionContext) -> Doc
     Call this in a worker thread.
     """
     document = make_document(hook, event, session)
-    document.prepare(value=isinstance(hook.config, BuiltinConfig | RuntimeConfig))
+    if not isinstance(hook.config, BuiltinConfig):  # policies get a view
+        document.prepare(value=isinstance(hook.config, RuntimeConfig))
     return document
 
 

@@ -122,7 +122,7 @@ def loads(data: bytes, bounds: Bounds | None = None, depth: int = MAX_DEPTH) -> 
             value = orjson.loads(data)
         except orjson.JSONDecodeError as error:
             raise _invalid(error) from None
-        if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        if data.count(b"[") + data.count(b"{") <= depth:
             canonical = orjson.dumps(value)
             if canonical == data or canonical == data.replace(b'": ', b'":').replace(b', "', b',"'):
                 return value

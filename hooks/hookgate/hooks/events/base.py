@@ -32,25 +32,31 @@ from hookgate.translator.strictjson import dumps
 class SharedValue:
     """A JSON value that several hooks receive, such as the request in all events of a streamed answer.
 
-    It is serialized, and copied for each hook that may modify it, when this is first needed.
+    It is serialized, and copied for hooks that may modify it, when this is first needed.
     """
 
     def __init__(self, value: Any) -> None:
         self.value = value
         """The value itself, which must not be modified."""
-        self.copies: dict[object, Any] = {}
-        """The copies by their owners."""
+        self._copies: dict[object, Any] = {}
 
     @cached_property
     def json(self) -> bytes:
         """The value as JSON."""
         return dumps(self.value)
 
-    def copy_for(self, owner: object) -> Any:
-        """Return the copy that belongs to `owner`, creating it on first use."""
-        if owner not in self.copies:
-            self.copies[owner] = _deep_copy(self.value)
-        return self.copies[owner]
+    def lend_copy(self, borrower: object) -> Any:
+        """Return a copy that nobody else has, which the borrower may modify and need not return.
+
+        It is the one that the borrower has returned, unless that was modified. Comparing it is quick, since
+        the copies share all strings.
+        """
+        copy = self._copies.pop(borrower, None)
+        return copy if copy is not None and copy == self.value else _copied_containers(self.value)
+
+    def return_copy(self, borrower: object, copy: Any) -> None:
+        """Keep a copy for the borrower's next call of `lend_copy`."""
+        self._copies[borrower] = copy
 
 
 @dataclass(eq=False, slots=True)
@@ -59,9 +65,10 @@ class Document:
 
     fields: dict[str, Any]
     owner: object = None
-    """The hook that receives copies of shared values."""
+    """The hook that borrows copies of shared values."""
     _json: bytes | None = field(default=None, init=False)
     _value: dict[str, Any] | None = field(default=None, init=False)
+    _borrowed: list[tuple[SharedValue, Any]] = field(default_factory=list, init=False)
 
     @property
     def json(self) -> bytes:
@@ -82,10 +89,16 @@ class Document:
         copy = dict(self.fields)
         for key, value in self.fields.items():
             if type(value) is SharedValue:
-                copy[key] = value.copies.get(self.owner) or value.copy_for(self.owner)
+                copy[key] = lent = value.lend_copy(self.owner)
+                self._borrowed.append((value, lent))
             elif type(value) is dict or type(value) is list:
                 copy[key] = _deep_copy(value)
         return copy
+
+    def return_copies(self) -> None:
+        """Return the copies in `value` after a run. Call it only if nothing of the run is still going on."""
+        for shared, lent in self._borrowed:
+            shared.return_copy(self.owner, lent)
 
     def view(self) -> dict[str, Any]:
         """Return the document without copying it. The caller must not modify it."""
@@ -98,6 +111,20 @@ class Document:
             self._value = self.value()
         else:
             _ = self.json
+
+
+def _copied_containers(value: Any) -> Any:
+    """Return a copy of a JSON value that shares its strings and other values that cannot be modified."""
+    if type(value) is dict:
+        return {
+            key: _copied_containers(item) if type(item) is dict or type(item) is list else item
+            for key, item in value.items()
+        }
+    if type(value) is list:
+        return [
+            _copied_containers(item) if type(item) is dict or type(item) is list else item for item in value
+        ]
+    return value
 
 
 def _deep_copy(value: Any) -> Any:

@@ -119,7 +119,9 @@ class RuntimeRunner:
         self._call = action if inspect.iscoroutinefunction(action) else self._call_function
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
-        return await run_action(self._hook, self._call, event, document.value(), self._clock)
+        output = await run_action(self._hook, self._call, event, document.value(), self._clock)
+        document.return_copies()  # not after a failure: a thread that timed out still has them
+        return output
 
     async def close(self) -> None:
         """Do nothing: a callable has no resources to close."""

@@ -288,7 +288,7 @@ async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Rep
     """Send pieces, then raise the pipeline's interruption, if there is one."""
     encoded: list[bytes] = []
     for piece in pieces:
-        if piece.response is piece.body and piece.frame.is_plain:
+        if piece.response is piece.body and piece.frame.is_plain and not framing.is_open:
             encoded.append(piece.frame.raw)
         else:
             encoded.append(framing.encode(piece.frame, piece.data()))

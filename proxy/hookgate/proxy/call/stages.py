@@ -104,7 +104,7 @@ class ScreenStage:
         self._released = -1
         self._endings: list[Piece] = []
         self._failed = False
-        self._judging = False
+        self._broken = False
 
     def held_bytes(self) -> int:
         """Return the size in bytes of the pieces from which nothing was released."""
@@ -117,7 +117,7 @@ class ScreenStage:
         return await self._judged([], last=True, cut_off=self._failed)
 
     async def abandon(self) -> list[Piece]:
-        if self._judging:  # a screen that has refused an answer or an error, or failed, releases nothing
+        if self._broken:  # a screen that has refused an answer or an error, or failed, releases nothing
             return []
         return await self._judged([], last=True, cut_off=True)
 
@@ -152,7 +152,7 @@ class ScreenStage:
             self._count += 1
             self._failed = self._failed or "error" in piece.body
             responses.append(piece.response)
-        self._judging = True
+        self._broken = True
         judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
         if self._screen.slow or held_bytes(batch) > _LONG:
             released = await asyncio.to_thread(judge)
@@ -168,7 +168,7 @@ class ScreenStage:
                 del self._held[next(iter(self._held))]
         if others:
             out += await self._judge_others(others)
-        self._judging = False
+        self._broken = False
         return out + self._endings if last else out
 
     async def _judge_others(self, pieces: list[Piece]) -> list[Piece]:

@@ -122,10 +122,15 @@ class WorkerProcesses:
         pause = _FIRST_PAUSE
         while True:
             began = time.monotonic()
-            code = await self._run(worker)
+            try:
+                why = _describe(await self._run(worker))
+            except OSError as error:  # no memory, no descriptor, or too many processes
+                why = f"it cannot be started: {error.strerror or error}"
             if self._stopping or not worker.was_ready:
+                if not self._stopping:
+                    log.error("worker %d has not accepted clients (%s)", worker.number, why)
                 return
-            log.error("worker %d ended unexpectedly (%s); it is restarted", worker.number, _describe(code))
+            log.error("worker %d ended unexpectedly (%s); it is restarted", worker.number, why)
             if time.monotonic() - began >= _LONG_ENOUGH:
                 pause = _FIRST_PAUSE
                 continue
@@ -144,11 +149,11 @@ class WorkerProcesses:
             ours.setblocking(False)
             track_process(worker.process, tree)
             worker.ended.clear()
-            told = asyncio.create_task(_note_ready(worker, ours))
+            readiness = asyncio.create_task(_note_ready(worker, ours))
             try:
                 return await _ended(worker.process)
             finally:
-                told.cancel()
+                readiness.cancel()
                 worker.ready.clear()
                 worker.ended.set()
                 self._counts.set_absent(worker.number)

@@ -31,6 +31,8 @@ class Framing(ABC):
     """One answer's framing: decodes what the upstream sends, encodes what the client gets."""
 
     content_type: str
+    is_open = False
+    """Whether the last frame that was encoded lacks its blank line, so that the next one has to add it."""
 
     @abstractmethod
     def feed(self, chunk: bytes) -> list[Frame]:
@@ -75,7 +77,6 @@ class ServerSentEvents(Framing):
     _ENDS = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n", b"\r\r\n")
 
     def __init__(self) -> None:
-        self._open = False  # whether the last frame sent lacks its blank line
         self._buffer = bytearray()
         self._searched = 0
 
@@ -136,13 +137,16 @@ class ServerSentEvents(Framing):
     def encode(self, frame: Frame, data: bytes) -> bytes:
         if data is not frame.data:
             return self.event(data)
-        self._open = not frame.raw.endswith(self._ENDS)
-        return frame.raw
+        end = self._missing_end()
+        self.is_open = not frame.raw.endswith(self._ENDS)
+        return end + frame.raw
 
     def event(self, data: bytes) -> bytes:
-        end = b"\r\n\r\n" if self._open else b""
-        self._open = False
-        return end + b"data: " + data + b"\r\n\r\n"
+        return self._missing_end() + b"data: " + data + b"\r\n\r\n"
+
+    def _missing_end(self) -> bytes:
+        end, self.is_open = b"\r\n\r\n" if self.is_open else b"", False
+        return end
 
     def end(self) -> bytes:
         return b""

@@ -113,7 +113,7 @@ class Redaction:
         """
         self.scopes = scopes
         self.findings: Counter[str] = Counter()
-        self._search, self._replacement = search, replace
+        self._search, self._replacement, self._brief = search, replace, brief
         self._scanner = search.scanner.limited(search.limit, brief=brief)
         self._clean: set[str] = set()
         self._plain_names: set[str] = set()
@@ -282,7 +282,7 @@ class CleanCheck(Redaction):
 
     def __init__(self, redaction: Redaction) -> None:
         super().__init__(redaction._search, _raise_found, redaction.scopes)
-        self._long = Redaction(redaction._search, _raise_found, redaction.scopes)
+        self._long = Redaction(redaction._search, _raise_found, redaction.scopes, brief=redaction._brief)
         self._texts: list[str] = []
 
     def is_clean_throughout(self, look_through: Callable[[Redaction], object]) -> bool:
