@@ -26,7 +26,7 @@ from support.hooks import (
 )
 from support.programs import children, eventually
 
-from hookgate.hooks import Configuration, Engine, SessionContext, Verdict, load_settings
+from hookgate.hooks import BeforeModel, Configuration, Engine, SessionContext, Verdict, load_settings
 
 
 @pytest.fixture(autouse=True)
@@ -265,3 +265,24 @@ async def test_a_key_without_effect_is_logged_once(caplog: pytest.LogCaptureFixt
         "did you mean 'decision'?"
     )
     assert (len(caplog.messages), len(set(caplog.messages))) == (20, 20)
+
+
+def test_a_hook_that_is_in_two_groups_runs_once(tmp_path: Path) -> None:
+    groups = [{"matcher": matcher, "hooks": [command()]} for matcher in ("*", "x")]
+    configuration = load_settings([write_file(tmp_path, {"hooks": {"BeforeModel": groups}})])
+    plan = Engine(configuration).plan(asking("hi"), SESSION)
+    assert sum(len(group.hooks) for group in plan.groups) == 1
+
+
+def test_plans_do_not_keep_the_names_that_clients_send(tmp_path: Path) -> None:
+    """They may take up any amount of memory, and be others in each call."""
+    on_tools = one_group(command(when={"tools": ["run_*"], "models": ["gemini-*"]}))
+    listening = Engine(load_settings([write_file(tmp_path, on_tools)]))
+    for number in range(20):
+        declared = {"tools": [{"functionDeclarations": [{"name": f"tool_{number}"}]}]}
+        assert not listening.plan(BeforeModel("gemini", declared), SESSION).groups
+    on_models = one_group(command(when={"models": ["gemini-*"]}))
+    selecting = Engine(load_settings([write_file(tmp_path, on_models, "models.json")]))
+    for number in range(20):
+        assert not selecting.plan(BeforeModel(f"{number}" * 300, {}), SESSION).groups
+    assert listening._kept_plan.cache_info().currsize == selecting._kept_plan.cache_info().currsize == 0

@@ -15,7 +15,8 @@ import pytest
 from support.functions import DENIAL, Denier, deny, deny_later
 from support.hooks import SESSION, Json, asking, engine, one_group, parallel, sequential, write_file
 
-from hookgate.hooks import Engine, Run, SettingsError, load_settings
+from hookgate.hooks import AfterModel, Engine, Run, SettingsError, load_settings
+from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.runners import inprocess
 
 
@@ -151,6 +152,44 @@ async def test_a_hook_that_writes_into_its_input_changes_nothing_for_others(grou
     assert seen[0]["llm_request"]["messages"] == [{"role": "user", "content": "hi"}]
     assert seen[0]["llm_request"]["config"] == {"stopSequences": ["end"]}
     assert seen[0]["session_id"] == SESSION.session_id
+
+
+async def test_a_hook_that_writes_into_a_shared_request_finds_it_unchanged_in_the_next_event() -> None:
+    seen: list[Json] = []
+
+    def spoil(event: Json) -> None:
+        seen.append(copy.deepcopy(event["llm_request"]))
+        event["llm_request"]["messages"].clear()
+
+    async def leave(event: Json) -> None:
+        seen.append(copy.deepcopy(event["llm_request"]))
+
+    shown = SharedValue({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+    for act in (spoil, leave):
+        running = engine(parallel(act), event="AfterModel")
+        for _ in range(3):
+            await running.fire(AfterModel(shown, {"candidates": []}), SESSION)
+    assert seen == [{"model": "m", "messages": [{"role": "user", "content": "hi"}]}] * 6
+
+
+async def test_a_function_that_ran_out_of_time_does_not_share_its_input_with_the_next_run() -> None:
+    go_on, done = threading.Event(), threading.Event()
+    inputs: list[Json] = []
+
+    def wait(event: Json) -> None:
+        inputs.append(event)
+        if len(inputs) == 1:
+            go_on.wait(10)
+            event["llm_request"]["messages"].clear()
+            done.set()
+
+    running = engine(parallel(wait, timeout=50), event="AfterModel")
+    shown = SharedValue({"messages": [{"role": "user", "content": "hi"}]})
+    for _ in range(2):
+        await running.fire(AfterModel(shown, {"candidates": []}), SESSION)
+    go_on.set()
+    assert await asyncio.to_thread(done.wait, 10)
+    assert inputs[1]["llm_request"]["messages"] == [{"role": "user", "content": "hi"}]
 
 
 # ---- loading

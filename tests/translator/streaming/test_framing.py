@@ -236,3 +236,13 @@ def test_keep_alives_are_white_space_to_json() -> None:
     framing = JsonArray()
     sent = KEEP_ALIVE + framing.event(b"1") + KEEP_ALIVE + framing.event(b"2") + KEEP_ALIVE + framing.end()
     assert json.loads(KEEP_ALIVE + sent + KEEP_ALIVE) == [1, 2]
+
+
+def test_an_unchanged_event_behind_one_without_its_blank_line_is_an_event_of_its_own() -> None:
+    framing = ServerSentEvents()
+    framing.feed(b"data: 1")
+    (last,) = framing.finish()
+    framing.begin_anew()
+    (first,) = framing.feed(b"data: 2\r\n\r\n")
+    sent = framing.encode(last, last.data) + framing.encode(first, first.data)
+    assert data_of(ServerSentEvents, sent) == [b"1", b"2"]

@@ -1,11 +1,20 @@
 """What redaction costs: the same for each character, however the text was crafted."""
 
+import contextlib
 import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
+from support.builtins import SENSITIVE
 from support.secrets import redacted
 
+from hookgate.hooks import SessionContext
 from hookgate.hooks.policies.redact import Scanner
+from hookgate.hooks.policies.redact.policy import redact_policy
+from hookgate.hooks.policies.redact.scanner import TakesLong
+from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
 CRAFTED = [
     *(
@@ -60,3 +69,21 @@ def test_crafted_text_costs_the_same_for_each_character(scanner: Scanner, unit: 
     seconds(10_000)
     small = min(seconds(10_000) for _ in range(3))
     assert min(seconds(160_000) for _ in range(2)) < 40 * small + 0.005
+
+
+@pytest.mark.parametrize("unit", ["12345678A ", "a1@b.co.1", "x://a:b@c ", "password=aA1a "])
+def test_a_brief_search_of_a_long_text_gives_up_soon(unit: str) -> None:
+    policy: Any = redact_policy(SENSITIVE, PolicyEnvironment(Path("/")))
+    body = {"contents": [{"role": "user", "parts": [{"text": unit * (250_000 // len(unit))}]}]}
+    event = {"hook_event_name": "BeforeModel", "llm_request": {"raw": body}}
+    tried = 0
+    original = Scanner._at
+
+    def at(*of: Any) -> Any:
+        nonlocal tried
+        tried += 1
+        return original(*of)
+
+    with mock.patch.object(Scanner, "_at", at), contextlib.suppress(TakesLong):
+        policy._judge(event, SessionContext("s"), brief=True)
+    assert tried <= 2000
