@@ -18,6 +18,7 @@ from hookgate.hooks.runners.process import ENOUGH, raised_descriptor_limit
 from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import AdminListener, running_admin
 from hookgate.proxy.admin.panel import open_panel
+from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, EffectiveConfig, LimitSettings, ListenSettings
 from hookgate.proxy.config.reading import Sources, find_sources
@@ -153,9 +154,6 @@ async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, place: Wor
 @asynccontextmanager
 async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Gateway]:
     """Open what calls need, and report about it to `admin`."""
-    # This import configures loggers, so it must follow logs.configure().
-    from hookgate.proxy.audit.trail import open_audit_trail  # noqa: PLC0415  # see above
-
     config, live, metrics, state = parts.config, parts.live, parts.metrics, parts.sources.state
     live.watchers.append(lambda _: parts.budget.check(live.current.configuration))
     async with (
