@@ -29,10 +29,9 @@ from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.stored import chain_tip, record_body
 from hookgate.proxy.audit.writer import PendingRecords, Writer
 from hookgate.proxy.config.recording import AuditSettings as Settings
-from hookgate.proxy.errors import ApiError, describe_os_error, pluralize
+from hookgate.proxy.errors import ApiError, StoreError, describe_os_error, pluralize
 from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.proxy.routing.table import Route
-from hookgate.proxy.store import StoreError
 from hookgate.proxy.store.database import FAILURES, Database, open_audit, reason
 from hookgate.proxy.store.models import audit_open, audit_records, audit_writers
 from hookgate.translator.fields import JsonObject

@@ -12,9 +12,9 @@ from typing import TypeVar
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.exc import DBAPIError
 
+from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import FAILURES, Database, reason
 from hookgate.proxy.store.models import counters
-from hookgate.proxy.store.store import StoreError
 
 log = logging.getLogger("hookgate.store")
 

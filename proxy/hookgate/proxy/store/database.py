@@ -30,8 +30,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.models import NEWEST, metadata
-from hookgate.proxy.store.store import StoreError
 
 STEPS = Path(__file__).parent / "migrations"
 """The folder of the migrations."""

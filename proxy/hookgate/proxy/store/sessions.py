@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, bindparam, case, delete, func, select, tuple_, update
 
+from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.database import BEGIN_READING, FAILURES, Database, open_sessions, reason
 from hookgate.proxy.store.marks import ChangeMarks
 from hookgate.proxy.store.models import accepted_keys, session_effects, session_names, sessions
-from hookgate.proxy.store.store import StoreError
 
 log = logging.getLogger("hookgate.store")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from hookgate.hooks.runners.inprocess import Counters
 from hookgate.proxy.config.recording import StoreSettings
 from hookgate.proxy.config.values import store_url
+from hookgate.proxy.errors import StoreError
 
 if TYPE_CHECKING:
     from hookgate.proxy.store.counters import SqlCounters
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 _NO_DRIVER = (
     "store.url: PostgreSQL requires psycopg; in a checkout of hookgate, run: pip install '.[postgres]'"
 )
-
-
-class StoreError(ValueError):
-    """Raised if the store cannot be used. The message contains no password."""
 
 
 class Store:
