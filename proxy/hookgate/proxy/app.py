@@ -198,24 +198,14 @@ The event loop releases the GIL at each system call, and waits up to this long t
 """
 
 
-_COLLECTION_THRESHOLDS = (50_000, 20, 50)
-"""Allocations after which young objects are traversed, and how many of these traversals precede older ones.
-
-The defaults (700, 10, 10) traverse the parsed body of a large request several times. What a call leaves in
-reference cycles is small: some 20 objects for each connection, and no body.
-"""
-
-
 def _tune_interpreter() -> None:
     """Keep threads and garbage collection from delaying the event loop.
 
     A full collection would traverse all objects created at startup, which takes 50 to 100 ms and frees
-    nothing.
+    nothing worth that.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    gc.collect()
     gc.freeze()
-    gc.set_threshold(*_COLLECTION_THRESHOLDS)
 
 
 def _certificate(listen: ListenSettings) -> Certificate | None:
