@@ -9,6 +9,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import select
 import socket
 import sys
@@ -79,6 +80,8 @@ def become(asked: dict[str, Any], descriptors: list[int]) -> None:
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    if asked["descriptors"]:
+        resource.setrlimit(resource.RLIMIT_NOFILE, asked["descriptors"])
     os.chdir(asked["folder"])
     sys.path[0] = asked["folder"]
     sys.argv[:] = [str(program.__file__), *asked["words"]]

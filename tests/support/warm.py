@@ -72,13 +72,26 @@ class WarmProcess:
         self.send_signal(signal.SIGKILL)
 
 
-async def start(words: tuple[str, ...], environment: Mapping[str, str], folder: Path | None) -> WarmProcess:
-    """Start a command; its stdin, stdout and stderr are pipes."""
+async def start(
+    words: tuple[str, ...],
+    environment: Mapping[str, str],
+    folder: Path | None,
+    descriptors: tuple[int, int] | None = None,
+) -> WarmProcess:
+    """Start a command; its stdin, stdout and stderr are pipes.
+
+    `descriptors` are its soft and hard limit of open descriptors, by default those of this process.
+    """
     given, stdin = os.pipe()
     stdout, out = os.pipe()
     stderr, err = os.pipe()
     reported, tells = socket.socketpair()
-    asked = {"words": words, "environment": dict(environment), "folder": str(folder or Path.cwd())}
+    asked = {
+        "words": words,
+        "environment": dict(environment),
+        "folder": str(folder or Path.cwd()),
+        "descriptors": descriptors,
+    }
     socket.send_fds(_forker(), [json.dumps(asked).encode()], [given, out, err, tells.fileno()])
     for descriptor in (given, out, err):
         os.close(descriptor)
