@@ -11,7 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from small_png import with_palette
-from support.browser import Scheme, browsing, go
+from support.browser import Scheme, browsing, go, running_browser
 from support.gateway import runs, says
 from support.panel import Paneled, panel_gateway
 from support.wire import SSE, UNARY, post
@@ -131,7 +131,10 @@ async def pictures(gateway: Paneled, receipt: str, look: str) -> None:
         "hooks": "#/hooks",
         "policy": "#/policy",
     }
-    async with browsing(gateway.link, width=width, height=height, scheme=scheme) as page:
+    async with (
+        running_browser() as browser,
+        browsing(browser, gateway.link, width=width, height=height, scheme=scheme) as page,
+    ):
         blank = await page.context.new_page()
         for name, route in views.items():
             await page.bring_to_front()

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
-from support.browser import VIEWS, Scheme, browsing, go, violations
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+from support.browser import VIEWS, Scheme, browsing, go, running_browser, violations
 from support.gateway import runs, says, write_settings
 from support.panel import TOKEN, Paneled, panel_gateway
 from support.wire import UNARY, Answer, post, prompt
 
 from hookgate.proxy.admin.access import panel_link
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # in which the browser runs
 
 KEPT = {"content": "full"}
 
@@ -55,20 +58,34 @@ async def called(gateway: Paneled, text: str = "hi", session: str = "s-1", key: 
     return await post(gateway.url, UNARY, body, {"x-goog-api-key": key, "x-hookgate-session": session})
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with running_browser() as running:
+        yield running
+
+
 @asynccontextmanager
 async def shown(
-    folder: Path, *, width: int = 1280, scheme: Scheme = "light", signed_in: bool = True, **gateway: Any
+    browser: Browser,
+    folder: Path,
+    *,
+    width: int = 1280,
+    scheme: Scheme = "light",
+    signed_in: bool = True,
+    **gateway: Any,
 ) -> AsyncIterator[tuple[Paneled, Page]]:
     """A gateway with calls behind it, and its panel in a browser."""
     async with panel_gateway(folder, HOOKS, **{"audit": KEPT, **gateway}) as running:
         await called(running, "please write to ada@example.org\nand say hello")
         await called(running, "something forbidden", "s-2")
-        async with browsing(running.link if signed_in else running.admin, width=width, scheme=scheme) as page:
+        async with browsing(
+            browser, running.link if signed_in else running.admin, width=width, scheme=scheme
+        ) as page:
             yield running, page
 
 
-async def test_calls_appear_as_they_end_unless_paused(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (gateway, page):
+async def test_calls_appear_as_they_end_unless_paused(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (gateway, page):
         await expect(page.locator("#connection")).to_have_text("live")
         await go(page, "#/calls")
         rows = page.locator("tbody tr")
@@ -85,8 +102,8 @@ async def test_calls_appear_as_they_end_unless_paused(tmp_path: Path) -> None:
         await expect(rows).to_have_count(4)
 
 
-async def test_filters_are_links_and_the_browser_goes_back(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (_, page):
+async def test_filters_are_links_and_the_browser_goes_back(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (_, page):
         await page.get_by_role("link", name="Calls", exact=True).click()
         await expect(page.get_by_role("link", name="Calls", exact=True)).to_have_attribute(
             "aria-current", "page"
@@ -102,8 +119,10 @@ async def test_filters_are_links_and_the_browser_goes_back(tmp_path: Path) -> No
         await expect(page).to_have_title("Overview · hookgate")
 
 
-async def test_a_filter_finds_parts_of_names_also_of_calls_that_end_later(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (gateway, page):
+async def test_a_filter_finds_parts_of_names_also_of_calls_that_end_later(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with shown(browser, tmp_path) as (gateway, page):
         await called(gateway, session="Night-Build")
         await go(page, "#/calls")
         await page.get_by_label("Session").fill("night")
@@ -117,10 +136,10 @@ async def test_a_filter_finds_parts_of_names_also_of_calls_that_end_later(tmp_pa
         await expect(page.get_by_text("No call of this session is stored.")).to_be_visible()
 
 
-async def test_costs_are_listed_if_there_are_prices(tmp_path: Path) -> None:
+async def test_costs_are_listed_if_there_are_prices(browser: Browser, tmp_path: Path) -> None:
     table = tmp_path / "prices.toml"
     table.write_text('currency = "EUR"\n[models."*"]\ninput = 1\noutput = 1\n')
-    async with shown(tmp_path, prices={"file": table}) as (gateway, page):
+    async with shown(browser, tmp_path, prices={"file": table}) as (gateway, page):
         await go(page, "#/calls")
         await expect(page.get_by_role("columnheader", name="Cost, EUR")).to_be_visible()
         costs = page.locator("tbody tr td:last-child")
@@ -130,8 +149,8 @@ async def test_costs_are_listed_if_there_are_prices(tmp_path: Path) -> None:
         await expect(costs.first).to_have_text(re.compile(r"^0\.0000\d+$"))
 
 
-async def test_a_hook_is_switched_off_and_on_and_calls_change(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (gateway, page):
+async def test_a_hook_is_switched_off_and_on_and_calls_change(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (gateway, page):
         await go(page, "#/hooks")
         switch = page.get_by_role("switch", name="guard on BeforeModel")
         await expect(switch).to_be_checked()
@@ -152,8 +171,8 @@ async def test_a_hook_is_switched_off_and_on_and_calls_change(tmp_path: Path) ->
         assert (await called(gateway, "forbidden")).status == 403
 
 
-async def test_a_diff_shows_what_a_hook_changed(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (_, page):
+async def test_a_diff_shows_what_a_hook_changed(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (_, page):
         await go(page, "#/calls?outcome=answered")
         await page.locator("tbody a").first.click()
         await expect(page.locator("h1")).to_contain_text("Call ")
@@ -174,8 +193,8 @@ def warmer(_: dict[str, Any]) -> dict[str, Any]:
     return {"hookSpecificOutput": {"llm_request": {"config": {"temperature": 0.1}}}}
 
 
-async def test_what_did_not_go_upstream_is_not_said_to_have_gone(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (_, page):
+async def test_what_did_not_go_upstream_is_not_said_to_have_gone(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (_, page):
         await go(page, "#/calls?outcome=denied")
         await page.locator("tbody a").first.click()
         await expect(page.get_by_text("It did not go upstream.")).to_be_visible()
@@ -185,11 +204,11 @@ async def test_what_did_not_go_upstream_is_not_said_to_have_gone(tmp_path: Path)
         await expect(page.get_by_text("As the upstream sent it")).to_have_count(0)
 
 
-async def test_a_change_beside_the_text_is_reported(tmp_path: Path) -> None:
+async def test_a_change_beside_the_text_is_reported(browser: Browser, tmp_path: Path) -> None:
     hooks = {"BeforeModel": [runs(warmer, name="warmer")]}
     async with panel_gateway(tmp_path, hooks, audit=KEPT) as gateway:
         receipt = (await called(gateway)).headers["x-hookgate-receipt"]
-        async with browsing(gateway.link) as page:
+        async with browsing(browser, gateway.link) as page:
             await go(page, f"#/calls/{receipt}")
             reported = page.get_by_text("The text is unchanged; other fields differ: see JSON.")
             await expect(reported).to_be_visible()
@@ -199,8 +218,8 @@ async def test_a_change_beside_the_text_is_reported(tmp_path: Path) -> None:
             await expect(page.get_by_text("As the client sent it, and as it went upstream.")).to_be_visible()
 
 
-async def test_a_switched_hook_keeps_its_row(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (_, page):
+async def test_a_switched_hook_keeps_its_row(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (_, page):
         await go(page, "#/hooks")
         row = page.locator("tbody tr").first
         await expect(row).to_contain_text("2 / 0 / 0")
@@ -235,13 +254,13 @@ COMPARED = """async () => {
 }"""
 
 
-async def test_a_comparison_loses_no_sign_of_either_text(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (_, page):
+async def test_a_comparison_loses_no_sign_of_either_text(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (_, page):
         assert await page.evaluate(COMPARED) == [[], 9000]
 
 
-async def test_a_crafted_answer_stays_text(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (gateway, page):
+async def test_a_crafted_answer_stays_text(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (gateway, page):
         await called(gateway, CRAFTED, "s-3")
         receipt = (await called(gateway, f"forbidden {CRAFTED}", "s-3")).headers["x-hookgate-receipt"]
         for outcome in ("answered", "denied"):
@@ -259,8 +278,8 @@ async def test_a_crafted_answer_stays_text(tmp_path: Path) -> None:
         assert await page.evaluate("window.pwned") is None
 
 
-async def test_a_session_tells_its_calls_in_order(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (gateway, page):
+async def test_a_session_tells_its_calls_in_order(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (gateway, page):
         await called(gateway, "forbidden", "s-1")
         await called(gateway, "another key's", "s-1", key="another")
         await go(page, "#/sessions")
@@ -273,8 +292,8 @@ async def test_a_session_tells_its_calls_in_order(tmp_path: Path) -> None:
         await expect(items).to_have_count(3)
 
 
-async def test_charts_are_drawn_and_told_as_a_table(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (_, page):
+async def test_charts_are_drawn_and_told_as_a_table(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (_, page):
         charts = page.locator(".chart")
         await expect(charts).to_have_count(3)
         await expect(page.get_by_role("img", name="Traffic. 2 calls in the last hour")).to_be_visible()
@@ -283,8 +302,8 @@ async def test_charts_are_drawn_and_told_as_a_table(tmp_path: Path) -> None:
         await expect(charts.first.locator("tbody tr").first).to_contain_text(":")
 
 
-async def test_it_is_walked_by_keyboard_alone(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (gateway, page):
+async def test_it_is_walked_by_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (gateway, page):
         press = page.keyboard.press
         await press("Tab")
         await expect(page.locator("#skip")).to_be_focused()
@@ -312,9 +331,9 @@ async def test_it_is_walked_by_keyboard_alone(tmp_path: Path) -> None:
         assert (await called(gateway, "forbidden")).status == 200
 
 
-async def test_signing_in_with_the_token(tmp_path: Path) -> None:
+async def test_signing_in_with_the_token(browser: Browser, tmp_path: Path) -> None:
     admin = {"token": TOKEN, "address": "0.0.0.0:9787"}
-    async with shown(tmp_path, signed_in=False, admin=admin) as (_, page):
+    async with shown(browser, tmp_path, signed_in=False, admin=admin) as (_, page):
         await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
         assert await violations(page) == []
         await page.get_by_label("Admin token").fill("wrong-token-of-some-length")
@@ -331,12 +350,12 @@ async def test_signing_in_with_the_token(tmp_path: Path) -> None:
         await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
 
 
-async def test_a_link_signs_in_and_leaves_no_token_in_the_address(tmp_path: Path) -> None:
+async def test_a_link_signs_in_and_leaves_no_token_in_the_address(browser: Browser, tmp_path: Path) -> None:
     async with panel_gateway(tmp_path, HOOKS, admin={}) as gateway:
         token = next((tmp_path / "state").glob("admin-token-*")).read_text()
         link = panel_link(gateway.admin, token)
         asked: list[str] = []
-        async with browsing(gateway.admin) as page:
+        async with browsing(browser, gateway.admin) as page:
             page.on("request", lambda request: asked.append(f"{request.url} {request.headers}"))
             await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
             await page.goto(link)  # the page is open already: the address alone changes
@@ -350,25 +369,28 @@ async def test_a_link_signs_in_and_leaves_no_token_in_the_address(tmp_path: Path
         assert not any(token in each for each in asked)
 
 
-async def test_a_link_of_a_former_start_asks_for_the_token(tmp_path: Path) -> None:
-    async with panel_gateway(tmp_path, HOOKS) as gateway, browsing(f"{gateway.admin}/#token=old") as page:
+async def test_a_link_of_a_former_start_asks_for_the_token(browser: Browser, tmp_path: Path) -> None:
+    async with (
+        panel_gateway(tmp_path, HOOKS) as gateway,
+        browsing(browser, f"{gateway.admin}/#token=old") as page,
+    ):
         await expect(page.locator("h1")).to_have_text("Sign in to hookgate")
         assert page.url == f"{gateway.admin}/#/"
         await expect(page.locator("#connection")).to_have_text("signed out")
 
 
-async def test_a_policy_s_hook_has_no_switch(tmp_path: Path) -> None:
+async def test_a_policy_s_hook_has_no_switch(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "policy").mkdir()
     policy = write_settings(tmp_path / "policy", {"BeforeModel": [{**says({}), "name": "company"}]})
-    async with shown(tmp_path, policy_file=policy) as (_, page):
+    async with shown(browser, tmp_path, policy_file=policy) as (_, page):
         await go(page, "#/hooks")
         await expect(page.locator("tbody tr").first).to_contain_text("fixed by policy")
         await expect(page.get_by_role("switch", name="company on BeforeModel")).to_have_count(0)
         await expect(page.get_by_role("switch", name="guard on BeforeModel")).to_have_count(1)
 
 
-async def test_older_calls_are_loaded_where_the_list_ends(tmp_path: Path) -> None:
-    async with shown(tmp_path, audit=None) as (gateway, page):
+async def test_older_calls_are_loaded_where_the_list_ends(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path, audit=None) as (gateway, page):
         for _ in range(51):
             await called(gateway, "forbidden")
         await go(page, "#/calls?outcome=denied")
@@ -380,8 +402,8 @@ async def test_older_calls_are_loaded_where_the_list_ends(tmp_path: Path) -> Non
         await expect(page.get_by_role("button", name="Load older calls")).to_be_hidden()
 
 
-async def test_a_session_that_has_ended_asks_for_the_token_again(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (gateway, page):
+async def test_a_session_that_has_ended_asks_for_the_token_again(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (gateway, page):
         await expect(page.locator("#connection")).to_have_text("live")
         await page.context.clear_cookies()
         gateway.panel.live.close()
@@ -390,8 +412,10 @@ async def test_a_session_that_has_ended_asks_for_the_token_again(tmp_path: Path)
 
 @pytest.mark.parametrize("width", [360, 1600])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_every_view_passes_axe_and_fits(scheme: Scheme, width: int, tmp_path: Path) -> None:
-    async with shown(tmp_path, width=width, scheme=scheme) as (gateway, page):
+async def test_every_view_passes_axe_and_fits(
+    browser: Browser, scheme: Scheme, width: int, tmp_path: Path
+) -> None:
+    async with shown(browser, tmp_path, width=width, scheme=scheme) as (gateway, page):
         receipt = (await called(gateway, "to ada@example.org")).headers["x-hookgate-receipt"]
         for route in (*VIEWS, f"#/calls/{receipt}", "#/sessions/s-1", "#/nowhere"):
             await go(page, route)
@@ -404,8 +428,8 @@ async def test_every_view_passes_axe_and_fits(scheme: Scheme, width: int, tmp_pa
         assert await violations(page) == []
 
 
-async def test_the_theme_can_be_chosen_and_stays(tmp_path: Path) -> None:
-    async with shown(tmp_path, scheme="light") as (_, page):
+async def test_the_theme_can_be_chosen_and_stays(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path, scheme="light") as (_, page):
         paper = "getComputedStyle(document.body).backgroundColor"
         light = await page.evaluate(paper)
         for _ in range(2):
@@ -418,8 +442,8 @@ async def test_the_theme_can_be_chosen_and_stays(tmp_path: Path) -> None:
         assert await page.evaluate(paper) == dark
 
 
-async def test_after_a_cut_connection_the_view_is_up_to_date(tmp_path: Path) -> None:
-    async with shown(tmp_path) as (gateway, page):
+async def test_after_a_cut_connection_the_view_is_up_to_date(browser: Browser, tmp_path: Path) -> None:
+    async with shown(browser, tmp_path) as (gateway, page):
         await go(page, "#/calls")
         gateway.panel.live.close()
         await expect(page.locator("#connection")).to_have_text("reconnecting")

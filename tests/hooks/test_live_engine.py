@@ -135,7 +135,10 @@ async def test_whatever_goes_wrong_is_logged_and_later_changes_come_into_force(
         assert await reason(engines) == "two"
 
 
-async def test_who_is_reported_of_a_reload_and_fails_does_not_end_reloads(tmp_path: Path) -> None:
+async def test_who_is_reported_of_a_reload_and_fails_does_not_end_reloads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgate.hooks.live_engine._RETRY_SECONDS", 0.01)
     engines = live(denying(tmp_path, "one"))
     engines.watchers.append(lambda _: 1 / 0)
     async with watched(engines):

@@ -13,53 +13,15 @@ from pathlib import Path
 import pytest
 from support.audits import reading
 from support.gateway import running_upstream, says, write_settings
+from support.in_flight import in_flight
 from support.life import gateway_with, until
-from support.program import Server, serving
-from support.wire import HI, KEY, SSE, UNARY, Wire, ask, connected, listens, ok, post, request_bytes
+from support.program import serving
+from support.wire import HI, KEY, UNARY, ask, connected, listens, post, request_bytes
 
 from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import LimitSettings
 
-EVENT = b'data: {"candidates":[{"content":{"parts":[{"text":"so far"}]}}]}\r\n\r\n'
 SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-
-
-@dataclass(frozen=True)
-class InFlight:
-    """A server with a call under way: its first event has arrived, its end waits for `finish`."""
-
-    server: Server
-    wire: Wire
-    headers: dict[str, str]
-    finish: asyncio.Event
-
-
-@asynccontextmanager
-async def call_in_flight(**env: str) -> AsyncIterator[InFlight]:
-    finish = asyncio.Event()
-    last = b"data: {}\r\n\r\n"
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        whole = ok(EVENT + last, "text/event-stream")
-        writer.write(whole[: -len(last)])
-        await finish.wait()
-        writer.write(last)
-        writer.close()
-
-    upstream = await asyncio.start_server(talk, "127.0.0.1", 0)
-    origin = f"http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}"
-    async with (
-        upstream,
-        serving("serve", "--listen", "127.0.0.1:0", "--upstream", origin, env=env) as server,
-        connected(server.url) as wire,
-    ):
-        await wire.post(SSE, HI)
-        status, headers = await wire.head()
-        assert status == 200
-        assert await wire.received(len(EVENT), headers) == EVENT
-        yield InFlight(server, wire, headers, finish)
-        finish.set()
 
 
 async def until_refused(url: str) -> None:
@@ -74,24 +36,23 @@ async def until_refused(url: str) -> None:
 
 @SIGNALS
 async def test_a_call_in_flight_is_finished_and_nothing_new_is_taken(number: int) -> None:
-    async with call_in_flight() as call:
+    async with in_flight(1) as call:
         call.server.signal(number)
         assert "waiting for calls in progress" in await call.server.next_line()
         await until_refused(call.server.url)
-        call.finish.set()
-        assert await call.wire.received(len(b"data: {}\r\n\r\n"), call.headers) == b"data: {}\r\n\r\n"
+        await call.finish_all()
         assert await call.server.ended() == 0
     assert "Traceback" not in call.server.log
 
 
 @SIGNALS
 async def test_a_second_signal_drops_what_is_in_flight(number: int) -> None:
-    async with call_in_flight() as call:
+    async with in_flight(1) as call:
         call.server.signal(number)
         await call.server.next_line()
         call.server.signal(number)
         assert await call.server.ended() == 130
-        assert await call.wire.ended()
+        assert await call.wires[0].ended()
     assert "Traceback" not in call.server.log
 
 
@@ -103,7 +64,7 @@ async def test_a_second_signal_drops_what_is_in_flight(number: int) -> None:
     ],
 )
 async def test_a_dropped_call_is_on_record_as_such(env: dict[str, str], signals: int, tmp_path: Path) -> None:
-    async with call_in_flight(HOOKGATE_STATE=str(tmp_path), **env) as call:
+    async with in_flight(1, HOOKGATE_STATE=str(tmp_path), **env) as call:
         for _ in range(signals):
             call.server.signal(signal.SIGTERM)
             await call.server.next_line()
@@ -136,7 +97,7 @@ async def test_the_port_is_free_again_for_the_next_one() -> None:
 
 
 async def test_it_is_not_ready_while_it_finishes() -> None:
-    async with call_in_flight(HOOKGATE_ADMIN__ADDRESS="127.0.0.1:0") as call:
+    async with in_flight(1, HOOKGATE_ADMIN__ADDRESS="127.0.0.1:0") as call:
         operators = re.search(r"admin listener on (\S+)", call.server.log)
         assert operators
         admin = operators[1]
@@ -151,11 +112,11 @@ async def test_it_is_not_ready_while_it_finishes() -> None:
 
 
 async def test_what_does_not_finish_in_time_is_dropped() -> None:
-    async with call_in_flight(HOOKGATE_LIMITS__DRAIN_TIMEOUT="0.2") as call:
+    async with in_flight(1, HOOKGATE_LIMITS__DRAIN_TIMEOUT="0.2") as call:
         call.server.signal(signal.SIGTERM)
         assert await call.server.ended() == 0
         assert "1 connections are still open after 0.2 seconds" in call.server.log
-        assert await call.wire.ended()
+        assert await call.wires[0].ended()
     assert "Traceback" not in call.server.log
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright
 from support.commands import missing
 from support.node import NODE_DIR
 
@@ -31,25 +31,33 @@ def chromium() -> str:
 
 
 @asynccontextmanager
+async def running_browser() -> AsyncIterator[Browser]:
+    """A browser for many pages: to start one takes longer than most tests."""
+    path = chromium()
+    async with (
+        async_playwright() as playwright,
+        await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"]) as browser,
+    ):
+        yield browser
+
+
+@asynccontextmanager
 async def browsing(
-    link: str, *, width: int = 1280, height: int = 900, scheme: Scheme = "light"
+    browser: Browser, link: str, *, width: int = 1280, height: int = 900, scheme: Scheme = "light"
 ) -> AsyncIterator[Page]:
-    """A page at a panel, by its address or its link.
+    """A page at a panel, by its address or its link; it shares nothing with the browser's other pages.
 
     At the end fails when it asked another server, or said an error in its console.
     """
     complaints: list[str] = []
     url = link.partition("/#")[0]
-    path = chromium()
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        context = await browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme=scheme,
-            device_scale_factor=1,
-            reduced_motion="reduce",
-            timezone_id="UTC",
-        )
+    async with await browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme=scheme,
+        device_scale_factor=1,
+        reduced_motion="reduce",
+        timezone_id="UTC",
+    ) as context:
         page = await context.new_page()
         page.set_default_timeout(10_000)
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
@@ -61,7 +69,6 @@ async def browsing(
         await page.goto(link)
         await page.wait_for_selector("h1")
         yield page
-        await browser.close()
     assert complaints == [], complaints
 
 

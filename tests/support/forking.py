@@ -9,18 +9,30 @@ import gc
 import importlib
 import json
 import os
+import resource
 import select
 import socket
 import sys
 from typing import Any
 
+from hookgate.hooks.runners import process
 from hookgate.proxy import __main__ as program
 
-# What the commands import when they run.
-for _name in ("app", "cli.main", "cli.config", "cli.receipts", "cli.replay.command", "cli.tools", "embedded"):
-    importlib.import_module(f"hookgate.proxy.{_name}")
-for _name in ("event", "install", "launch"):
-    importlib.import_module(f"hookgate.shim.command.{_name}")
+process._LOWER_PRIORITY = 0  # as in conftest.py
+
+# What the commands import when they run, or when a setting asks for it.
+_COMMANDS = ("audit", "config", "doctor", "hooks", "main", "receipts", "replay.command", "tools")
+_POLICIES = ("cassette", "limits", "models", "redact.policy", "tools")
+for _name in (
+    "anyio._backends._asyncio",
+    "watchfiles",
+    *(f"hookgate.hooks.policies.{name}" for name in _POLICIES),
+    "hookgate.hooks.runners.http",
+    *(f"hookgate.proxy.cli.{name}" for name in _COMMANDS),
+    *(f"hookgate.proxy.{name}" for name in ("app", "audit.content", "embedded", "identity.shared")),
+    *(f"hookgate.shim.command.{name}" for name in ("event", "install", "launch")),
+):
+    importlib.import_module(_name)
 
 
 def serve(control: socket.socket) -> bool:
@@ -68,6 +80,8 @@ def become(asked: dict[str, Any], descriptors: list[int]) -> None:
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    if asked["descriptors"]:
+        resource.setrlimit(resource.RLIMIT_NOFILE, asked["descriptors"])
     os.chdir(asked["folder"])
     sys.path[0] = asked["folder"]
     sys.argv[:] = [str(program.__file__), *asked["words"]]

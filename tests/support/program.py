@@ -140,8 +140,8 @@ async def start(
     descriptors: tuple[int, int] | None = None,
 ) -> Process:
     """Start a command with exactly this environment; its stdin, stdout and stderr are pipes."""
-    if descriptors is None and warm.can_run(env):
-        return await warm.start(words, env, folder)
+    if warm.can_run(env):
+        return await warm.start(words, env, folder, descriptors)
     pipe = asyncio.subprocess.PIPE
     limited = ("prlimit", f"--nofile={descriptors[0]}:{descriptors[1]}") if descriptors else ()
     return await asyncio.create_subprocess_exec(

@@ -1,9 +1,10 @@
 """`hookgate` commands as processes of their own that need not import anything first.
 
-To import a gateway takes about a second, to run most commands a few milliseconds. So one process imports it
-for all tests of a worker (support/forking.py), and each command is a fork of that. It finds the same as one
-started by `python -m hookgate.proxy`: arguments, environment, folder, descriptors. What a start itself does
-is seen by tests that start the interpreter anew, with `program.COMMAND`.
+To import a gateway takes more than half a second, to run most commands a few milliseconds. So one process
+imports it for all tests of a worker (support/forking.py), and each command is a fork of that. It finds the
+same as one started by `python -m hookgate.proxy`: arguments, environment, folder, descriptors. Only the
+programs of hooks keep the priority of the tests. What a start itself does is seen by tests that start the
+interpreter anew, with `program.COMMAND`.
 """
 
 import asyncio
@@ -72,13 +73,26 @@ class WarmProcess:
         self.send_signal(signal.SIGKILL)
 
 
-async def start(words: tuple[str, ...], environment: Mapping[str, str], folder: Path | None) -> WarmProcess:
-    """Start a command; its stdin, stdout and stderr are pipes."""
+async def start(
+    words: tuple[str, ...],
+    environment: Mapping[str, str],
+    folder: Path | None,
+    descriptors: tuple[int, int] | None = None,
+) -> WarmProcess:
+    """Start a command; its stdin, stdout and stderr are pipes.
+
+    `descriptors` are its soft and hard limit of open descriptors, by default those of this process.
+    """
     given, stdin = os.pipe()
     stdout, out = os.pipe()
     stderr, err = os.pipe()
     reported, tells = socket.socketpair()
-    asked = {"words": words, "environment": dict(environment), "folder": str(folder or Path.cwd())}
+    asked = {
+        "words": words,
+        "environment": dict(environment),
+        "folder": str(folder or Path.cwd()),
+        "descriptors": descriptors,
+    }
     socket.send_fds(_forker(), [json.dumps(asked).encode()], [given, out, err, tells.fileno()])
     for descriptor in (given, out, err):
         os.close(descriptor)

@@ -18,6 +18,7 @@ from hookgate.hooks.runners.process import ENOUGH, raised_descriptor_limit
 from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import AdminListener, running_admin
 from hookgate.proxy.admin.panel import open_panel
+from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, EffectiveConfig, LimitSettings, ListenSettings
 from hookgate.proxy.config.reading import Sources, find_sources
@@ -154,9 +155,6 @@ async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, place: Wor
 @asynccontextmanager
 async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Gateway]:
     """Open what calls need, and report about it to `admin`."""
-    # This import configures loggers, so it must follow logs.configure().
-    from hookgate.proxy.audit.trail import open_audit_trail  # noqa: PLC0415  # see above
-
     config, live, metrics, state = parts.config, parts.live, parts.metrics, parts.sources.state
     live.watchers.append(lambda _: parts.budget.check(live.current.configuration))
     async with (
@@ -202,24 +200,14 @@ The event loop releases the GIL at each system call, and waits up to this long t
 """
 
 
-_COLLECTION_THRESHOLDS = (50_000, 20, 50)
-"""Allocations after which young objects are traversed, and how many of these traversals precede older ones.
-
-The defaults (700, 10, 10) traverse the parsed body of a large request several times. What a call leaves in
-reference cycles is small: some 20 objects for each connection, and no body.
-"""
-
-
 def _tune_interpreter() -> None:
     """Keep threads and garbage collection from delaying the event loop.
 
     A full collection would traverse all objects created at startup, which takes 50 to 100 ms and frees
-    nothing.
+    nothing worth that.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    gc.collect()
     gc.freeze()
-    gc.set_threshold(*_COLLECTION_THRESHOLDS)
 
 
 def _certificate(listen: ListenSettings) -> Certificate | None:

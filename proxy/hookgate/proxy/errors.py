@@ -19,6 +19,10 @@ def describe_os_error(error: OSError) -> str:
     return os.strerror(error.errno)
 
 
+class StoreError(ValueError):
+    """Raised if the store cannot be used. The message contains no password."""
+
+
 _STATUS = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",

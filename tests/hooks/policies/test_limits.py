@@ -8,15 +8,10 @@ from support.builtins import made
 from support.limits import FLASH, PRO, Limited, asked, caller, end
 
 from hookgate.hooks import SessionContext
-from hookgate.hooks.policies import BUILTINS
 from hookgate.hooks.policies.limits import limits_policy
 from hookgate.hooks.runners.inprocess import PolicyEnvironment
 
 Json = dict[str, Any]
-
-
-def test_the_policy_is_among_the_builtin_ones() -> None:
-    assert BUILTINS["limits"] is limits_policy
 
 
 async def test_a_request_beyond_the_limit_is_reported_of_which_how_much_and_until_when() -> None:

@@ -15,7 +15,14 @@ from support.programs import MARK_VARIABLE, eventually, marked, run_process
 from hookgate.hooks import HookError
 from hookgate.hooks.output import ProcessResult
 from hookgate.hooks.runners.cleanup import ProcessTree, kill_marked, marked_processes
-from hookgate.hooks.runners.process import MAX_STDERR, MAX_STDOUT, Program, end_process, spawn
+from hookgate.hooks.runners.process import (
+    _LOWER_PRIORITY,  # before conftest.py changes it for all other tests
+    MAX_STDERR,
+    MAX_STDOUT,
+    Program,
+    end_process,
+    spawn,
+)
 
 MEGABYTE = b"x" * 1_000_000
 
@@ -54,7 +61,10 @@ async def test_a_program_that_a_signal_kills_has_the_signal_s_number() -> None:
     assert (await run("kill -SEGV $$")).exit_code == -signal.SIGSEGV
 
 
-async def test_a_program_and_what_it_starts_are_scheduled_behind_this_process() -> None:
+async def test_a_program_and_what_it_starts_are_scheduled_behind_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hookgate.hooks.runners.process._LOWER_PRIORITY", _LOWER_PRIORITY)
     ended = await run("sleep 0.1; nice; sh -c nice")
     assert ended.stdout.split() == [b"19", b"19"]
 

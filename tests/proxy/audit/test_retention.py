@@ -17,7 +17,7 @@ from hookgate.proxy.audit.retention import Retention, used_bytes
 from hookgate.proxy.audit.trail import Recovery
 from hookgate.proxy.audit.writer import Writer
 from hookgate.proxy.store.database import Database
-from hookgate.proxy.store.models import AuditRecord
+from hookgate.proxy.store.models import audit_records
 
 DAY = 24 * 3600 * 1000
 
@@ -146,7 +146,7 @@ def test_what_is_missing_behind_what_retention_removed_is_found(
             heir.close()
         assert report_of(tmp_path).problems == []
         with database.engine.begin() as connection:
-            connection.execute(delete(AuditRecord).where(AuditRecord.writer == closed.number))
+            connection.execute(delete(audit_records).where(audit_records.c.writer == closed.number))
     [problem] = report_of(tmp_path).problems
     assert problem == f"writer {closed.writer}: all its records are missing"
 
@@ -193,7 +193,7 @@ def test_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "where",
-    [AuditRecord.position <= 2, AuditRecord.position == 5, AuditRecord.position >= 9],
+    [audit_records.c.position <= 2, audit_records.c.position == 5, audit_records.c.position >= 9],
     ids=["the first", "one", "the last"],
 )
 def test_what_nobody_told_of_is_missing(
@@ -203,7 +203,7 @@ def test_what_nobody_told_of_is_missing(
         write(ledger, 5, monkeypatch)
         ledger.close()
         with database.engine.begin() as connection:
-            connection.execute(delete(AuditRecord).where(where))  # type: ignore[arg-type]  # the parameters of the test are of any type
+            connection.execute(delete(audit_records).where(where))  # type: ignore[arg-type]  # the parameters of the test are of any type
     assert not report_of(tmp_path).sound
 
 

@@ -262,7 +262,10 @@ async def refused(url: str, path: str = UNARY) -> None:
 @pytest.mark.parametrize("path", [UNARY, SSE], ids=["unary", "stream"])
 async def test_with_a_full_disk_calls_are_refused_until_there_is_room(tmp_path: Path, path: str) -> None:
     with small_disk(tmp_path / "disk") as state:
-        async with running_upstream() as (upstream, recorded), audited_gateway(upstream, state) as gateway:
+        async with (
+            running_upstream() as (upstream, recorded),
+            audited_gateway(upstream, state, deadline=0.5) as gateway,
+        ):
             assert (await post(gateway.url, path, HI)).status == 200
             ballast = fill(state)
             for _ in range(200):  # what room the files themselves had left is used up

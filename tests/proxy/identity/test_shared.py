@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import Table, func, select, update
 from support.databases import cut, postgres
 
 from hookgate.hooks import SessionContext
@@ -17,8 +17,8 @@ from hookgate.proxy.identity import memory, shared
 from hookgate.proxy.identity.memory import HookEffect
 from hookgate.proxy.identity.sessions import OpenSession, SessionState, text_fingerprint
 from hookgate.proxy.identity.shared import SharedSessions
+from hookgate.proxy.store import models
 from hookgate.proxy.store import sessions as stored
-from hookgate.proxy.store.models import SessionEffect, SessionName, StoredSession
 from hookgate.proxy.store.sessions import SessionRows, open_session_store
 
 ALICE = SessionContext("s", key="alice")
@@ -58,7 +58,7 @@ def remember(identity: str, text: str) -> Callable[[SessionState], None]:
     return lambda state: state.memory.remember(identity, HookEffect({"text": text}))
 
 
-async def rows(sessions: SharedSessions, table: type) -> int:
+async def rows(sessions: SharedSessions, table: Table) -> int:
     """The number of rows in a table."""
 
     def count(rows: SessionRows) -> int:
@@ -150,7 +150,7 @@ async def test_the_oldest_effects_of_a_session_are_forgotten(
         for number in range(6):
             await (one, other)[number % 2].change(ALICE, remember(str(number), "x"))
         assert list((await one.open(ALICE)).state.memory.effects) == ["3", "4", "5"]
-        assert await rows(one, SessionEffect) == 3
+        assert await rows(one, models.session_effects) == 3
 
 
 async def test_effects_that_take_too_much_room_are_not_kept(
@@ -264,9 +264,9 @@ async def test_each_accepted_key_has_a_share_and_all_others_have_one(
         def age(rows: SessionRows) -> None:
             now = int(time.time())
             for number in range(4):
-                used = update(StoredSession).values(used=now - 10 + number)
-                rows._connection.execute(used.where(StoredSession.id == f"s-{number}"))
-                rows._connection.execute(used.where(StoredSession.key == f"junk-{number}"))
+                used = update(models.sessions).values(used=now - 10 + number)
+                rows._connection.execute(used.where(models.sessions.c.id == f"s-{number}"))
+                rows._connection.execute(used.where(models.sessions.c.key == f"junk-{number}"))
             rows.sweep(3600)
 
         await sessions._store.write(age)
@@ -281,7 +281,7 @@ async def test_what_was_not_used_for_long_is_removed(url: str | None, tmp_path: 
         await sessions.change(ALICE, remember("r", "x"))
         await sessions.link_prompt(ALICE, "what now?")
         await sessions._store.write(lambda rows: rows.sweep(-1))
-        for table in (StoredSession, SessionEffect, SessionName):
+        for table in (models.sessions, models.session_effects, models.session_names):
             assert await rows(sessions, table) == 0
 
 
@@ -289,7 +289,7 @@ async def test_a_session_in_use_is_not_removed(url: str | None, tmp_path: Path) 
     async with process(url, tmp_path) as sessions:
         await sessions.change(ALICE, stop)
         await sessions._store.write(
-            lambda rows: rows._connection.execute(update(StoredSession).values(used=0))
+            lambda rows: rows._connection.execute(update(models.sessions).values(used=0))
         )
         await sessions.open(ALICE)
         await sessions._store.write(lambda rows: rows.sweep(3600))  # after the use was noted

@@ -20,9 +20,8 @@ from support.databases import cut, drop, postgres
 
 from hookgate.hooks.runners.inprocess import Counters
 from hookgate.proxy.config import StoreSettings
-from hookgate.proxy.store import Store, StoreError, database
+from hookgate.proxy.store import Store, StoreError, database, models
 from hookgate.proxy.store.counters import SqlCounters
-from hookgate.proxy.store.models import Counter
 
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
 
@@ -121,10 +120,10 @@ async def test_what_has_expired_long_ago_is_removed(url: str | None, tmp_path: P
     now = int(time.time())
     rows = [{"key": key, "total": 1, "expires": now - age} for key, age in (("old", 7200), ("new", 60))]
     with opened_database.engine.begin() as connection:
-        connection.execute(insert(Counter), rows)
+        connection.execute(insert(models.counters), rows)
     await counters.add("a", 1, TOMORROW)
     with opened_database.engine.begin() as connection:
-        assert set(connection.scalars(select(Counter.key))) == {"a", "new"}
+        assert set(connection.scalars(select(models.counters.c.key))) == {"a", "new"}
     counters.close()
     opened_database.close()
 

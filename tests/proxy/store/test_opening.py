@@ -11,12 +11,13 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from pydantic import ValidationError
+from sqlalchemy import create_engine
 from support.databases import postgres
 
 from hookgate.proxy.config import StoreSettings
 from hookgate.proxy.store import Store, StoreError
-from hookgate.proxy.store.database import open_database
-from hookgate.proxy.store.models import Base
+from hookgate.proxy.store.database import open_database, run_migrations
+from hookgate.proxy.store.models import metadata
 
 CANARY = "canary-4c1d"
 URL = f"postgresql+psycopg://gate:{CANARY}@127.0.0.1:1/limits"
@@ -33,13 +34,43 @@ def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "a" / "state").stat().st_mode) == 0o700
 
 
-def test_the_steps_make_the_tables_of_the_models(tmp_path: Path) -> None:
+def test_a_new_file_has_what_the_steps_make(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+        engine = create_engine("sqlite://", creator=lambda: made)
+        with engine.begin() as connection:
+            run_migrations(connection)
+        open_database(None, tmp_path).close()
+        with closing(sqlite3.connect(tmp_path / "hookgate.db")) as opened:
+            tables = "SELECT type, name, tbl_name, trim(sql) FROM sqlite_master ORDER BY type, name"
+            for query in (tables, "SELECT version_num FROM alembic_version"):
+                assert opened.execute(query).fetchall() == made.execute(query).fetchall()
+
+
+def test_a_new_server_has_the_tables_of_the_models(tmp_path: Path) -> None:
     with postgres() as server:
-        for url in (None, server):
-            database = open_database(url, tmp_path)
-            with database.engine.begin() as connection:
-                assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
-            database.close()
+        database = open_database(server, tmp_path)
+        with database.engine.begin() as connection:
+            assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+            indexes = connection.exec_driver_sql(
+                "SELECT indexname FROM pg_indexes WHERE indexdef LIKE '%% WHERE (outcome IS NOT NULL)'"
+            )
+            found = {f"ix_audit_records_{column}" for column in ("session", "key", "model", "outcome")}
+            assert set(indexes.scalars()) == found
+        database.close()
+
+
+def test_the_tables_of_an_older_version_are_upgraded_and_keep_their_rows(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "hookgate.db", isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        connection.execute("INSERT INTO alembic_version VALUES ('0001')")
+        connection.execute("CREATE TABLE counters (key TEXT NOT NULL, total DOUBLE, expires BIGINT)")
+        connection.execute("INSERT INTO counters VALUES ('a', 2.5, 9)")
+    database = open_database(None, tmp_path)
+    with database.engine.begin() as opened:
+        assert opened.exec_driver_sql("SELECT * FROM counters").all() == [("a", 2.5, 9)]
+        assert opened.exec_driver_sql("SELECT * FROM accepted_keys").all() == []
+        assert opened.exec_driver_sql("SELECT * FROM alembic_version").all() == [("0003",)]
+    database.close()
 
 
 def test_a_step_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:

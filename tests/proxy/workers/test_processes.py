@@ -18,9 +18,10 @@ import pytest
 from support.audits import reading, report_of
 from support.databases import postgres
 from support.gateway import running_upstream, write_settings
+from support.in_flight import in_flight
 from support.life import until
 from support.program import Server, run, serving
-from support.wire import HI, KEY, SSE, UNARY, Wire, ask, connected, ok, request_bytes
+from support.wire import HI, KEY, UNARY, Wire, ask, connected, request_bytes
 
 from hookgate.proxy.audit.reading import RecordFilter
 
@@ -271,65 +272,26 @@ async def test_the_hooks_of_a_worker_end_with_it(tmp_path: Path) -> None:
         await until(lambda: not is_running(int(started.read_text())), 30)
 
 
-EVENT = b'data: {"candidates":[{"content":{"parts":[{"text":"so far"}]}}]}\r\n\r\n'
-LAST = b"data: {}\r\n\r\n"
-
-
-@asynccontextmanager
-async def streams_in_flight(
-    count: int,
-) -> AsyncIterator[tuple[Server, list[tuple[Wire, Any]], asyncio.Event]]:
-    """Two workers with streams under way: the first event has arrived, the end waits for `finish`."""
-    finish = asyncio.Event()
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        whole = ok(EVENT + LAST, "text/event-stream")
-        writer.write(whole[: -len(LAST)])
-        await finish.wait()
-        writer.write(LAST)
-        writer.close()
-
-    upstream = await asyncio.start_server(talk, "127.0.0.1", 0)
-    origin = f"http://127.0.0.1:{upstream.sockets[0].getsockname()[1]}"
-    async with (
-        upstream,
-        serving("serve", "--workers", "2", "--upstream", origin, patience=60) as server,
-        AsyncExitStack() as stack,
-    ):
-        streams = []
-        for _ in range(count):
-            wire = await stack.enter_async_context(connected(server.url))
-            await wire.post(SSE, HI)
-            _, headers = await wire.head()
-            assert await wire.received(len(EVENT), headers) == EVENT
-            streams.append((wire, headers))
-        yield server, streams, finish
-        finish.set()
-
-
 async def test_no_call_is_cut_when_the_gateway_stops() -> None:
-    async with streams_in_flight(8) as (server, streams, finish):
-        server.signal(signal.SIGTERM)
-        while "stopping: waiting for calls" not in server.log:
-            await server.next_line()
-        finish.set()
-        for wire, headers in streams:
-            assert await wire.received(len(LAST), headers) == LAST
-        assert await server.ended() == 0
-    assert "Traceback" not in server.log
+    async with in_flight(8, "--workers", "2") as calls:
+        calls.server.signal(signal.SIGTERM)
+        while "stopping: waiting for calls" not in calls.server.log:
+            await calls.server.next_line()
+        await calls.finish_all()
+        assert await calls.server.ended() == 0
+    assert "Traceback" not in calls.server.log
 
 
 async def test_a_second_signal_drops_what_is_in_flight() -> None:
-    async with streams_in_flight(4) as (server, streams, _):
-        server.signal(signal.SIGTERM)
-        while "stopping: waiting for calls" not in server.log:
-            await server.next_line()
-        server.signal(signal.SIGTERM)
-        assert await server.ended() == 130
-        for wire, _ in streams:
+    async with in_flight(4, "--workers", "2") as calls:
+        calls.server.signal(signal.SIGTERM)
+        while "stopping: waiting for calls" not in calls.server.log:
+            await calls.server.next_line()
+        calls.server.signal(signal.SIGTERM)
+        assert await calls.server.ended() == 130
+        for wire in calls.wires:
             assert await wire.ended()
-    assert "Traceback" not in server.log
+    assert "Traceback" not in calls.server.log
 
 
 async def test_workers_stop_when_their_supervisor_is_killed(tmp_path: Path) -> None:

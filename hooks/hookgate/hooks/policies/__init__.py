@@ -1,25 +1,53 @@
 """The policies that come with hookgate: factories of hooks of the type `builtin`, by name.
 
-Policies have the same input and output as any other hook. New policies must be added here.
+Policies have the same input and output as any other hook. New policies must be added here. A factory imports
+its policy, because most gateways use few of them, and their models and patterns take long to build.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
-from hookgate.hooks.policies.cassette import cassette_policy
-from hookgate.hooks.policies.limits import limits_policy
-from hookgate.hooks.policies.models import models_policy
-from hookgate.hooks.policies.redact.policy import redact_policy
-from hookgate.hooks.policies.tools import tools_policy
-from hookgate.hooks.runners.inprocess import Builtins
+from hookgate.hooks.runners.inprocess import Builtins, Policy, PolicyEnvironment
+
+
+def _cassette(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
+    from hookgate.hooks.policies.cassette import cassette_policy  # noqa: PLC0415  # see the module's docstring
+
+    return cassette_policy(options, environment)
+
+
+def _limits(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
+    from hookgate.hooks.policies.limits import limits_policy  # noqa: PLC0415  # see the module's docstring
+
+    return limits_policy(options, environment)
+
+
+def _models(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
+    from hookgate.hooks.policies.models import models_policy  # noqa: PLC0415  # see the module's docstring
+
+    return models_policy(options, environment)
+
+
+def _redact(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
+    from hookgate.hooks.policies.redact.policy import redact_policy  # noqa: PLC0415  # see the module's docstring
+
+    return redact_policy(options, environment)
+
+
+def _tools(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
+    from hookgate.hooks.policies.tools import tools_policy  # noqa: PLC0415  # see the module's docstring
+
+    return tools_policy(options, environment)
+
 
 BUILTINS: Builtins = MappingProxyType(
     {
-        "cassette": cassette_policy,
-        "limits": limits_policy,
-        "models": models_policy,
-        "redact": redact_policy,
-        "tools": tools_policy,
+        "cassette": _cassette,
+        "limits": _limits,
+        "models": _models,
+        "redact": _redact,
+        "tools": _tools,
     }
 )
 """The policies, by name."""

@@ -17,10 +17,10 @@ from aiohttp import hdrs, web
 from hookgate.hooks.live_engine import LiveEngine
 from hookgate.proxy import __version__
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
-from hookgate.proxy.admin.calls import FILTERS, Calls, ReceivedCalls, sessions_page
+from hookgate.proxy.admin.calls import FILTERS, AuditedCalls, Calls, ReceivedCalls, sessions_page
 from hookgate.proxy.admin.live_feed import LiveFeed
 from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
-from hookgate.proxy.audit.reading import RecordFilter
+from hookgate.proxy.audit.reading import AuditReader, RecordFilter
 from hookgate.proxy.config import Config
 from hookgate.proxy.config.reading import EffectiveConfig, Sources
 from hookgate.proxy.config.values import host_and_port
@@ -30,6 +30,7 @@ from hookgate.proxy.http.connection import error_response
 from hookgate.proxy.observe.metrics import TimeRange, Traffic
 from hookgate.proxy.observe.record import Receipts
 from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.store.database import open_audit
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
 
@@ -321,11 +322,6 @@ def _access(stack: AsyncExitStack, config: Config, state: Path, url: str) -> tup
 
 
 async def _audited(stack: AsyncExitStack, receipts: Receipts, url: str | None, state: Path) -> Calls:
-    # Imported only if there is an audit.
-    from hookgate.proxy.admin.calls import AuditedCalls  # noqa: PLC0415  # see above
-    from hookgate.proxy.audit.reading import AuditReader  # noqa: PLC0415  # see above
-    from hookgate.proxy.store.database import open_audit  # noqa: PLC0415  # see above
-
     database = await asyncio.to_thread(open_audit, url, state, writes=False)
     stack.push_async_callback(asyncio.to_thread, database.close)
     return AuditedCalls(AuditReader(database), receipts)

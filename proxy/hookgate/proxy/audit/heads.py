@@ -18,7 +18,7 @@ from sqlalchemy import Connection, func, select
 from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit.chain import canonical_json
 from hookgate.proxy.audit.stored import chain_tip, registrations
-from hookgate.proxy.store.models import AuditRecord
+from hookgate.proxy.store.models import audit_records
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
@@ -67,7 +67,9 @@ def parse_heads(document: JsonObject) -> dict[str, Head]:
 
 def read_heads(connection: Connection) -> dict[str, Head]:
     """Return the heads of all writers in the database."""
-    query = select(AuditRecord.writer, func.min(AuditRecord.seq).label("first")).group_by(AuditRecord.writer)
+    query = select(audit_records.c.writer, func.min(audit_records.c.seq).label("first")).group_by(
+        audit_records.c.writer
+    )
     firsts = {row.writer: row.first for row in connection.execute(query)}
     heads = {}
     for number, document, own, _ in registrations(connection):

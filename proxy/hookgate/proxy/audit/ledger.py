@@ -25,7 +25,7 @@ from hookgate.proxy.audit.heads import Head, HeadsFile
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.stored import chain_tip, insert_records, note_ends
 from hookgate.proxy.store.database import FAILURES, Database
-from hookgate.proxy.store.models import AuditWriter
+from hookgate.proxy.store.models import audit_writers
 from hookgate.translator.fields import JsonObject
 
 _SPACE = 0x68670000
@@ -166,7 +166,11 @@ class Ledger:
         with self._transaction() as connection:
             if not self._database.is_file:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _REGISTERING})
-            query = select(AuditWriter.number, AuditWriter.hash).order_by(AuditWriter.number.desc()).limit(1)
+            query = (
+                select(audit_writers.c.number, audit_writers.c.hash)
+                .order_by(audit_writers.c.number.desc())
+                .limit(1)
+            )
             last = connection.execute(query).first()
             self.number = last.number + 1 if last else 1
             previous = last.hash.hex() if last else _NO_HASH
@@ -181,7 +185,7 @@ class Ledger:
                 "hash": bytes.fromhex(self._tip),
                 "ended": "",
             }
-            connection.execute(insert(AuditWriter), row)
+            connection.execute(insert(audit_writers), row)
         self.keep_head()
         return document
 
@@ -219,7 +223,9 @@ class Ledger:
         if not writes:
             return
         with self._transaction() as connection:
-            connection.execute(update(AuditWriter).where(AuditWriter.number == self.number).values(ended=""))
+            connection.execute(
+                update(audit_writers).where(audit_writers.c.number == self.number).values(ended="")
+            )
 
     def retain(self, retention: Retention) -> bool:
         """Apply retention, and record what was removed. Returns True if there is more to remove."""

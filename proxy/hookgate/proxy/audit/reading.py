@@ -22,7 +22,7 @@ from hookgate.proxy.audit.stored import (
     writer_names,
 )
 from hookgate.proxy.store.database import Database
-from hookgate.proxy.store.models import AuditOpen, AuditRecord
+from hookgate.proxy.store.models import audit_open, audit_records
 from hookgate.translator.fields import JsonObject
 
 
@@ -43,11 +43,11 @@ class RecordFilter:
         """Return the columns to compare and their values, the most selective one first."""
         common = self.outcome == "answered"
         pairs = [
-            (AuditRecord.session, self.session),
-            *([] if common else [(AuditRecord.outcome, self.outcome)]),
-            (AuditRecord.key, self.key),
-            (AuditRecord.model, self.model),
-            *([(AuditRecord.outcome, self.outcome)] if common else []),
+            (audit_records.c.session, self.session),
+            *([] if common else [(audit_records.c.outcome, self.outcome)]),
+            (audit_records.c.key, self.key),
+            (audit_records.c.model, self.model),
+            *([(audit_records.c.outcome, self.outcome)] if common else []),
         ]
         return [(column, value) for column, value in pairs if value]
 
@@ -103,8 +103,8 @@ class AuditReader:
                 if conditions is None:
                     continue
                 if before is not None:
-                    conditions.append(AuditRecord.position < before)
-                query = _ended().where(*conditions).order_by(AuditRecord.position.desc()).limit(limit)
+                    conditions.append(audit_records.c.position < before)
+                query = _ended().where(*conditions).order_by(audit_records.c.position.desc()).limit(limit)
                 rows += connection.execute(query)
             latest = sorted(rows, key=lambda row: -row.position)[:limit]
             return _with_starts(connection, latest)
@@ -112,13 +112,13 @@ class AuditReader:
     def after(self, position: int, limit: int = 50) -> list[EndedCall]:
         """Return the calls that ended after the one at a position, the oldest first."""
         with self._engine.begin() as connection:
-            query = _ended().where(AuditRecord.position > position).order_by(AuditRecord.position)
+            query = _ended().where(audit_records.c.position > position).order_by(audit_records.c.position)
             return _with_starts(connection, connection.execute(query.limit(limit)).all())
 
     def last(self) -> int:
         """Return the highest position, or 0 if there are no records."""
         with self._engine.begin() as connection:
-            return connection.execute(select(func.max(AuditRecord.position))).scalar() or 0
+            return connection.execute(select(func.max(audit_records.c.position))).scalar() or 0
 
     def running(self, limit: int = 100) -> list[BegunCall]:
         """Return calls without an end, in no particular order.
@@ -127,8 +127,8 @@ class AuditReader:
         """
         with self._engine.begin() as connection:
             query = (
-                select(AuditRecord.id, AuditRecord.at, AuditRecord.body)
-                .where(AuditRecord.id.in_(select(AuditOpen.id)), AuditRecord.type == "start")
+                select(audit_records.c.id, audit_records.c.at, audit_records.c.body)
+                .where(audit_records.c.id.in_(select(audit_open.c.id)), audit_records.c.type == "start")
                 .limit(limit)
             )
             return [
@@ -139,14 +139,14 @@ class AuditReader:
         """Return the IDs of calls and events that begin with these hexadecimal digits, at most `limit`."""
         first, last = (bytes.fromhex(prefix.ljust(_ID_DIGITS, fill)) for fill in "0f")
         with self._engine.begin() as connection:
-            query = select(AuditRecord.id).where(AuditRecord.id.between(first, last)).distinct()
-            found = connection.execute(query.order_by(AuditRecord.id).limit(limit)).scalars()
+            query = select(audit_records.c.id).where(audit_records.c.id.between(first, last)).distinct()
+            found = connection.execute(query.order_by(audit_records.c.id).limit(limit)).scalars()
             return [each.hex() for each in found]
 
     def call(self, receipt: str) -> CallDetail | None:
         """Return a call or event by its receipt's id, or None. Raises ValueError if the id is not hex."""
         with self._engine.begin() as connection:
-            query = records_with_content().where(AuditRecord.id == bytes.fromhex(receipt))
+            query = records_with_content().where(audit_records.c.id == bytes.fromhex(receipt))
             known = writer_names(connection)
             records = [stored_records(row, known) for row in connection.execute(query)]
         if not records:
@@ -171,7 +171,7 @@ def receipt_of(detail: CallDetail) -> JsonObject | None:
 
 
 def _ended() -> Any:
-    return select(*AuditRecord.__table__.columns).where(AuditRecord.outcome.is_not(None))
+    return select(*audit_records.columns).where(audit_records.c.outcome.is_not(None))
 
 
 _MAX_NAMES = 50
@@ -199,8 +199,8 @@ def _names_with(connection: Connection, field: str, text: str) -> list[str]:
     """Return the names that contain the text. If it is empty, returns an empty name, which matches any."""
     if not text:
         return [""]
-    column = getattr(AuditRecord, field)
-    query = select(column).where(AuditRecord.outcome.is_not(None), _contains(column, text)).distinct()
+    column = audit_records.c[field]
+    query = select(column).where(audit_records.c.outcome.is_not(None), _contains(column, text)).distinct()
     return list(connection.execute(query.limit(_MAX_NAMES + 1)).scalars())
 
 
@@ -218,9 +218,9 @@ def _conditions(connection: Connection, wanted: RecordFilter) -> list[ColumnElem
     pairs = wanted.wanted()
     conditions: list[ColumnElement[bool]] = []
     if wanted.partial:
-        given = ((getattr(AuditRecord, name), getattr(wanted, name)) for name in PARTIAL)
+        given = ((audit_records.c[name], getattr(wanted, name)) for name in PARTIAL)
         conditions = [_contains(column, text) for column, text in given if text]
-        pairs = [(AuditRecord.outcome, wanted.outcome)] if wanted.outcome else []
+        pairs = [(audit_records.c.outcome, wanted.outcome)] if wanted.outcome else []
     conditions += [column == value for column, value in pairs[:1]]
     # The other columns are wrapped, or SQLite might choose the index of a less selective one.
     conditions += [func.coalesce(column, "") == value for column, value in pairs[1:]]
@@ -228,16 +228,16 @@ def _conditions(connection: Connection, wanted: RecordFilter) -> list[ColumnElem
         first = around_time(connection, wanted.since)
         if first is None:
             return None
-        conditions += [AuditRecord.position >= first, AuditRecord.at >= wanted.since]
+        conditions += [audit_records.c.position >= first, audit_records.c.at >= wanted.since]
     if wanted.until is not None:
-        conditions.append(AuditRecord.at < wanted.until)
+        conditions.append(audit_records.c.at < wanted.until)
     return conditions
 
 
 def _with_starts(connection: Connection, rows: Sequence[Any]) -> list[EndedCall]:
     ids = [row.id for row in rows if row.type == "end"]
-    query = select(AuditRecord.id, AuditRecord.body).where(
-        AuditRecord.id.in_(ids), AuditRecord.type == "start"
+    query = select(audit_records.c.id, audit_records.c.body).where(
+        audit_records.c.id.in_(ids), audit_records.c.type == "start"
     )
     starts = {row.id: record_body(row.body) for row in connection.execute(query)} if ids else {}
     return [

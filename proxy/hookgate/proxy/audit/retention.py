@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, func, select, text
 from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit.chain import now
 from hookgate.proxy.audit.stored import first_since, unpack
-from hookgate.proxy.store.models import AuditContent, AuditRecord
+from hookgate.proxy.store.models import audit_content, audit_records
 from hookgate.translator.fields import JsonObject
 
 _BATCH = 10_000
@@ -110,27 +110,27 @@ def used_bytes(connection: Connection, is_file: bool) -> int:
 
 
 def _bounds(connection: Connection) -> tuple[int | None, int | None]:
-    first = connection.execute(select(func.min(AuditRecord.position))).scalar()
-    return first, connection.execute(select(func.max(AuditRecord.position))).scalar()
+    first = connection.execute(select(func.min(audit_records.c.position))).scalar()
+    return first, connection.execute(select(func.max(audit_records.c.position))).scalar()
 
 
 def _remove(connection: Connection, end: int, *, more: bool) -> Removed:
     removed = Removed(more=more)
-    before = AuditRecord.position < end
+    before = audit_records.c.position < end
     # Events without an outcome are about the records themselves.
-    events = select(AuditRecord.body).where(
-        before, AuditRecord.type == "event", AuditRecord.outcome.is_(None)
+    events = select(audit_records.c.body).where(
+        before, audit_records.c.type == "event", audit_records.c.outcome.is_(None)
     )
-    for body in connection.execute(events.order_by(AuditRecord.position)).scalars():
+    for body in connection.execute(events.order_by(audit_records.c.position)).scalars():
         removed.take_over(unpack(body))
-    columns = AuditRecord.writer, AuditRecord.seq, AuditRecord.at, AuditRecord.hash
-    rows = connection.execute(delete(AuditRecord).where(before).returning(*columns)).all()
+    columns = audit_records.c.writer, audit_records.c.seq, audit_records.c.at, audit_records.c.hash
+    rows = connection.execute(delete(audit_records).where(before).returning(*columns)).all()
     for row in sorted(rows, key=lambda row: row.seq):
         removed.tips[str(row.writer)] = [row.seq, row.hash.hex()]
     removed.count, removed.last_at = len(rows), max((row.at for row in rows), default=0)
     for writer in {row.writer for row in rows}:
         last = removed.tips[str(writer)][0]
         connection.execute(
-            delete(AuditContent).where(AuditContent.writer == writer, AuditContent.seq <= last)
+            delete(audit_content).where(audit_content.c.writer == writer, audit_content.c.seq <= last)
         )
     return removed

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     Connection,
+    Dialect,
     Row,
     Select,
     and_,
@@ -23,7 +24,7 @@ from sqlalchemy.dialects import sqlite
 
 from hookgate.proxy.audit.chain import ChainRecord, Columns, Entry, NewRecord
 from hookgate.proxy.store.database import Database
-from hookgate.proxy.store.models import AuditContent, AuditOpen, AuditRecord, AuditWriter
+from hookgate.proxy.store.models import audit_content, audit_open, audit_records, audit_writers
 from hookgate.translator import BodyError
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
@@ -92,17 +93,17 @@ def first_since(connection: Connection, at: int) -> int | None:
 
     `at` is in milliseconds since 1970. Records up to a minute younger may come before that position.
     """
-    lowest = connection.execute(select(func.min(AuditRecord.position))).scalar()
-    highest = connection.execute(select(func.max(AuditRecord.position))).scalar()
+    lowest = connection.execute(select(func.min(audit_records.c.position))).scalar()
+    highest = connection.execute(select(func.max(audit_records.c.position))).scalar()
     if lowest is None or highest is None:
         return None
     low, high = lowest, highest + 1
     while low < high:
         middle = (low + high) // 2
         query = (
-            select(AuditRecord.position, AuditRecord.at)
-            .where(AuditRecord.position >= middle)
-            .order_by(AuditRecord.position)
+            select(audit_records.c.position, audit_records.c.at)
+            .where(audit_records.c.position >= middle)
+            .order_by(audit_records.c.position)
             .limit(1)
         )
         row = connection.execute(query).first()
@@ -130,15 +131,17 @@ class _Statements(NamedTuple):
 @cache
 def _statements(dialect: str) -> _Statements:
     """Return the statements for the dialect `sqlite` or `postgresql`, with named parameters."""
-    on_server = make_url("postgresql+psycopg://").get_dialect()
-    compiler = sqlite.dialect(paramstyle="named") if dialect == "sqlite" else on_server()
-    columns = [column.name for column in AuditRecord.__table__.columns if column.name != "position"]
-    insert_record = insert(AuditRecord).inline()
+    if dialect == "sqlite":
+        compiler: Dialect = sqlite.dialect(paramstyle="named")
+    else:
+        compiler = make_url("postgresql+psycopg://").get_dialect()()
+    columns = [column.name for column in audit_records.columns if column.name != "position"]
+    insert_record = insert(audit_records).inline()
     return _Statements(
         str(insert_record.compile(dialect=compiler, column_keys=columns)),
-        str(insert(AuditContent).compile(dialect=compiler)),
-        str(insert(AuditOpen).compile(dialect=compiler)),
-        str(delete(AuditOpen).where(AuditOpen.id == bindparam("id")).compile(dialect=compiler)),
+        str(insert(audit_content).compile(dialect=compiler)),
+        str(insert(audit_open).compile(dialect=compiler)),
+        str(delete(audit_open).where(audit_open.c.id == bindparam("id")).compile(dialect=compiler)),
     )
 
 
@@ -187,15 +190,17 @@ def note_ends(connection: Connection, entries: Iterable[Entry]) -> None:
         name = entry.body.get("event") if entry.type == "event" and entry.columns is None else None
         if name in ("closed", "recovered"):
             number = entry.body["writer"]
-            connection.execute(update(AuditWriter).where(AuditWriter.number == number).values(ended=name))
+            connection.execute(
+                update(audit_writers).where(audit_writers.c.number == number).values(ended=name)
+            )
 
 
 def chain_tip(connection: Connection, writer: int) -> tuple[int, str] | None:
     """Return number and hash of a writer's last record, or None if it has none."""
     query = (
-        select(AuditRecord.seq, AuditRecord.hash)
-        .where(AuditRecord.writer == writer)
-        .order_by(AuditRecord.position.desc())
+        select(audit_records.c.seq, audit_records.c.hash)
+        .where(audit_records.c.writer == writer)
+        .order_by(audit_records.c.position.desc())
         .limit(1)
     )
     row = connection.execute(query).first()
@@ -221,7 +226,7 @@ class StoredRecord:
 
 def registrations(connection: Connection) -> list[tuple[int, JsonObject, str, str]]:
     """Return all writers in order: number, registration, its stored hash, and how the writer ended."""
-    rows = connection.execute(select(AuditWriter).order_by(AuditWriter.number))
+    rows = connection.execute(select(audit_writers).order_by(audit_writers.c.number))
     return [(row.number, _document(row.document), row.hash.hex(), row.ended) for row in rows.mappings()]
 
 
@@ -232,16 +237,16 @@ def writer_names(connection: Connection) -> dict[int, str]:
 
 def records_with_content() -> Select[Any]:
     """Return the query for records with their contents."""
-    same = and_(AuditContent.writer == AuditRecord.writer, AuditContent.seq == AuditRecord.seq)
-    return select(*AuditRecord.__table__.columns, AuditContent.data).outerjoin(AuditContent, same)
+    same = and_(audit_content.c.writer == audit_records.c.writer, audit_content.c.seq == audit_records.c.seq)
+    return select(*audit_records.columns, audit_content.c.data).outerjoin(audit_content, same)
 
 
 def walk_records(database: Database, first: int = 0) -> Iterator[list[StoredRecord]]:
     """Yield all records from a position on, in order and in pages, including those added meanwhile."""
     while True:
         with database.engine.begin() as connection:
-            query = records_with_content().where(AuditRecord.position >= first)
-            rows = connection.execute(query.order_by(AuditRecord.position).limit(_PAGE)).all()
+            query = records_with_content().where(audit_records.c.position >= first)
+            rows = connection.execute(query.order_by(audit_records.c.position).limit(_PAGE)).all()
             known = writer_names(connection)
         if not rows:
             return

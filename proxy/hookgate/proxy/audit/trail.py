@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import select
 
@@ -20,7 +21,6 @@ from hookgate.proxy.audit.chain import (
     interrupted,
     start_entry,
 )
-from hookgate.proxy.audit.content import Contents
 from hookgate.proxy.audit.heads import HeadsFile
 from hookgate.proxy.audit.jsonl import Lines
 from hookgate.proxy.audit.ledger import Ledger, Locks, writer_locks
@@ -29,12 +29,15 @@ from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.stored import chain_tip, record_body
 from hookgate.proxy.audit.writer import PendingRecords, Writer
 from hookgate.proxy.config.models import AuditSettings as Settings
-from hookgate.proxy.errors import ApiError, describe_os_error, pluralize
+from hookgate.proxy.errors import ApiError, StoreError, describe_os_error, pluralize
 from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.proxy.routing.table import Route
-from hookgate.proxy.store.database import FAILURES, Database, StoreError, open_audit, reason
-from hookgate.proxy.store.models import AuditOpen, AuditRecord, AuditWriter
+from hookgate.proxy.store.database import FAILURES, Database, open_audit, reason
+from hookgate.proxy.store.models import audit_open, audit_records, audit_writers
 from hookgate.translator.fields import JsonObject
+
+if TYPE_CHECKING:
+    from hookgate.proxy.audit.content import Contents
 
 log = logging.getLogger("hookgate.audit")
 
@@ -62,7 +65,7 @@ def _key_of(detail: CallDetail) -> str:
 class Audit:
     """Writes the records of calls. A call takes part after `watch` was called for it."""
 
-    def __init__(self, writer: Writer, contents: Contents | None, reader: AuditReader) -> None:
+    def __init__(self, writer: Writer, contents: "Contents | None", reader: AuditReader) -> None:
         """Write records with `writer`, and with the `contents` of calls if they are given."""
         self.writer = writer
         self._contents, self._reader = contents, reader
@@ -203,20 +206,22 @@ class Recovery:
     def dead(self, own: int) -> list[int]:
         """Return the numbers of the dead writers, and acquire their locks."""
         with self._database.engine.begin() as connection:
-            query = select(AuditWriter.number).where(AuditWriter.ended == "", AuditWriter.number != own)
+            query = select(audit_writers.c.number).where(
+                audit_writers.c.ended == "", audit_writers.c.number != own
+            )
             numbers = list(connection.execute(query).scalars())
         return [number for number in numbers if self._is_dead(number)]
 
     def ends(self, number: int) -> Sequence[Entry]:
         """Return the entries to write for a dead writer: the ends of its calls, and the end of its chain."""
         with self._database.engine.begin() as connection:
-            ended = select(AuditWriter.ended).where(AuditWriter.number == number)
+            ended = select(audit_writers.c.ended).where(audit_writers.c.number == number)
             if connection.execute(ended).scalar_one():
                 return ()
             tip = chain_tip(connection, number)
-            open_ids = select(AuditOpen.id).where(AuditOpen.writer == number)
-            starts = select(AuditRecord.id, AuditRecord.body).where(
-                AuditRecord.id.in_(open_ids), AuditRecord.type == "start"
+            open_ids = select(audit_open.c.id).where(audit_open.c.writer == number)
+            starts = select(audit_records.c.id, audit_records.c.body).where(
+                audit_records.c.id.in_(open_ids), audit_records.c.type == "start"
             )
             ends = [
                 interrupted(row.id.hex(), record_body(row.body), number) for row in connection.execute(starts)
@@ -279,13 +284,22 @@ async def open_audit_trail(settings: Settings, url: str | None, state: Path) -> 
         writer = Writer(ledger, settings.deadline, _retention(settings))
         writer.start()
         stack.push_async_callback(asyncio.to_thread, writer.close, settings.deadline)
-        contents = None if settings.content == "off" else Contents(settings.content)
+        contents = _contents(settings.content)
         if contents is not None:
             stack.push_async_callback(asyncio.to_thread, contents.close)
         await stack.enter_async_context(_recovering(database, state, writer, ledger.number))
         reading = await asyncio.to_thread(open_audit, url, state, writes=False)
         stack.push_async_callback(asyncio.to_thread, reading.close)
         yield Audit(writer, contents, AuditReader(reading))
+
+
+def _contents(content: Literal["off", "redacted", "full"]) -> "Contents | None":
+    if content == "off":
+        return None
+    # Imported only for an audit of content: the detectors of sensitive data take long to import.
+    from hookgate.proxy.audit.content import Contents  # noqa: PLC0415  # see above
+
+    return Contents(content)
 
 
 def _lines(path: Path) -> Lines:

@@ -10,7 +10,7 @@ from hookgate.proxy.audit.chain import chain_hash, content_hash, entry_columns
 from hookgate.proxy.audit.heads import Head, parse_heads
 from hookgate.proxy.audit.stored import StoredRecord, registrations, walk_records
 from hookgate.proxy.store.database import Database
-from hookgate.proxy.store.models import AuditRecord
+from hookgate.proxy.store.models import audit_records
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import MAX_RECORD_DEPTH, loads
 
@@ -316,7 +316,9 @@ def verify_database(
 def count_records(database: Database) -> int:
     """Return the approximate number of records."""
     with database.engine.begin() as connection:
-        bounds = connection.execute(select(func.min(AuditRecord.position), func.max(AuditRecord.position)))
+        bounds = connection.execute(
+            select(func.min(audit_records.c.position), func.max(audit_records.c.position))
+        )
         first, last = bounds.one()
     return last - first + 1 if first is not None else 0
 

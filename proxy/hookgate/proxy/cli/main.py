@@ -1,6 +1,7 @@
 """The command line of `hookgate`: `serve`, `config`, `doctor`, `hooks`, `tools`, `run`, `event` and more.
 
-Each command imports its modules when it runs, so that it does not load those of the others.
+Each command imports its modules when it runs, so that it does not load those of the others, and `--version`
+loads none.
 """
 
 import argparse
@@ -17,8 +18,6 @@ from typing import Any, TextIO, cast
 from hookgate.proxy import __version__
 from hookgate.proxy.cli.flags import CommandParser, add_gateway_flags, add_state_flags
 from hookgate.proxy.errors import describe_os_error
-from hookgate.proxy.observe.logs import EscapingStream, TextLines, escape_controls
-from hookgate.shim.command.arguments import add_event, add_run, add_shim
 
 _EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests": "otel"}
 """The extras that install packages which the gateway itself does not need, by package."""
@@ -30,6 +29,8 @@ def run_command(argv: Sequence[str] | None = None) -> int:
     It is 130 if the command was interrupted, and 141 if the reader of its output has gone.
     """
     arguments = _parser().parse_args(argv)
+    from hookgate.proxy.observe.logs import TextLines, escape_controls  # noqa: PLC0415  # see the module's docstring
+
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines())
     logging.basicConfig(handlers=[handler], level=arguments.log_level)
@@ -63,6 +64,8 @@ def _escaped_output(arguments: argparse.Namespace) -> "contextlib.AbstractContex
     """
     if arguments.run is _demo:
         return contextlib.nullcontext()
+    from hookgate.proxy.observe.logs import EscapingStream  # noqa: PLC0415  # see the module's docstring
+
     return contextlib.redirect_stdout(cast("TextIO", EscapingStream(sys.stdout)))
 
 
@@ -160,16 +163,22 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
+    from hookgate.shim.command.arguments import add_run  # noqa: PLC0415  # see the module's docstring
+
     add_run(parser)
     parser.set_defaults(run=_run, log_level=logging.WARNING)
 
 
 def _add_shim(parser: argparse.ArgumentParser) -> None:
+    from hookgate.shim.command.arguments import add_shim  # noqa: PLC0415  # see the module's docstring
+
     add_shim(parser)
     parser.set_defaults(run=_shim, log_level=logging.WARNING)
 
 
 def _add_event(parser: argparse.ArgumentParser) -> None:
+    from hookgate.shim.command.arguments import add_event  # noqa: PLC0415  # see the module's docstring
+
     add_event(parser)
     parser.set_defaults(run=_event, log_level=logging.WARNING)
 

@@ -10,7 +10,8 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import URL, create_engine
 
-from hookgate.proxy.store.database import FAILURES, STEPS, Database, StoreError, reason, server_engine
+from hookgate.proxy.errors import StoreError
+from hookgate.proxy.store.database import FAILURES, STEPS, Database, reason, server_engine
 
 _BLOCK = bytes(4096)
 """The data to write as a check of a folder: a full disk still accepts empty files."""

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import Connection, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
-from hookgate.proxy.store.database import FAILURES, Database, StoreError, reason
-from hookgate.proxy.store.models import Counter
+from hookgate.proxy.errors import StoreError
+from hookgate.proxy.store.database import FAILURES, Database, reason
+from hookgate.proxy.store.models import counters
 
 log = logging.getLogger("hookgate.store")
 
@@ -50,12 +50,11 @@ class SqlCounters:
     def __init__(self, database: Database) -> None:
         self._name = database.name
         self._engine = database.engine
-        insert: Any = sqlite.insert if database.is_file else postgresql.insert
         if not database.is_file:  # one statement is one transaction and one round trip
             self._engine = database.engine.execution_options(isolation_level="AUTOCOMMIT")
-        row = insert(Counter)
-        total = {"total": Counter.total + row.excluded.total}
-        self._add = row.on_conflict_do_update(index_elements=["key"], set_=total).returning(Counter.total)
+        row = database.insert(counters)
+        total = {"total": counters.c.total + row.excluded.total}
+        self._add = row.on_conflict_do_update(index_elements=["key"], set_=total).returning(counters.c.total)
         self._threads = ThreadPoolExecutor(1 if database.is_file else _THREADS, "hookgate-store")
         self._lock = threading.Lock()
         self._owed: dict[str, tuple[float, int]] = {}
@@ -72,7 +71,7 @@ class SqlCounters:
         wanted = list(keys)
         if not wanted:
             return {}
-        query = select(Counter.key, Counter.total).where(Counter.key.in_(wanted))
+        query = select(counters.c.key, counters.c.total).where(counters.c.key.in_(wanted))
         return await self._run(lambda connection: {row.key: row.total for row in connection.execute(query)})
 
     def add_later(self, key: str, amount: float, expires: datetime) -> None:
@@ -158,4 +157,4 @@ class SqlCounters:
         if time.monotonic() < self._sweep_at:
             return
         self._sweep_at = time.monotonic() + _SWEEP_SECONDS
-        connection.execute(delete(Counter).where(Counter.expires < time.time() - _KEPT_SECONDS))
+        connection.execute(delete(counters).where(counters.c.expires < time.time() - _KEPT_SECONDS))

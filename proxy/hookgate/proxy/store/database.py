@@ -1,4 +1,4 @@
-"""Opening of the database, a file or PostgreSQL, and migration of its tables."""
+"""Opening of the database, a file or PostgreSQL, and creation or migration of its tables."""
 
 import contextlib
 import errno
@@ -10,27 +10,65 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.util import CommandError
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import (
+    URL,
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+    text,
+)
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-
-class StoreError(ValueError):
-    """Raised if the store cannot be used. The message contains no password."""
-
+from hookgate.proxy.errors import StoreError
+from hookgate.proxy.store.models import NEWEST, metadata
 
 STEPS = Path(__file__).parent / "migrations"
 """The folder of the migrations."""
+
+_VERSION = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""The table in which alembic keeps the version of all others, as alembic creates it."""
 
 
 class MigrationError(Exception):
     """Raised for a database whose tables this version does not know."""
 
 
-def upgrade_tables(connection: Connection) -> None:
+def update_tables(connection: Connection) -> None:
+    """Create or upgrade the tables, in the connection's transaction. Raises the errors of a statement.
+
+    A new file, and tables that are up to date, need no migration, and alembic takes long to import.
+    """
+    has_tables = inspect(connection).has_table(_VERSION.name)
+    if not has_tables and connection.dialect.name == "sqlite":
+        metadata.create_all(connection, checkfirst=False)
+        _VERSION.create(connection)
+        connection.execute(insert(_VERSION), {"version_num": NEWEST})
+    elif not has_tables or connection.execute(select(_VERSION.c.version_num)).scalars().all() != [NEWEST]:
+        run_migrations(connection)
+
+
+def run_migrations(connection: Connection) -> None:
     """Run the missing migrations in the connection's transaction. Raises the errors of a migration."""
+    from alembic import command  # noqa: PLC0415  # see `update_tables`
+    from alembic.config import Config  # noqa: PLC0415  # see `update_tables`
+    from alembic.util import CommandError  # noqa: PLC0415  # see `update_tables`
+
     config = Config()
     config.set_main_option("script_location", str(STEPS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
@@ -76,6 +114,14 @@ class Database:
         """True for SQLite, which allows one writer at a time."""
         return self.engine.dialect.name == "sqlite"
 
+    def insert(self, table: Table) -> Any:
+        """Return an INSERT in the dialect of the database, which can have a clause ON CONFLICT."""
+        if self.is_file:
+            return sqlite.insert(table)
+        from sqlalchemy.dialects import postgresql  # noqa: PLC0415  # only a server needs it
+
+        return postgresql.insert(table)
+
     def close(self) -> None:
         """Close its connections."""
         self.engine.dispose()
@@ -107,7 +153,7 @@ def _opened(engine: Engine, state: Path) -> Database:
     database = Database(engine)
     try:
         with _alone(engine, state) as connection:
-            upgrade_tables(connection)
+            update_tables(connection)
     except (*FAILURES, MigrationError, OSError) as error:
         database.close()
         problem = f"the store {database.name} cannot be opened: {reason(error)}"

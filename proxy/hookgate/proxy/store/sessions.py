@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, bindparam, case, delete, func, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Engine, Table, bindparam, case, delete, func, select, tuple_, update
 
-from hookgate.proxy.store.database import BEGIN_READING, FAILURES, Database, StoreError, open_sessions, reason
+from hookgate.proxy.errors import StoreError
+from hookgate.proxy.store.database import BEGIN_READING, FAILURES, Database, open_sessions, reason
 from hookgate.proxy.store.marks import ChangeMarks
-from hookgate.proxy.store.models import AcceptedKey, SessionEffect, SessionName, StoredSession
+from hookgate.proxy.store.models import accepted_keys, session_effects, session_names, sessions
 
 log = logging.getLogger("hookgate.store")
 
@@ -78,35 +78,35 @@ def mark_of_names(key: str) -> str:
     return f"names\0{key}"
 
 
-_EXIST = select(1).select_from(StoredSession).limit(1)
+_EXIST = select(1).select_from(sessions).limit(1)
 
-_AT = (StoredSession.key == bindparam("of_key")) & (StoredSession.id == bindparam("of_session"))
-_OF = (SessionEffect.key == bindparam("of_key")) & (SessionEffect.session == bindparam("of_session"))
+_AT = (sessions.c.key == bindparam("of_key")) & (sessions.c.id == bindparam("of_session"))
+_OF = (session_effects.c.key == bindparam("of_key")) & (session_effects.c.session == bindparam("of_session"))
 
-_SESSION = select(*StoredSession.__table__.columns).where(_AT)
+_SESSION = select(*sessions.columns).where(_AT)
 _LOCKED_SESSION = _SESSION.with_for_update()
 _NEWER_EFFECTS = (
-    select(SessionEffect.identity, SessionEffect.document)
-    .where(_OF, SessionEffect.version > bindparam("since"))
-    .order_by(SessionEffect.version)
+    select(session_effects.c.identity, session_effects.c.document)
+    .where(_OF, session_effects.c.version > bindparam("since"))
+    .order_by(session_effects.c.version)
 )
 _SIZES = (
-    select(SessionEffect.identity, func.length(SessionEffect.document).label("size"))
+    select(session_effects.c.identity, func.length(session_effects.c.document).label("size"))
     .where(_OF)
-    .order_by(SessionEffect.version.desc())
+    .order_by(session_effects.c.version.desc())
 )
-_FORGET = delete(SessionEffect).where(
-    _OF, SessionEffect.identity.in_(bindparam("identities", expanding=True))
+_FORGET = delete(session_effects).where(
+    _OF, session_effects.c.identity.in_(bindparam("identities", expanding=True))
 )
 _CHANGE = (
-    update(StoredSession)
+    update(sessions)
     .where(_AT)
     .values({name: bindparam(name) for name in ("version", "document", "size", "used")})
 )
-_TOUCH = update(StoredSession).where(_AT).values(used=bindparam("used"))
-_DROP = delete(StoredSession).where(_AT)
-_NAMED = select(SessionName.name, SessionName.session).where(
-    SessionName.key == bindparam("of_key"), SessionName.name.in_(bindparam("names", expanding=True))
+_TOUCH = update(sessions).where(_AT).values(used=bindparam("used"))
+_DROP = delete(sessions).where(_AT)
+_NAMED = select(session_names.c.name, session_names.c.session).where(
+    session_names.c.key == bindparam("of_key"), session_names.c.name.in_(bindparam("names", expanding=True))
 )
 # Statements are made once: to make one takes longer than to run it.
 
@@ -114,12 +114,11 @@ _NAMED = select(SessionName.name, SessionName.session).where(
 class SessionStatements:
     """The statements that depend on the kind of database."""
 
-    def __init__(self, *, is_file: bool) -> None:
-        make: Any = sqlite.insert if is_file else postgresql.insert
-        self.create = make(StoredSession).on_conflict_do_nothing()
-        self.effect = _upsert(make(SessionEffect), ["key", "session", "identity"], ["version", "document"])
-        self.name = _upsert(make(SessionName), ["key", "name"], ["session", "used"])
-        self.accept = _upsert(make(AcceptedKey), ["key"], ["used"])
+    def __init__(self, make: Callable[[Table], Any]) -> None:
+        self.create = make(sessions).on_conflict_do_nothing()
+        self.effect = _upsert(make(session_effects), ["key", "session", "identity"], ["version", "document"])
+        self.name = _upsert(make(session_names), ["key", "name"], ["session", "used"])
+        self.accept = _upsert(make(accepted_keys), ["key"], ["used"])
 
 
 def _upsert(row: Any, keys: list[str], values: list[str]) -> Any:
@@ -214,13 +213,13 @@ class SessionRows:
     def sweep(self, seconds: float) -> None:
         """Remove what was not used for some seconds, and what exceeds the share of its key."""
         now = int(time.time())
-        for table in (StoredSession, SessionName):
-            self._connection.execute(delete(table).where(table.used < now - seconds))
-        self._connection.execute(delete(AcceptedKey).where(AcceptedKey.used < now - _KEY_SECONDS))
-        place = tuple_(StoredSession.key, StoredSession.id)
-        self._connection.execute(delete(StoredSession).where(place.in_(_excess_sessions())))
-        name = tuple_(SessionName.key, SessionName.name)
-        self._connection.execute(delete(SessionName).where(name.in_(_excess_names())))
+        for table in (sessions, session_names):
+            self._connection.execute(delete(table).where(table.c.used < now - seconds))
+        self._connection.execute(delete(accepted_keys).where(accepted_keys.c.used < now - _KEY_SECONDS))
+        place = tuple_(sessions.c.key, sessions.c.id)
+        self._connection.execute(delete(sessions).where(place.in_(_excess_sessions())))
+        name = tuple_(session_names.c.key, session_names.c.name)
+        self._connection.execute(delete(session_names).where(name.in_(_excess_names())))
 
     def _with_effects(self, place: Place, row: Any, known: int) -> SessionRow:
         since = known if row.first <= known <= row.version else 0
@@ -258,25 +257,25 @@ def _portions(names: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _owner(key: Any) -> Any:
     """Return the owner of a share: an accepted key, or one for all other keys."""
-    return case((key.in_(select(AcceptedKey.key)), key), else_="")
+    return case((key.in_(select(accepted_keys.c.key)), key), else_="")
 
 
 def _excess_sessions() -> Any:
-    share = {"partition_by": _owner(StoredSession.key), "order_by": StoredSession.used.desc()}
+    share = {"partition_by": _owner(sessions.c.key), "order_by": sessions.c.used.desc()}
     ranked = select(
-        StoredSession.key,
-        StoredSession.id,
+        sessions.c.key,
+        sessions.c.id,
         func.row_number().over(**share).label("number"),
-        func.sum(StoredSession.size).over(**share).label("total"),
+        func.sum(sessions.c.size).over(**share).label("total"),
     ).subquery()
     excess = (ranked.c.number > MAX_SESSIONS) | (ranked.c.total > MAX_KEY_BYTES)
     return select(ranked.c.key, ranked.c.id).where(excess)
 
 
 def _excess_names() -> Any:
-    share = {"partition_by": _owner(SessionName.key), "order_by": SessionName.used.desc()}
+    share = {"partition_by": _owner(session_names.c.key), "order_by": session_names.c.used.desc()}
     ranked = select(
-        SessionName.key, SessionName.name, func.row_number().over(**share).label("number")
+        session_names.c.key, session_names.c.name, func.row_number().over(**share).label("number")
     ).subquery()
     return select(ranked.c.key, ranked.c.name).where(ranked.c.number > 2 * MAX_SESSIONS)
 
@@ -317,7 +316,7 @@ class SessionStore:
         """
         self._marks = marks
         self._database, self._seconds = database, hours * 3600
-        self._statements = SessionStatements(is_file=database.is_file)
+        self._statements = SessionStatements(database.insert)
         options = BEGIN_READING if database.is_file else {"isolation_level": "AUTOCOMMIT"}
         reading = database.engine.execution_options(**options)
         self._reading = _Transactions(reading, keeps=database.is_file)

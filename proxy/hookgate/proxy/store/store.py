@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from hookgate.hooks.runners.inprocess import Counters
 from hookgate.proxy.config.models import StoreSettings
 from hookgate.proxy.config.values import store_url
-from hookgate.proxy.store.database import StoreError
+from hookgate.proxy.errors import StoreError
 
 if TYPE_CHECKING:
     from hookgate.proxy.store.counters import SqlCounters

@@ -5,7 +5,7 @@ from typing import Any
 
 from alembic import context
 
-from hookgate.proxy.store.models import Base
+from hookgate.proxy.store.models import metadata
 
 
 def _tell(ctx: Any, step: Any, heads: Any, run_args: Any) -> None:
@@ -16,7 +16,7 @@ def _tell(ctx: Any, step: Any, heads: Any, run_args: Any) -> None:
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=Base.metadata,
+    target_metadata=metadata,
     on_version_apply=_tell,
     render_as_batch=True,  # SQLite cannot change most of a table in place
 )
