@@ -47,7 +47,7 @@ E = TypeVar("E", bound=Event)
 R = TypeVar("R")
 
 
-@dataclass(eq=False, slots=True)  # not frozen: there is one for each event of a stream
+@dataclass(eq=False, slots=True)  # frozen ones take longer to create, for each event of a stream
 class Outcome(Generic[E]):
     """The result of firing an event: the edited event, the verdict, the runs in plan order, the revision."""
 

@@ -90,7 +90,7 @@ TrustCheck = Callable[[Hook], str | None]
 """Returns the reason why a hook that needs trust must not run, or None if it may."""
 
 
-@dataclass(eq=False, slots=True)  # not frozen: there is one for each event of a stream
+@dataclass(eq=False, slots=True)  # frozen ones take longer to create, for each event of a stream
 class Run:
     """One run of one hook.
 

@@ -27,8 +27,8 @@ from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.http.listener import CLIENTS, accepting, bind_listeners, url_of
 from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.identity.named_callers import warn_of_unmet_conditions
 from hookgate.proxy.identity.sessions import LocalSessions, Sessions
+from hookgate.proxy.identity.unmet_conditions import warn_of_unmet_conditions
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.tracing import open_tracing

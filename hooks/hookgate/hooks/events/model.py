@@ -327,7 +327,7 @@ class BeforeToolSelection(Event):
         return f"selects only tools that the request does not declare ({shown}), so the model can call none"
 
 
-@dataclass(eq=False, slots=True)  # not frozen: there is one for each event of a stream
+@dataclass(eq=False, slots=True)  # frozen ones take longer to create, for each event of a stream
 class AfterModel(Event):
     """Fires for a whole answer, or for each event of a streamed one.
 

@@ -24,7 +24,6 @@ from hookgate.proxy.call.stages import (
     GateStage,
     HookScreenStage,
     JsonStage,
-    Judge,
     Piece,
     RecordingStage,
     ScreenStage,
@@ -150,7 +149,7 @@ class AnswerPipeline:
         if sent is not None:
             self._stages.append(sent)
         for mode, window in modes.items():
-            judge = self._fire if len(modes) == 1 else self._judge_in(mode)
+            judge = partial(self._fire, mode=mode, plan=self._plan_for(mode))
             if mode == "held":
                 self._screens = self._engine.screens(self._plan, self.call.session)
                 self._stages += [HookScreenStage(screen, self.call) for screen in self._screens]
@@ -171,11 +170,12 @@ class AnswerPipeline:
             self._stages.append(RecordingStage(self._keep))
         self._stages += self._client_filters()
 
-    def _judge_in(self, mode: StreamMode) -> Judge:
-        """Return the function that runs the hooks of one stream mode, if there are several."""
+    def _plan_for(self, mode: StreamMode) -> EventPlan:
+        """Return the hooks of one stream mode."""
+        if len(self._plan.stream_modes) == 1:
+            return self._plan
         event = AfterModel(SharedValue({}), {}, self._model, mode)
-        plan = self._engine.plan(event, self.call.session)
-        return partial(self._fire, mode=mode, plan=plan)
+        return self._engine.plan(event, self.call.session)
 
     async def feed(self, chunk: bytes | None) -> list[Piece]:
         """Judge the next bytes of the answer, or its end (None), and return the pieces that can be sent.
@@ -269,7 +269,7 @@ class AnswerPipeline:
     ) -> list[Piece]:
         """Run hooks on the joined pieces. Raises ReplacementAnswer or ApiError if a hook ends the call.
 
-        `mode` and `plan` are given if these are not all hooks, but those of one stream mode.
+        For a part of a streamed answer, these are the hooks in `plan`, which are those of one stream mode.
         """
         if self._llm_request is None or not pieces:
             return pieces

@@ -15,7 +15,7 @@ from hookgate.proxy.config.sources import ConfigError
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.identity.callers import KeysError, load_named_keys
-from hookgate.proxy.identity.named_callers import unmet_conditions
+from hookgate.proxy.identity.unmet_conditions import unmet_conditions
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import describe_hooks, fail_open_warnings
 from hookgate.proxy.store import Store, StoreError

@@ -21,7 +21,7 @@ from hookgate.proxy.config import Config, EffectiveConfig
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.http.listener import CLIENTS, bind_listeners, url_of
-from hookgate.proxy.identity.named_callers import warn_of_unmet_conditions
+from hookgate.proxy.identity.unmet_conditions import warn_of_unmet_conditions
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import Receipts

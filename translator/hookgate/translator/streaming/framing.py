@@ -17,7 +17,7 @@ KEEP_ALIVE = b"\r\n"
 """Bytes that all clients ignore before, between and after events, in both framings."""
 
 
-@dataclass(slots=True)  # not frozen: there is one for each event of a stream
+@dataclass(slots=True)  # frozen ones take longer to create, for each event of a stream
 class Frame:
     """One event as received: `raw` with its framing, `data` the JSON inside (empty for a bare comment)."""
 

@@ -10,7 +10,7 @@ from support.program import run, serving
 
 from hookgate.hooks.settings import SettingsSource, load_sources
 from hookgate.proxy.config.models import NamedKey
-from hookgate.proxy.identity.named_callers import unmet_conditions
+from hookgate.proxy.identity.unmet_conditions import unmet_conditions
 
 ALICE, DIGITS = sha256(b"alice's").hexdigest(), sha256(b"somebody's").hexdigest()[:24]
 KEYS = {"alice": NamedKey(sha256=ALICE, team="search"), "bob": NamedKey(sha256=sha256(b"bob's").hexdigest())}
