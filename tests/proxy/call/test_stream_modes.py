@@ -262,9 +262,12 @@ async def test_an_answer_that_an_edit_has_left_no_json_is_refused_if_nothing_was
         pytest.param(HI, "[NUMBER", id="JSON is not required"),
     ],
 )
-async def test_other_edits_of_parts_apply(body: dict[str, Any], new: str, mode: str) -> None:
+async def test_other_edits_of_parts_apply(
+    body: dict[str, Any], new: str, mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
     answer = await asked_for_json(replacing("42", new, mode), body, pause=0.02)
     assert (answer.status, said(answer)) == (200, f"[1, {new}, 3]")
+    assert "no longer JSON" not in caplog.text  # a part that is no JSON may belong to an answer that is
 
 
 async def test_a_mask_that_leaves_no_json_is_reported_as_well() -> None:

@@ -158,7 +158,12 @@ def show_response(body: JsonObject) -> JsonObject:
         content = candidate.get("content")
         if type(content) is not dict:
             content = {}
-        texts, spoken = _texts(content)
+        parts = content.get("parts")
+        part = parts[0] if type(parts) is list and len(parts) == 1 else None
+        if type(part) is dict and type(text := part.get("text")) is str and "thought" not in part:
+            texts = spoken = [text]
+        else:
+            texts, spoken = _texts(content)
         if not shown:
             view["text"] = "".join(spoken)
         seen: JsonObject = {"content": {"role": content.get("role", "model"), "parts": texts}}

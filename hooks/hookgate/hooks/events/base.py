@@ -38,25 +38,13 @@ class SharedValue:
     def __init__(self, value: Any) -> None:
         self.value = value
         """The value itself, which must not be modified."""
-        self._copies: dict[object, Any] = {}
+        self.returned: dict[object, Any] = {}
+        """The copies that hooks have borrowed and returned, by hook. They may have been modified."""
 
     @cached_property
     def json(self) -> bytes:
         """The value as JSON."""
         return dumps(self.value)
-
-    def lend_copy(self, borrower: object) -> Any:
-        """Return a copy that nobody else has, which the borrower may modify and need not return.
-
-        It is the one that the borrower has returned, unless that was modified. Comparing it is quick, since
-        the copies share all strings.
-        """
-        copy = self._copies.pop(borrower, None)
-        return copy if copy is not None and copy == self.value else _copied_containers(self.value)
-
-    def return_copy(self, borrower: object, copy: Any) -> None:
-        """Keep a copy for the borrower's next call of `lend_copy`."""
-        self._copies[borrower] = copy
 
 
 @dataclass(eq=False, slots=True)
@@ -89,16 +77,23 @@ class Document:
         copy = dict(self.fields)
         for key, value in self.fields.items():
             if type(value) is SharedValue:
-                copy[key] = lent = value.lend_copy(self.owner)
+                # Comparing a returned copy is quick, because it shares all strings with the value.
+                lent = value.returned.pop(self.owner, None)
+                if lent is None or lent != value.value:
+                    lent = _copied_containers(value.value)
+                copy[key] = lent
                 self._borrowed.append((value, lent))
             elif type(value) is dict or type(value) is list:
                 copy[key] = _deep_copy(value)
         return copy
 
     def return_copies(self) -> None:
-        """Return the copies in `value` after a run. Call it only if nothing of the run is still going on."""
+        """Return borrowed copies of shared values for the next run of the hook.
+
+        Do not call it after a failure: the function may still be running in its thread.
+        """
         for shared, lent in self._borrowed:
-            shared.return_copy(self.owner, lent)
+            shared.returned[self.owner] = lent
 
     def view(self) -> dict[str, Any]:
         """Return the document without copying it. The caller must not modify it."""

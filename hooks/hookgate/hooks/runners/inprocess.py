@@ -120,7 +120,7 @@ class RuntimeRunner:
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
         output = await run_action(self._hook, self._call, event, document.value(), self._clock)
-        document.return_copies()  # not after a failure: a thread that timed out still has them
+        document.return_copies()
         return output
 
     async def close(self) -> None:
