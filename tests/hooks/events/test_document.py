@@ -47,10 +47,26 @@ def test_each_owner_has_its_own_copy_of_a_shared_value() -> None:
     assert json.loads(Document({"llm_request": shared}).json) == {"llm_request": {"messages": [1]}}
 
 
-def test_an_owner_s_copy_is_made_once() -> None:
+def test_a_copy_that_was_returned_unchanged_is_used_again() -> None:
     shared = SharedValue({"messages": [1]})
-    copies = [Document({"llm_request": shared}, "hook").value()["llm_request"] for _ in range(2)]
+    copies = []
+    for _ in range(2):
+        document = Document({"llm_request": shared}, "hook")
+        copies.append(document.value()["llm_request"])
+        document.return_copies()
     assert copies[0] is copies[1]
+
+
+def test_a_copy_that_is_still_in_use_or_was_modified_is_not_used_again() -> None:
+    shared = SharedValue({"messages": [1]})
+    first, second = (Document({"llm_request": shared}, "hook") for _ in range(2))
+    kept, modified = (document.value()["llm_request"] for document in (first, second))
+    assert kept is not modified
+    modified["messages"].append(2)
+    second.return_copies()
+    third = Document({"llm_request": shared}, "hook").value()
+    assert third == {"llm_request": {"messages": [1]}}
+    assert third["llm_request"] is not modified
 
 
 def test_integers_beyond_64_bits_stay_exact_beside_a_shared_value() -> None:
