@@ -77,7 +77,7 @@ def _unusable(config: Config) -> Iterator[tuple[str, str]]:
     try:
         Upstreams(config.upstream)
     except (ValueError, OSError) as error:
-        yield "upstream.ca_bundle", str(error)
+        yield str(error).partition(":")[0], str(error)
 
 
 async def run_config(arguments: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from hookgate.proxy import GEMINI_API
 from hookgate.proxy.config.values import (
     Address,
     AddressOrOff,
+    ApiKey,
     ApiOrigin,
     Count,
     File,
@@ -91,6 +92,19 @@ class UpstreamSettings(Section):
     code_assist: ApiOrigin = "https://cloudcode-pa.googleapis.com"
     """The base URL of Code Assist, which Gemini CLI uses with a Google login."""
 
+    gemini_key: ApiKey | None = None
+    """An API key of the gateway's own for the Gemini API, which is sent in place of keys that the gateway has
+    issued. It is better kept in a file or a variable than in hookgate.toml."""
+
+    gemini_key_file: File | None = None
+    """A file that contains only that key. It is read at startup."""
+
+    vertex_key: ApiKey | None = None
+    """The same for Vertex AI."""
+
+    vertex_key_file: File | None = None
+    """A file that contains only that key. It is read at startup."""
+
     proxy: ProxyUrl | None = None
     """The http:// URL of a proxy for upstream connections. Proxies in the environment are not used."""
 
@@ -105,6 +119,13 @@ class UpstreamSettings(Section):
 
     idle_timeout: Seconds = 300
     """Seconds that an answer may pause once it has begun."""
+
+    @model_validator(mode="after")
+    def _has_one_key_for_each_api(self) -> Self:
+        for api in ("gemini", "vertex"):
+            if getattr(self, f"{api}_key") and getattr(self, f"{api}_key_file"):
+                raise ValueError(f"upstream.{api}_key and upstream.{api}_key_file are both set; remove one")
+        return self
 
 
 class HookSettings(Section):
