@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from support.databases import postgres
 
 from hookgate.proxy.config import StoreSettings
-from hookgate.proxy.store import Store, StoreError
+from hookgate.proxy.store import Store, StoreError, key_table
 from hookgate.proxy.store.database import open_database
 from hookgate.proxy.store.models import Base
 
@@ -34,6 +34,7 @@ def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_the_steps_make_the_tables_of_the_models(tmp_path: Path) -> None:
+    assert key_table.ISSUED_KEYS.metadata is Base.metadata
     with postgres() as server:
         for url in (None, server):
             database = open_database(url, tmp_path)

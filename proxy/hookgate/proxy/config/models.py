@@ -245,7 +245,16 @@ class ClientSettings(Section):
     """The clients that may make calls."""
 
     unknown_keys: Literal["allow", "refuse"] = "allow"
-    """`refuse` answers calls without a key, or with a key that is not named below, with 403."""
+    """`refuse` answers calls with 403 if they have no key, or a key that is neither named below nor issued by
+    the gateway."""
+
+    issued_keys: bool = False
+    """Whether clients may use keys that `hookgate keys create` has issued. Calls with such a key go upstream
+    with the gateway's own key, `upstream.gemini_key_file`."""
+
+    pepper_file: File | None = None
+    """A file with the secret with which issued keys are hashed; by default `keys.pepper` in the state folder,
+    which the gateway creates. Gateways that share a database need the same one."""
 
 
 class NamedKey(Section):

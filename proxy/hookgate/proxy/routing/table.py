@@ -239,6 +239,8 @@ class Route:
     """Whether the body is forwarded without hooks, and therefore limited in size."""
     unhooked: str = ""
     """The group of a generative route that the operator serves although hooks cannot judge it."""
+    template: str = ""
+    """The template of the path."""
     uses_gateway_key: bool = False
     """Whether the gateway's own key is sent upstream in place of the caller's credential."""
 
@@ -339,6 +341,7 @@ def match(
         api=row.api,
         small_body=row.kind == "forwarded" and not (row.unhooked or row.writes_files),
         unhooked=row.unhooked,
+        template=row.template,
     )
     return with_query(route, row, query)
 
