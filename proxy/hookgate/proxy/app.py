@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hookgate.hooks.live_engine import LiveEngine
 from hookgate.hooks.runners.cleanup import adopting_orphans
@@ -30,12 +30,15 @@ from hookgate.proxy.identity.sessions import LocalSessions, Sessions
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.tracing import open_tracing
-from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.store import Store
 from hookgate.proxy.workers.interrupts import catch_interrupts
 from hookgate.proxy.workers.sockets import BalancedAcceptor, ConnectionCounts, WorkerPlace
 from hookgate.proxy.workers.supervisor import supervise
 from hookgate.proxy.workers.worker import Feed, running_worker_admin, stopping_without_supervisor
+
+if TYPE_CHECKING:
+    from hookgate.proxy.identity.issued_keys import IssuedKeys
 
 log = logging.getLogger("hookgate")
 
@@ -62,7 +65,9 @@ async def serve(effective: EffectiveConfig) -> None:
             raised_descriptor_limit(most) as descriptors,
         ):
             url = store.url() if config.audit.enabled or config.store.is_server else None
-            parts = _Parts(effective, sources, live, metrics, url, Budget(descriptors, for_hooks))
+            parts = _Parts(
+                effective, sources, live, metrics, store, url, prices, Budget(descriptors, for_hooks)
+            )
             if place is None:
                 await _serve_alone(parts, interrupted)
             else:
@@ -77,7 +82,9 @@ class _Parts:
     sources: Sources
     live: LiveEngine
     metrics: Metrics
+    store: Store
     store_url: str | None
+    prices: Prices | None
     budget: Budget
 
     @property
@@ -162,9 +169,12 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         open_tracing(config.tracing, metrics, upstreams.origins) as traces,
         open_audit_trail(config.audit, parts.store_url, state) as audit,
         _open_sessions(config, parts.store_url, state) as sessions,
+        _open_issued_keys(parts) as issued_keys,
     ):
         live.watchers.append(lambda _: policy.warn_of_open_hooks(live.current.configuration))
-        gateway = Gateway(live, upstreams, config, metrics, traces, audit=audit, sessions=sessions)
+        gateway = Gateway(
+            live, upstreams, config, metrics, traces, audit=audit, sessions=sessions, issued_keys=issued_keys
+        )
         admin.audit = audit
         if audit is not None:
             metrics.watch_audit(audit.writer)
@@ -190,6 +200,22 @@ async def _open_sessions(config: Config, url: str | None, state: Path) -> AsyncI
         yield SharedSessions(store)
     finally:
         await store.close()
+
+
+@asynccontextmanager
+async def _open_issued_keys(parts: _Parts) -> AsyncIterator["IssuedKeys | None"]:
+    """Open the keys that the gateway issues, if it is configured to accept them. Raises StoreError."""
+    clients = parts.config.clients
+    if not clients.issued_keys:
+        yield None
+        return
+    # Imported only if it is needed.
+    from hookgate.proxy.identity.issued_keys import open_issued_keys  # noqa: PLC0415  # see above
+
+    counters = await asyncio.to_thread(parts.store.counters)
+    url, state = parts.store.url(), parts.sources.state
+    async with open_issued_keys(url, state, clients.pepper_file, counters, parts.prices) as keys:
+        yield keys
 
 
 _SWITCH_INTERVAL = 0.0002
