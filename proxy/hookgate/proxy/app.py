@@ -19,8 +19,8 @@ from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import AdminListener, running_admin
 from hookgate.proxy.admin.panel import open_panel
 from hookgate.proxy.call.gateway import Gateway
-from hookgate.proxy.config import Config, EffectiveConfig, LimitSettings, ListenSettings
-from hookgate.proxy.config.reading import Sources, find_sources
+from hookgate.proxy.config import Config, ConfigError, EffectiveConfig, LimitSettings, ListenSettings
+from hookgate.proxy.config.reading import Sources, check_exposure, find_sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
@@ -46,6 +46,10 @@ log = logging.getLogger("hookgate")
 async def serve(effective: EffectiveConfig) -> None:
     """Run the gateway until interrupted. Raises SettingsError, ValueError or OSError if it cannot start."""
     config, place = effective.config, WorkerPlace.of_process()
+    try:
+        check_exposure(config)
+    except ValueError as error:
+        raise ConfigError([f"{effective.places['listen.address']}: {error}"]) from None
     if place is None and config.listen.workers > 1:
         await supervise(effective)
         return

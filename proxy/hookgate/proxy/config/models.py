@@ -248,6 +248,10 @@ class ClientSettings(Section):
     """`refuse` answers calls with 403 if they have no key, or a key that is neither named below nor issued by
     the gateway."""
 
+    open: bool = False
+    """Whether the gateway may listen on an address that other machines can reach although it accepts calls
+    without a key that it knows. Not needed if `unknown_keys` is `refuse`."""
+
     issued_keys: bool = False
     """Whether clients may use keys that `hookgate keys create` has issued. Calls with such a key go upstream
     with the gateway's own key, `upstream.gemini_key_file`."""

@@ -21,7 +21,7 @@ from hookgate.proxy.config.sources import (
     read_file,
     read_flags,
 )
-from hookgate.proxy.config.values import masked
+from hookgate.proxy.config.values import host_and_port, is_loopback, masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,18 @@ def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     if problems:
         raise ConfigError(problems, effective)
     return effective
+
+
+def check_exposure(config: Config) -> None:
+    """Raise ValueError if the gateway would be open to other machines, and the operator has not agreed."""
+    clients, address = config.clients, config.listen.address
+    if clients.open or clients.unknown_keys == "refuse" or is_loopback(host_and_port(address)[0]):
+        return
+    raise ValueError(
+        f"listen.address: other machines can reach {address}, and calls are accepted without a key that the "
+        'gateway knows; set clients.unknown_keys = "refuse", or clients.open = true (--open) if everybody '
+        "who can connect may make calls"
+    )
 
 
 def _validated(setting: Setting, source: GivenValue) -> Any:

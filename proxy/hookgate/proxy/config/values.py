@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,6 +55,16 @@ def host_and_port(address: str) -> tuple[str, int]:
     if int(match[2]) > _MAX_PORT:
         raise ValueError(f"{match[2]} is not a port: ports are at most {_MAX_PORT}; 0 selects a free one")
     return match[1].strip("[]"), int(match[2])
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if the host is `localhost` or a loopback address."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def masked(url: str) -> str:
