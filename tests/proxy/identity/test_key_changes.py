@@ -8,10 +8,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 from support.databases import postgres
-from support.keys import id_of, issue, issuing_gateway, key_table, revoke, rotate, sent, until_answered, why
+from support.keys import (
+    UPSTREAM_KEY,
+    id_of,
+    issue,
+    issuing_gateway,
+    key_table,
+    revoke,
+    rotate,
+    sent,
+    until_answered,
+    why,
+)
 from support.wire import HI, UNARY, post
 
 from hookgate.proxy.identity import issued_keys
@@ -19,6 +33,7 @@ from hookgate.proxy.identity.key_secrets import create_key, load_pepper
 from hookgate.proxy.store import StoreError
 from hookgate.proxy.store.key_table import KeyTable, StoredKey
 
+LIVE = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 OWN = "AIza-the-callers-own"
 
 
@@ -46,6 +61,39 @@ async def test_a_revoked_key_is_refused_by_every_gateway_within_five_seconds(
         revoke(tmp_path, key, url)
         for gateway in (one, other):
             assert why(await until_answered(gateway.url, key, 403)) == "KEY_REVOKED"
+
+
+@pytest.mark.parametrize("change", [revoke, rotate])
+async def test_a_websocket_is_closed_when_its_key_is_withdrawn(change: Any, tmp_path: Path) -> None:
+    async def upstream(request: web.BaseRequest) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.send_str(f"quoted: {request.headers['x-goog-api-key']}")
+        async for message in socket:
+            await socket.send_str(message.data)
+        closed.set()
+        return socket
+
+    key, closed = issue(tmp_path, scope={"routes": ["live"]}), asyncio.Event()
+    runner = web.ServerRunner(web.Server(upstream))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    there = "http://{}:{}".format(*runner.addresses[0][:2])
+    async with (
+        asyncio.timeout(10),
+        issuing_gateway(tmp_path, upstream_url=there, routes={"unhooked": ["live"]}) as gateway,
+        aiohttp.ClientSession() as http,
+        http.ws_connect(f"{gateway.url}{LIVE}?key={key}") as socket,
+    ):
+        assert await socket.receive_str() == f"quoted: {'*' * len(UPSTREAM_KEY)}"
+        await socket.send_str("still there?")
+        assert await socket.receive_str() == "still there?"
+        change(tmp_path, key)
+        message = await socket.receive(timeout=5)
+        assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, aiohttp.WSCloseCode.POLICY_VIOLATION)
+        assert message.extra == "The key was revoked or replaced, or has expired."
+        await closed.wait()
+    await runner.cleanup()
 
 
 async def test_a_lookup_that_began_before_a_revocation_is_not_used_for_longer(

@@ -246,6 +246,12 @@ class CallContext:
         self.record.at_end = await services.issued_keys.admit(issued, self.route, has_upstream_key=has_key)
         self.route = with_gateway_key(self.route)
 
+    async def key_withdrawn(self) -> None:
+        """Return when the caller's issued key is no longer valid."""
+        keys, issued = self.services.issued_keys, self.caller.issued
+        if keys is not None and issued is not None:
+            await keys.withdrawn(issued)
+
     async def run_step(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of a pure step that depends on the body; uses a thread if the body is large."""
         return await self.request.body_worker.run(self.record.request_bytes, step, *args, **kwargs)

@@ -223,16 +223,20 @@ async def tunnel(context: CallContext) -> web.StreamResponse:
                 max_msg_size=MAX_MESSAGE,
             )
             await here.prepare(request)
-            await _join(here, there, upstreams.mask_for(context.route))
+            await _join(here, there, context)
     return here
 
 
-async def _join(here: _Socket, there: _Socket, mask: KeyMask | None) -> None:
+async def _join(here: _Socket, there: _Socket, context: CallContext) -> None:
     """Copy in both directions until one side closes, then close both with its code.
 
-    `mask` masks the gateway's key in what the upstream sends.
+    The gateway's key is masked in what the upstream sends. If the client's key was issued, both sides are
+    closed as well once it is withdrawn.
     """
+    mask = context.services.upstreams.mask_for(context.route)
     ways = [asyncio.create_task(_copy(here, there)), asyncio.create_task(_copy(there, here, mask))]
+    if context.caller.issued is not None:
+        ways.append(asyncio.create_task(_withdrawal(context)))
     try:
         done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -241,6 +245,12 @@ async def _join(here: _Socket, there: _Socket, mask: KeyMask | None) -> None:
         await asyncio.gather(*ways, return_exceptions=True)
     code, reason = done.pop().result()
     await asyncio.gather(*(side.close(code=code, message=reason) for side in (here, there)))
+
+
+async def _withdrawal(context: CallContext) -> tuple[int, bytes]:
+    """Wait until the client's key is withdrawn. Returns the close code and the reason."""
+    await context.key_withdrawn()
+    return WSCloseCode.POLICY_VIOLATION, b"The key was revoked or replaced, or has expired."
 
 
 async def _copy(source: _Socket, target: _Socket, mask: KeyMask | None = None) -> tuple[int, bytes]:

@@ -261,7 +261,7 @@ def _shown(key: StoredKey, now: int, used: KeyUsage) -> dict[str, Any]:
 
 def _limit(rule: LimitRule) -> str:
     measure = next(each for each in MEASURES if rule.most(each))
-    return f"{measure}={rule.most(measure):g}/{rule.window}"
+    return f"{measure}={str(rule.most(measure)).removesuffix('.0')}/{rule.window}"
 
 
 def _usage(table: KeyTable, given: argparse.Namespace) -> None:

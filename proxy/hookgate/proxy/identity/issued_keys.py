@@ -40,6 +40,9 @@ _FRESH_SECONDS = 3.0
 _RETRY_SECONDS = 0.25
 """How old a result may be that does not match the key: the key may have been issued or rotated since."""
 
+_WATCH_SECONDS = 1.0
+"""How often the key of an open WebSocket is checked."""
+
 _MAX_CACHED = 10_000
 _THREADS = 2
 _FLUSH_SECONDS = 2.0
@@ -121,13 +124,16 @@ class IssuedKeys:
         stored = found.stored
         return IssuedKey(stored.id, stored.owner, stored.team, state, digest, found.scope, stored.expires)
 
-    async def was_withdrawn(self, key: IssuedKey) -> bool:
-        """Return whether a key that was valid has been revoked or replaced, or has expired.
+    async def withdrawn(self, key: IssuedKey) -> None:
+        """Return when a key that was valid has been revoked or replaced, or has expired.
 
         As long as the database cannot be read, it has not.
         """
-        found = await self._find(key.id)
-        return not found.failed and _state(found.stored, key.digest, time.time()) != "valid"
+        while True:
+            found = await self._find(key.id)
+            if not found.failed and _state(found.stored, key.digest, time.time()) != "valid":
+                return
+            await asyncio.sleep(_WATCH_SECONDS)
 
     async def _find(self, key_id: str, max_age: float = _FRESH_SECONDS) -> _Lookup:
         """Return a key as it was in the database at most `max_age` seconds ago."""
