@@ -20,7 +20,7 @@ from hookgate.proxy.admin.listener import AdminListener, running_admin
 from hookgate.proxy.admin.panel import open_panel
 from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, ConfigError, EffectiveConfig, LimitSettings, ListenSettings
-from hookgate.proxy.config.reading import Sources, check_exposure, find_sources
+from hookgate.proxy.config.reading import Sources, conflicts, find_sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
@@ -46,10 +46,8 @@ log = logging.getLogger("hookgate")
 async def serve(effective: EffectiveConfig) -> None:
     """Run the gateway until interrupted. Raises SettingsError, ValueError or OSError if it cannot start."""
     config, place = effective.config, WorkerPlace.of_process()
-    try:
-        check_exposure(config)
-    except ValueError as error:
-        raise ConfigError([f"{effective.places['listen.address']}: {error}"]) from None
+    if problems := [f"{effective.places[name]}: {problem}" for name, problem in conflicts(config)]:
+        raise ConfigError(problems)
     if place is None and config.listen.workers > 1:
         await supervise(effective)
         return

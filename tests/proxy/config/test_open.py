@@ -1,6 +1,5 @@
 """A gateway that other machines can reach: its operator has to say who may use it."""
 
-import re
 import signal
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 from support.program import environment, run, start
 
 from hookgate.proxy.config import Config
-from hookgate.proxy.config.reading import check_exposure
+from hookgate.proxy.config.reading import conflicts
 
 MESSAGE = (
     "hookgate: --listen: listen.address: other machines can reach 0.0.0.0:0, and calls are accepted without "
@@ -26,16 +25,25 @@ def config(address: str, **clients: object) -> Config:
     ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "gateway.example:1", "127.1:1", "0:1", "localhost.example:1"],
 )
 def test_an_address_beyond_loopback_needs_keys_or_a_word_of_consent(address: str) -> None:
-    for clients in ({}, {"issued_keys": True}):
-        with pytest.raises(ValueError, match=re.escape(f"other machines can reach {address}, and")):
-            check_exposure(config(address, **clients))
-    check_exposure(config(address, open=True))
-    check_exposure(config(address, unknown_keys="refuse"))
+    [(setting, problem)] = conflicts(config(address))
+    assert setting == "listen.address"
+    assert f"other machines can reach {address}, and" in problem
+    assert "listen.address" in dict(conflicts(config(address, issued_keys=True)))
+    assert not [*conflicts(config(address, open=True))]
+    assert not [*conflicts(config(address, unknown_keys="refuse"))]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "localhost:1", "LOCALHOST.:1"])
 def test_loopback_needs_none(address: str) -> None:
-    check_exposure(config(address))
+    assert not [*conflicts(config(address))]
+
+
+@pytest.mark.parametrize("upstream", ["gemini_key", "gemini_key_file", "vertex_key", "vertex_key_file"])
+def test_issued_keys_need_a_key_of_the_gateways_own(upstream: str) -> None:
+    issuing = {"clients": {"issued_keys": True}}
+    assert [name for name, _ in conflicts(Config.model_validate(issuing))] == ["clients.issued_keys"]
+    own = {"upstream": {upstream: "a-key-of-the-gateway"}}
+    assert not [*conflicts(Config.model_validate({**issuing, **own}))]
 
 
 @pytest.mark.parametrize("command", [["serve"], ["serve", "--workers", "2"], ["config", "check"]])

@@ -12,7 +12,7 @@ from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.config.models import Config
 from hookgate.proxy.config.reading import (
     EffectiveConfig,
-    check_exposure,
+    conflicts,
     find_sources,
     read_config,
     shown_settings,
@@ -67,10 +67,7 @@ async def _hooks(config: Config) -> str:
 
 def _unusable(config: Config) -> Iterator[tuple[str, str]]:
     """Yield the name of each setting that cannot be used, such as a file, and the reason."""
-    try:
-        check_exposure(config)
-    except ValueError as error:
-        yield "listen.address", str(error)
+    yield from conflicts(config)
     try:
         if config.listen.certificate:
             Certificate(config.listen.certificate, config.listen.key)
