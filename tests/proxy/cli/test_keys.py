@@ -208,7 +208,11 @@ async def test_a_gateway_accepts_a_key_until_it_is_revoked_and_tells_neither_key
     environ = {
         "HOOKGATE_CLIENTS__ISSUED_KEYS": "true",
         "HOOKGATE_CLIENTS__UNKNOWN_KEYS": "refuse",
-        "HOOKGATE_UPSTREAM__GEMINI_KEY_FILE": str(tmp_path / "key"),
+        **(
+            {"HOOKGATE_UPSTREAM__GEMINI_KEY_FILE": str(tmp_path / "key")}
+            if workers == "1"
+            else {"HOOKGATE_UPSTREAM__GEMINI_KEY": UPSTREAM_KEY}
+        ),
         "HOOKGATE_AUDIT__CONTENT": "full",
         "HOOKGATE_LOGS__LEVEL": "debug",
         "HOOKGATE_STORE__URL": url or "",
@@ -237,7 +241,14 @@ async def test_a_gateway_accepts_a_key_until_it_is_revoked_and_tells_neither_key
                 told += [answer.body, json.dumps(answer.headers).encode()]
             assert [request.headers["x-goog-api-key"] for request in recorded] == [UPSTREAM_KEY] * 3
             operator = {"Authorization": "Bearer a-token-of-the-test"}
-            for path in ("/metrics", "/readyz", "/api/policy", "/api/calls", "/api/overview", "/api/hooks"):
+            for path in (
+                "/metrics",
+                "/readyz",
+                "/api/policy",
+                "/api/calls",
+                "/api/overview",
+                "/api/sessions",
+            ):
                 told.append((await ask(admin, "GET", path, operator)).body)
             await keys("revoke", "alice", state=state, url=url)
             assert why(await until_answered(server.url, key, 403)) == "KEY_REVOKED"

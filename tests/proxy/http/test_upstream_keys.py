@@ -70,6 +70,13 @@ async def test_the_gateways_key_is_sent_in_place_of_the_callers_credentials(
     assert "\r\nUser-Agent: antigravity/1.2\r\nX-Goog-Api-Client: a/1\r\n" in heard
 
 
+async def test_the_openai_compatible_path_receives_the_key_as_openais_clients_send_it() -> None:
+    route = with_gateway_key(match("POST", "/v1beta/openai/chat/completions", ("openai",)))
+    upstreams = Upstreams(UpstreamSettings.model_validate({"gemini_key": OWN}))
+    sent = upstreams._keys.replaced(route, {"x-goog-api-key": CALLERS})
+    assert sent == {"Accept-Encoding": "identity", "Authorization": f"Bearer {OWN}"}
+
+
 def test_a_token_in_the_query_is_not_sent_with_the_gateways_key() -> None:
     live = "/ws/google.ai.generativelanguage.v1.GenerativeService.BidiGenerateContent"
     route = match("GET", f"{live}?access_token={CALLERS}&alt=json&key={CALLERS}", ("live",))
@@ -137,7 +144,8 @@ def test_the_key_is_read_from_a_file(ending: str, tmp_path: Path) -> None:
     file.write_text(OWN + ending)
     upstreams = Upstreams(UpstreamSettings(gemini_key_file=file))
     assert (upstreams.has_key("gemini"), upstreams.has_key("vertex")) == (True, False)
-    assert upstreams._keys.replaced("gemini", {})["x-goog-api-key"] == OWN
+    route = match("POST", TARGETS["gemini"])
+    assert upstreams._keys.replaced(route, {})["x-goog-api-key"] == OWN
 
 
 @pytest.mark.parametrize(

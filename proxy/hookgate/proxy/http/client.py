@@ -181,7 +181,7 @@ class Upstreams:
         """Return the headers to send, with the credential of the caller or of the gateway."""
         all_headers = attempt.headers(headers)
         if route.uses_gateway_key:
-            return self._keys.replaced(route.api, all_headers)
+            return self._keys.replaced(route, all_headers)
         return with_key(all_headers, route.key)
 
     @asynccontextmanager

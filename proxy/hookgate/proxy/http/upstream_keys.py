@@ -11,6 +11,7 @@ from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.config.values import api_key
 from hookgate.proxy.errors import describe_os_error
 from hookgate.proxy.identity.callers import KEY_HEADER
+from hookgate.proxy.routing.table import Route
 
 _CREDENTIALS = re.compile(r"authorization|x-goog-(?:api-key|user-project|iam-.*|authenticated-user-.*)", re.I)
 """The headers with which a caller authenticates, or says on whose account it calls."""
@@ -83,13 +84,16 @@ class UpstreamKeys:
         """Return the mask of an API's key, for answers to requests that were sent with it."""
         return self._masks[api]
 
-    def replaced(self, api: str, headers: Mapping[str, str]) -> dict[str, str]:
+    def replaced(self, route: Route, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers with the gateway's key in place of the caller's credentials.
 
         The answer must not be compressed, because the key could not be masked in it.
         """
         kept = {name: value for name, value in headers.items() if not _CREDENTIALS.fullmatch(name)}
-        return {**kept, "Accept-Encoding": "identity", KEY_HEADER: self._keys[api]}
+        key = self._keys[route.api]
+        # The OpenAI-compatible path accepts an API key as OpenAI's clients send it, and in no other place.
+        sent = {"Authorization": f"Bearer {key}"} if route.unhooked == "openai" else {KEY_HEADER: key}
+        return {**kept, "Accept-Encoding": "identity", **sent}
 
 
 def _key_in(file: Path, setting: str) -> str:
