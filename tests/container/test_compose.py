@@ -58,6 +58,15 @@ def test_a_service_writes_nowhere_else_and_is_reached_from_this_machine_only(nam
     assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
 
 
+@pytest.mark.parametrize("name", ["gateway", "demo"])
+def test_a_gateway_that_is_open_is_published_to_this_machine_only(name: str) -> None:
+    service = COMPOSE["services"][name]
+    assert service["environment"]["HOOKGATE_CLIENTS__OPEN"] == "true"
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+    assert "HOOKGATE_LISTEN=0.0.0.0:8787" in DOCKERFILE
+    assert "CLIENTS__OPEN" not in DOCKERFILE
+
+
 def test_only_the_demo_runs_hooks_unless_others_are_named() -> None:
     settings = json.loads((PROJECT / mounts("gateway")["/hooks"] / "settings.json").read_text())
     assert settings == {"hooks": {}}

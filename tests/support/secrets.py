@@ -5,6 +5,7 @@ import json
 import random
 import string
 import uuid
+import zlib
 from collections.abc import Callable, Iterable
 
 from hookgate.hooks.policies.redact import AtCap, Redactor, Scanner, TextPiece
@@ -28,6 +29,15 @@ def digits(rnd: random.Random, count: int) -> str:
 def mixed(rnd: random.Random, count: int, alphabet: str = ALNUM) -> str:
     """Letters of both cases with a digit at two places: what a generator of passwords gives."""
     return f"q{some(rnd, alphabet, count - 5)}7Kz3"
+
+
+def hookgate_key(rnd: random.Random) -> str:
+    text = f"hgk_{some(rnd, UPPER32.lower(), 10)}_{some(rnd, ALNUM, 43)}"
+    number, checksum = zlib.crc32(text.encode()), ""
+    for _ in range(6):
+        number, digit = divmod(number, 62)
+        checksum = (string.digits + string.ascii_uppercase + string.ascii_lowercase)[digit] + checksum
+    return text + checksum
 
 
 def luhn_digit(head: str) -> str:
@@ -182,6 +192,7 @@ PLANTED: dict[str, tuple[str, str, Make]] = {
     "GITLAB_TOKEN": ("", "", lambda r: "glpat-" + some(r, ALNUM, 20)),
     "GOOGLE_API_KEY": ("", "", lambda r: "AIza" + some(r, URL64, 34) + "x"),
     "GOOGLE_OAUTH": ("", "", lambda r: "ya29." + some(r, ALNUM, 60)),
+    "HOOKGATE_KEY": ("", "", hookgate_key),
     "SLACK_TOKEN": ("", "", lambda r: f"xoxb-{digits(r, 12)}-{digits(r, 12)}-{some(r, ALNUM, 24)}"),
     "SLACK_WEBHOOK": (
         "https://hooks.slack.com/services/",

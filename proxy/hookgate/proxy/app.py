@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hookgate.hooks.live_engine import LiveEngine
 from hookgate.hooks.runners.cleanup import adopting_orphans
@@ -20,8 +20,8 @@ from hookgate.proxy.admin.listener import AdminListener, running_admin
 from hookgate.proxy.admin.panel import open_panel
 from hookgate.proxy.audit.trail import open_audit_trail
 from hookgate.proxy.call.gateway import Gateway
-from hookgate.proxy.config import Config, EffectiveConfig, LimitSettings, ListenSettings
-from hookgate.proxy.config.reading import Sources, find_sources
+from hookgate.proxy.config import Config, ConfigError, EffectiveConfig, LimitSettings, ListenSettings
+from hookgate.proxy.config.reading import Sources, conflicts, find_sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
@@ -32,12 +32,15 @@ from hookgate.proxy.identity.unmet_conditions import warn_of_unmet_conditions
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.tracing import open_tracing
-from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.store import Store
 from hookgate.proxy.workers.interrupts import catch_interrupts
 from hookgate.proxy.workers.sockets import BalancedAcceptor, ConnectionCounts, WorkerPlace
 from hookgate.proxy.workers.supervisor import supervise
 from hookgate.proxy.workers.worker import Feed, running_worker_admin, stopping_without_supervisor
+
+if TYPE_CHECKING:
+    from hookgate.proxy.identity.issued_keys import IssuedKeys
 
 log = logging.getLogger("hookgate")
 
@@ -45,6 +48,8 @@ log = logging.getLogger("hookgate")
 async def serve(effective: EffectiveConfig) -> None:
     """Run the gateway until interrupted. Raises SettingsError, ValueError or OSError if it cannot start."""
     config, place = effective.config, WorkerPlace.of_process()
+    if problems := [f"{effective.places[name]}: {problem}" for name, problem in conflicts(config)]:
+        raise ConfigError(problems)
     if place is None and config.listen.workers > 1:
         await supervise(effective)
         return
@@ -64,7 +69,9 @@ async def serve(effective: EffectiveConfig) -> None:
             raised_descriptor_limit(most) as descriptors,
         ):
             url = store.url() if config.audit.enabled or config.store.is_server else None
-            parts = _Parts(effective, sources, live, metrics, url, Budget(descriptors, for_hooks))
+            parts = _Parts(
+                effective, sources, live, metrics, store, url, prices, Budget(descriptors, for_hooks)
+            )
             if place is None:
                 await _serve_alone(parts, interrupted)
             else:
@@ -79,7 +86,9 @@ class _Parts:
     sources: Sources
     live: LiveEngine
     metrics: Metrics
+    store: Store
     store_url: str | None
+    prices: Prices | None
     budget: Budget
 
     @property
@@ -162,10 +171,13 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         open_tracing(config.tracing, metrics, upstreams.origins) as traces,
         open_audit_trail(config.audit, parts.store_url, state) as audit,
         _open_sessions(config, parts.store_url, state) as sessions,
+        _open_issued_keys(parts) as issued_keys,
     ):
         live.watchers.append(lambda _: policy.warn_of_open_hooks(live.current.configuration))
         live.watchers.append(lambda _: warn_of_unmet_conditions(live.current.configuration, config.keys))
-        gateway = Gateway(live, upstreams, config, metrics, traces, audit=audit, sessions=sessions)
+        gateway = Gateway(
+            live, upstreams, config, metrics, traces, audit=audit, sessions=sessions, issued_keys=issued_keys
+        )
         admin.audit = audit
         if audit is not None:
             metrics.watch_audit(audit.writer)
@@ -191,6 +203,22 @@ async def _open_sessions(config: Config, url: str | None, state: Path) -> AsyncI
         yield SharedSessions(store)
     finally:
         await store.close()
+
+
+@asynccontextmanager
+async def _open_issued_keys(parts: _Parts) -> AsyncIterator["IssuedKeys | None"]:
+    """Open the keys that the gateway issues, if it is configured to accept them. Raises StoreError."""
+    clients = parts.config.clients
+    if not clients.issued_keys:
+        yield None
+        return
+    # Imported only if it is needed.
+    from hookgate.proxy.identity.issued_keys import open_issued_keys  # noqa: PLC0415  # see above
+
+    counters = await asyncio.to_thread(parts.store.counters)
+    url, state = parts.store.url(), parts.sources.state
+    async with open_issued_keys(url, state, clients.pepper_file, counters, parts.prices) as keys:
+        yield keys
 
 
 _SWITCH_INTERVAL = 0.0002

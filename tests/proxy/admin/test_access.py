@@ -16,11 +16,11 @@ from hookgate.proxy.admin.access import (
     admin_token_source,
     create_token,
     find_token,
-    is_loopback,
     panel_link,
 )
 from hookgate.proxy.config import ConfigError
 from hookgate.proxy.config.models import AdminSettings
+from hookgate.proxy.config.values import is_loopback
 
 SAME = {"X-Hookgate-Panel": "1", "Content-Type": "application/json"}
 GUARD = {"BeforeModel": [{**says({}), "name": "one"}]}

@@ -27,7 +27,7 @@ async def test_no_configuration_is_ok() -> None:
 
 async def test_check_says_what_was_read() -> None:
     env = {"HOOKGATE_CONFIG": str(EXAMPLE), "HOOKGATE_LOGS__LEVEL": "debug"}
-    ended = await run("config", "check", "--listen", "h:1", env=env)
+    ended = await run("config", "check", "--listen", "127.0.0.1:1", env=env)
     assert ended.out.startswith(f"ok: {EXAMPLE}, --listen, HOOKGATE_LOGS__LEVEL; hooks: BeforeModel 2, ")
 
 

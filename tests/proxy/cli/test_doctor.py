@@ -117,3 +117,16 @@ async def test_the_database_of_sessions_is_checked_for_several_workers(
     upstream = f"http://127.0.0.1:{_unused_port()}"
     ended = await doctor(tmp_path, *ANY_PORT, "--upstream", upstream, "--workers", workers)
     assert (f"the database {tmp_path}/sessions.db does not exist yet" in ended.out) is checked
+
+
+@pytest.mark.parametrize("issues", ["true", "false"])
+async def test_the_database_of_keys_is_checked_if_the_gateway_issues_them(
+    issues: str, tmp_path: Path
+) -> None:
+    env = {
+        "HOOKGATE_STATE": str(tmp_path),
+        "HOOKGATE_CLIENTS__ISSUED_KEYS": issues,
+        "HOOKGATE_UPSTREAM__GEMINI_KEY": "a-key-of-the-gateway",
+    }
+    ended = await run("doctor", "--offline", *ANY_PORT, env=env)
+    assert (f"the database {tmp_path}/keys.db does not exist yet" in ended.out) is (issues == "true")

@@ -16,7 +16,7 @@ from aiohttp import hdrs, web
 from cachetools import TTLCache
 
 from hookgate.proxy.config import AdminSettings, ConfigError
-from hookgate.proxy.config.values import admin_token, host_and_port
+from hookgate.proxy.config.values import admin_token, host_and_port, is_loopback
 from hookgate.proxy.errors import ApiError
 from hookgate.translator.strictjson import dumps
 
@@ -150,16 +150,6 @@ class Access:
 
 def _equal(given: str, right: str) -> bool:
     return secrets.compare_digest(given.encode(errors="replace"), right.encode())
-
-
-def is_loopback(host: str) -> bool:
-    """Return True if the host is `localhost` or a loopback address."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def admin_token_source(settings: AdminSettings) -> str | None:

@@ -95,7 +95,18 @@ def registration(  # noqa: PLR0913, PLR0917  # the fields of a registration
 
 
 _NOT_IN_END = frozenset(
-    {"receipt", "request_id", "began", "route", "session", "model", "revision", "event", "bytes"}
+    {
+        "receipt",
+        "request_id",
+        "began",
+        "route",
+        "session",
+        "model",
+        "issued_key",
+        "revision",
+        "event",
+        "bytes",
+    }
 )
 """The fields of a receipt that are in a start or in its record, and therefore not in an end."""
 
@@ -197,6 +208,7 @@ def _start(record: CallRecord) -> JsonObject:
         "request_id": record.request_id,
         "route": {"kind": record.kind, "path": record.route},
         "session": session_fields(record.session) if record.session else None,
+        **({"issued_key": record.issued_key} if record.issued_key else {}),
         "model": record.model or None,
         "revision": record.revision or None,
         "request_bytes": record.request_bytes,

@@ -20,7 +20,7 @@ from hookgate.proxy.http.bodies import SMALL_BODY
 from hookgate.proxy.http.client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.http.connection import Request
 from hookgate.proxy.identity.bypass import Bypasses
-from hookgate.proxy.identity.callers import Caller, Callers, load_named_keys, named_session
+from hookgate.proxy.identity.callers import Caller, Callers, IssuedKey, load_named_keys, named_session
 from hookgate.proxy.identity.sessions import LocalSessions, OpenSession, Sessions, text_fingerprint
 from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
 from hookgate.proxy.observe.content import CallObserver, open_transcripts
@@ -28,12 +28,13 @@ from hookgate.proxy.observe.logs import note_cause, note_session
 from hookgate.proxy.observe.record import CallRecord, Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routing.envelopes import Bare, Envelope
-from hookgate.proxy.routing.table import Route, session_name
+from hookgate.proxy.routing.table import Route, session_name, with_gateway_key
 from hookgate.translator.fields import JsonObject, has_part, read, read_list, read_object, texts_of, write
 from hookgate.translator.strictjson import dumps, loads
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
     from hookgate.proxy.audit import Audit
+    from hookgate.proxy.identity.issued_keys import IssuedKeys
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -103,8 +104,11 @@ class GatewayServices:
         config: Config,
         audit: "Audit | None" = None,
         sessions: Sessions | None = None,
+        issued_keys: "IssuedKeys | None" = None,
     ) -> None:
         """Record calls in `audit`, if given. Without `sessions`, they are kept in memory.
+
+        With `issued_keys`, callers may use these.
 
         Raises KeysError if the keys cannot be read, ConfigError if the price table is invalid.
         """
@@ -113,7 +117,10 @@ class GatewayServices:
         self.receipts = Receipts()
         self.bypasses = Bypasses()
         refuses = config.clients.unknown_keys == "refuse"
-        self.callers = Callers(load_named_keys(config.keys), refuses_unknown=refuses)
+        self.issued_keys = issued_keys
+        self.callers = Callers(
+            load_named_keys(config.keys), refuses_unknown=refuses, issues=issued_keys is not None
+        )
         self.prices = read_prices(config.prices.file)
         self.transcripts = open_transcripts(config.transcripts, find_sources(config.hooks).state)
 
@@ -125,7 +132,8 @@ class GatewayServices:
                 record.model, used.input_tokens, used.output_tokens, used.cached_tokens
             )
         end = CallEnd(record.model, used.input_tokens, used.output_tokens, record.cost)
-        for callback in (callback for call in record.calls for callback in call.at_end):
+        callbacks = [callback for call in record.calls for callback in call.at_end]
+        for callback in callbacks if record.at_end is None else [*callbacks, record.at_end]:
             try:
                 callback(end)
             except Exception:  # the call is still put on record
@@ -222,14 +230,33 @@ R = TypeVar("R")
 class CallContext:
     """The context of one request until its answer ends. Raises ApiError if the session name is invalid."""
 
-    def __init__(self, request: Request, route: Route, services: GatewayServices) -> None:
+    def __init__(
+        self, request: Request, route: Route, services: GatewayServices, issued: IssuedKey | None = None
+    ) -> None:
+        """`issued` is the key of the request, if it is one that a gateway has issued."""
         self.request, self.route, self.services = request, route, services
         self.record = request.record
-        self.caller = services.callers.caller_for(route, request.headers)
+        self.caller = services.callers.caller_for(route, request.headers, issued)
         self.named_session = named_session(route, request.headers)
         """The session name in the path or header; empty if there is none."""
         self.observers: list[CallObserver] = []
         """Observers of the call's content. Usually empty."""
+
+    async def admit(self) -> None:
+        """Check whether the caller may make this call. Raises ApiError (403) if not."""
+        services, issued = self.services, self.caller.issued
+        if issued is None or services.issued_keys is None:
+            services.callers.admit(self.route, self.request.headers)
+            return
+        has_key = services.upstreams.has_key(self.route.api)
+        self.record.at_end = await services.issued_keys.admit(issued, self.route, has_upstream_key=has_key)
+        self.route = with_gateway_key(self.route)
+
+    async def key_withdrawn(self) -> None:
+        """Return when the caller's issued key is no longer valid."""
+        keys, issued = self.services.issued_keys, self.caller.issued
+        if keys is not None and issued is not None:
+            await keys.withdrawn(issued)
 
     async def run_step(self, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the result of a pure step that depends on the body; uses a thread if the body is large."""

@@ -18,7 +18,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import Pacer
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.connection import Request, check_head, error_response
-from hookgate.proxy.identity.callers import check_credentials
+from hookgate.proxy.identity.callers import check_credentials, sent_credential
 from hookgate.proxy.identity.sessions import Sessions
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
@@ -30,6 +30,7 @@ from hookgate.translator.strictjson import dumps
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
     from hookgate.proxy.audit import Audit
+    from hookgate.proxy.identity.issued_keys import IssuedKeys
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -47,11 +48,12 @@ class Gateway:
         *,
         audit: "Audit | None" = None,
         sessions: Sessions | None = None,
+        issued_keys: "IssuedKeys | None" = None,
     ) -> None:
         self._engines = engines
         self._config = config or Config()
         self._unhooked = UnhookedRoutes(self._config.routes.unhooked)
-        self._services = GatewayServices(upstream, self._config, audit, sessions)
+        self._services = GatewayServices(upstream, self._config, audit, sessions, issued_keys)
         self._events = EventService(self._services)
         self._metrics = metrics or Metrics(self._config.metrics.models, self._services.prices)
         self._traces = traces
@@ -112,15 +114,20 @@ class Gateway:
             return error_response(failure)
 
     async def _dispatch(self, request: Request) -> web.StreamResponse:
+        issued_keys, issued = self._services.issued_keys, None
         try:
             route = match(request.method, request.raw_path, self._unhooked.groups, self._config.routes.files)
+            if issued_keys is not None:
+                issued_keys.check_path(request.raw_path)
         except ApiError:
             logs.note_refused_path(request.raw_path)
             raise
-        context = CallContext(request, route, self._services)
+        if issued_keys is not None:
+            issued = await issued_keys.identify(sent_credential(route, request.headers))
+        context = CallContext(request, route, self._services, issued)
         self._start_recording(context)
         check_credentials(request.headers, route.key, route.access_token)
-        self._services.callers.admit(route, request.headers)
+        await context.admit()
         if route.unhooked:
             self._unhooked.note(request.method, route)
         if route.kind == "tunnel":
@@ -142,6 +149,7 @@ class Gateway:
         logs.note_route(route)
         record.session = context.caller.in_session(context.named_session)
         record.kind, record.route, record.model = route.kind, route.path, route.model
+        record.issued_key = context.caller.issued.id if context.caller.issued else ""
         record.streamed, record.request_bytes = route.streamed, request.content_length or 0
         audit = self._services.audit
         if audit is not None:

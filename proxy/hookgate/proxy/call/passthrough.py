@@ -15,6 +15,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import content_coding
 from hookgate.proxy.http.client import UpstreamAnswer, has_controls, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
+from hookgate.proxy.http.upstream_keys import KeyMask
 from hookgate.proxy.observe.usage import UsageMeter
 from hookgate.proxy.routing.table import Route
 
@@ -223,13 +224,20 @@ async def tunnel(context: CallContext) -> web.StreamResponse:
                 max_msg_size=MAX_MESSAGE,
             )
             await here.prepare(request)
-            await _join(here, there)
+            await _join(here, there, context)
     return here
 
 
-async def _join(here: _Socket, there: _Socket) -> None:
-    """Copy in both directions until one side closes, then close both with its code."""
-    ways = [asyncio.create_task(_copy(here, there)), asyncio.create_task(_copy(there, here))]
+async def _join(here: _Socket, there: _Socket, context: CallContext) -> None:
+    """Copy in both directions until one side closes, then close both with its code.
+
+    The gateway's key is masked in what the upstream sends. If the client's key was issued, both sides are
+    closed as well once it is withdrawn.
+    """
+    mask = context.services.upstreams.mask_for(context.route)
+    ways = [asyncio.create_task(_copy(here, there)), asyncio.create_task(_copy(there, here, mask))]
+    if context.caller.issued is not None:
+        ways.append(asyncio.create_task(_withdrawal(context)))
     try:
         done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -240,22 +248,29 @@ async def _join(here: _Socket, there: _Socket) -> None:
     await asyncio.gather(*(side.close(code=code, message=reason) for side in (here, there)))
 
 
-async def _copy(source: _Socket, target: _Socket) -> tuple[int, bytes]:
+async def _withdrawal(context: CallContext) -> tuple[int, bytes]:
+    """Wait until the client's key is withdrawn. Returns the close code and the reason."""
+    await context.key_withdrawn()
+    return WSCloseCode.POLICY_VIOLATION, b"The key was revoked or replaced, or has expired."
+
+
+async def _copy(source: _Socket, target: _Socket, mask: KeyMask | None = None) -> tuple[int, bytes]:
     """Copy messages until either side closes. Returns the close code and the reason."""
     try:
         while True:
             message = await source.receive()
             match message.type:
                 case WSMsgType.TEXT:
-                    await target.send_str(message.data)
+                    await target.send_str(mask.text(message.data) if mask else message.data)
                 case WSMsgType.BINARY:
-                    await target.send_bytes(message.data)
+                    await target.send_bytes(mask.data(message.data) if mask else message.data)
                 case WSMsgType.PING:
                     await target.ping(message.data)
                 case WSMsgType.PONG:
                     await target.pong(message.data)
                 case WSMsgType.CLOSE:
-                    return _sendable(message.data), (message.extra or "").encode()
+                    reason = message.extra or ""
+                    return _sendable(message.data), (mask.text(reason) if mask else reason).encode()
                 case WSMsgType.ERROR if isinstance(message.data, aiohttp.WebSocketError):
                     return message.data.code, b""
                 case _:

@@ -10,7 +10,13 @@ from hookgate.proxy import policy
 from hookgate.proxy.admin.access import admin_token_source
 from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.config.models import Config
-from hookgate.proxy.config.reading import EffectiveConfig, find_sources, read_config, shown_settings
+from hookgate.proxy.config.reading import (
+    EffectiveConfig,
+    conflicts,
+    find_sources,
+    read_config,
+    shown_settings,
+)
 from hookgate.proxy.config.sources import ConfigError
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.tls import Certificate
@@ -62,7 +68,8 @@ async def _hooks(config: Config) -> str:
 
 
 def _unusable(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield the name of each setting whose file cannot be used, and the reason."""
+    """Yield the name of each setting that cannot be used, such as a file, and the reason."""
+    yield from conflicts(config)
     try:
         if config.listen.certificate:
             Certificate(config.listen.certificate, config.listen.key)
@@ -79,7 +86,7 @@ def _unusable(config: Config) -> Iterator[tuple[str, str]]:
     try:
         Upstreams(config.upstream)
     except (ValueError, OSError) as error:
-        yield "upstream.ca_bundle", str(error)
+        yield str(error).partition(":")[0], str(error)
 
 
 async def run_config(arguments: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.checking import check_database, check_state_folder
-from hookgate.proxy.store.database import AUDIT_FILE, FILE, SESSIONS_FILE
+from hookgate.proxy.store.database import AUDIT_FILE, FILE, KEYS_FILE, SESSIONS_FILE
 
 _DAY = 24 * 3600
 _EXPIRY_NOTE_DAYS = 14
@@ -139,6 +139,8 @@ def _check_state(config: Config) -> Iterator[Diagnosis]:
         files.append(AUDIT_FILE)
     if url is None and config.listen.workers > 1:
         files.append(SESSIONS_FILE)
+    if url is None and config.clients.issued_keys:
+        files.append(KEYS_FILE)
     checks = [
         partial(check_state_folder, state),
         *(partial(check_database, url, state / file) for file in files),

@@ -106,6 +106,12 @@ def add_gateway_flags(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="where operators connect: panel, metrics, health; 'off' for none (default: 127.0.0.1:9787)",
     )
+    parser.add_argument(
+        "--open",
+        dest="clients.open",
+        action=argparse.BooleanOptionalAction,
+        help="allow calls without a known key although other machines can reach the address",
+    )
     add_hook_flags(parser)
     parser.add_argument(
         "--trust-project",

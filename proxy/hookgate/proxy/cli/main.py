@@ -110,6 +110,13 @@ def _add_key_hash(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_key_hash, log_level=logging.WARNING)
 
 
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    from hookgate.proxy.cli.keys import add_keys  # noqa: PLC0415  # see the module's docstring
+
+    add_keys(parser)
+    parser.set_defaults(run=_keys, log_level=logging.WARNING)
+
+
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     add_gateway_flags(parser)
     parser.add_argument(
@@ -203,6 +210,7 @@ _COMMANDS: Mapping[str, tuple[Callable[[argparse.ArgumentParser], None], str]] =
     "config": (_add_config, "check and show the gateway's configuration"),
     "doctor": (_add_doctor, "check configuration, hooks, addresses, state and upstream"),
     "key-hash": (_add_key_hash, "print the SHA-256 of the API key on stdin, for a [keys.NAME] table"),
+    "keys": (_add_keys, "issue, list, rotate and revoke keys of clients, and show their usage"),
     "receipt": (_add_receipt, "show the receipt of a call"),
     "replay": (_add_replay, "try a policy on recorded calls"),
     "audit": (_add_audit, "list, export and verify the records of calls"),
@@ -252,6 +260,12 @@ async def _key_hash(_: argparse.Namespace) -> int:
     from hookgate.proxy.identity.callers import print_hash  # noqa: PLC0415  # see the module's docstring
 
     return await print_hash()
+
+
+async def _keys(given: argparse.Namespace) -> int:
+    from hookgate.proxy.cli.keys import run_keys  # noqa: PLC0415  # see the module's docstring
+
+    return await run_keys(given)
 
 
 async def _receipt(given: argparse.Namespace) -> int:

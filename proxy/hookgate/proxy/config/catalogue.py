@@ -23,6 +23,7 @@ _FLAGS = {
     "listen.workers": "--workers",
     "upstream.gemini": "--upstream",
     "admin.address": "--admin",
+    "clients.open": "--open",
     "hooks.policy": "--policy",
     "hooks.files": "--hooks",
     "hooks.project": "--project",

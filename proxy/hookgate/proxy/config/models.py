@@ -9,6 +9,7 @@ from hookgate.proxy import GEMINI_API
 from hookgate.proxy.config.values import (
     Address,
     AddressOrOff,
+    ApiKey,
     ApiOrigin,
     Count,
     File,
@@ -91,6 +92,19 @@ class UpstreamSettings(Section):
     code_assist: ApiOrigin = "https://cloudcode-pa.googleapis.com"
     """The base URL of Code Assist, which Gemini CLI uses with a Google login."""
 
+    gemini_key: ApiKey | None = None
+    """An API key of the gateway's own for the Gemini API, which is sent in place of keys that the gateway has
+    issued. It is better kept in a file or a variable than in hookgate.toml."""
+
+    gemini_key_file: File | None = None
+    """A file that contains only that key. It is read at startup."""
+
+    vertex_key: ApiKey | None = None
+    """The same for Vertex AI."""
+
+    vertex_key_file: File | None = None
+    """A file that contains only that key. It is read at startup."""
+
     proxy: ProxyUrl | None = None
     """The http:// URL of a proxy for upstream connections. Proxies in the environment are not used."""
 
@@ -105,6 +119,13 @@ class UpstreamSettings(Section):
 
     idle_timeout: Seconds = 300
     """Seconds that an answer may pause once it has begun."""
+
+    @model_validator(mode="after")
+    def _has_one_key_for_each_api(self) -> Self:
+        for api in ("gemini", "vertex"):
+            if getattr(self, f"{api}_key") and getattr(self, f"{api}_key_file"):
+                raise ValueError(f"upstream.{api}_key and upstream.{api}_key_file are both set; remove one")
+        return self
 
 
 class HookSettings(Section):
@@ -224,7 +245,20 @@ class ClientSettings(Section):
     """The clients that may make calls."""
 
     unknown_keys: Literal["allow", "refuse"] = "allow"
-    """`refuse` answers calls without a key, or with a key that is not named below, with 403."""
+    """`refuse` answers calls with 403 if they have no key, or a key that is neither named below nor issued by
+    the gateway."""
+
+    open: bool = False
+    """Whether the gateway may listen on an address that other machines can reach although it accepts calls
+    without a key that it knows. Not needed if `unknown_keys` is `refuse`."""
+
+    issued_keys: bool = False
+    """Whether clients may use keys that `hookgate keys create` has issued. Calls with such a key go upstream
+    with the gateway's own key, `upstream.gemini_key_file`."""
+
+    pepper_file: File | None = None
+    """A file with the secret with which issued keys are hashed; by default `keys.pepper` in the state folder,
+    which the gateway creates. Gateways that share a database need the same one."""
 
 
 class NamedKey(Section):

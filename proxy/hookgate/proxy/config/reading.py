@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ from hookgate.proxy.config.sources import (
     read_file,
     read_flags,
 )
-from hookgate.proxy.config.values import masked
+from hookgate.proxy.config.values import host_and_port, is_loopback, masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,29 @@ def read_config(flags: Mapping[str, Any], environ: Mapping[str, str] = os.enviro
     if problems:
         raise ConfigError(problems, effective)
     return effective
+
+
+def conflicts(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield each setting with which no gateway starts, because of others, and the reason.
+
+    Commands that do not start a gateway accept them.
+    """
+    clients, address, upstream = config.clients, config.listen.address, config.upstream
+    is_open = clients.unknown_keys == "allow" and not is_loopback(host_and_port(address)[0])
+    if is_open and not clients.open:
+        yield (
+            "listen.address",
+            f"listen.address: other machines can reach {address}, and calls are accepted without a key that "
+            'the gateway knows; set clients.unknown_keys = "refuse", or clients.open = true (--open) if '
+            "everybody who can connect may make calls",
+        )
+    own = (upstream.gemini_key, upstream.gemini_key_file, upstream.vertex_key, upstream.vertex_key_file)
+    if clients.issued_keys and not any(own):
+        yield (
+            "clients.issued_keys",
+            "clients.issued_keys: calls with issued keys need a key of the gateway's own; name its file in "
+            "upstream.gemini_key_file",
+        )
 
 
 def _validated(setting: Setting, source: GivenValue) -> Any:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,6 +40,7 @@ def parse_proxy(text: str | None) -> URL | None:
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,31}"
 _SHA256 = r"[0-9a-fA-F]{64}"
+_API_KEY = r"[!-~]{8,512}"
 _STORE = r"postgresql(\+psycopg)?://([^/@?#\s]+@)?[^/@?#\s]*/[^/@?#\s]+(\?[^@#\s]*)?"
 _HOST = r"[A-Za-z0-9_.-]+"
 _ADDRESS = r"(\[[0-9a-fA-F:.]+\]|[^:\s\[\]]+):([0-9]{1,9})"
@@ -53,6 +55,16 @@ def host_and_port(address: str) -> tuple[str, int]:
     if int(match[2]) > _MAX_PORT:
         raise ValueError(f"{match[2]} is not a port: ports are at most {_MAX_PORT}; 0 selects a free one")
     return match[1].strip("[]"), int(match[2])
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if the host is `localhost` or a loopback address."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def masked(url: str) -> str:
@@ -148,6 +160,18 @@ def _secret(value: SecretStr) -> SecretStr:
     return value
 
 
+def api_key(text: str) -> str:
+    """Check and return an API key. Raises ValueError, without the key, if it cannot be one."""
+    if not re.fullmatch(_API_KEY, text):
+        raise ValueError("must be an API key: 8 to 512 letters, digits and symbols, without spaces")
+    return text
+
+
+def _secret_api_key(value: SecretStr) -> SecretStr:
+    api_key(value.get_secret_value())
+    return value
+
+
 def _path(value: Any) -> Any:
     if value == "":
         raise ValueError("is empty; name a path, or leave the setting out")
@@ -184,6 +208,11 @@ Token = Annotated[
     SecretStr,
     AfterValidator(_secret),
     Field(json_schema_extra={"pattern": "^[!-~]{16,256}$"}),
+]
+ApiKey = Annotated[
+    SecretStr,
+    AfterValidator(_secret_api_key),
+    Field(json_schema_extra={"pattern": f"^{_API_KEY}$"}),
 ]
 ModelPattern = Annotated[str, Field(min_length=1, max_length=128)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

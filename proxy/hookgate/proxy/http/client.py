@@ -27,6 +27,7 @@ from hookgate.proxy.http.upstream_connection import (
     UpstreamError,
     describe_connection_error,
 )
+from hookgate.proxy.http.upstream_keys import KeyMask, UpstreamKeys
 from hookgate.proxy.http.upstream_pool import Origin, UpstreamPool
 from hookgate.proxy.http.upstream_websockets import WebSockets
 from hookgate.proxy.identity.callers import KEY_HEADER
@@ -56,30 +57,48 @@ class NoAnswerError(ApiError):
 class UpstreamAnswer:
     """An answer whose headers have arrived. Its body is received as `chunks` is iterated over."""
 
-    __slots__ = ("_connection", "headers", "read", "status")
+    __slots__ = ("_connection", "_mask", "headers", "read", "status")
 
-    def __init__(self, connection: UpstreamConnection, *, decompress: bool) -> None:
-        """Raise ApiError if `decompress` is true and the content coding is not supported."""
-        self._connection = connection
+    def __init__(
+        self, connection: UpstreamConnection, *, decompress: bool, mask: KeyMask | None = None
+    ) -> None:
+        """Mask a key everywhere in the answer, if `mask` is given.
+
+        Raises ApiError if `decompress` is true and the content coding is not supported, or if the answer is
+        compressed although a key must be masked in it.
+        """
+        self._connection, self._mask = connection, mask
         self.status, self.headers = connection.answer.status, connection.answer.headers
+        if mask is not None:
+            self.headers = mask.headers(self.headers)
         coding = ", ".join(self.headers.getall(hdrs.CONTENT_ENCODING, ())).lower()
         if has_controls(coding):
             raise _unreadable("its Content-Encoding has control characters")
         if decompress and coding and coding not in CODINGS:
             raise _unreadable("its Content-Encoding is not supported")
+        if mask is not None and not decompress and coding not in ("", "identity"):
+            raise _unreadable("it is compressed, although the gateway did not ask for that")
         self.read: Callable[[], Awaitable[bytes]] = connection.read
         """Returns the next bytes of the body, or none at its end. Raises UpstreamError like `chunks`."""
-        if decompress and coding in ("gzip", "deflate"):
-            self.read = partial(anext, self._decompress(coding), b"")
+        pieces = self._decompress(coding) if decompress and coding in ("gzip", "deflate") else None
+        if mask is not None:
+            pieces = mask.stream(pieces or self._received())
+        if pieces is not None:
+            self.read = partial(anext, pieces, b"")
 
     @property
     def reason(self) -> str:
         """The reason phrase. Bytes that are not UTF-8 are surrogates."""
-        return self._connection.answer.raw_reason.decode("utf-8", "surrogateescape")
+        reason = self._connection.answer.raw_reason.decode("utf-8", "surrogateescape")
+        return reason if self._mask is None else self._mask.text(reason)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives. Raises UpstreamError if it is incomplete, late or invalid."""
         while data := await self.read():
+            yield data
+
+    async def _received(self) -> AsyncIterator[bytes]:
+        while data := await self._connection.read():
             yield data
 
     async def _decompress(self, coding: str) -> AsyncIterator[bytes]:
@@ -104,13 +123,14 @@ class Upstreams:
     """A client for the upstreams. Use it as an async context manager: it owns a connection pool.
 
     At most `max_connections` connections are in use at once, by default as many as clients may open. Raises
-    ValueError or OSError if the CA bundle cannot be used.
+    ValueError or OSError if the CA bundle, or the file of a key, cannot be used.
     """
 
     def __init__(
         self, settings: UpstreamSettings, max_connections: int = LimitSettings().connections
     ) -> None:
         self._settings, self._max_connections = settings, max_connections
+        self._keys = UpstreamKeys(settings)
         self.origins = {
             "gemini": settings.gemini,
             "vertex": settings.vertex,
@@ -146,6 +166,23 @@ class Upstreams:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
+    def has_key(self, api: str) -> bool:
+        """Return whether the gateway has a key of its own for an API."""
+        return api in self._keys
+
+    def mask_for(self, route: Route) -> KeyMask | None:
+        """Return the mask for what the upstream answers on a route, or None if nothing must be masked."""
+        return self._keys.mask(route.api) if route.uses_gateway_key else None
+
+    def _headers_for(
+        self, route: Route, attempt: UpstreamAttempt, headers: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """Return the headers to send, with the credential of the caller or of the gateway."""
+        all_headers = attempt.headers(headers)
+        if route.uses_gateway_key:
+            return self._keys.replaced(route, all_headers)
+        return with_key(all_headers, route.key)
+
     @asynccontextmanager
     async def open(  # noqa: PLR0913  # the parts of a request
         self,
@@ -166,7 +203,7 @@ class Upstreams:
         origin = self._origins[route.api]
         # Joined as text: re-encoding could change the checked path.
         target = f"{route.path}?{route.query}" if route.query else route.path
-        all_headers = with_key(attempt.headers(headers), route.key)
+        all_headers = self._headers_for(route, attempt, headers)
         head = self._request_head(method, origin, target, all_headers, data)
         length = headers.get(hdrs.CONTENT_LENGTH)
         try:
@@ -176,7 +213,7 @@ class Upstreams:
         except OSError as error:
             raise NoAnswerError(self.origins[route.api], error) from None
         try:
-            answer = UpstreamAnswer(connection, decompress=decompress)
+            answer = UpstreamAnswer(connection, decompress=decompress, mask=self.mask_for(route))
             attempt.answer_began(answer.status)
             yield answer
         finally:
@@ -237,7 +274,7 @@ class Upstreams:
         """Open a WebSocket. Raises ApiError if the upstream refuses it or does not answer."""
         query = f"?{route.query}" if route.query else ""
         url = f"{self.origins[route.api]}{route.path}{query}"
-        headers = with_key(attempt.headers(headers), route.key)
+        headers = self._headers_for(route, attempt, headers)
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._pool.slot())

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from getpass import getpass
 from hashlib import sha256
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from urllib.parse import parse_qs
 
 from cachetools import LRUCache
@@ -18,6 +18,9 @@ from hookgate.proxy.config.models import NamedKey
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routing.table import Route, session_name
 from hookgate.translator.strictjson import dumps
+
+if TYPE_CHECKING:  # only gateways that issue keys need it
+    from hookgate.proxy.identity.key_scopes import KeyScope
 
 KEY_HEADER = "x-goog-api-key"
 SESSION_HEADER = "x-hookgate-session"
@@ -103,6 +106,34 @@ _UNKNOWN = (
     "hookgate accepts only API keys that are named in its configuration; this call has another key, or none. "
     "Ask the operator of this gateway to add your key to hookgate.toml."
 )
+_NOT_ISSUED = (
+    "hookgate accepts only keys that it has issued, or that are named in its configuration; this call has "
+    "another key, or none. Ask the operator of this gateway for a key."
+)
+
+KeyState = Literal["valid", "revoked", "expired", "replaced", "unknown", "unavailable"]
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A key that the gateway has issued, as a request presented it."""
+
+    id: str
+    """Its public ID; empty if it is unknown or cannot be looked up."""
+    owner: str
+    """The name of its owner; for an unknown key the start of its hash."""
+    team: str
+    state: KeyState
+    digest: bytes = field(default=b"", repr=False)
+    """Its keyed hash."""
+    scope: "KeyScope | None" = None
+    expires: int | None = None
+    """When it expires, in seconds since 1970."""
+
+    @property
+    def name(self) -> str:
+        """The name of the key in messages."""
+        return f"{self.id} of {self.owner}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +145,8 @@ class Caller:
     team: str
     _identity: bytes = field(repr=False)
     """Key and User-Agent as they were sent, for the fingerprints of conversations."""
+    issued: IssuedKey | None = None
+    """The key, if the gateway has issued it."""
 
     def in_session(self, session_id: str, cwd: str = "", transcript_path: str = "") -> SessionContext:
         """Return a session of this caller."""
@@ -126,31 +159,45 @@ class Caller:
 
 
 class Callers:
-    """Identifies callers by their keys. `named` are the named keys by their hashes."""
+    """Identifies callers by their keys. `named` are the named keys by their hashes.
 
-    def __init__(self, named: Mapping[str, KeyOwner] | None = None, *, refuses_unknown: bool = False) -> None:
-        self._named, self._refuses_unknown = named or {}, refuses_unknown
+    `issues` says whether the gateway issues keys, which affects the message for unknown ones.
+    """
 
-    def caller_for(self, route: Route, headers: Mapping[str, str]) -> Caller:
-        """Return the caller of a request, by key and User-Agent."""
-        key = _sent_key(route, headers)
-        digest = _digest(key)
-        named = self._named.get(digest) or KeyOwner(short_key_name(digest))
+    def __init__(
+        self,
+        named: Mapping[str, KeyOwner] | None = None,
+        *,
+        refuses_unknown: bool = False,
+        issues: bool = False,
+    ) -> None:
+        self._named, self._refuses_unknown, self._issues = named or {}, refuses_unknown, issues
+
+    def caller_for(self, route: Route, headers: Mapping[str, str], issued: IssuedKey | None = None) -> Caller:
+        """Return the caller of a request, by key and User-Agent. `issued` is its key, if it was issued."""
+        key = sent_credential(route, headers)
         agent = headers.get("user-agent", "")
+        if issued is not None:
+            named = KeyOwner(issued.owner, issued.team)
+            key = f"issued {issued.id}" if issued.id else key  # the same conversation after a rotation
+        else:
+            digest = hash_of_key(key)
+            named = self._named.get(digest) or KeyOwner(short_key_name(digest))
         return Caller(
             client=agent.partition("/")[0].strip(),
             key=named.name,
             team=named.team,
             _identity="\0".join((key, agent)).encode(errors="surrogateescape"),
+            issued=issued,
         )
 
     def admit(self, route: Route, headers: Mapping[str, str]) -> None:
         """Raise ApiError (403) for a call without a named key, if such calls are refused."""
         if not self._refuses_unknown:
             return
-        key = _sent_key(route, headers)
-        if _digest(key) not in self._named and (key or not _continues_upload(route)):
-            raise ApiError(403, _UNKNOWN, "KEY_UNKNOWN")
+        key = sent_credential(route, headers)
+        if hash_of_key(key) not in self._named and (key or not _continues_upload(route)):
+            raise ApiError(403, _NOT_ISSUED if self._issues else _UNKNOWN, "KEY_UNKNOWN")
 
 
 def named_session(route: Route, headers: Mapping[str, str]) -> str:
@@ -160,13 +207,13 @@ def named_session(route: Route, headers: Mapping[str, str]) -> str:
     return session_name(headers[SESSION_HEADER]) if SESSION_HEADER in headers else ""
 
 
-def _sent_key(route: Route, headers: Mapping[str, str]) -> str:
-    """Return the key as it was sent, or an empty string."""
+def sent_credential(route: Route, headers: Mapping[str, str]) -> str:
+    """Return the key as it was sent, in a header with its scheme, or an empty string."""
     return headers.get(KEY_HEADER) or route.key or headers.get("authorization", "") or route.access_token
 
 
-def _digest(sent: str) -> str:
-    """Return the hash of the key, or an empty string if there is no key."""
+def hash_of_key(sent: str) -> str:
+    """Return the hash of a key as it was sent, or an empty string if there is no key."""
     scheme, _, token = sent.partition(" ")
     key = token.strip() if scheme.lower() == "bearer" else sent  # schemes are case-insensitive
     return sha256(key.encode(errors="surrogateescape")).hexdigest() if key else ""

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Literal
 from uuid import uuid4
 
-from hookgate.hooks import CallState, Run, SessionContext, Verdict
+from hookgate.hooks import CallEnd, CallState, Run, SessionContext, Verdict
 from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
@@ -178,6 +178,10 @@ class CallRecord:
     """The event that a shim sent, if the request is one."""
     session: SessionContext | None = None
     """The caller and its session, if known; without an id if the call belongs to no session."""
+    issued_key: str = ""
+    """The ID of the caller's key, if a gateway has issued it."""
+    at_end: Callable[[CallEnd], None] | None = None
+    """Called when the call has ended."""
     calls: list[CallState] = field(default_factory=list)
     """The policies' state of the call; a batch has several."""
     model: str = ""
@@ -390,6 +394,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
         "route": {"kind": record.kind, "path": record.route},
         **({"event": record.event} if record.event else {}),
         "session": session_fields(record.session) if record.session else None,
+        **({"issued_key": record.issued_key} if record.issued_key else {}),
         "model": record.model or None,
         "revision": record.revision or None,
         "outcome": record.outcome,

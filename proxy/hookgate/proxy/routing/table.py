@@ -239,6 +239,10 @@ class Route:
     """Whether the body is forwarded without hooks, and therefore limited in size."""
     unhooked: str = ""
     """The group of a generative route that the operator serves although hooks cannot judge it."""
+    template: str = ""
+    """The template of the path."""
+    uses_gateway_key: bool = False
+    """Whether the gateway's own key is sent upstream in place of the caller's credential."""
 
     @property
     def streamed(self) -> bool:
@@ -255,6 +259,12 @@ class Route:
         return replace(self, model=model, path=f"{collection}/{model}:{self.verb}")
 
 
+def with_gateway_key(route: Route) -> Route:
+    """Return the route without the caller's credentials: the gateway's own key is sent in their place."""
+    query = _without(route.query, "access_token")
+    return replace(route, query=query, key="", access_token="", uses_gateway_key=True)
+
+
 def with_query(route: Route, row: Row, query: str) -> Route:
     """Return the route with its query. Raises ApiError (400) for a parameter that the row does not allow."""
     if "#" in query:
@@ -269,7 +279,7 @@ def with_query(route: Route, row: Row, query: str) -> Route:
     if re.search(r"[^!-~]", key):
         raise ApiError(400, "The key is not a valid API key: it must be printable ASCII.")
     token = parameters.get("access_token", "")
-    return replace(route, query=_without_key(query), alt=alt, key=key, access_token=token)
+    return replace(route, query=_without(query, "key"), alt=alt, key=key, access_token=token)
 
 
 def _parameters(query: str, row: Row) -> dict[str, str]:
@@ -283,9 +293,9 @@ def _parameters(query: str, row: Row) -> dict[str, str]:
     return parameters
 
 
-def _without_key(query: str) -> str:
-    """Return the query without its key, and otherwise unchanged."""
-    return "&".join(piece for piece in query.split("&") if unquote_plus(piece.partition("=")[0]) != "key")
+def _without(query: str, parameter: str) -> str:
+    """Return the query without a parameter, and otherwise unchanged."""
+    return "&".join(piece for piece in query.split("&") if unquote_plus(piece.partition("=")[0]) != parameter)
 
 
 _NO_FILES = (
@@ -331,6 +341,7 @@ def match(
         api=row.api,
         small_body=row.kind == "forwarded" and not (row.unhooked or row.writes_files),
         unhooked=row.unhooked,
+        template=row.template,
     )
     return with_query(route, row, query)
 

@@ -86,6 +86,9 @@ AUDIT_FILE = "audit.db"
 SESSIONS_FILE = "sessions.db"
 """Sessions have their own file: it may contain content of calls, and can be deleted without losing counts."""
 
+KEYS_FILE = "keys.db"
+"""Issued keys have their own file: revocations must be on disk at once, and must outlive the counts."""
+
 BEGIN_READING = {"begin_statement": "BEGIN"}
 """The options of an engine whose transactions only read, and so need not lock a file."""
 
@@ -146,6 +149,13 @@ def open_sessions(url: str | None, state: Path) -> Database:
     """Open the database of sessions: at the same URL, else in its own file. Raises StoreError."""
     return _opened(
         server_engine(url) if url else _file(state / SESSIONS_FILE, _set_up, "BEGIN IMMEDIATE"), state
+    )
+
+
+def open_keys(url: str | None, state: Path) -> Database:
+    """Open the database of issued keys: at the same URL, else in its own file. Raises StoreError."""
+    return _opened(
+        server_engine(url) if url else _file(state / KEYS_FILE, _set_up_keys, "BEGIN IMMEDIATE"), state
     )
 
 
@@ -227,6 +237,11 @@ def _set_up_audit(connection: Any, _: Any) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     # So the space of removed records can be returned to the disk. Has no effect once there are tables.
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+
+
+def _set_up_keys(connection: Any, _: Any) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA synchronous = FULL")
 
 
 @contextmanager

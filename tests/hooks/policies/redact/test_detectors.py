@@ -102,6 +102,7 @@ def test_the_texts_of_real_clients_stay_as_they_are(scanner: Scanner) -> None:
             "subject_token_type='urn:ietf:params:aws:token-type:aws4_request'", "ASSIGNMENT", id="URN of AWS"
         ),
         pytest.param("Bearer authentication-scheme-two", "BEARER", id="words"),
+        pytest.param(f"hgk_{'a' * 10}_{'b' * 49}", "HOOKGATE_KEY", id="wrong checksum"),
     ],
 )
 def test_what_fails_its_check_stays(text: str, kind: str) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from hookgate.hooks.policies.redact.detectors.checks import is_hookgate_key
 from hookgate.hooks.policies.redact.detectors.detector import WORD, WORD_END, Detector
 from hookgate.hooks.policies.redact.detectors.values import MARK, VALUE, is_opaque, is_password, secret_in
 
@@ -133,6 +134,7 @@ CREDENTIALS: tuple[Detector, ...] = (
     _word("GOOGLE_API_KEY", r"AQ\.Ab[A-Za-z0-9_-]{30,}"),
     _word("GOOGLE_OAUTH", r"ya29\.[A-Za-z0-9_.-]{20,}"),
     _word("GOOGLE_OAUTH", r"GOCSPX-[A-Za-z0-9_-]{28,}"),
+    _word("HOOKGATE_KEY", rf"(hgk_[a-z2-7]{{10}}_[A-Za-z0-9]{{49}}){WORD_END}", is_hookgate_key),
     _word("SLACK_TOKEN", r"xox[abceoprs](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}"),
     _word("SLACK_TOKEN", r"xapp-\d-[A-Za-z0-9-]{20,}"),
     _word(

@@ -1,0 +1,334 @@
+"""`hookgate keys ...`: issues keys for clients, lists, rotates and revokes them, and shows their usage."""
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hookgate.hooks.policies.counters import MEASURES, LimitRule
+from hookgate.hooks.policies.options import read_options
+from hookgate.hooks.session import utc_text
+from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.config import Config, read_config
+from hookgate.proxy.config.reading import find_sources
+from hookgate.proxy.config.values import key_name
+from hookgate.proxy.identity.key_scopes import DEFAULT_GROUPS, ROUTE_GROUPS, KeyScope
+from hookgate.proxy.identity.key_secrets import Pepper, check_pepper, create_key, load_pepper
+from hookgate.proxy.store import Store, StoreError
+from hookgate.proxy.store.database import KEYS_FILE, open_keys
+from hookgate.proxy.store.key_table import KeyTable, KeyUsage, StoredKey
+
+_SECONDS = {"m": 60, "h": 3600, "d": 24 * 3600}
+_LIMIT = re.compile(r"(requests|tokens|cost)=([0-9]+(?:\.[0-9]+)?)/(minute|day|month)")
+_LONGEST_NOTE = 100
+_LONGEST_MODEL = 128
+_LONGEST_DURATION = 6
+
+
+def add_keys(parser: argparse.ArgumentParser) -> None:
+    """Add every command to `hookgate keys`."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="keys_command")
+    create = commands.add_parser("create", help="issue a key, and print it; it is not shown again")
+    create.add_argument("owner", metavar="OWNER", help="the name of its owner, for hooks, logs and the audit")
+    create.add_argument("--team", default="", help="the owner's team, for hooks and metrics")
+    create.add_argument("--note", default="", help="what the key is for, shown by `keys list`")
+    create.add_argument("--expires", metavar="TIME", help="when it expires: 90d, 12h, or 2027-01-31")
+    create.add_argument(
+        "--models", nargs="+", default=["*"], metavar="MODEL", help="models that it may call, with wildcards"
+    )
+    create.add_argument(
+        "--routes",
+        nargs="+",
+        default=list(DEFAULT_GROUPS),
+        choices=ROUTE_GROUPS,
+        metavar="ROUTES",
+        help=f"routes that it may call: {', '.join(ROUTE_GROUPS)} (default: {' '.join(DEFAULT_GROUPS)})",
+    )
+    create.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="LIMIT",
+        help="how much it may use: requests=60/minute, tokens=1000000/day, cost=20/month; repeatable",
+    )
+    listed = commands.add_parser("list", help="list keys")
+    listed.add_argument("--all", action="store_true", help="also list keys that are revoked or have expired")
+    rotate = commands.add_parser("rotate", help="replace a key with a new one, and print that")
+    rotate.add_argument(
+        "--overlap",
+        default="0",
+        metavar="TIME",
+        help="how long the old key stays valid, such as 24h (default: 0)",
+    )
+    revoke = commands.add_parser("revoke", help="revoke a key; gateways refuse it within seconds")
+    usage = commands.add_parser("usage", help="show what was used with each key")
+    usage.add_argument(
+        "--since", metavar="TIME", help="only from this day on (UTC), such as 7d or 2027-01-31"
+    )
+    for command in (rotate, revoke):
+        command.add_argument(
+            "key", metavar="ID", help="the ID of the key, or its owner if there is only one key"
+        )
+    usage.add_argument("key", nargs="?", metavar="ID", help="only the key with this ID, or of this owner")
+    for command in (create, listed, rotate, usage):
+        command.add_argument("--json", action="store_true", help="print JSON, for programs")
+    for command in (create, listed, rotate, revoke, usage):
+        add_state_flags(command)
+
+
+async def run_keys(given: argparse.Namespace) -> int:
+    """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
+    config = read_config(vars(given)).config
+    state = find_sources(config.hooks).state
+    url = Store(config.store, state).url()
+    is_new = given.keys_command == "create"
+    description = _description(given) if is_new else {}
+    if not is_new and url is None and not (state / KEYS_FILE).exists():
+        raise StoreError(f"no keys were issued in {state}; name the gateway's folder with --state")
+    table = KeyTable(open_keys(url, state))
+    try:
+        match given.keys_command:
+            case "create":
+                _create(table, _pepper(table, config, state), description, given.json)
+                _note_if_off(config)
+            case "list":
+                _list(table, given)
+            case "rotate":
+                _rotate(table, _pepper(table, config, state), given)
+            case "revoke":
+                _revoke(table, given.key)
+            case _:
+                _usage(table, given)
+    finally:
+        table.close()
+    return 0
+
+
+def _pepper(table: KeyTable, config: Config, state: Path) -> Pepper:
+    pepper = load_pepper(config.clients.pepper_file, state)
+    check_pepper(pepper, table)
+    return pepper
+
+
+# ---- create
+
+
+def _description(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of a new key, except for its ID and hash. Raises ValueError for invalid ones."""
+    now = int(time.time())
+    expires = _moment(given.expires, "--expires", now) if given.expires else None
+    if expires is not None and expires <= now:
+        raise ValueError(f"--expires: {given.expires!r} is in the past")
+    return {
+        "owner": _name(given.owner, "OWNER"),
+        "team": _name(given.team, "--team") if given.team else "",
+        "note": _printable(given.note, "--note", _LONGEST_NOTE),
+        "scope": _scope(given).model_dump_json(exclude_none=True),
+        "created": now,
+        "expires": expires,
+    }
+
+
+def _name(text: str, flag: str) -> str:
+    try:
+        return key_name(text)
+    except ValueError as error:
+        raise ValueError(f"{flag}: {error}") from None  # without the text, which may be a key
+
+
+def _printable(text: str, flag: str, longest: int) -> str:
+    if not text.isprintable() or len(text) > longest:
+        raise ValueError(f"{flag}: must be at most {longest} printable characters")
+    return text
+
+
+def _scope(given: argparse.Namespace) -> KeyScope:
+    limits = []
+    for text in given.limit:
+        match = _LIMIT.fullmatch(text)
+        if not match:
+            raise ValueError(
+                f"--limit: {text!r} is not a limit; write requests=60/minute, tokens=… or cost=…"
+            )
+        amount = (
+            float(match[2]) if match[1] == "cost" else int(match[2]) if match[2].isdecimal() else match[2]
+        )
+        limits.append({"per": "key", "window": match[3], match[1]: amount})
+    models = [_printable(model, "--models", _LONGEST_MODEL) for model in given.models]
+    return read_options(KeyScope, {"routes": given.routes, "models": models, "limits": limits})
+
+
+def _create(table: KeyTable, pepper: Pepper, description: dict[str, Any], as_json: bool) -> None:
+    key, key_id = create_key()
+    table.add(StoredKey(id=key_id, hash=pepper.hash(key), pepper=pepper.fingerprint, **description))
+    _show_key(key, key_id, description["owner"], as_json)
+
+
+def _show_key(key: str, key_id: str, owner: str, as_json: bool) -> None:
+    """Print a key: on stdout only the key, so that it can be written to a file."""
+    print(json.dumps({"id": key_id, "owner": owner, "key": key}) if as_json else key)
+    print(f"hookgate: the key {key_id} of {owner}; keep it now, it cannot be shown again", file=sys.stderr)
+
+
+def _note_if_off(config: Config) -> None:
+    if not config.clients.issued_keys:
+        print("hookgate: gateways accept it once they have clients.issued_keys = true", file=sys.stderr)
+
+
+# ---- rotate, revoke
+
+
+def _rotate(table: KeyTable, pepper: Pepper, given: argparse.Namespace) -> None:
+    now = int(time.time())
+    stored, overlap = _found(table, given.key), _seconds(given.overlap, "--overlap")
+    if _state(stored, now) != "valid":
+        raise ValueError(f"the key {stored.id} is {_state(stored, now)}; issue a new one")
+    key, _ = create_key(stored.id)
+    if not table.rotate(stored, pepper.hash(key), pepper.fingerprint, now + overlap):
+        raise ValueError(f"the key {stored.id} was changed meanwhile; look at `hookgate keys list`")
+    _show_key(key, stored.id, stored.owner, given.json)
+
+
+def _revoke(table: KeyTable, text: str) -> None:
+    stored = _found(table, text)
+    if not table.revoke(stored.id, int(time.time())):
+        raise ValueError(f"the key {stored.id} of {stored.owner} was revoked before")
+    print(f"Revoked {stored.id} of {stored.owner}.")
+
+
+def _found(table: KeyTable, text: str) -> StoredKey:
+    """Return the key with an ID, or the only valid key of an owner. Raises ValueError."""
+    keys, now = table.all(), int(time.time())
+    for key in keys:
+        if key.id == text:
+            return key
+    own = [key for key in keys if key.owner == text and _state(key, now) == "valid"]
+    if len(own) == 1:
+        return own[0]
+    if own:
+        raise ValueError(f"{text} has several keys: {', '.join(key.id for key in own)}; name one by its ID")
+    raise ValueError("there is no valid key of this ID or owner; `hookgate keys list` lists the keys")
+
+
+# ---- list, usage
+
+
+def _list(table: KeyTable, given: argparse.Namespace) -> None:
+    now, usage = int(time.time()), table.usage()
+    keys = [key for key in table.all() if given.all or _state(key, now) == "valid"]
+    shown = [_shown(key, now, usage.get(key.id, KeyUsage())) for key in keys]
+    if given.json:
+        for each in shown:
+            print(json.dumps(each, ensure_ascii=False))
+        return
+    _print_table(
+        ("id", "owner", "team", "state", "expires", "last used", "routes", "models", "limits", "note"),
+        [
+            (*map(_cell, each.values()),)
+            for each in ({name: each[name] for name in _LISTED} for each in shown)
+        ],
+    )
+
+
+_LISTED = ("id", "owner", "team", "state", "expires", "last_used", "routes", "models", "limits", "note")
+
+
+def _shown(key: StoredKey, now: int, used: KeyUsage) -> dict[str, Any]:
+    scope = KeyScope.model_validate_json(key.scope)
+    until = key.previous_until if key.previous_until and key.previous_until > now else None
+    return {
+        "id": key.id,
+        "owner": key.owner,
+        "team": key.team or None,
+        "state": _state(key, now),
+        "created": _time(key.created),
+        "expires": _time(key.expires),
+        "revoked": _time(key.revoked),
+        "old_key_until": _time(until),
+        "last_used": _time(used.last_used or None),
+        "routes": list(scope.routes),
+        "models": list(scope.models),
+        "limits": [_limit(rule) for rule in scope.limits],
+        "note": key.note or None,
+    }
+
+
+def _limit(rule: LimitRule) -> str:
+    measure = next(each for each in MEASURES if rule.most(each))
+    return f"{measure}={str(rule.most(measure)).removesuffix('.0')}/{rule.window}"
+
+
+def _usage(table: KeyTable, given: argparse.Namespace) -> None:
+    since = _moment(given.since, "--since", int(time.time()), past=True) if given.since else 0
+    usage = table.usage(since)
+    keys = [key for key in table.all() if given.key in (None, key.id, key.owner)]
+    if given.key and not keys:
+        raise ValueError("there is no key of this ID or owner; `hookgate keys list --all` lists the keys")
+    rows = [(key, usage.get(key.id, KeyUsage())) for key in keys]
+    if given.json:
+        for key, used in rows:
+            about = {"id": key.id, "owner": key.owner, "team": key.team or None}
+            print(json.dumps({**about, **asdict(used), "last_used": _time(used.last_used or None)}))
+        return
+    _print_table(
+        ("id", "owner", "team", "calls", "input tokens", "output tokens", "cost", "last used"),
+        [
+            (
+                *(key.id, key.owner, key.team or "-", str(used.calls)),
+                *(str(used.input_tokens), str(used.output_tokens), f"{used.cost:.4f}"),
+                _time(used.last_used or None) or "-",
+            )
+            for key, used in rows
+        ],
+    )
+
+
+def _state(key: StoredKey, now: int) -> str:
+    if key.revoked is not None:
+        return "revoked"
+    return "expired" if key.expires is not None and key.expires <= now else "valid"
+
+
+def _time(at: int | None) -> str | None:
+    return None if at is None else utc_text(at, "seconds")
+
+
+def _cell(value: Any) -> str:
+    return (", ".join(value) if isinstance(value, list) else str(value or "")) or "-"
+
+
+def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    lines = [columns, *rows]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+# ---- times
+
+
+def _seconds(text: str, flag: str) -> int:
+    """Return the seconds of a duration such as `90d`. Raises ValueError."""
+    if text == "0":
+        return 0
+    if text[:-1].isdecimal() and len(text) <= _LONGEST_DURATION and text[-1] in _SECONDS:
+        return int(text[:-1]) * _SECONDS[text[-1]]
+    raise ValueError(f"{flag}: {text!r} is not a duration; write 30m, 12h or 90d")
+
+
+def _moment(text: str, flag: str, now: int, *, past: bool = False) -> int:
+    """Return a time in seconds since 1970: a duration from now, or a date in UTC. Raises ValueError."""
+    if text[-1:] in _SECONDS:
+        seconds = _seconds(text, flag)
+        return now - seconds if past else now + seconds
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{flag}: {text!r} is not a time; write 30m, 12h, 90d or 2027-01-31") from None
+    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())

@@ -1,0 +1,316 @@
+"""Keys that the gateway has issued, as calls use them: who calls, what is allowed, and what was used."""
+
+import asyncio
+import hmac
+import logging
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from cachetools import LRUCache
+from pydantic import ValidationError
+
+from hookgate.hooks.policies.counters import LimitRule
+from hookgate.hooks.policies.limits import Account, Full
+from hookgate.hooks.runners.inprocess import Counters, PriceTable
+from hookgate.hooks.session import CallEnd, SessionContext, utc_text
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.identity.callers import IssuedKey, KeyState, hash_of_key, short_key_name
+from hookgate.proxy.identity.key_scopes import KeyScope, group_of
+from hookgate.proxy.identity.key_secrets import Pepper, check_pepper, id_in_key, load_pepper
+from hookgate.proxy.routing.table import Route
+from hookgate.proxy.store.database import StoreError, open_keys
+from hookgate.proxy.store.key_table import DAY_SECONDS, KeyTable, KeyUsage, StoredKey
+
+log = logging.getLogger("hookgate.keys")
+
+_BEGINS_KEY = re.compile(r"(?<![A-Za-z0-9_-])hgk_")
+_KEY_IN_PATH = re.compile(r"hgk_[a-z2-7]{10}_")
+
+_FRESH_SECONDS = 3.0
+"""How long after a lookup began its result may be used; a revocation takes effect within this time."""
+
+_RETRY_SECONDS = 0.25
+"""How old a result may be that does not match the key: the key may have been issued or rotated since."""
+
+_WATCH_SECONDS = 1.0
+"""How often the key of an open WebSocket is checked."""
+
+_MAX_CACHED = 10_000
+_THREADS = 2
+_FLUSH_SECONDS = 2.0
+_NO_HASH = secrets.token_bytes(32)
+"""Compared with if there is no hash, so that an unknown key takes as long as a wrong one."""
+
+_UNAVAILABLE = (
+    "hookgate cannot check its keys. Ask the operator of this gateway; it accepts keys again as soon as its "
+    "database can be read."
+)
+_UNKNOWN = (
+    "hookgate has not issued this key. Check that it is complete, or ask the operator of this gateway for "
+    "another one."
+)
+_REVOKED = "The key {name} was revoked. Ask the operator of this gateway for a new one."
+_EXPIRED = "The key {name} expired at {at} UTC. Ask the operator of this gateway for a new one."
+_REPLACED = "The key {name} was replaced with a new one. Use the new one."
+_IN_PATH = "The path contains a key. Send it as x-goog-api-key, as Authorization: Bearer, or as ?key= only."
+_NO_UPSTREAM_KEY = (
+    "This gateway has no key of its own for {api}, so keys that it has issued cannot be used there. Ask its "
+    "operator to set upstream.{api}_key_file, or use another API."
+)
+_NO_CODE_ASSIST = "Keys that hookgate has issued cannot be used for Code Assist, which needs a Google login."
+_FULL = "The key {name} has used {used} of {most} {measure} in this {window}; it resets at {ends} UTC."
+_NO_PRICE = "The key {name} has a limit on cost, and the price table has no price for the model {model!r}."
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """The result of reading a key from the database."""
+
+    stored: StoredKey | None
+    scope: KeyScope | None = None
+    failed: bool = False
+
+
+_FAILED = _Lookup(None, failed=True)
+
+
+class IssuedKeys:
+    """The keys that this gateway has issued, as calls use them."""
+
+    def __init__(
+        self, table: KeyTable, pepper: Pepper, counters: Counters, prices: PriceTable | None = None
+    ) -> None:
+        """`counters` count what keys with limits use; `prices` are needed for limits on cost."""
+        self._table, self._pepper, self._counters, self._prices = table, pepper, counters, prices
+        self._threads = ThreadPoolExecutor(_THREADS, "hookgate-keys")
+        self._cached: LRUCache[str, tuple[float, _Lookup]] = LRUCache(_MAX_CACHED)
+        self._lookups: dict[str, asyncio.Task[_Lookup]] = {}
+        self._used: dict[tuple[str, int], KeyUsage] = {}
+
+    # ---- who calls
+
+    def check_path(self, target: str) -> None:
+        """Raise ApiError (400) if the path of a request target contains a key: paths are recorded."""
+        if _KEY_IN_PATH.search(target.partition("?")[0]):
+            raise ApiError(400, _IN_PATH, "KEY_IN_PATH")
+
+    async def identify(self, credential: str) -> IssuedKey | None:
+        """Return the issued key that a request has as its credential. Returns None for any other credential.
+
+        A text that begins like an issued key, and is none, counts as an unknown key.
+        """
+        if not _BEGINS_KEY.search(credential):
+            return None
+        sent = credential.rpartition(" ")[2]  # after the scheme, if there is one
+        key_id = id_in_key(sent)
+        if key_id is None:
+            return _unknown(credential, "unknown")
+        digest = self._pepper.hash(sent)
+        for age in (_FRESH_SECONDS, _RETRY_SECONDS):
+            found = await self._find(key_id, age)
+            state = _state(found.stored, digest, time.time())
+            if state != "unknown":
+                break
+        if found.stored is None or state == "unknown":
+            return _unknown(credential, "unavailable" if found.failed else "unknown")
+        stored = found.stored
+        return IssuedKey(stored.id, stored.owner, stored.team, state, digest, found.scope, stored.expires)
+
+    async def withdrawn(self, key: IssuedKey) -> None:
+        """Return when a key that was valid has been revoked or replaced, or has expired.
+
+        As long as the database cannot be read, it has not.
+        """
+        while True:
+            found = await self._find(key.id)
+            if not found.failed and _state(found.stored, key.digest, time.time()) != "valid":
+                return
+            await asyncio.sleep(_WATCH_SECONDS)
+
+    async def _find(self, key_id: str, max_age: float = _FRESH_SECONDS) -> _Lookup:
+        """Return a key as it was in the database at most `max_age` seconds ago."""
+        now = time.monotonic()
+        began, cached = self._cached.get(key_id, (0.0, _FAILED))
+        if not cached.failed and now < began + max_age:
+            return cached
+        lookup = self._lookups.get(key_id)
+        if lookup is None:
+            lookup = self._lookups[key_id] = asyncio.create_task(self._look_up(key_id, now))
+            lookup.add_done_callback(lambda _: self._lookups.pop(key_id, None))
+        try:
+            return await asyncio.wait_for(asyncio.shield(lookup), _FRESH_SECONDS)
+        except TimeoutError:
+            log.error("the keys cannot be read: the database has not answered for %g seconds", _FRESH_SECONDS)
+            return _FAILED
+
+    async def _look_up(self, key_id: str, began: float) -> _Lookup:
+        """Read a key, and cache it. Its age counts from the beginning of the lookup: it may be as old."""
+        try:
+            loop = asyncio.get_running_loop()
+            stored = await loop.run_in_executor(self._threads, self._table.find, key_id)
+            scope = KeyScope.model_validate_json(stored.scope) if stored else None
+        except StoreError as error:
+            log.error("%s", error)
+            return _FAILED
+        except ValidationError:
+            log.error("the scope of the key %s cannot be read; a newer version may have written it", key_id)
+            return _FAILED
+        if time.monotonic() >= began + _FRESH_SECONDS:
+            return _FAILED
+        found = _Lookup(stored, scope)
+        self._cached[key_id] = began, found
+        return found
+
+    # ---- whether it may
+
+    async def admit(
+        self, key: IssuedKey, route: Route, *, has_upstream_key: bool
+    ) -> Callable[[CallEnd], None] | None:
+        """Admit a call with a key, and count it. Returns what to call at its end.
+
+        Raises ApiError (403) if the key does not allow the call.
+        """
+        if key.state != "valid" or key.scope is None:
+            raise _refusal(key)
+        if route.kind in ("event", "receipt"):
+            return None
+        if route.api == "code_assist":
+            raise ApiError(403, _NO_CODE_ASSIST, "KEY_NOT_ALLOWED")
+        if not has_upstream_key:
+            raise ApiError(403, _NO_UPSTREAM_KEY.format(api=route.api), "UPSTREAM_KEY_MISSING")
+        if problem := key.scope.refusal(route):
+            raise ApiError(403, f"The key {key.name} {problem}.", "KEY_NOT_ALLOWED")
+        # The name differs from those of owners, whose calls the policy `limits` counts.
+        subject = SessionContext("", key=f"issued:{key.id}")
+        if key.scope.limits:
+            await self._count(key, key.scope.limits, route, subject)
+        return partial(self._note_end, key.id, subject.call_state.at_end)
+
+    async def _count(
+        self, key: IssuedKey, rules: tuple[LimitRule, ...], route: Route, subject: SessionContext
+    ) -> None:
+        """Count a call for the limits of its key. Raises ApiError (403) if one is reached."""
+        has_price = self._prices is not None and self._prices.knows(route.model)
+        if not has_price and group_of(route) in ("generate", "embed") and any(rule.cost for rule in rules):
+            message = _NO_PRICE.format(name=key.name, model=route.model)
+            raise ApiError(403, message, "KEY_LIMIT_REACHED")
+        try:
+            account = Account(self._counters, subject, lambda: datetime.now(UTC))
+            full = await account.take(self, rules, route.model)
+        except StoreError as error:
+            log.error("%s", error)
+            raise ApiError(403, _UNAVAILABLE, "KEYS_UNAVAILABLE") from None
+        if full is not None:
+            raise ApiError(403, self._describe_limit(key, full), "KEY_LIMIT_REACHED")
+
+    def _describe_limit(self, key: IssuedKey, full: Full) -> str:
+        measure: str = full.count.measure
+        places = 2 if measure == "cost" else 0
+        if measure == "cost" and self._prices is not None:
+            measure = self._prices.currency
+        return _FULL.format(
+            name=key.name,
+            used=f"{full.used:,.{places}f}",
+            most=f"{full.count.most:,.{places}f}",
+            measure=measure,
+            window=full.count.rule.window,
+            ends=f"{full.count.ends:%Y-%m-%d %H:%M}",
+        )
+
+    # ---- what it used
+
+    def _note_end(self, key_id: str, counted: list[Callable[[CallEnd], None]], end: CallEnd) -> None:
+        """Note what an admitted call has used."""
+        for callback in counted:
+            callback(end)
+        now = int(time.time())
+        used = KeyUsage(1, end.input_tokens, end.output_tokens, end.cost or 0.0, now)
+        place = key_id, now // DAY_SECONDS
+        self._used[place] = self._used.get(place, KeyUsage()) + used
+
+    async def flush(self) -> None:
+        """Write the usage that was noted. If that fails, it is kept in memory."""
+        if not self._used:
+            return
+        used, self._used = self._used, {}
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, self._table.add_usage, used)
+        except StoreError as error:
+            log.warning("the usage of keys is kept in memory until it can be written: %s", error)
+            for place, usage in used.items():
+                self._used[place] = self._used.get(place, KeyUsage()) + usage
+
+    async def close(self) -> None:
+        """Write the remaining usage, and wait for lookups."""
+        await self.flush()
+        await asyncio.to_thread(self._threads.shutdown)
+
+
+def _unknown(credential: str, state: KeyState) -> IssuedKey:
+    """Return what is known of a key that cannot be identified: a name for its records."""
+    return IssuedKey("", short_key_name(hash_of_key(credential)), "", state)
+
+
+def _state(stored: StoredKey | None, digest: bytes, now: float) -> KeyState:
+    """Return the state of a key with this hash. An unknown ID takes as long as a wrong secret."""
+    is_current = hmac.compare_digest(digest, stored.hash if stored else _NO_HASH)
+    is_previous = hmac.compare_digest(digest, (stored and stored.previous_hash) or _NO_HASH)
+    if stored is None or not (is_current or is_previous):
+        return "unknown"
+    if stored.revoked is not None:
+        return "revoked"
+    if stored.expires is not None and stored.expires <= now:
+        return "expired"
+    return "valid" if is_current or (stored.previous_until or 0) > now else "replaced"
+
+
+def _refusal(key: IssuedKey) -> ApiError:
+    """Return the error for a call with a key that is not valid."""
+    match key.state:
+        case "unavailable":
+            return ApiError(403, _UNAVAILABLE, "KEYS_UNAVAILABLE")
+        case "revoked":
+            return ApiError(403, _REVOKED.format(name=key.name), "KEY_REVOKED")
+        case "expired":
+            at = utc_text(key.expires, "minutes").removesuffix("Z").replace("T", " ")
+            return ApiError(403, _EXPIRED.format(name=key.name, at=at), "KEY_EXPIRED")
+        case "replaced":
+            return ApiError(403, _REPLACED.format(name=key.name), "KEY_EXPIRED")
+        case _:
+            return ApiError(403, _UNKNOWN, "KEY_UNKNOWN")
+
+
+@asynccontextmanager
+async def open_issued_keys(
+    url: str | None, state: Path, pepper_file: Path | None, counters: Counters, prices: PriceTable | None
+) -> AsyncIterator[IssuedKeys]:
+    """Open the keys while the block runs, and write their usage every few seconds. Raises StoreError."""
+    table = KeyTable(await asyncio.to_thread(open_keys, url, state))
+    try:
+        pepper = await asyncio.to_thread(load_pepper, pepper_file, state)
+        await asyncio.to_thread(check_pepper, pepper, table)
+        keys = IssuedKeys(table, pepper, counters, prices)
+        flushing = asyncio.create_task(_flush_regularly(keys))
+        try:
+            yield keys
+        finally:
+            flushing.cancel()
+            with suppress(asyncio.CancelledError):
+                await flushing
+            await keys.close()
+    finally:
+        await asyncio.to_thread(table.close)
+
+
+async def _flush_regularly(keys: IssuedKeys) -> None:
+    while True:
+        await asyncio.sleep(_FLUSH_SECONDS)
+        await keys.flush()

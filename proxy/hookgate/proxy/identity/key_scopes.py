@@ -1,0 +1,105 @@
+"""What an issued key may be used for: groups of routes, models, and limits of usage."""
+
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+from pydantic import Field, model_validator
+
+from hookgate.hooks.policies.counters import LimitRule
+from hookgate.hooks.policies.options import Globs, Options, matches_name
+from hookgate.proxy.config.models import Unhooked
+from hookgate.proxy.routing.table import Route
+
+RouteGroup = Literal["generate", "embed", "models", "batches", "files", Unhooked]
+"""The groups of routes: those that are judged or forwarded, and those of `routes.unhooked`."""
+
+ROUTE_GROUPS: tuple[RouteGroup, ...] = get_args(RouteGroup)
+
+DEFAULT_GROUPS: tuple[RouteGroup, ...] = ("generate", "embed", "models")
+"""The groups whose calls do not access what other keys have stored in the gateway's Google project."""
+
+_VERBS: dict[str, RouteGroup] = {
+    "generateContent": "generate",
+    "streamGenerateContent": "generate",
+    "countTokens": "generate",
+    "computeTokens": "generate",
+    "embedContent": "embed",
+    "batchEmbedContents": "embed",
+    "asyncBatchEmbedContent": "batches",
+    "batchGenerateContent": "batches",
+    "getBatch": "batches",
+    "listBatches": "batches",
+}
+
+_TEMPLATES: tuple[tuple[str, RouteGroup], ...] = (
+    ("/fileSearchStores", "files"),
+    ("/files", "files"),
+    ("/cachedContents", "caches"),
+    ("/batches", "batches"),
+    ("operations", "predict"),
+    ("models", "models"),
+)
+"""The group of a route without such a verb, by a part of its template; the first that occurs counts."""
+
+_UNCOUNTED = frozenset({"batches", *get_args(Unhooked)})
+"""The groups whose tokens the gateway cannot count when a call ends."""
+
+_UNNAMED = frozenset(get_args(Unhooked))
+"""The groups with calls that run a model which their path does not name."""
+
+
+def group_of(route: Route) -> str:
+    """Return the group of a route, or an empty string if issued keys cannot be used for it."""
+    if route.api == "code_assist":
+        return ""
+    if route.unhooked:
+        return route.unhooked
+    if route.verb in _VERBS:
+        return _VERBS[route.verb]
+    # Templates, unlike paths, contain nothing that a client has chosen.
+    return next((group for part, group in _TEMPLATES if part in route.template), "")
+
+
+class KeyScope(Options):
+    """The scope of one key."""
+
+    routes: tuple[RouteGroup, ...] = Field(DEFAULT_GROUPS, min_length=1, strict=False)
+    """The groups of routes that may be called."""
+
+    models: Globs = ("*",)
+    """The models that may be called, with wildcards."""
+
+    limits: tuple[LimitRule, ...] = Field((), strict=False)
+    """How much may be used; `per` is always `key`."""
+
+    @model_validator(mode="after")
+    def _can_be_enforced(self) -> "KeyScope":
+        if self.models != ("*",) and (unnamed := _listed(set(self.routes) & _UNNAMED)):
+            raise ValueError(
+                f"the models of {unnamed} cannot be restricted: their paths do not name the model"
+            )
+        if self.limits_usage and (uncounted := _listed(set(self.routes) & _UNCOUNTED)):
+            raise ValueError(
+                f"tokens and cost of {uncounted} cannot be limited: they are not known when calls end"
+            )
+        return self
+
+    @property
+    def limits_usage(self) -> bool:
+        """Whether tokens or cost are limited."""
+        return any(rule.tokens or rule.cost for rule in self.limits)
+
+    def refusal(self, route: Route) -> str:
+        """Return why a route may not be called, or an empty string if it may be."""
+        group = group_of(route)
+        if group not in self.routes:
+            return f"may not be used for this path; it may be used for: {', '.join(self.routes)}"
+        runs_no_model = group in ("models", "files") or (group == "batches" and not route.model)
+        if runs_no_model or matches_name(self.models, route.model):
+            return ""
+        name = f"the model {route.model!r}" if route.model else "a path that does not name its model"
+        return f"may not be used for {name}; it may be used for: {', '.join(self.models)}"
+
+
+def _listed(groups: Iterable[str]) -> str:
+    return ", ".join(group for group in ROUTE_GROUPS if group in groups)

@@ -1,0 +1,121 @@
+"""Limits and usage of issued keys, at a whole gateway."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.databases import postgres
+from support.gateway import listens
+from support.keys import id_of, issue, issuing_gateway, key_table, sent, why
+from support.wire import HI, SSE, UNARY, ask, post
+
+from hookgate.proxy.identity.key_secrets import create_key
+from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.store import StoreError
+from hookgate.proxy.store.key_table import KeyTable
+
+EMBED = UNARY.replace("generateContent", "embedContent")
+OWN = "AIza-the-callers-own"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """Each kind of database, empty."""
+    if request.param == "sqlite":
+        yield None
+    else:
+        with postgres() as server:
+            yield server
+
+
+def limited(**rule: Any) -> dict[str, Any]:
+    return {"limits": [{"per": "key", "window": "month", **rule}]}
+
+
+async def test_gateways_count_the_calls_of_a_key_together(url: str | None, tmp_path: Path) -> None:
+    seen: list[Any] = []
+    hooks = {"BeforeModel": [listens(seen)]}
+    key, other = (issue(tmp_path, url, limited(requests=2)) for _ in range(2))
+    async with (
+        issuing_gateway(tmp_path, hooks, url=url) as one,
+        issuing_gateway(tmp_path, hooks, url=url) as two,
+    ):
+        answers = [await post(each.url, UNARY, HI, sent(key)) for each in (one, two, one, two)]
+        assert (await post(one.url, UNARY, HI, sent(other))).status == 200  # although its owner is the same
+        assert (len(one.recorded), len(two.recorded)) == (2, 1)
+    assert [answer.status for answer in answers] == [200, 200, 403, 403]
+    assert why(answers[2]) == "KEY_LIMIT_REACHED"
+    name = f"The key {id_of(key)} of alice"
+    assert (
+        answers[2]
+        .error["message"]
+        .startswith(f"{name} has used 2 of 2 requests in this month; it resets at ")
+    )
+    assert len(seen) == 3
+
+
+PRICES = """currency = "EUR"
+[models."gemini-*"]
+input = 100000
+output = 100000
+"""
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE])
+@pytest.mark.parametrize("rule", [{"tokens": 3}, {"cost": 0.2}], ids=["tokens", "cost"])
+@pytest.mark.parametrize("hooks", [{}, {"AfterModel": [listens([])]}], ids=["unread", "judged"])
+async def test_tokens_and_cost_are_counted_when_a_call_ends(
+    hooks: Any, rule: Any, target: str, tmp_path: Path
+) -> None:
+    (tmp_path / "prices.toml").write_text(PRICES)
+    prices = read_prices(tmp_path / "prices.toml")
+    key = sent(issue(tmp_path, scope=limited(**rule)))
+    section = {"file": tmp_path / "prices.toml"}
+    async with issuing_gateway(tmp_path, hooks, known_prices=prices, prices=section) as gateway:
+        assert (await post(gateway.url, target, HI, key)).status == 200
+        refused = await post(gateway.url, target, HI, key)
+        assert why(refused) == "KEY_LIMIT_REACHED"
+        assert f" {'tokens' if 'tokens' in rule else 'EUR'} in this month" in refused.error["message"]
+        unpriced = await post(gateway.url, target.replace("gemini-2.5", "gemma-4"), HI, key)
+        assert ("no price for the model 'gemma-4-flash'" in unpriced.error["message"]) == ("cost" in rule)
+
+
+async def test_a_limit_on_cost_without_prices_denies_every_call(tmp_path: Path) -> None:
+    key = sent(issue(tmp_path, scope=limited(cost=5)))
+    async with issuing_gateway(tmp_path) as gateway:
+        assert why(await post(gateway.url, UNARY, HI, key)) == "KEY_LIMIT_REACHED"
+        assert (await ask(gateway.url, "GET", "/v1beta/models", key)).status == 200
+
+
+async def test_a_store_that_cannot_count_denies_calls_of_limited_keys(tmp_path: Path) -> None:
+    limited_key, other = issue(tmp_path, scope=limited(requests=9)), issue(tmp_path)
+    async with issuing_gateway(tmp_path) as gateway:
+        with closing(sqlite3.connect(tmp_path / "hookgate.db", isolation_level=None)) as file:
+            file.execute("DROP TABLE counters")
+        assert why(await post(gateway.url, UNARY, HI, sent(limited_key))) == "KEYS_UNAVAILABLE"
+        assert (await post(gateway.url, UNARY, HI, sent(other))).status == 200
+
+
+async def test_usage_is_summed_over_gateways_and_survives_outages(url: str | None, tmp_path: Path) -> None:
+    key, unused = issue(tmp_path, url), issue(tmp_path, url)
+    async with issuing_gateway(tmp_path, url=url) as one, issuing_gateway(tmp_path, url=url) as two:
+        for gateway in (one, two, one):
+            assert (await post(gateway.url, UNARY, HI, sent(key))).status == 200
+        assert (await post(one.url, EMBED, HI, sent(create_key(id_of(key))[0]))).status == 403
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(KeyTable, "add_usage", _fail)
+            await one.keys.flush()
+        await one.keys.flush()
+    with key_table(tmp_path, url) as table:
+        usage = table.usage()
+    assert unused not in usage
+    assert (usage[id_of(key)].calls, usage[id_of(key)].input_tokens > 0) == (3, True)
+    assert time.time() - 60 < usage[id_of(key)].last_used <= time.time()
+
+
+def _fail(*_: Any) -> None:
+    raise StoreError("away")
