@@ -226,6 +226,11 @@ def test_a_field_in_both_spellings_is_refused(body: Json, path: str) -> None:
         ({"contents": [{"parts": "hi"}]}, "contents[0].parts"),
         ({"contents": [{"parts": [{"text": ["hi"]}]}]}, "contents[0].parts[0].text"),
         ({"system_instruction": {"parts": [{"text": 5}]}}, "systemInstruction.parts[0].text"),
+        ({"contents": [{"parts": {"text": 5}}]}, "contents[0].parts[0].text"),
+        ({"generation_config": []}, "generationConfig"),
+        ({"toolConfig": "NONE"}, "toolConfig"),
+        ({"tools": "shell"}, "tools"),
+        ({"contents": [{}, {"role": "a" * 33}]}, "contents[1].role"),
     ],
 )
 def test_a_body_that_no_api_would_read_is_refused(body: Any, path: str) -> None:

@@ -198,6 +198,13 @@ def test_an_edit_that_cannot_be_applied_names_the_place(edit: Any, path: str) ->
     assert raised.value.path == path
 
 
+def test_a_call_in_an_edit_that_no_hook_could_judge_is_named_by_its_place() -> None:
+    edit = {"candidates": [{}, {"content": {"parts": ["a", {"functionCall": {"name": 5}}]}}]}
+    with pytest.raises(BodyError) as raised:
+        edited_response(answer(), edit)
+    assert raised.value.path == "candidates[1].content.parts[1].functionCall.name"
+
+
 # ---- answers that no model gave
 
 
