@@ -129,6 +129,40 @@ def test_a_second_system_message_becomes_a_part_of_the_instruction() -> None:
     }
 
 
+IMAGE: Json = {"inlineData": {"mimeType": "image/png", "data": ""}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "messages", "expected"),
+    [
+        ([{"text": "Be "}, {"text": "brief."}], ["Be kind."], [{"text": "Be "}, {"text": "kind."}]),
+        (
+            [{"text": "Be "}, {"text": "brief."}],
+            ["First.", "Be brief.", "Last."],
+            [{"text": "First."}, {"text": "Be "}, {"text": "brief."}, {"text": "Last."}],
+        ),
+        ([{"text": "Be brief."}, IMAGE], [""], [{"text": ""}, IMAGE]),
+        ([IMAGE], ["Be brief."], [IMAGE, {"text": "Be brief."}]),
+        ([IMAGE], ["", "Be brief."], [IMAGE, {"text": "Be brief."}]),
+        ({"text": "Be brief."}, ["Be kind."], {"text": "Be kind."}),
+        ({"text": "Be brief."}, ["Be brief.", "Be kind."], [{"text": "Be brief."}, {"text": "Be kind."}]),
+        ({"text": "Be brief."}, [""], None),
+        (None, ["Be brief."], [{"text": "Be brief."}]),
+    ],
+)
+def test_system_messages_become_the_parts_of_the_instruction(
+    parts: Any, messages: list[str], expected: Any
+) -> None:
+    turns: list[Json] = [{"role": "user", "parts": [{"text": "hi"}]}]
+    body: Json = (
+        {"contents": turns} if parts is None else {"systemInstruction": {"parts": parts}, "contents": turns}
+    )
+    edit = {"messages": [*({"role": "system", "content": text} for text in messages), user("hi")]}
+    new = edited_request(body, edit)
+    assert new["contents"] == turns
+    assert new.get("systemInstruction") == (None if expected is None else {"parts": expected})
+
+
 def test_a_bare_part_stays_a_bare_part() -> None:
     body: Json = {"contents": {"parts": {"text": "hello"}}}
     assert edited_request(body, {"messages": [user("bye")]}) == {"contents": {"parts": {"text": "bye"}}}

@@ -236,3 +236,20 @@ def test_keep_alives_are_white_space_to_json() -> None:
     framing = JsonArray()
     sent = KEEP_ALIVE + framing.event(b"1") + KEEP_ALIVE + framing.event(b"2") + KEEP_ALIVE + framing.end()
     assert json.loads(KEEP_ALIVE + sent + KEEP_ALIVE) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("raw", "bare"),
+    [
+        (b"data: {}\r\n\r\n", b"data: {}\r\n\r\n"),
+        (b": hidden\ndata: {}\n\n", b"data: {}\n\n"),
+        (b"event: hidden\r\nid: hidden\r\ndata: {}\r\n\r\n", b"data: {}\r\n\r\n"),
+        (b"data: {}\nhidden\n\n", b"data: {}\n\n"),
+        (b": hidden\n\n", b":\r\n\r\n"),
+        (b"retry: hidden\rdata:{}\r\r", b"data:{}\r\r"),
+    ],
+)
+def test_a_bare_event_has_no_text_besides_its_data(raw: bytes, bare: bytes) -> None:
+    framing = ServerSentEvents()
+    [frame] = [*framing.feed(raw), *framing.finish()]
+    assert framing.bare(frame) == Frame(bare, frame.data)
