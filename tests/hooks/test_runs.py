@@ -12,6 +12,7 @@ from support.hooks import SESSION, asking, editing, engine, parallel, rewriting,
 from hookgate.hooks import (
     BeforeTool,
     BeforeToolSelection,
+    CallState,
     Configuration,
     Engine,
     PreCompress,
@@ -41,6 +42,26 @@ async def test_an_event_s_whole_time_ends_hooks_whose_own_time_is_longer(on_erro
     assert [run.error for run in outcome.runs] == ["the deadline for the event's hooks has passed"]
     assert outcome.verdict.denied
     assert outcome.verdict.reason == "The hook 'hang' could not judge this call (deadline)."
+
+
+async def test_a_lone_hook_that_has_to_wait_for_its_turn_has_no_more_time_than_the_event() -> None:
+    """Its own time begins with its turn, and would end after the event's."""
+    busy = limited(parallel(hang, timeout=40), deadline=0.05, concurrency=1)
+    hanging = asyncio.create_task(busy.fire(asking("hi"), SESSION))
+    await asyncio.sleep(0)
+    waiting = await busy.fire(asking("hi"), SessionContext("s-2"))
+    assert [run.failure is not None for run in waiting.runs] == [True]
+    hanging.cancel()
+
+
+async def test_a_lone_hook_whose_large_input_is_prepared_elsewhere_has_no_more_time_than_the_event() -> None:
+    async def never(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    session = SessionContext("s-1", call_state=CallState(offload=never))
+    alone = limited(parallel(hang, timeout=40), deadline=0.05)
+    outcome = await asyncio.wait_for(alone.fire(asking("hi"), session), 5)
+    assert [run.error for run in outcome.runs] == ["the deadline for the event's hooks has passed"]
 
 
 async def test_a_hook_that_never_gets_its_turn_fails_when_the_time_is_over() -> None:
