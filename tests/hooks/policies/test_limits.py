@@ -78,14 +78,6 @@ async def test_a_call_is_one_request_although_the_hook_runs_twice_for_it() -> No
     assert [await limited.begin() is None for _ in range(3)] == [True, True, False]
 
 
-async def test_windows_that_begin_at_once_are_counted_apart() -> None:
-    limited = Limited(
-        [{"per": "key", "window": window, "requests": 2} for window in ("minute", "day", "month")]
-    )
-    limited.clock.now = limited.clock.now.replace(day=1, hour=0, minute=0)
-    assert [await limited.begin() is None for _ in range(3)] == [True, True, False]
-
-
 async def test_a_denied_call_uses_nothing_of_other_limits() -> None:
     day = {"per": "key", "window": "day", "requests": 3}
     limited = Limited([day, {"per": "key", "window": "minute", "requests": 1}])
