@@ -6,20 +6,23 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, text
+from sqlalchemy import delete, select, text
 from support.audits import entries_of, ledger_in, opened, record_of, report_of
 from support.databases import postgres
 from support.life import until
 
+from hookgate.hooks.session import utc_text
 from hookgate.proxy.audit import chain, retention
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.retention import Retention, used_bytes
+from hookgate.proxy.audit.stored import unpack
 from hookgate.proxy.audit.trail import Recovery
 from hookgate.proxy.audit.writer import Writer
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import AuditRecord
 
 DAY = 24 * 3600 * 1000
+LONG_AGO = chain.now() - 3 * DAY
 
 
 def write(ledger: Ledger, calls: int, monkeypatch: pytest.MonkeyPatch, days_ago: float = 0) -> None:
@@ -45,6 +48,32 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert positions(database) == 11
     report = report_of(tmp_path)
     assert (report.problems, report.removed) == ([], 1)
+
+
+def test_a_removal_is_recorded_with_what_it_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last record of each writer that goes on, and the writers of which nothing is left, as ranges."""
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as quiet:
+        write(quiet, 1, monkeypatch, days_ago=3)
+        for _ in range(2):
+            with ledger_in(database, tmp_path) as ended:
+                write(ended, 1, monkeypatch, days_ago=3)
+                with monkeypatch.context() as patch:
+                    patch.setattr(chain, "now", lambda: LONG_AGO)
+                    ended.close()
+        with ledger_in(database, tmp_path) as other:
+            write(other, 2, monkeypatch, days_ago=3)
+            write(other, 1, monkeypatch)
+            assert other.retain(Retention(days=2)) is False
+            assert other.retain(Retention(days=2)) is False
+        with database.engine.begin() as connection:
+            bodies = connection.execute(
+                select(AuditRecord.body).where(AuditRecord.type == "event").order_by(AuditRecord.position)
+            )
+            [removal] = [unpack(body) for body in bodies.scalars()]
+    assert (removal["event"], removal["records"]) == ("retention", 12)
+    assert {number: tip[0] for number, tip in removal["tips"].items()} == {"1": 2, "4": 4}
+    assert removal["gone"] == [[2, 3]]
+    assert removal["until"].startswith(utc_text(LONG_AGO / 1000)[:10])
 
 
 def test_records_of_removals_are_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.gateway import gateway_before, listens, runs
 from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
-from support.wire import ask, ok, peer, post, spoken
+from support.wire import ask, ok, peer, post, response, spoken
 
 TARGET = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
 STATE = "/v1beta/batches/b-1"
@@ -159,6 +159,17 @@ async def test_a_batch_whose_answers_nobody_changes_is_the_upstreams_byte_for_by
         gateway_before(upstream.url, {"AfterModel": [runs(redact)]}) as url,
     ):
         assert (await ask(url, "GET", STATE)).body == state("fine")
+
+
+async def test_an_error_about_a_batch_is_no_answer_of_a_model() -> None:
+    seen: list[dict[str, Any]] = []
+    hooks = {"AfterModel": [listens(seen)]}
+    async with (
+        peer(response(404, b"no such batch", {})) as upstream,
+        gateway_before(upstream.url, hooks) as url,
+    ):
+        answer = await ask(url, "GET", STATE)
+    assert (answer.status, answer.body, seen) == (404, b"no such batch", [])
 
 
 async def test_answers_in_a_file_are_not_shown() -> None:

@@ -711,6 +711,22 @@ async def test_connections_that_are_made_at_once_share_a_lookup(names: dict[str,
     assert names["asked"] == ["upstream.test"]
 
 
+async def test_addresses_are_looked_up_again_after_some_seconds_alone(
+    names: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names["upstream.test"] = ["127.0.0.1"]
+    closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
+    async with server(Answering(closing)) as port, upstreams_at(f"http://upstream.test:{port}") as upstreams:
+        for _ in range(2):
+            assert await ask(upstreams) == b"{}"
+    assert names["asked"] == ["upstream.test"]
+    monkeypatch.setattr(upstream_pool, "_LOOKUP_SECONDS", 0)
+    async with server(Answering(closing)) as port, upstreams_at(f"http://upstream.test:{port}") as upstreams:
+        for _ in range(2):
+            assert await ask(upstreams) == b"{}"
+    assert len(names["asked"]) == 3
+
+
 @pytest.mark.parametrize("host", ["upstream.test", "a..test", "x" * 64 + ".test"])
 async def test_a_name_that_cannot_be_resolved_is_not_told_to_the_client(
     names: dict[str, list[str]], host: str
