@@ -17,6 +17,7 @@ from support.life import until
 from support.program import run, serving
 from support.wire import HI, KEY, SSE, UNARY, Answer, ask, connected, peer, post
 
+from hookgate.proxy.audit import trail
 from hookgate.proxy.audit.reading import EndedCall, RecordFilter
 from hookgate.proxy.config import ClientSettings, Config, RouteSettings
 from hookgate.proxy.config.models import NamedKey
@@ -63,6 +64,32 @@ async def test_a_call_has_a_start_and_an_end(path: str, hooks: dict[str, Any], t
     assert call.body["status"] == 200
     assert [hook["event"] for hook in call.body["hooks"]] == list(hooks)
     assert call.start.keys().isdisjoint(call.body)
+
+
+async def test_a_receipt_is_read_from_the_records_by_who_made_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trail, "_PAUSES", (0, 0))
+    seen: list[Any] = []
+
+    async def look(_: Any) -> None:
+        with closing(sqlite3.connect(tmp_path / "audit.db")) as connection:
+            [(running,)] = connection.execute("SELECT id FROM audit_records").fetchall()
+        seen.append(await gateway.audit.receipt_for(running.hex()))
+
+    hooks = {"AfterModel": [runs(look)]}
+    async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:
+        answer = await post(gateway.url, f"/s/s1{UNARY}", HI)
+        await until(lambda: gateway.audit.writer.written == 2)
+        receipt, read = answer.headers["x-hookgate-receipt"], gateway.audit.receipt_for
+        found = await read(receipt)
+        assert found is not None
+        assert (found["receipt"], found["status"], found["session"]["id"]) == (receipt, 200, "s1")
+        assert await read(receipt, found["session"]["key"]) == found
+        assert [await read(receipt, "another"), await read("ab" * 16), await read(receipt.upper()[:-1])] == [
+            None
+        ] * 3
+    assert seen == [None]  # it had not ended
 
 
 async def test_the_start_is_on_disk_when_the_call_goes_upstream(tmp_path: Path) -> None:
