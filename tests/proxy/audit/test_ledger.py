@@ -35,6 +35,7 @@ def test_locks_on_a_server_are_acquired_again_when_the_connection_was_lost(tmp_p
         assert other.acquire(3)
         assert [own.acquire(number) for number in (1, 2, 3)] == [True, True, False]
         own.release(2)
+        assert other.acquire(2)
         other.close()
         cut(url.rpartition("/")[2])
         own.check()

@@ -161,6 +161,15 @@ async def test_a_batch_whose_answers_nobody_changes_is_the_upstreams_byte_for_by
         assert (await ask(url, "GET", STATE)).body == state("fine")
 
 
+async def test_answers_that_no_hook_judges_pass_as_they_came() -> None:
+    body = b'{"name": "batches/b-1", "done": true, "response": {"responsesFile": "files/f-1"}}'
+    async with (
+        peer(ok(body)) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [listens([])]}) as url,
+    ):
+        assert (await ask(url, "GET", STATE)).body == body
+
+
 async def test_an_error_about_a_batch_is_no_answer_of_a_model() -> None:
     seen: list[dict[str, Any]] = []
     hooks = {"AfterModel": [listens(seen)]}
