@@ -1,8 +1,10 @@
 """What shows that a writer is running, and what is noted of its chain outside of the database."""
 
+import fcntl
 import json
 import logging
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from support.audits import entries_of, ledger_in, opened, record_of
@@ -95,6 +97,19 @@ def test_heads_that_cannot_be_saved_are_reported_once_and_saved_later(
     assert len(caplog.records) == 1
     file.save("a", Head(1, "ab" * 32, 1, 1, "cd" * 32))
     assert len(caplog.records) == 2
+
+
+def test_heads_wait_for_another_gateway_that_saves_its_own(tmp_path: Path) -> None:
+    head = Head(1, "ab" * 32, 0, 0, "ab" * 32)
+    HeadsFile(tmp_path).save("a", head)
+    saving = Thread(target=HeadsFile(tmp_path).save, args=("b", head))
+    with (tmp_path / HEADS_FILE).with_suffix(".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        saving.start()
+        saving.join(0.1)
+        assert load_heads(tmp_path / HEADS_FILE).keys() == {"a"}
+    saving.join()
+    assert load_heads(tmp_path / HEADS_FILE).keys() == {"a", "b"}
 
 
 def test_records_are_counted_for_the_progress_of_a_verification(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import delete, select, text
@@ -16,8 +17,9 @@ from hookgate.proxy.audit import chain, retention
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.retention import Retention, used_bytes
 from hookgate.proxy.audit.stored import unpack
-from hookgate.proxy.audit.trail import Recovery
+from hookgate.proxy.audit.trail import Recovery, open_audit_trail
 from hookgate.proxy.audit.writer import Writer
+from hookgate.proxy.config.recording import AuditSettings
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import AuditRecord
 
@@ -48,6 +50,23 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert positions(database) == 11
     report = report_of(tmp_path)
     assert (report.problems, report.removed) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "retention"),
+    [
+        ({}, None),
+        ({"retention_days": 3}, Retention(3, None)),
+        ({"retention_bytes": 10**8}, Retention(None, 10**8)),
+        ({"retention_days": 3, "retention_bytes": 10**8}, Retention(3, 10**8)),
+    ],
+)
+async def test_either_limit_is_applied(
+    settings: dict[str, Any], retention: Retention | None, tmp_path: Path
+) -> None:
+    async with open_audit_trail(AuditSettings(**settings), None, tmp_path) as audit:
+        assert audit is not None
+        assert audit.writer._retention == retention
 
 
 def test_a_removal_is_recorded_with_what_it_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
