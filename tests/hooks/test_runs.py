@@ -78,6 +78,27 @@ async def test_what_is_left_of_the_time_is_what_a_sequel_has() -> None:
     assert not seen
 
 
+@pytest.mark.parametrize(
+    ("when", "call"),
+    [
+        ({"models": "gemini-*"}, {}),
+        ({"clients": "cli-*"}, {"client": "cli-1"}),
+        ({"keys": "alice"}, {"key": "alice"}),
+        ({"teams": "search"}, {"team": "search"}),
+        ({"sessions": "s-1*"}, {"session_id": "s-17"}),
+        ({"json": True}, {"call_state": CallState(requires_json=True)}),
+    ],
+)
+async def test_a_hook_runs_for_the_calls_that_its_conditions_name(when: Any, call: Any) -> None:
+    seen: list[Any] = []
+    own = limited(parallel(seen.append, when=when))
+    await own.fire(asking("hi"), SessionContext(**{"session_id": "s-2", **call}))
+    assert len(seen) == 1
+    if call:
+        await own.fire(asking("hi"), SessionContext("s-2"))
+        assert len(seen) == 1
+
+
 async def test_no_more_hooks_run_at_once_than_allowed() -> None:
     now = most = 0
 

@@ -148,6 +148,7 @@ async def test_what_an_upstream_says_unasked_closes_the_connection() -> None:
         asked.set()
         async with asyncio.timeout(10):
             await ended.wait()
+        await until(lambda: not any(upstreams._pool._kept.values()))  # it takes no place of another one
 
 
 async def test_a_connection_that_the_upstream_has_just_closed_is_not_used() -> None:
