@@ -7,7 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.hooks import SESSION, asking, editing, engine, parallel, rewriting, sequential, texts_of
+from support.hooks import (
+    SESSION,
+    asking,
+    editing,
+    engine,
+    parallel,
+    rewriting,
+    runtime,
+    sequential,
+    texts_of,
+)
 
 from hookgate.hooks import (
     BeforeTool,
@@ -227,6 +237,40 @@ async def test_an_intersecting_hook_s_limit_holds_wherever_it_stands(
     select = engine(*(groups[::-1] if last else groups), event="BeforeToolSelection")
     outcome = await select.fire(BeforeToolSelection("m", {"contents": []}), SESSION)
     assert outcome.verdict.tool_config == expected
+
+
+def in_mode(mode: str) -> Any:
+    return {"hookSpecificOutput": {"toolConfig": {"mode": mode}}}
+
+
+@pytest.mark.parametrize(
+    ("limit", "other", "expected"),
+    [
+        (in_mode("ANY"), in_mode("AUTO"), {"mode": "ANY"}),
+        (in_mode("ANY"), selecting("b"), {"mode": "ANY", "allowedFunctionNames": ["b"]}),
+        (selecting("b"), in_mode("ANY"), {"mode": "ANY", "allowedFunctionNames": ["b"]}),
+    ],
+)
+async def test_a_limit_without_names_limits_the_mode_alone(limit: Any, other: Any, expected: Any) -> None:
+    groups = [parallel(lambda _: limit, merge="intersect"), parallel(lambda _: other)]
+    outcome = await engine(*groups, event="BeforeToolSelection").fire(
+        BeforeToolSelection("m", {"contents": []}), SESSION
+    )
+    assert outcome.verdict.tool_config == expected
+
+
+async def test_the_hooks_of_one_layer_can_be_run_alone() -> None:
+    seen: list[str] = []
+    hooks = [
+        replace(runtime(lambda _, layer=layer: seen.append(layer)), layer=layer)
+        for layer in ("system", "user")
+    ]
+    both = engine(Group(tuple(hooks)), Group(tuple(hooks[:1])), Group(tuple(hooks[1:])))
+    assert both.listens_to("BeforeModel", "system")
+    assert not both.listens_to("BeforeModel", "project")
+    outcome = await both.fire(asking("hi"), SESSION, "system")
+    assert (seen, len(outcome.runs)) == (["system"] * 2, 2)
+    assert not (await both.fire(asking("hi"), SESSION, "project")).runs
 
 
 # ---- the record

@@ -138,6 +138,8 @@ async def test_an_accepted_change_is_as_good_as_the_first_while_the_gateway_runs
     await agent.offers(EVIL)
     pins = Pins(tmp_path)
     pins.accept("read", [each.digest for each in pins.tools()["read"].changed])
+    [_, accepted] = pins.tools()["read"].accepted
+    assert (accepted.sessions, pins.tools()["read"].changed) == ([], [])
     assert await agent.offers(EVIL) is None
     assert await agent.offers(READ) is None
     assert await agent.calls("read", announced=True) is None

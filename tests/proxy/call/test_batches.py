@@ -141,6 +141,18 @@ async def test_a_hook_cannot_answer_for_the_model_in_a_batch() -> None:
     assert (answer.status, "not possible in a batch" in answer.error["message"]) == (403, True)
 
 
+async def test_a_hook_cannot_answer_for_the_model_to_the_name_of_a_batch() -> None:
+    def answer_to_the_name(event: dict[str, Any]) -> dict[str, Any] | None:
+        texts = [message["content"] for message in event["llm_request"]["messages"]]
+        return answer_itself(event) if texts[0].startswith("d") else None
+
+    hooks = {"BeforeModel": [runs(answer_to_the_name)]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, TARGET, batch("a"))
+    assert (answer.status, upstream.heard) == (403, [])
+    assert "not possible in a batch" in answer.error["message"]
+
+
 async def test_the_answers_of_a_batch_are_judged_when_it_is_looked_at() -> None:
     hooks = {"AfterModel": [runs(redact)]}
     async with (

@@ -223,6 +223,7 @@ async def test_who_leaves_makes_way_for_those_behind() -> None:
     assert (large.done(), behind.done(), body_worker.contended) == (False, False, True)
     large.cancel()
     await behind
+    assert large.cancelled()
     assert (body_worker.held_bytes, body_worker.contended) == (100, False)
 
 

@@ -151,7 +151,9 @@ async def test_what_an_upstream_says_unasked_closes_the_connection() -> None:
         await until(lambda: not any(upstreams._pool._kept.values()))  # it takes no place of another one
 
 
-async def test_a_connection_that_the_upstream_has_just_closed_is_not_used() -> None:
+async def test_a_connection_that_the_upstream_has_just_closed_is_not_used(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """The event loop has had no time yet to notice."""
     requests = 0
     wires: list[Any] = []
@@ -168,6 +170,7 @@ async def test_a_connection_that_the_upstream_has_just_closed_is_not_used() -> N
             assert await ask(upstreams) == b"{}"
             wires[-1].shutdown(socket.SHUT_RDWR)
     assert (len(wires), requests) == (3, 3)
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize(("method", "heard"), [("GET", 3), ("DELETE", 3), ("POST", 2), ("PATCH", 2)])

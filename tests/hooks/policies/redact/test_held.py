@@ -247,6 +247,6 @@ def test_a_secret_that_is_cut_off_anywhere_shows_four_characters_at_most(
         ), secret[:end]
 
 
-@pytest.mark.parametrize("text", ["it was sai", "Hello", "a, b", "see www.exa", "4 of 12"])
+@pytest.mark.parametrize("text", ["", "done. ", "it was sai", "Hello", "a, b", "see www.exa", "4 of 12"])
 def test_prose_that_is_cut_off_stays(scanner: Scanner, text: str) -> None:
     assert broken_off(scanner, text) == text
