@@ -132,6 +132,19 @@ async def test_a_stopped_session_makes_no_batch() -> None:
     assert (answer.status, answer.error["message"], upstream.heard) == (403, "enough", [])
 
 
+async def test_a_model_that_a_hook_chose_for_all_of_a_batch_gets_it() -> None:
+    def rename(event: dict[str, Any]) -> dict[str, Any]:
+        return {"hookSpecificOutput": {"llm_request": {"model": "gemini-2.5-pro"}}}
+
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(rename)]}) as url,
+    ):
+        answer = await post(url, TARGET, batch("a"))
+    assert answer.status == 200
+    assert b"gemini-2.5-pro:batchGenerateContent" in upstream.heard[0]
+
+
 async def test_a_hook_cannot_answer_for_the_model_in_a_batch() -> None:
     async with (
         peer() as upstream,

@@ -673,6 +673,18 @@ async def test_no_more_connections_are_in_use_than_there_may_be() -> None:
     assert late.value.reason == "UPSTREAM_TIMEOUT"
 
 
+async def test_a_connection_that_is_opened_elsewhere_takes_a_place_while_it_is_in_use() -> None:
+    upstream = Answering(OK)
+    async with nothing_left(), peer(upstream) as url, AsyncExitStack() as stack:
+        settings = UpstreamSettings(gemini=url, vertex=url, code_assist=url, connect_timeout=0.1)
+        upstreams = await stack.enter_async_context(Upstreams(settings, max_connections=1))
+        for _ in range(2):
+            async with upstreams._pool.slot():
+                with pytest.raises(ApiError, match="in time"):
+                    await ask(upstreams)
+        assert await ask(upstreams) == b"{}"
+
+
 # ---- where the upstream is
 
 
