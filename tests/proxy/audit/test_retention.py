@@ -268,6 +268,18 @@ def test_a_whole_writer_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "the writer that registered before it is missing" in problem
 
 
+def test_a_record_whose_data_was_changed_is_one_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        write(ledger, 3, monkeypatch)
+    with closing(sqlite3.connect(tmp_path / "audit.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE audit_records SET body = x'00' WHERE position = 3")
+    problems = report_of(tmp_path).problems
+    assert problems[0] == f"writer {ledger.writer}, record 3: its stored data was changed"
+    assert [problem for problem in problems if "record 3" in problem] == problems[:1]
+
+
 @pytest.mark.parametrize(
     "column", ["session", "key", "model", "outcome", "type", "at", "seq", "content_sha256"]
 )
