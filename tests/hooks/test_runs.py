@@ -7,11 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.hooks import SESSION, asking, editing, engine, parallel, rewriting, sequential, texts_of
+from support.hooks import (
+    SESSION,
+    asking,
+    editing,
+    engine,
+    parallel,
+    rewriting,
+    runtime,
+    sequential,
+    texts_of,
+)
 
 from hookgate.hooks import (
     BeforeTool,
     BeforeToolSelection,
+    CallState,
     Configuration,
     Engine,
     PreCompress,
@@ -43,6 +54,27 @@ async def test_an_event_s_whole_time_ends_hooks_whose_own_time_is_longer(on_erro
     assert outcome.verdict.reason == "The hook 'hang' could not judge this call (deadline)."
 
 
+async def test_a_lone_hook_that_has_to_wait_for_its_turn_has_no_more_time_than_the_event() -> None:
+    """Its own time begins with its turn, and would end after the event's."""
+    busy = limited(parallel(hang, timeout=40), deadline=0.05, concurrency=1)
+    hanging = asyncio.create_task(busy.fire(asking("hi"), SESSION))
+    await asyncio.sleep(0)
+    waiting = await busy.fire(asking("hi"), SessionContext("s-2"))
+    assert "timed out" not in str(waiting.runs[0].error)
+    assert waiting.runs[0].error
+    await hanging
+
+
+async def test_a_lone_hook_whose_large_input_is_prepared_elsewhere_has_no_more_time_than_the_event() -> None:
+    async def never(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    session = SessionContext("s-1", call_state=CallState(offload=never))
+    alone = limited(parallel(hang, timeout=40), deadline=0.05)
+    outcome = await asyncio.wait_for(alone.fire(asking("hi"), session), 5)
+    assert [run.error for run in outcome.runs] == ["the deadline for the event's hooks has passed"]
+
+
 async def test_a_hook_that_never_gets_its_turn_fails_when_the_time_is_over() -> None:
     outcome = await limited(parallel(hang, hang), deadline=0.05, concurrency=1).fire(asking("hi"), SESSION)
     assert [bool(run.error) for run in outcome.runs] == [True, True]
@@ -54,6 +86,27 @@ async def test_what_is_left_of_the_time_is_what_a_sequel_has() -> None:
     outcome = await limited(groups, deadline=0.05).fire(asking("hi"), SESSION)
     assert [run.error for run in outcome.runs] == ["the deadline for the event's hooks has passed"] * 2
     assert not seen
+
+
+@pytest.mark.parametrize(
+    ("when", "call"),
+    [
+        ({"models": "gemini-*"}, {}),
+        ({"clients": "cli-*"}, {"client": "cli-1"}),
+        ({"keys": "alice"}, {"key": "alice"}),
+        ({"teams": "search"}, {"team": "search"}),
+        ({"sessions": "s-1*"}, {"session_id": "s-17"}),
+        ({"json": True}, {"call_state": CallState(requires_json=True)}),
+    ],
+)
+async def test_a_hook_runs_for_the_calls_that_its_conditions_name(when: Any, call: Any) -> None:
+    seen: list[Any] = []
+    own = limited(parallel(seen.append, when=when))
+    await own.fire(asking("hi"), SessionContext(**{"session_id": "s-2", **call}))
+    assert len(seen) == 1
+    if call:
+        await own.fire(asking("hi"), SessionContext("s-2"))
+        assert len(seen) == 1
 
 
 async def test_no_more_hooks_run_at_once_than_allowed() -> None:
@@ -184,6 +237,40 @@ async def test_an_intersecting_hook_s_limit_holds_wherever_it_stands(
     select = engine(*(groups[::-1] if last else groups), event="BeforeToolSelection")
     outcome = await select.fire(BeforeToolSelection("m", {"contents": []}), SESSION)
     assert outcome.verdict.tool_config == expected
+
+
+def in_mode(mode: str) -> Any:
+    return {"hookSpecificOutput": {"toolConfig": {"mode": mode}}}
+
+
+@pytest.mark.parametrize(
+    ("limit", "other", "expected"),
+    [
+        (in_mode("ANY"), in_mode("AUTO"), {"mode": "ANY"}),
+        (in_mode("ANY"), selecting("b"), {"mode": "ANY", "allowedFunctionNames": ["b"]}),
+        (selecting("b"), in_mode("ANY"), {"mode": "ANY", "allowedFunctionNames": ["b"]}),
+    ],
+)
+async def test_a_limit_without_names_limits_the_mode_alone(limit: Any, other: Any, expected: Any) -> None:
+    groups = [parallel(lambda _: limit, merge="intersect"), parallel(lambda _: other)]
+    outcome = await engine(*groups, event="BeforeToolSelection").fire(
+        BeforeToolSelection("m", {"contents": []}), SESSION
+    )
+    assert outcome.verdict.tool_config == expected
+
+
+async def test_the_hooks_of_one_layer_can_be_run_alone() -> None:
+    seen: list[str] = []
+    hooks = [
+        replace(runtime(lambda _, layer=layer: seen.append(layer)), layer=layer)
+        for layer in ("system", "user")
+    ]
+    both = engine(Group(tuple(hooks)), Group(tuple(hooks[:1])), Group(tuple(hooks[1:])))
+    assert both.listens_to("BeforeModel", "system")
+    assert not both.listens_to("BeforeModel", "project")
+    outcome = await both.fire(asking("hi"), SESSION, "system")
+    assert (seen, len(outcome.runs)) == (["system"] * 2, 2)
+    assert not (await both.fire(asking("hi"), SESSION, "project")).runs
 
 
 # ---- the record

@@ -60,6 +60,18 @@ def test_the_arguments_of_a_refused_call_that_go_on_in_later_events_are_left_out
     assert decided(gate, more) is more
 
 
+def test_a_call_that_goes_on_within_one_event_begins_once() -> None:
+    more = [{"functionCall": {"willContinue": True}}, {"functionCall": {}}, {"functionCall": {}}]
+    call = {"functionCall": {"name": "shell", "willContinue": True}}
+    body = {"candidates": [{"content": {"parts": [call, *more]}}]}
+    gate = CallGate()
+    assert gate.starting_calls(body) == [
+        call["functionCall"],
+        {},
+    ]  # the last one begins another without a name
+    assert parts(gate.apply_decisions(body, [NO, None])) == [{"text": NO}, more[2]]
+
+
 def test_a_call_without_a_name_that_goes_on_with_none_is_to_be_decided() -> None:
     assert parts(decided(CallGate(), calling(None), "read"))[1] == {"text": NO}
 

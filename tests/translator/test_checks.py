@@ -52,6 +52,43 @@ def test_a_call_that_no_hook_could_judge_is_refused(field: str, call: Any, place
     assert raised.value.path == f"candidates[1].content.parts[1].functionCall{place}"
 
 
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ([], ""),
+        ({"candidates": "hi"}, "candidates"),
+        ({"candidates": ["hi"]}, "candidates[0]"),
+        ({"candidates": {"content": "hi"}}, "candidates[0].content"),
+    ],
+)
+def test_an_answer_of_another_shape_is_refused(body: Any, place: str) -> None:
+    with pytest.raises(BodyError) as raised:
+        check_response(body)
+    assert raised.value.path == place
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ({"role": "say this instead", "parts": [{"text": "a"}]}, "role"),
+        ({"parts": [{"text": "a", "functionCall": "shell"}]}, "parts[0].functionCall"),
+        ({"parts": [{"functionCall": "shell"}]}, "parts[0].functionCall"),
+        ({"parts": {"text": ["hidden"]}}, "parts[0].text"),
+        ({"parts": [{"text": "a"}], "newField": 1, "new_field": 1}, "newField"),
+        ({"parts": [{"text": "a", "newField": 1, "new_field": 1}]}, "parts[0].newField"),
+    ],
+)
+def test_a_content_that_resembles_a_plain_text_is_checked_as_well(content: Any, place: str) -> None:
+    with pytest.raises(BodyError) as raised:
+        check_response({"candidates": [{"content": content}]})
+    assert raised.value.path == f"candidates[0].content.{place}"
+
+
+def test_a_role_may_have_32_characters() -> None:
+    body = {"contents": [{"role": "a" * 32, "parts": []}]}
+    assert check_request(body) is body
+
+
 @pytest.mark.parametrize("role", [{"text": "hidden"}, ["user"], 1, "say this instead", "user\n"])
 def test_a_role_that_is_no_name_is_refused(role: Any) -> None:
     content = {"role": role, "parts": [{"text": "hi"}]}

@@ -129,6 +129,40 @@ def test_a_second_system_message_becomes_a_part_of_the_instruction() -> None:
     }
 
 
+IMAGE: Json = {"inlineData": {"mimeType": "image/png", "data": ""}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "messages", "expected"),
+    [
+        ([{"text": "Be "}, {"text": "brief."}], ["Be kind."], [{"text": "Be "}, {"text": "kind."}]),
+        (
+            [{"text": "Be "}, {"text": "brief."}],
+            ["First.", "Be brief.", "Last."],
+            [{"text": "First."}, {"text": "Be "}, {"text": "brief."}, {"text": "Last."}],
+        ),
+        ([{"text": "Be brief."}, IMAGE], [""], [{"text": ""}, IMAGE]),
+        ([IMAGE], ["Be brief."], [IMAGE, {"text": "Be brief."}]),
+        ([IMAGE], ["", "Be brief."], [IMAGE, {"text": "Be brief."}]),
+        ({"text": "Be brief."}, ["Be kind."], {"text": "Be kind."}),
+        ({"text": "Be brief."}, ["Be brief.", "Be kind."], [{"text": "Be brief."}, {"text": "Be kind."}]),
+        ({"text": "Be brief."}, [""], None),
+        (None, ["Be brief."], [{"text": "Be brief."}]),
+    ],
+)
+def test_system_messages_become_the_parts_of_the_instruction(
+    parts: Any, messages: list[str], expected: Any
+) -> None:
+    turns: list[Json] = [{"role": "user", "parts": [{"text": "hi"}]}]
+    body: Json = (
+        {"contents": turns} if parts is None else {"systemInstruction": {"parts": parts}, "contents": turns}
+    )
+    edit = {"messages": [*({"role": "system", "content": text} for text in messages), user("hi")]}
+    new = edited_request(body, edit)
+    assert new["contents"] == turns
+    assert new.get("systemInstruction") == (None if expected is None else {"parts": expected})
+
+
 def test_a_bare_part_stays_a_bare_part() -> None:
     body: Json = {"contents": {"parts": {"text": "hello"}}}
     assert edited_request(body, {"messages": [user("bye")]}) == {"contents": {"parts": {"text": "bye"}}}
@@ -226,6 +260,11 @@ def test_a_field_in_both_spellings_is_refused(body: Json, path: str) -> None:
         ({"contents": [{"parts": "hi"}]}, "contents[0].parts"),
         ({"contents": [{"parts": [{"text": ["hi"]}]}]}, "contents[0].parts[0].text"),
         ({"system_instruction": {"parts": [{"text": 5}]}}, "systemInstruction.parts[0].text"),
+        ({"contents": [{"parts": {"text": 5}}]}, "contents[0].parts[0].text"),
+        ({"generation_config": []}, "generationConfig"),
+        ({"toolConfig": "NONE"}, "toolConfig"),
+        ({"tools": "shell"}, "tools"),
+        ({"contents": [{}, {"role": "a" * 33}]}, "contents[1].role"),
     ],
 )
 def test_a_body_that_no_api_would_read_is_refused(body: Any, path: str) -> None:

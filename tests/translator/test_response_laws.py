@@ -154,6 +154,13 @@ def test_a_text_applies_beside_candidates_that_leave_the_text_alone(candidate: J
     assert after["candidates"][0]["finishReason"] == "SAFETY"
 
 
+def test_a_text_for_an_answer_without_candidates_becomes_one() -> None:
+    after = edited_response({"modelVersion": "m"}, {"text": "Hi"})
+    assert show_response(after)["text"] == "Hi"
+    body: Json = {"candidates": []}
+    assert edited_response(body, {"text": ""}) is body
+
+
 def test_the_documents_single_candidate_is_read() -> None:
     after = edited_response(answer(), {"candidate": {"content": {"parts": [{"text": "t"}, "u", "v"]}}})
     assert show_response(after)["text"] == "uv"
@@ -196,6 +203,13 @@ def test_an_edit_that_cannot_be_applied_names_the_place(edit: Any, path: str) ->
     with pytest.raises(EditError) as raised:
         edited_response(answer(), edit)
     assert raised.value.path == path
+
+
+def test_a_call_in_an_edit_that_no_hook_could_judge_is_named_by_its_place() -> None:
+    edit = {"candidates": [{}, {"content": {"parts": ["a", {"functionCall": {"name": 5}}]}}]}
+    with pytest.raises(BodyError) as raised:
+        edited_response(answer(), edit)
+    assert raised.value.path == "candidates[1].content.parts[1].functionCall.name"
 
 
 # ---- answers that no model gave

@@ -128,7 +128,7 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
             admin.receipts, admin.live = gateway.receipts, live
             parts.budget.log_limits(parts.share)
             policy.log_start(live.current, sources, f"listening on {url}, upstream {config.upstream.gemini}")
-            warn_of_unmet_conditions(live.current.configuration, config.keys)
+            warn_of_unmet_conditions(live.current.configuration, config)
             if admin.panel is not None and admin.panel.invitation:
                 log.info("%s", admin.panel.invitation)
             await interrupted.wait()
@@ -174,7 +174,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         _open_issued_keys(parts) as issued_keys,
     ):
         live.watchers.append(lambda _: policy.warn_of_open_hooks(live.current.configuration))
-        live.watchers.append(lambda _: warn_of_unmet_conditions(live.current.configuration, config.keys))
+        live.watchers.append(lambda _: warn_of_unmet_conditions(live.current.configuration, config))
         gateway = Gateway(
             live, upstreams, config, metrics, traces, audit=audit, sessions=sessions, issued_keys=issued_keys
         )

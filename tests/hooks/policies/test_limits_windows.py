@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.hooks.policies.counters import Period, window_at
+from hookgate.hooks.policies.counters import MemoryCounters, Period, window_at
 
 TICK = timedelta(microseconds=1)
 
@@ -40,6 +40,19 @@ def at(text: str) -> datetime:
 def test_a_window_is_the_calendar_s(span: Period, instant: str, begins: str, ends: str) -> None:
     window = window_at(span, at(instant))
     assert (window.begins, window.ends) == (at(begins), at(ends))
+
+
+async def test_of_too_many_counts_those_go_whose_windows_have_ended() -> None:
+    """Also the one that ends just now; if none has ended, the one that was used longest ago."""
+    now = at("2026-05-01T12:00:00")
+    counters = MemoryCounters(lambda: now, kept=2)
+    await counters.add("used first", 1, now + TICK)
+    await counters.add("ended", 1, now)
+    await counters.add("third", 1, now + TICK)
+    assert await counters.read(["used first", "ended", "third"]) == {"used first": 1, "third": 1}
+    await counters.add("used first", 2, now + TICK)
+    await counters.add("fourth", 1, now + TICK)
+    assert await counters.read(["used first", "third", "fourth"]) == {"used first": 3, "fourth": 1}
 
 
 def test_a_day_is_utc_s_whatever_the_clock_s_zone() -> None:

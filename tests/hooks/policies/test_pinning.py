@@ -106,6 +106,14 @@ async def test_every_part_of_a_declaration_is_pinned(tmp_path: Path, changed: Js
     assert (await agent.offers(changed))["hookSpecificOutput"] == {"tools": []}
 
 
+async def test_what_has_no_name_is_no_tool_and_hides_none(tmp_path: Path) -> None:
+    nameless: Any = [{"functionDeclarations": ["read", {"name": 5}, {}, READ]}, "read"]
+    assert await Agent(tmp_path).offers(tools=nameless) is None
+    agent = Agent(tmp_path)
+    assert await agent.offers(tools=[{"functionDeclarations": ["read", {"name": 5}, EVIL]}]) is not None
+    assert await agent.calls("read") == REFUSED
+
+
 async def test_tools_of_the_api_itself_have_no_declaration(tmp_path: Path) -> None:
     agent = Agent(tmp_path)
     for tools in ([{"googleSearch": {}}], [{"googleSearch": {"x": 1}}, {"codeExecution": {}}]):
@@ -130,6 +138,8 @@ async def test_an_accepted_change_is_as_good_as_the_first_while_the_gateway_runs
     await agent.offers(EVIL)
     pins = Pins(tmp_path)
     pins.accept("read", [each.digest for each in pins.tools()["read"].changed])
+    [_, accepted] = pins.tools()["read"].accepted
+    assert (accepted.sessions, pins.tools()["read"].changed) == ([], [])
     assert await agent.offers(EVIL) is None
     assert await agent.offers(READ) is None
     assert await agent.calls("read", announced=True) is None

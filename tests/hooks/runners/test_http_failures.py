@@ -1,15 +1,18 @@
 """HTTP hooks whose service is not there, hangs, breaks off, or closes a connection that was kept."""
 
 import asyncio
+import errno
 import json
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from support.http import BROKEN_OFF, echo, http, peer, read_request, response, service
 from support.kinds import ask, running
 
 from hookgate.hooks import HookError
+from hookgate.hooks.runners import http as services
 
 pytestmark = pytest.mark.usefixtures("tidy")
 
@@ -122,6 +125,22 @@ async def test_an_event_is_sent_again_when_a_kept_connection_was_closed_before_a
     async with peer(talk) as url, running(http(url)) as runner:
         assert [await ask(runner, n=n) for n in range(2)] == [{}, {}]
     assert talk.requests == [{"n": 0}, {"n": 1}, {"n": 1}]
+
+
+@pytest.mark.parametrize(
+    ("error", "unanswered"),
+    [
+        (aiohttp.ClientOSError(errno.ECONNRESET, "reset"), True),
+        (aiohttp.ClientOSError(errno.EPIPE, "closed"), True),
+        (aiohttp.ClientOSError(errno.EHOSTUNREACH, "unreachable"), False),
+        (aiohttp.ServerDisconnectedError(), True),
+        (aiohttp.ClientPayloadError("half of it"), False),
+    ],
+)
+def test_only_a_connection_that_the_service_closed_was_never_answered(
+    error: aiohttp.ClientError, unanswered: bool
+) -> None:
+    assert services._closed_before_answering(error) is unanswered
 
 
 async def test_an_event_is_sent_again_once_and_not_more() -> None:

@@ -134,7 +134,8 @@ def test_neither_a_checkout_nor_an_extension_sets_what_all_hooks_share(
         [place(tmp_path, "user", one_group(GUARD)), place(tmp_path, layer, settings)]
     )
     assert configuration.limits == EngineLimits()
-    assert f"{layer}.json: hooksConfig: deadline and concurrency are ignored" in caplog.text
+    whose = "an extension affects" if layer == "extensions" else "a project that is not trusted as a whole"
+    assert f"{layer}.json: hooksConfig: deadline and concurrency are ignored: {whose}" in caplog.text
     assert {hook.name: hook.on_error for hook in configuration.hooks()}["guard"] == "allow"
 
 

@@ -322,6 +322,7 @@ def test_a_program_that_cannot_be_started_is_reported_at_load(
         "python3 *.py",
         "cat x > none.sh; sh none.sh",
         "test -e none.sh && sh none.sh",
+        "python3 || none.py",
         "cd folder\nsh none.sh",
         "cd folder && python3 none.py",
         "node -e 'process.exit()' none",

@@ -9,6 +9,7 @@ from support.hooks import command, one_group, write_file
 
 from hookgate.hooks import Configuration, Engine, SettingsError, load_settings
 from hookgate.hooks.settings import EVENTS, CommandConfig
+from hookgate.hooks.settings import files as settings_files
 
 
 def load(folder: Path, *contents: Any) -> Configuration:
@@ -128,6 +129,17 @@ HOOK = ":1: hooks.BeforeModel[0].hooks[0]"
     [
         ({"type": "command"}, f"{HOOK}.command: is missing"),
         (command(""), f"{HOOK}.command: is empty"),
+        (command(command=[]), f"{HOOK}.command: is empty"),
+        (command(command=["x", ""]), f"{HOOK}.command: is empty"),
+        (
+            command(command=["x", 1]),
+            f"{HOOK}.command: must be a shell command line, or a list of a program and its arguments",
+        ),
+        ({"type": "command", "comand": "x"}, f"{HOOK}.comand: is not known here; did you mean command?"),
+        (
+            command(stream="held"),
+            f"{HOOK}.stream: must be event, window or complete; only policies may use held",
+        ),
         (command(timeout="5"), f"{HOOK}.timeout: must be a number of milliseconds, without quotes"),
         (command(timeout=True), f"{HOOK}.timeout: must be a number of milliseconds, without quotes"),
         (command(timeout=0), f"{HOOK}.timeout: must be greater than 0"),
@@ -183,6 +195,25 @@ def test_the_place_counts_groups_and_hooks_from_zero(tmp_path: Path) -> None:
         ),
         ({"hooks": {"BeforeModel": ["x"]}}, ":1: hooks.BeforeModel[0]: must be an object"),
         (one_group(sequential="yes"), ":1: hooks.BeforeModel[0].sequential: must be true or false"),
+        (
+            {"hooks": {"BeforeModel": [{"hook": []}]}},
+            ":1: hooks.BeforeModel[0].hook: is not known here; did you mean hooks?",
+        ),
+        ("", ': is empty; hook settings are JSON, such as {"hooks": {…}}'),
+        ("// a comment\n", ': is empty; hook settings are JSON, such as {"hooks": {…}}'),
+        (
+            "[hooks]\na = 1",
+            ": is TOML, but hook settings are JSON; "
+            "if it is the gateway's configuration, pass it with --config",
+        ),
+        ("{,}", ":1:2: is not valid JSON: there is a comma before the closing }; remove the comma"),
+        ('{"a": 1,\n}', ":1:8: is not valid JSON: there is a comma before the closing }; remove the comma"),
+        (
+            '{\n"a": [1,2,],\n "b": }',
+            ":2:10: is not valid JSON: there is a comma before the closing ]; remove the comma",
+        ),
+        ('{"a": 1,\n "b" 1}', ":2:6: is not valid JSON: Expecting ':' delimiter"),
+        ({"hooksConfig": {"deadline": 0}}, ":1: hooksConfig.deadline: must be greater than 0"),
         ({"hooks": {"disabled": "x"}}, ":1: hooks.disabled: must be a list of hook names"),
         ({"hooksConfig": {"disabled": [1]}}, ":1: hooksConfig.disabled: must be a list of hook names"),
     ],
@@ -219,6 +250,16 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
 def test_a_folder_in_place_of_a_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="is a folder; check the path"):
         load_settings([tmp_path])
+
+
+def test_a_file_that_is_larger_than_any_settings_is_not_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings_files, "_MAX_BYTES", 100)
+    text = json.dumps({"hooks": {}}).ljust(100)
+    assert load(tmp_path, text) == Configuration()
+    with pytest.raises(SettingsError, match=r"0\.json: is larger than 100 bytes; split it"):
+        load(tmp_path, f"{text} ")
 
 
 def test_broken_json_is_reported_by_line_and_column(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.gateway import running_upstream, says, write_settings
 from support.life import gateway_with
-from support.wire import HI, SSE, UNARY, ask, connected, post
+from support.wire import HI, SSE, UNARY, ask, connected, post, request_bytes
 
 from hookgate.hooks import AfterModel, Engine, SessionContext
 from hookgate.hooks.live_engine import LiveEngine
@@ -62,6 +62,19 @@ async def test_alive_from_the_first_moment_and_ready_until_it_stops(tmp_path: Pa
         stopping = await ask(url, "GET", "/readyz")
         assert (stopping.status, stopping.json["status"]) == (503, "draining")
         assert (await ask(url, "GET", "/healthz")).status == 200
+
+
+async def test_a_connection_that_operators_left_idle_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Far sooner than one of clients, which make many calls on it."""
+    limits = listener._LIMITS.model_copy(update={"header_timeout": 0.05})
+    monkeypatch.setattr(listener, "_LIMITS", limits)
+    async with (
+        listener.serve_admin(AdminListener(Metrics()), "127.0.0.1", 0) as url,
+        connected(url) as wire,
+    ):
+        await wire.write(request_bytes("GET", "/healthz", b"", {}))
+        assert (await wire.answer()).status == 200
+        assert await wire.ended()
 
 
 async def test_it_is_not_ready_before_clients_are_listened_to(

@@ -10,16 +10,22 @@ from support.audits import entries_of, record_of
 
 from hookgate.proxy.audit.chain import (
     ChainRecord,
+    Columns,
     Entry,
     audit_entry,
     canonical_json,
     content_hash,
+    end_entry,
+    event_entry,
+    interrupted,
     new_record,
     registration,
+    start_entry,
 )
 from hookgate.proxy.audit.jsonl import exported_record, record_line, registration_line
 from hookgate.proxy.audit.stored import StoredRecord, pack, unpack
 from hookgate.proxy.audit.verifying import Checker, VerificationReport, verify_lines
+from hookgate.proxy.observe.record import CallRecord, make_receipt
 
 CONTENT = {"request": {"contents": [{"parts": [{"text": "grüße"}]}]}}
 JSON = st.recursive(
@@ -119,6 +125,75 @@ def test_what_retention_left_begins_with_the_hash_of_what_it_removed(
     line = orjson.loads(LINES[0])
     own = line.pop("hash")
     assert checker.finish([(line, own)], {}).problems == problems
+
+
+def test_an_end_has_what_its_start_has_not() -> None:
+    record = record_of(model="gemini-2.5-flash")
+    start, receipt = start_entry(record), make_receipt(record)
+    end = end_entry(record, receipt, start.body)
+    assert (start.type, end.type, start.id, end.id) == ("start", "end", record.id, record.id)
+    assert start.body == {
+        "request_id": "request-0",
+        "route": {"kind": "judged", "path": record.route},
+        "session": {"id": "0" * 32, "client": "google-genai-sdk", "key": "alice", "team": "search"},
+        "model": "gemini-2.5-flash",
+        "revision": "4b9f7d802648",
+        "request_bytes": 5120,
+    }
+    assert end.body.keys().isdisjoint({*start.body, "receipt", "began", "event", "bytes"})
+    assert (end.body["status"], end.body["answer_bytes"]) == (200, 990)
+    assert end.columns == Columns("0" * 32, "alice", "gemini-2.5-flash", end.body["outcome"])
+
+
+def test_an_end_has_what_changed_since_its_start() -> None:
+    record = record_of()
+    start = start_entry(record)
+    record.model, record.request_bytes = "gemini-2.5-pro", 7
+    end = end_entry(record, make_receipt(record), start.body)
+    changed = {name: value for name, value in end.body.items() if name in start.body}
+    assert changed == {"model": "gemini-2.5-pro", "request_bytes": 7}
+    assert end.columns is not None
+    assert end.columns.model == "gemini-2.5-pro"
+
+
+@pytest.mark.parametrize(
+    ("status", "dropped", "gone"), [(200, False, False), (None, False, True), (None, True, False)]
+)
+def test_a_client_that_left_is_told_from_one_that_the_gateway_dropped(
+    status: int | None, dropped: bool, gone: bool
+) -> None:
+    record = CallRecord(kind="judged", status=status or 0, dropped=dropped)
+    assert end_entry(record, make_receipt(record), start_entry(record).body).body["client_gone"] is gone
+
+
+def test_reasons_are_cut_to_300_characters() -> None:
+    record = record_of(reasons={"BeforeModel": "a" * 301})
+    assert event_entry(record, make_receipt(record)).body["reasons"] == {"BeforeModel": "a" * 300}
+
+
+def test_an_event_has_its_name_and_the_fields_of_a_call() -> None:
+    record = record_of(event="BeforeTool", session=None, model="")
+    body = event_entry(record, make_receipt(record)).body
+    assert body["event"] == "BeforeTool"
+    assert body.keys() > start_entry(record).body.keys()
+    assert (body["session"], body["model"]) == (None, None)
+    record.event = ""
+    entry = event_entry(record, make_receipt(record))
+    assert entry.body["event"] == "refused"
+    assert entry.columns == Columns("", "", "", entry.body["outcome"])
+
+
+def test_what_was_interrupted_is_found_like_the_call_that_it_was() -> None:
+    start = start_entry(record_of())
+    entry = interrupted(start.id, start.body, 3)
+    assert (entry.id, entry.body) == (start.id, {"outcome": "interrupted", "writer": 3})
+    assert entry.columns == Columns("0" * 32, "alice", "gemini-2.5-flash", "interrupted")
+
+
+def test_what_is_about_no_call_has_an_id_of_its_own() -> None:
+    one, other = (audit_entry("policy", revision="r") for _ in range(2))
+    assert (one.body, one.columns) == ({"event": "policy", "revision": "r"}, None)
+    assert one.id != other.id
 
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))  # lone surrogates, too, which UTF-8 cannot encode

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 from support.audits import audited_gateway, reading, report_of
 from support.databases import cut, postgres
 from support.gateway import running_upstream, runs, says
@@ -17,9 +18,11 @@ from support.life import until
 from support.program import run, serving
 from support.wire import HI, KEY, SSE, UNARY, Answer, ask, connected, peer, post
 
-from hookgate.proxy.audit.reading import EndedCall, RecordFilter
+from hookgate.proxy.audit import trail
+from hookgate.proxy.audit.reading import AuditReader, EndedCall, RecordFilter
 from hookgate.proxy.config import ClientSettings, Config, RouteSettings
 from hookgate.proxy.config.models import NamedKey
+from hookgate.proxy.errors import ApiError
 
 EVENT = "/s/s1/hookgate/v1/events/BeforeTool"
 SERVE = ("serve", "--listen", "127.0.0.1:0")
@@ -63,6 +66,45 @@ async def test_a_call_has_a_start_and_an_end(path: str, hooks: dict[str, Any], t
     assert call.body["status"] == 200
     assert [hook["event"] for hook in call.body["hooks"]] == list(hooks)
     assert call.start.keys().isdisjoint(call.body)
+
+
+async def test_a_receipt_is_read_from_the_records_by_who_made_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trail, "_PAUSES", (0, 0))
+    seen: list[Any] = []
+
+    async def look(_: Any) -> None:
+        with closing(sqlite3.connect(tmp_path / "audit.db")) as connection:
+            [(running,)] = connection.execute("SELECT id FROM audit_records").fetchall()
+        seen.append(await gateway.audit.receipt_for(running.hex()))
+
+    hooks = {"AfterModel": [runs(look)]}
+    async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path, hooks) as gateway:
+        answer = await post(gateway.url, f"/s/s1{UNARY}", HI)
+        await until(lambda: gateway.audit.writer.written == 2)
+        receipt, read = answer.headers["x-hookgate-receipt"], gateway.audit.receipt_for
+        found = await read(receipt)
+        assert found is not None
+        assert (found["receipt"], found["status"], found["session"]["id"]) == (receipt, 200, "s1")
+        assert await read(receipt, found["session"]["key"]) == found
+        assert [await read(receipt, "another"), await read("ab" * 16), await read(receipt.upper()[:-1])] == [
+            None
+        ] * 3
+    assert seen == [None]  # it had not ended
+
+
+async def test_receipts_are_refused_while_the_records_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise OperationalError("SELECT", {}, sqlite3.OperationalError("disk I/O error"))
+
+    monkeypatch.setattr(AuditReader, "call", fail)
+    async with running_upstream() as (upstream, _), audited_gateway(upstream, tmp_path) as gateway:
+        with pytest.raises(ApiError, match="disk I/O error") as refused:
+            await gateway.audit.receipt_for("ab" * 16)
+    assert (refused.value.code, refused.value.reason) == (403, "AUDIT_UNAVAILABLE")
 
 
 async def test_the_start_is_on_disk_when_the_call_goes_upstream(tmp_path: Path) -> None:

@@ -4,22 +4,27 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import delete, text
+from hookgate.proxy.config.recording import AuditSettings
+from sqlalchemy import delete, select, text
 from support.audits import entries_of, ledger_in, opened, record_of, report_of
 from support.databases import postgres
 from support.life import until
 
+from hookgate.hooks.session import utc_text
 from hookgate.proxy.audit import chain, retention
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.retention import Retention, used_bytes
-from hookgate.proxy.audit.trail import Recovery
+from hookgate.proxy.audit.stored import unpack
+from hookgate.proxy.audit.trail import Recovery, open_audit_trail
 from hookgate.proxy.audit.writer import Writer
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import audit_records
 
 DAY = 24 * 3600 * 1000
+LONG_AGO = chain.now() - 3 * DAY
 
 
 def write(ledger: Ledger, calls: int, monkeypatch: pytest.MonkeyPatch, days_ago: float = 0) -> None:
@@ -45,6 +50,51 @@ def test_what_is_too_old_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert positions(database) == 11
     report = report_of(tmp_path)
     assert (report.problems, report.removed) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "retention"),
+    [
+        ({}, None),
+        ({"retention_days": 3}, Retention(3, None)),
+        ({"retention_bytes": 10**8}, Retention(None, 10**8)),
+        ({"retention_days": 3, "retention_bytes": 10**8}, Retention(3, 10**8)),
+    ],
+)
+async def test_either_limit_is_applied(
+    settings: dict[str, Any], retention: Retention | None, tmp_path: Path
+) -> None:
+    async with open_audit_trail(AuditSettings(**settings), None, tmp_path) as audit:
+        assert audit is not None
+        assert audit.writer._retention == retention
+
+
+def test_a_removal_is_recorded_with_what_it_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last record of each writer that goes on, and the writers of which nothing is left, as ranges."""
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as quiet:
+        write(quiet, 1, monkeypatch, days_ago=3)
+        for _ in range(2):
+            with ledger_in(database, tmp_path) as ended:
+                write(ended, 1, monkeypatch, days_ago=3)
+                with monkeypatch.context() as patch:
+                    patch.setattr(chain, "now", lambda: LONG_AGO)
+                    ended.close()
+        with ledger_in(database, tmp_path) as other:
+            write(other, 2, monkeypatch, days_ago=3)
+            write(other, 1, monkeypatch)
+            assert other.retain(Retention(days=2)) is False
+            assert other.retain(Retention(days=2)) is False
+        with database.engine.begin() as connection:
+            bodies = connection.execute(
+                select(audit_records.c.body)
+                .where(audit_records.c.type == "event")
+                .order_by(audit_records.c.position)
+            )
+            [removal] = [unpack(body) for body in bodies.scalars()]
+    assert (removal["event"], removal["records"]) == ("retention", 12)
+    assert {number: tip[0] for number, tip in removal["tips"].items()} == {"1": 2, "4": 4}
+    assert removal["gone"] == [[2, 3]]
+    assert removal["until"].startswith(utc_text(LONG_AGO / 1000)[:10])
 
 
 def test_records_of_removals_are_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,6 +268,18 @@ def test_a_whole_writer_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         connection.execute("DELETE FROM audit_writers WHERE number = 2")
     [problem] = report_of(tmp_path).problems
     assert "the writer that registered before it is missing" in problem
+
+
+def test_a_record_whose_data_was_changed_is_one_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        write(ledger, 3, monkeypatch)
+    with closing(sqlite3.connect(tmp_path / "audit.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE audit_records SET body = x'00' WHERE position = 3")
+    problems = report_of(tmp_path).problems
+    assert problems[0] == f"writer {ledger.writer}, record 3: its stored data was changed"
+    assert [problem for problem in problems if "record 3" in problem] == problems[:1]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from support.life import until
 from support.wire import HI, SSE, UNARY, connected, post
 
 from hookgate.proxy.audit import Audit, AuditError, ledger
+from hookgate.proxy.audit import writer as writing
 from hookgate.proxy.audit.heads import HEADS_FILE, HeadsFile, load_heads
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.reading import RecordFilter
@@ -80,6 +81,20 @@ async def test_records_that_come_together_are_written_together(tmp_path: Path, s
         assert (writer.written, writer.queued, writer.failures, writer.lag_seconds) == (400, 0, 0, 0)
     report = report_of(tmp_path, store)
     assert (report.problems, report.records) == ([], 401)
+
+
+async def test_records_that_no_call_waits_for_wake_an_idle_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_IDLE_SECONDS", 3600)
+    async with writer_in(tmp_path) as writer:
+        for expected in (2, 4):
+            await until(lambda: writer._queue._idle)
+            assert writer.append_soon(*entries_of(record_of(expected)))
+            await until(lambda: writer.written == expected)  # noqa: B023  # it is awaited at once
+            assert count(tmp_path) == expected
+        await until(lambda: writer._queue._idle)
+        await writer.append(*entries_of(record_of(5)))
 
 
 async def test_what_was_appended_is_on_disk(tmp_path: Path) -> None:

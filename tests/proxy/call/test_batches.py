@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.gateway import gateway_before, listens, runs
 from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
-from support.wire import ask, ok, peer, post, spoken
+from support.wire import ask, ok, peer, post, response, spoken
 
 TARGET = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
 STATE = "/v1beta/batches/b-1"
@@ -132,6 +132,19 @@ async def test_a_stopped_session_makes_no_batch() -> None:
     assert (answer.status, answer.error["message"], upstream.heard) == (403, "enough", [])
 
 
+async def test_a_model_that_a_hook_chose_for_all_of_a_batch_gets_it() -> None:
+    def rename(event: dict[str, Any]) -> dict[str, Any]:
+        return {"hookSpecificOutput": {"llm_request": {"model": "gemini-2.5-pro"}}}
+
+    async with (
+        peer(ok(b"{}")) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [runs(rename)]}) as url,
+    ):
+        answer = await post(url, TARGET, batch("a"))
+    assert answer.status == 200
+    assert b"gemini-2.5-pro:batchGenerateContent" in upstream.heard[0]
+
+
 async def test_a_hook_cannot_answer_for_the_model_in_a_batch() -> None:
     async with (
         peer() as upstream,
@@ -139,6 +152,18 @@ async def test_a_hook_cannot_answer_for_the_model_in_a_batch() -> None:
     ):
         answer = await post(url, TARGET, batch("a"))
     assert (answer.status, "not possible in a batch" in answer.error["message"]) == (403, True)
+
+
+async def test_a_hook_cannot_answer_for_the_model_to_the_name_of_a_batch() -> None:
+    def answer_to_the_name(event: dict[str, Any]) -> dict[str, Any] | None:
+        texts = [message["content"] for message in event["llm_request"]["messages"]]
+        return answer_itself(event) if texts[0].startswith("d") else None
+
+    hooks = {"BeforeModel": [runs(answer_to_the_name)]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, TARGET, batch("a"))
+    assert (answer.status, upstream.heard) == (403, [])
+    assert "not possible in a batch" in answer.error["message"]
 
 
 async def test_the_answers_of_a_batch_are_judged_when_it_is_looked_at() -> None:
@@ -159,6 +184,26 @@ async def test_a_batch_whose_answers_nobody_changes_is_the_upstreams_byte_for_by
         gateway_before(upstream.url, {"AfterModel": [runs(redact)]}) as url,
     ):
         assert (await ask(url, "GET", STATE)).body == state("fine")
+
+
+async def test_answers_that_no_hook_judges_pass_as_they_came() -> None:
+    body = b'{"name": "batches/b-1", "done": true, "response": {"responsesFile": "files/f-1"}}'
+    async with (
+        peer(ok(body)) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [listens([])]}) as url,
+    ):
+        assert (await ask(url, "GET", STATE)).body == body
+
+
+async def test_an_error_about_a_batch_is_no_answer_of_a_model() -> None:
+    seen: list[dict[str, Any]] = []
+    hooks = {"AfterModel": [listens(seen)]}
+    async with (
+        peer(response(404, b"no such batch", {})) as upstream,
+        gateway_before(upstream.url, hooks) as url,
+    ):
+        answer = await ask(url, "GET", STATE)
+    assert (answer.status, answer.body, seen) == (404, b"no such batch", [])
 
 
 async def test_answers_in_a_file_are_not_shown() -> None:

@@ -231,6 +231,29 @@ async def test_a_stop_holds_for_the_session_until_a_new_turn() -> None:
         assert await sent(gateway) == [{"text": "hi"}]
 
 
+@pytest.mark.parametrize(
+    ("event", "fields"),
+    [
+        ("SessionStart", {"source": "startup"}),
+        ("BeforeAgent", {"prompt": "hi"}),
+        ("AfterAgent", {"prompt": "hi", "prompt_response": "hello"}),
+        ("BeforeTool", {"tool_name": "t", "tool_input": {}}),
+        ("AfterTool", {"tool_name": "t", "tool_input": {}, "tool_response": {}}),
+    ],
+)
+async def test_whatever_event_of_a_shim_stops_a_session_its_turn_makes_no_more_calls(
+    event: str, fields: dict[str, Any]
+) -> None:
+    outputs: list[dict[str, Any]] = []
+    async with running_gateway({event: [runs(lambda _: dict(*outputs))]}) as gateway:
+        await post(gateway.url, f"/s/s-1{UNARY}", HI)
+        outputs.append({"continue": False, "stopReason": "enough"})
+        await tell(gateway.url, event, prefix="/s/s-1", **fields)
+        outputs.clear()
+        answer = await post(gateway.url, f"/s/s-1{UNARY}", HI)
+    assert answer.json["candidates"][0]["content"]["parts"] == [{"text": "enough"}]
+
+
 async def test_an_agents_own_question_does_not_lift_a_stop() -> None:
     stop = runs(lambda event: {"continue": False, "stopReason": "enough"})
     question = {"contents": [*HI["contents"]], "generationConfig": {"responseMimeType": "application/json"}}

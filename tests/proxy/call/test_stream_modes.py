@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.gateway import gateway_before, runs
+from support.gateway import gateway_before, runs, says
 from support.wire import HI, SSE, STREAM_HEAD, Answer, connected, peer, post, spoken, sse
 
 from hookgate.proxy.call import stages
@@ -154,6 +154,16 @@ async def test_an_answer_that_is_held_back_has_a_bound(mode: str, monkeypatch: p
     monkeypatch.setattr(stages, "MAX_ANSWER", 10_000)
     answer = await streamed(masking(mode, window=10_000), *(spoken("a") for _ in range(30)))
     assert (answer.status, answer.error["status"]) == (502, "UNAVAILABLE")
+
+
+async def test_the_text_of_a_turn_that_hooks_are_to_judge_at_its_end_has_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stages, "MAX_ANSWER", 1000)
+    answer = await streamed({"AfterAgent": [says()]}, *(spoken("a" * 100) for _ in range(11)))
+    assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
+    answer = await streamed({"AfterAgent": [says()]}, *(spoken("a" * 100) for _ in range(10)))
+    assert said(answer, 0) == "a" * 1000
 
 
 async def test_a_denial_within_a_window_ends_the_stream_with_its_reason() -> None:

@@ -6,6 +6,8 @@ import pytest
 from support.gateway import gateway_before, running_gateway, runs
 from support.wire import KEY, SSE, STREAM_HEAD, UNARY, Answer, ask, ok, peer, post, prompt, spoken, sse
 
+from hookgate.proxy.call import tool_gate
+from hookgate.proxy.call.tool_gate import Refusal, RetryModel, ToolGate
 from hookgate.proxy.config import Config, ToolCallSettings
 
 TOOLS = [{"functionDeclarations": [{"name": "read_file"}, {"name": "write_file"}]}]
@@ -21,6 +23,80 @@ def call(name: str) -> dict[str, Any]:
 
 def says(*parts: dict[str, Any]) -> dict[str, Any]:
     return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, "finishReason": "STOP"}]}
+
+
+class Judging:
+    """A judge of calls that does as it was told for each name, and keeps the arguments that it was shown."""
+
+    def __init__(self, **decided: Any) -> None:
+        self._decided = decided
+        self.seen: list[Any] = []
+
+    async def judge(self, call: dict[str, Any]) -> Any:
+        self.seen.append(call["args"])
+        return self._decided.get(call["name"], call["args"])
+
+
+NO = Refusal("It was refused.", "not this one", retries=True)
+
+
+def calls(*calls: dict[str, Any], index: int | None = None) -> dict[str, Any]:
+    parts = [{"text": "so:"}, *({"functionCall": call} for call in calls)]
+    numbered = {} if index is None else {"index": index}
+    return {"candidates": [{"content": {"role": "model", "parts": parts}, **numbered}]}
+
+
+async def test_each_judge_sees_the_arguments_that_the_one_before_it_left() -> None:
+    first, second, third = Judging(f={"x": 2}), Judging(f=NO), Judging()
+    gate = ToolGate([first, second, third], retries=False)
+    judged = await gate.judge(calls({"name": "f", "args": {"x": 1}}, {"name": "g", "args": {"y": 1}}))
+    assert (first.seen, second.seen, third.seen) == ([{"x": 1}, {"y": 1}], [{"x": 2}, {"y": 1}], [{"y": 1}])
+    expected = [
+        {"text": "so:"},
+        {"text": "It was refused."},
+        {"functionCall": {"name": "g", "args": {"y": 1}}},
+    ]
+    assert judged["candidates"][0]["content"]["parts"] == expected
+    assert gate.passed
+
+
+async def test_a_model_is_asked_again_with_a_response_to_each_of_its_calls() -> None:
+    gate = ToolGate([Judging(f=NO)], retries=True)
+    said = calls({"id": "1", "name": "f"}, {"name": "g"})
+    with pytest.raises(RetryModel) as again:
+        await gate.judge(said)
+    refused = {"error": "Tool execution blocked: not this one"}
+    unheard = {"error": f"Tool execution blocked: {tool_gate._NOT_RUN}"}
+    responses = [
+        {"id": "1", "name": "f", "response": refused},
+        {"name": "g", "response": unheard},
+    ]
+    assert again.value.turns == [
+        {"role": "model", "parts": said["candidates"][0]["content"]["parts"]},
+        {"role": "user", "parts": [{"functionResponse": response} for response in responses]},
+    ]
+    assert not again.value.final
+
+
+@pytest.mark.parametrize(
+    ("before", "refusal", "answer"),
+    [
+        pytest.param([calls({"name": "g"})], NO, calls({"name": "f"}), id="the agent has a call"),
+        pytest.param([], Refusal("It was refused.", "", retries=False), calls({"name": "f"}), id="of no use"),
+        pytest.param([], NO, calls({"name": "f"}, index=1), id="several candidates"),
+        pytest.param([calls(index=1)], NO, calls({"name": "f"}), id="several candidates before"),
+        pytest.param([calls()] * 9, NO, calls({"name": "f"}), id="too long"),
+    ],
+)
+async def test_a_model_is_not_asked_again_if_that_would_not_do(
+    before: list[Any], refusal: Refusal, answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_gate, "_MAX_PARTS", 10)
+    gate = ToolGate([Judging(f=refusal)], retries=True)
+    for each in before:
+        assert await gate.judge(each) is each
+    judged = await gate.judge(answer)
+    assert judged["candidates"][0]["content"]["parts"] == [{"text": "so:"}, {"text": "It was refused."}]
 
 
 def parts_of(answer: Answer, target: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.gateway import running_gateway, running_upstream, runs, says
 from support.life import gateway_with
-from support.wire import HI, KEY, SSE, UNARY, connected, post
+from support.wire import HI, KEY, SSE, UNARY, connected, post, request_bytes
 
 from hookgate.proxy.config import LimitSettings
 
@@ -83,6 +83,31 @@ async def test_a_body_over_the_limit_is_refused() -> None:
     assert at_the_limit.status == 200
     assert (over_it.status, over_it.error["status"]) == (413, "INVALID_ARGUMENT")
     assert "too large" in over_it.error["message"]
+
+
+async def test_a_body_that_says_it_is_over_the_limit_is_refused_before_it_comes() -> None:
+    limits = LimitSettings(body=100)
+    async with (
+        running_upstream() as (upstream_url, recorded),
+        gateway_with(upstream_url, HOOKS, limits=limits) as url,
+        connected(url) as wire,
+    ):
+        await wire.write(request_bytes("POST", UNARY, b"", {**KEY, "Content-Length": "101"}))
+        assert (await wire.answer()).status == 413
+        assert not recorded
+
+
+async def test_a_body_of_chunks_is_refused_once_it_is_over_the_limit() -> None:
+    limits = LimitSettings(body=100)
+    async with (
+        running_upstream() as (upstream_url, recorded),
+        gateway_with(upstream_url, HOOKS, limits=limits) as url,
+        connected(url) as wire,
+    ):
+        await wire.write(request_bytes("POST", UNARY, b"", {**KEY, "Transfer-Encoding": "chunked"}))
+        await wire.write(b"65\r\n" + b" " * 101 + b"\r\n")  # and no more of it
+        assert (await wire.answer()).status == 413
+        assert not recorded
 
 
 async def test_a_bomb_is_refused_by_its_inflated_size() -> None:

@@ -1,6 +1,7 @@
 """No body costs more than its size: what is refused early, and what is done beside the event loop."""
 
 import asyncio
+import gc
 import gzip
 import json
 import threading
@@ -209,6 +210,68 @@ async def test_a_client_that_leaves_waits_no_longer() -> None:
     await asyncio.gather(task, return_exceptions=True)
     first.release()
     assert (body_worker.held_bytes, body_worker.contended) == (0, False)
+
+
+async def test_who_leaves_makes_way_for_those_behind() -> None:
+    body_worker = BodyWorker(LimitSettings(memory=100))
+    first, small = MemoryLease(body_worker), MemoryLease(body_worker)
+    await first.acquire(60)
+    large = asyncio.create_task(MemoryLease(body_worker).acquire(50))
+    behind = asyncio.create_task(small.acquire(40))
+    await asyncio.sleep(0)
+    assert (large.done(), behind.done(), body_worker.contended) == (False, False, True)
+    large.cancel()
+    await behind
+    assert large.cancelled()
+    assert (body_worker.held_bytes, body_worker.contended) == (100, False)
+
+
+async def test_room_that_came_just_when_its_client_left_is_given_on() -> None:
+    body_worker = BodyWorker(LimitSettings(memory=100))
+    first, next_one = MemoryLease(body_worker), MemoryLease(body_worker)
+    await first.acquire(100)
+    leaving = asyncio.create_task(MemoryLease(body_worker).acquire(100))
+    waiting = asyncio.create_task(next_one.acquire(100))
+    await asyncio.sleep(0)
+    first.release()
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    await waiting
+    assert (body_worker.held_bytes, next_one.size) == (100, 100)
+
+
+async def test_a_body_gives_its_room_back_before_it_asks_for_more() -> None:
+    body_worker = BodyWorker(LimitSettings(memory=100))
+    lease = MemoryLease(body_worker)
+    await lease.acquire(60)
+    await lease.acquire(100)
+    assert body_worker.held_bytes == 100
+    lease.resize(30)
+    assert (body_worker.held_bytes, lease.size) == (30, 30)
+    lease.resize(130)  # what it has become takes no room from others, and is not waited for
+    assert body_worker.held_bytes == 130
+    lease.release()
+    assert (body_worker.held_bytes, lease.size, body_worker.fair_seconds) == (
+        0,
+        0,
+        body_worker.limits.body_timeout / 2,
+    )
+
+
+async def test_steps_of_large_bodies_share_one_thread_and_leave_the_collector_on() -> None:
+    body_worker = BodyWorker(LimitSettings())
+
+    def fail() -> None:
+        assert not gc.isenabled()
+        raise ValueError("no body")
+
+    names = {await body_worker.run(SMALL_BODY + 1, lambda: threading.current_thread().name) for _ in range(3)}
+    assert names == {"hookgate-bodies_0"}
+    assert await body_worker.run(SMALL_BODY, threading.current_thread) is threading.current_thread()
+    assert await body_worker.run_in_thread(threading.current_thread) is not threading.current_thread()
+    with pytest.raises(ValueError, match="no body"):
+        await body_worker.run_in_thread(fail)
+    assert gc.isenabled()
 
 
 async def test_calls_give_their_room_back(monkeypatch: pytest.MonkeyPatch) -> None:

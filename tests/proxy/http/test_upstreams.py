@@ -149,9 +149,12 @@ async def test_what_an_upstream_says_unasked_closes_the_connection() -> None:
         asked.set()
         async with asyncio.timeout(10):
             await ended.wait()
+        await until(lambda: not any(upstreams._pool._kept.values()))  # it takes no place of another one
 
 
-async def test_a_connection_that_the_upstream_has_just_closed_is_not_used() -> None:
+async def test_a_connection_that_the_upstream_has_just_closed_is_not_used(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """The event loop has had no time yet to notice."""
     requests = 0
     wires: list[Any] = []
@@ -168,6 +171,7 @@ async def test_a_connection_that_the_upstream_has_just_closed_is_not_used() -> N
             assert await ask(upstreams) == b"{}"
             wires[-1].shutdown(socket.SHUT_RDWR)
     assert (len(wires), requests) == (3, 3)
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize(("method", "heard"), [("GET", 3), ("DELETE", 3), ("POST", 2), ("PATCH", 2)])
@@ -670,6 +674,18 @@ async def test_no_more_connections_are_in_use_than_there_may_be() -> None:
     assert late.value.reason == "UPSTREAM_TIMEOUT"
 
 
+async def test_a_connection_that_is_opened_elsewhere_takes_a_place_while_it_is_in_use() -> None:
+    upstream = Answering(OK)
+    async with nothing_left(), peer(upstream) as url, AsyncExitStack() as stack:
+        settings = UpstreamSettings(gemini=url, vertex=url, code_assist=url, connect_timeout=0.1)
+        upstreams = await stack.enter_async_context(Upstreams(settings, max_connections=1))
+        for _ in range(2):
+            async with upstreams._pool.slot():
+                with pytest.raises(ApiError, match="in time"):
+                    await ask(upstreams)
+        assert await ask(upstreams) == b"{}"
+
+
 # ---- where the upstream is
 
 
@@ -710,6 +726,22 @@ async def test_connections_that_are_made_at_once_share_a_lookup(names: dict[str,
     ):
         assert await asyncio.gather(*(ask(upstreams) for _ in range(10))) == [b"{}"] * 10
     assert names["asked"] == ["upstream.test"]
+
+
+async def test_addresses_are_looked_up_again_after_some_seconds_alone(
+    names: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names["upstream.test"] = ["127.0.0.1"]
+    closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
+    async with server(Answering(closing)) as port, upstreams_at(f"http://upstream.test:{port}") as upstreams:
+        for _ in range(2):
+            assert await ask(upstreams) == b"{}"
+    assert names["asked"] == ["upstream.test"]
+    monkeypatch.setattr(upstream_pool, "_LOOKUP_SECONDS", 0)
+    async with server(Answering(closing)) as port, upstreams_at(f"http://upstream.test:{port}") as upstreams:
+        for _ in range(2):
+            assert await ask(upstreams) == b"{}"
+    assert len(names["asked"]) == 3
 
 
 @pytest.mark.parametrize("host", ["upstream.test", "a..test", "x" * 64 + ".test"])

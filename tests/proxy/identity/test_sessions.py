@@ -1,5 +1,6 @@
 """What is remembered of sessions and calls: no key crowds out another, nor do keys that are made up."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -175,3 +176,80 @@ def test_of_too_much_context_the_latest_is_kept() -> None:
     assert len(kept_context) == MAX_CONTEXT
     assert kept_context.endswith("first \nlast")
     assert state.take_context() == ""
+
+
+ALL = {"session", "turns", "tools"}
+
+
+@pytest.mark.parametrize(
+    ("events", "claimed", "kinds"),
+    [
+        ([], "", set()),
+        (["SessionStart"], "", {"session"}),
+        (["BeforeAgent"], "", ALL),
+        (["AfterAgent"], "", ALL),
+        (["BeforeTool"], "", {"tools"}),
+        (["AfterTool"], "", {"tools"}),
+        (["SessionStart", "AfterTool"], "", {"session", "tools"}),
+        (["PreCompress"], "", set()),
+        ([], "session, tools", {"session", "tools"}),
+        ([], "turns", {"turns"}),
+        ([], "everything", set()),
+        (["BeforeTool"], "session", {"session", "tools"}),
+    ],
+)
+def test_what_a_shim_reports_is_known_by_its_events_and_its_claim(
+    events: list[str], claimed: str, kinds: set[str]
+) -> None:
+    state = SessionState()
+    for event in events:
+        state.note_event(event)
+    assert state.reported_kinds(claimed) == kinds
+
+
+def test_a_stop_ends_with_the_turn() -> None:
+    state = SessionState(turn="t-1", stopped="enough")
+    state.observe_turn("t-1")
+    assert state.stopped == "enough"
+    state.observe_turn("t-2")
+    assert (state.stopped, state.turn) == (None, "t-2")
+
+
+def test_each_run_of_a_tool_is_announced_and_used_once() -> None:
+    state = SessionState()
+    for runs in (True, True, False):
+        state.count_announcement("sh", runs=runs)
+    used = [state.use_announcement("sh", ran=ran) for ran in (True, True, True, False, False)]
+    assert used == [True, True, False, True, False]
+    assert not state.use_announcement("ls", ran=True)
+    assert (state.announced, state.denied) == ({}, {})
+
+
+def test_context_is_kept_in_lines_until_it_is_taken() -> None:
+    state = SessionState()
+    state.add_context("one")
+    state.add_context("two")
+    assert (state.take_context(), state.take_context()) == ("one\ntwo", "")
+
+
+async def test_of_two_calls_that_begin_a_session_the_second_waits_for_the_first() -> None:
+    sessions = LocalSessions()
+    context, order, go = SessionContext("s-1"), [], asyncio.Event()
+
+    async def begin(name: str, *, starts: bool) -> None:
+        known = await sessions.open(context)
+        async with known.starting() as judges:
+            order.append((name, judges))
+            await go.wait()
+            if starts:
+                await known.change(lambda state: state.memory.start(()))
+
+    calls = [
+        asyncio.create_task(begin(name, starts=name != "first")) for name in ("first", "second", "third")
+    ]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert order == [("first", True)]
+    go.set()
+    await asyncio.gather(*calls)
+    assert order == [("first", True), ("second", True), ("third", False)]  # the first one was refused

@@ -79,6 +79,18 @@ async def test_a_change_holds_for_the_next_call_at_another_process(url: str | No
         assert (await one.open(ALICE)).state.stopped is None
 
 
+async def test_whether_there_are_sessions_is_not_asked_again_once_there_was_one(
+    url: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two(url, tmp_path) as (one, other):
+        await one.change(ALICE, stop)
+        assert await other.exist()
+        asked: list[object] = []
+        monkeypatch.setattr(other._store, "read", asked.append)
+        assert await other.exist()
+        assert asked == []
+
+
 async def test_every_part_of_a_state_is_stored(url: str | None, tmp_path: Path) -> None:
     def fill(state: SessionState) -> None:
         state.note_event("BeforeAgent")

@@ -9,6 +9,7 @@ from support.hooks import command, one_group, write_file
 from support.program import run, serving
 
 from hookgate.hooks.settings import SettingsSource, load_sources
+from hookgate.proxy.config import ClientSettings, Config
 from hookgate.proxy.config.models import NamedKey
 from hookgate.proxy.identity.unmet_conditions import unmet_conditions
 
@@ -20,7 +21,8 @@ def told(hook: dict[str, Any], folder: Path, keys: dict[str, NamedKey] | None = 
     """The warnings about one hook, each without what they have in common."""
     file = write_file(folder, one_group(hook))
     start = f"{file}:1: hooks.BeforeModel: the hook 'one': "
-    found = unmet_conditions(load_sources([SettingsSource(file)]), KEYS if keys is None else keys)
+    config = Config(keys=KEYS if keys is None else keys)
+    found = unmet_conditions(load_sources([SettingsSource(file)]), config)
     assert all(warning.startswith(start) for warning in found)
     return [warning.removeprefix(start) for warning in found]
 
@@ -98,3 +100,9 @@ async def test_a_start_a_check_and_the_doctor_report_it(tmp_path: Path) -> None:
         async with serving("serve", *words, *more, env=state) as gateway:
             while expected not in gateway.log:
                 assert await gateway.next_line(), gateway.log
+
+
+def test_issued_keys_may_have_any_name(tmp_path: Path) -> None:
+    file = write_file(tmp_path, one_group(command(when={"keys": ["ivan"], "teams": ["sales"]})))
+    config = Config(keys=KEYS, clients=ClientSettings(issued_keys=True))
+    assert unmet_conditions(load_sources([SettingsSource(file)]), config) == []

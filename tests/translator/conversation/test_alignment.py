@@ -39,6 +39,32 @@ def test_equal_lists_align_one_to_one(shown: list[Message]) -> None:
     assert align(shown, list(shown)) == list(range(len(shown)))
 
 
+LONG = ("the first question", "the second question", "another matter")
+
+
+@pytest.mark.parametrize(
+    ("shown", "edited", "expected"),
+    [
+        ("aba", "ba", [1, 2]),
+        ("ab", "ba", [1, 0]),
+        ("abcd", "dabc", [3, 0, 1, 2]),
+        ("aab", "ab", [0, 2]),
+        ("abab", "ab", [0, 1]),
+        ("abc", "c", [2]),
+        ("ab", "axb", [0, None, 1]),
+        ("", "ab", [None, None]),
+        (LONG, ("the 1st question", "another matter"), [0, 2]),
+        (LONG, ("the first question!", "something", "another matter?"), [0, 1, 2]),
+        (("one two", "three four"), ("three five",), [1]),
+        (("one two", "three four"), ("five four",), [1]),
+    ],
+)
+def test_messages_are_the_ones_that_a_reader_would_take_them_for(
+    shown: list[str], edited: list[str], expected: list[int | None]
+) -> None:
+    assert align([("user", text) for text in shown], [("user", text) for text in edited]) == expected
+
+
 @given(DISTINCT, st.data())
 def test_moved_removed_and_added_messages_leave_the_others_recognized(
     shown: list[Message], data: Any

@@ -169,6 +169,36 @@ def test_what_only_describes_a_part_cannot_be_changed() -> None:
         apply_request_parts("m", BODY, view)
 
 
+@pytest.mark.parametrize(
+    ("message", "part", "left"),
+    [
+        (1, 1, {"type": "inline_data"}),
+        (2, 1, {"type": "function_call", "name": "read"}),
+        (2, 1, {"type": "function_call", "name": "read", "args": {"path": "a", "size": 2**70}}),
+        (3, 0, {"type": "function_response", "name": "read", "response": {"output": "secret"}}),
+    ],
+)
+def test_what_only_describes_a_part_may_be_left_out(message: int, part: int, left: Any) -> None:
+    view = copy.deepcopy(show_request_parts("m", BODY))
+    view["messages"][message]["content"][part] = left
+    assert apply_request_parts("m", BODY, view)[1] == BODY
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["b"], {"text": "b"}),
+        (["a", "b"], [{"text": "a"}, {"text": "b"}]),
+        (["b", "a"], [{"text": "b"}, {"text": "a"}]),
+    ],
+)
+def test_a_part_outside_of_a_list_is_edited_as_in_one(texts: list[str], expected: Any) -> None:
+    body = {"contents": [{"role": "user", "parts": {"text": "a"}}, {"role": "user", "parts": []}]}
+    content = [{"type": "text", "text": text} for text in texts]
+    _, new = apply_request_parts("m", body, {"messages": [{"role": "user", "content": content}]})
+    assert new["contents"] == [{"role": "user", "parts": expected}, {"role": "user", "parts": []}]
+
+
 def test_raw_contents_replace_the_conversation_though_the_messages_came_back() -> None:
     view = show_request_raw("m", BODY)
     only = [{"role": "user", "parts": [{"text": "only this"}]}]

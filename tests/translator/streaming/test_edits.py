@@ -41,6 +41,17 @@ def test_small_edits_of_the_joined_text_join_to_exactly_the_new_text(old: list[s
         (["one ", "two ", "three"], ["one ", "", "three"]),
         (["one ", "", "three"], ["one and ", "", "three"]),
         (["😀 K1 é", "秋 K2"], ["😀 ** é", "秋 **"]),
+        (["Hello ", "world"], ["Hello there ", "world"]),
+        (["Hello ", "world"], ["Hello ", "world!"]),
+        (["Hello ", "world"], ["", "world"]),
+        (["Hello ", "world"], ["", ""]),
+        (["aaaa", "aaaa"], ["aaaa", ""]),
+        (["", "x", ""], ["", "y", ""]),
+        (["sec", "ret word"], ["[X]", " word"]),
+        (["one", "two"], ["start one", "two"]),
+        (["The cat ", "sat on ", "the mat."], ["The dog ", "sat on ", "a mat."]),
+        (["foo bar ", "foo bar"], ["foo qux ", "foo bar"]),
+        (["foo bar ", "foo bar"], ["foo bar ", "foo qux"]),
     ],
 )
 def test_each_replaced_word_lands_in_the_part_it_stood_in(old: list[str], new: list[str]) -> None:

@@ -246,3 +246,20 @@ def test_an_unchanged_event_behind_one_without_its_blank_line_is_an_event_of_its
     (first,) = framing.feed(b"data: 2\r\n\r\n")
     sent = framing.encode(last, last.data) + framing.encode(first, first.data)
     assert data_of(ServerSentEvents, sent) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "bare"),
+    [
+        (b"data: {}\r\n\r\n", b"data: {}\r\n\r\n"),
+        (b": hidden\ndata: {}\n\n", b"data: {}\n\n"),
+        (b"event: hidden\r\nid: hidden\r\ndata: {}\r\n\r\n", b"data: {}\r\n\r\n"),
+        (b"data: {}\nhidden\n\n", b"data: {}\n\n"),
+        (b": hidden\n\n", b":\r\n\r\n"),
+        (b"retry: hidden\rdata:{}\r\r", b"data:{}\r\r"),
+    ],
+)
+def test_a_bare_event_has_no_text_besides_its_data(raw: bytes, bare: bytes) -> None:
+    framing = ServerSentEvents()
+    [frame] = [*framing.feed(raw), *framing.finish()]
+    assert framing.bare(frame) == Frame(bare, frame.data)

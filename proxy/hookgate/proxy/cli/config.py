@@ -63,7 +63,7 @@ async def _hooks(config: Config) -> str:
     live = policy.load_policy(sources, prices=prices)
     await live.close()
     configuration = live.current.configuration
-    warnings = (*fail_open_warnings(configuration), *unmet_conditions(configuration, config.keys))
+    warnings = (*fail_open_warnings(configuration), *unmet_conditions(configuration, config))
     return "\n".join([describe_hooks(configuration), *warnings])
 
 

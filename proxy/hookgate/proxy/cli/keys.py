@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.counters import MEASURES, LimitRule
 from hookgate.hooks.policies.options import read_options
-from hookgate.hooks.session import utc_text
 from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources

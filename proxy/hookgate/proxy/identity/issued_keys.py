@@ -17,16 +17,17 @@ from pathlib import Path
 from cachetools import LRUCache
 from pydantic import ValidationError
 
+from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.counters import LimitRule
 from hookgate.hooks.policies.limits import Account, Full
 from hookgate.hooks.runners.inprocess import Counters, PriceTable
-from hookgate.hooks.session import CallEnd, SessionContext, utc_text
-from hookgate.proxy.errors import ApiError
+from hookgate.hooks.session import CallEnd, SessionContext
+from hookgate.proxy.errors import ApiError, StoreError
 from hookgate.proxy.identity.callers import IssuedKey, KeyState, hash_of_key, short_key_name
 from hookgate.proxy.identity.key_scopes import KeyScope, group_of
 from hookgate.proxy.identity.key_secrets import Pepper, check_pepper, id_in_key, load_pepper
 from hookgate.proxy.routing.table import Route
-from hookgate.proxy.store.database import StoreError, open_keys
+from hookgate.proxy.store.database import open_keys
 from hookgate.proxy.store.key_table import DAY_SECONDS, KeyTable, KeyUsage, StoredKey
 
 log = logging.getLogger("hookgate.keys")

@@ -10,8 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hookgate.hooks.policies.redact.detectors.checks import is_hookgate_key, key_checksum
-from hookgate.proxy.errors import describe_os_error
-from hookgate.proxy.store.database import StoreError
+from hookgate.proxy.errors import StoreError, describe_os_error
 from hookgate.proxy.store.key_table import KeyTable
 
 _ID_CHARACTERS = string.ascii_lowercase + "234567"

@@ -10,7 +10,7 @@ from hookgate.hooks import Configuration
 from hookgate.hooks.errors import Problem
 from hookgate.hooks.settings import BuiltinConfig, Hook
 from hookgate.hooks.settings.files import closest_name
-from hookgate.proxy.config.models import NamedKey
+from hookgate.proxy.config import Config
 from hookgate.proxy.identity.callers import KeysError, load_named_keys, short_key_name
 
 log = logging.getLogger("hookgate")
@@ -18,12 +18,16 @@ log = logging.getLogger("hookgate")
 _DIGITS = len(short_key_name("0" * 64))
 
 
-def unmet_conditions(configuration: Configuration, keys: Mapping[str, NamedKey]) -> list[str]:
+def unmet_conditions(configuration: Configuration, config: Config) -> list[str]:
     """Return a warning for each name of a key or team, in a hook that is on, that no caller can have.
 
-    `keys` are the `[keys]` of the gateway. They are not in the hooks' own files, and a key may have been
-    removed there for good reasons, so these are never errors.
+    The `[keys]` are not in the hooks' own files, and a key may have been removed there for good reasons, so
+    these are never errors. The names of issued keys are in a database and change at any time, so with such
+    keys there are no warnings.
     """
+    if config.clients.issued_keys:
+        return []
+    keys = config.keys
     try:
         named = {short_key_name(digest): owner.name for digest, owner in load_named_keys(keys).items()}
     except KeysError:
@@ -48,9 +52,9 @@ def unmet_conditions(configuration: Configuration, keys: Mapping[str, NamedKey])
     return list(dict.fromkeys(found))
 
 
-def warn_of_unmet_conditions(configuration: Configuration, keys: Mapping[str, NamedKey]) -> None:
+def warn_of_unmet_conditions(configuration: Configuration, config: Config) -> None:
     """Log these warnings."""
-    for warning in unmet_conditions(configuration, keys):
+    for warning in unmet_conditions(configuration, config):
         log.warning("%s", warning)
 
 

@@ -4,40 +4,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Double, LargeBinary, Table, Text, func, insert, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from hookgate.proxy.store.database import BEGIN_READING, FAILURES, Database, StoreError, reason
-from hookgate.proxy.store.models import Base
-
-ISSUED_KEYS = Table(
-    "issued_keys",
-    Base.metadata,
-    Column("id", Text, primary_key=True),
-    Column("owner", Text, nullable=False),
-    Column("team", Text, nullable=False),
-    Column("note", Text, nullable=False),
-    Column("hash", LargeBinary, nullable=False),
-    Column("previous_hash", LargeBinary),
-    Column("previous_until", BigInteger),
-    Column("pepper", LargeBinary, nullable=False),
-    Column("scope", Text, nullable=False),
-    Column("created", BigInteger, nullable=False),
-    Column("expires", BigInteger),
-    Column("revoked", BigInteger),
-)
-
-ISSUED_KEY_USAGE = Table(
-    "issued_key_usage",
-    Base.metadata,
-    Column("key", Text, primary_key=True),
-    Column("day", BigInteger, primary_key=True),
-    Column("calls", BigInteger, nullable=False),
-    Column("input_tokens", BigInteger, nullable=False),
-    Column("output_tokens", BigInteger, nullable=False),
-    Column("cost", Double, nullable=False),
-    Column("last_used", BigInteger, nullable=False),
-)
+from hookgate.proxy.errors import StoreError
+from hookgate.proxy.store.database import BEGIN_READING, FAILURES, Database, reason
+from hookgate.proxy.store.models import issued_key_usage, issued_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,42 +68,42 @@ class KeyTable:
 
     def find(self, key_id: str) -> StoredKey | None:
         """Return the key with an id, or None."""
-        found = self._select(select(ISSUED_KEYS).where(ISSUED_KEYS.c.id == key_id))
+        found = self._select(select(issued_keys).where(issued_keys.c.id == key_id))
         return _stored(found[0]) if found else None
 
     def all(self) -> list[StoredKey]:
         """Return all keys, the oldest first."""
-        query = select(ISSUED_KEYS).order_by(ISSUED_KEYS.c.created, ISSUED_KEYS.c.id)
+        query = select(issued_keys).order_by(issued_keys.c.created, issued_keys.c.id)
         return [_stored(row) for row in self._select(query)]
 
     def peppers(self) -> set[bytes]:
         """Return the fingerprints of the secrets with which keys that are not revoked were hashed."""
-        query = select(ISSUED_KEYS.c.pepper).where(ISSUED_KEYS.c.revoked.is_(None)).distinct()
+        query = select(issued_keys.c.pepper).where(issued_keys.c.revoked.is_(None)).distinct()
         return {row["pepper"] for row in self._select(query)}
 
     def add(self, key: StoredKey) -> None:
         """Store a new key."""
-        self._write(insert(ISSUED_KEYS).values(asdict(key)))
+        self._write(insert(issued_keys).values(asdict(key)))
 
     def rotate(self, key: StoredKey, new_hash: bytes, pepper: bytes, previous_until: int) -> bool:
         """Replace the key's hash. Returns False if the key was changed since it was read, or is revoked."""
-        current = (ISSUED_KEYS.c.id == key.id) & (ISSUED_KEYS.c.hash == key.hash)
+        current = (issued_keys.c.id == key.id) & (issued_keys.c.hash == key.hash)
         values = {
             "hash": new_hash,
             "pepper": pepper,
             "previous_hash": key.hash,
             "previous_until": previous_until,
         }
-        return self._write(update(ISSUED_KEYS).where(current, ISSUED_KEYS.c.revoked.is_(None)).values(values))
+        return self._write(update(issued_keys).where(current, issued_keys.c.revoked.is_(None)).values(values))
 
     def revoke(self, key_id: str, at: int) -> bool:
         """Revoke a key. Returns False if it was revoked before."""
-        valid = (ISSUED_KEYS.c.id == key_id) & ISSUED_KEYS.c.revoked.is_(None)
-        return self._write(update(ISSUED_KEYS).where(valid).values(revoked=at))
+        valid = (issued_keys.c.id == key_id) & issued_keys.c.revoked.is_(None)
+        return self._write(update(issued_keys).where(valid).values(revoked=at))
 
     def usage(self, since: int = 0) -> dict[str, KeyUsage]:
         """Return the usage of each key that was used, from the day of `since`, in seconds since 1970."""
-        columns = ISSUED_KEY_USAGE.c
+        columns = issued_key_usage.c
         query = (
             select(
                 columns.key,
@@ -158,11 +130,11 @@ class KeyTable:
     def add_usage(self, usage: Mapping[tuple[str, int], KeyUsage]) -> None:
         """Add usage by key and day, which is a number since 1970."""
         is_file = self._database.is_file
-        row = (sqlite.insert if is_file else postgresql.insert)(ISSUED_KEY_USAGE)
+        row = (sqlite.insert if is_file else postgresql.insert)(issued_key_usage)
         # The larger of two numbers: SQLite calls this max, PostgreSQL greatest.
         larger = func.max if is_file else func.greatest
-        sums = {name: ISSUED_KEY_USAGE.c[name] + row.excluded[name] for name in _SUMS}
-        last = larger(ISSUED_KEY_USAGE.c.last_used, row.excluded.last_used)
+        sums = {name: issued_key_usage.c[name] + row.excluded[name] for name in _SUMS}
+        last = larger(issued_key_usage.c.last_used, row.excluded.last_used)
         add = row.on_conflict_do_update(index_elements=["key", "day"], set_={**sums, "last_used": last})
         # In order, so that two gateways cannot wait for each other.
         rows = [{"key": key, "day": day, **asdict(used)} for (key, day), used in sorted(usage.items())]

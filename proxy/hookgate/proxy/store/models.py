@@ -14,7 +14,7 @@ from sqlalchemy import (
     text,
 )
 
-NEWEST = "0003"
+NEWEST = "0004"
 """The version of these tables: the name of the last migration."""
 
 # Constraints have names, so that later migrations can change them.
@@ -159,3 +159,36 @@ accepted_keys = Table(
     Column("used", BigInteger, nullable=False, index=True),
 )
 """The keys with which the model has answered calls, so that their sessions have a share of their own."""
+
+issued_keys = Table(
+    "issued_keys",
+    metadata,
+    # The public part of a key.
+    Column("id", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("team", Text, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("previous_hash", LargeBinary),
+    # Times are in seconds since 1970.
+    Column("previous_until", BigInteger),
+    Column("pepper", LargeBinary, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("expires", BigInteger),
+    Column("revoked", BigInteger),
+)
+"""The keys that the gateway has issued, as keyed hashes."""
+
+issued_key_usage = Table(
+    "issued_key_usage",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("day", BigInteger, primary_key=True),
+    Column("calls", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cost", Double, nullable=False),
+    Column("last_used", BigInteger, nullable=False),
+)
+"""What was used with each issued key, by day."""

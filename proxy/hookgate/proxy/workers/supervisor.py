@@ -195,7 +195,7 @@ async def supervise(effective: EffectiveConfig) -> None:
             admin.live = live
             where = f"listening on {gateway_url}, upstream {config.upstream.gemini}"
             policy.log_start(live.current, sources, f"{where}, {config.listen.workers} workers")
-            warn_of_unmet_conditions(live.current.configuration, config.keys)
+            warn_of_unmet_conditions(live.current.configuration, config)
             if admin.panel is not None and admin.panel.invitation:
                 log.info("%s", admin.panel.invitation)
             await interrupted.wait()

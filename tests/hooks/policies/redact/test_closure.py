@@ -72,6 +72,15 @@ def test_the_pattern_that_is_written_means_the_same(pattern: str) -> None:
         pytest.param(r"(?s:a.)b", ["a\n", "a\nb"], ["a\nc"], id="dot that takes line ends"),
         pytest.param(r"a.b", ["a", "axb"], ["a\n"], id="dot that does not"),
         pytest.param(r"(?m)^a$\nb", ["a", "a\n", "a\nb"], ["\n"], id="lines"),
+        pytest.param(r"(?:a){0}bc", ["b", "bc"], ["a", "ab"], id="repeat that is none"),
+        pytest.param(r"(?:\b){2}ab", ["a", "ab"], ["b"], id="repeat of a position"),
+        pytest.param(
+            r"(?:ab)+c", ["a", "ab", "aba", "abab", "ababc"], ["b", "abb", "ac"], id="endless repeat"
+        ),
+        pytest.param(r"(?:ab){2}?c", ["a", "ab", "aba", "abab", "ababc"], ["ababa", "b"], id="short repeat"),
+        pytest.param(r"[^a-c]x", ["d", "dx"], ["a", "cx"], id="negated range"),
+        pytest.param(r"[a-c-]x", ["b", "-x"], ["d", "]"], id="range and a sign"),
+        pytest.param(r"a(?:|b)c", ["a", "ab", "ac", "abc"], ["b", "abb"], id="empty branch"),
         pytest.param(r"(?i)k(?-i:ey)s", ["K", "Ke", "keyS"], ["kE", "KEYs"], id="flag that is unset"),
     ],
 )

@@ -183,6 +183,16 @@ def test_a_key_over_the_cap_is_masked_and_its_rest_dropped(scanner: Scanner, ste
     assert "".join(piece.original for piece in found) == text
 
 
+@pytest.mark.parametrize("step", [1, 7, 100, 10**6])
+@pytest.mark.parametrize("lines", [2, 3, 9])
+def test_a_key_over_the_cap_is_dropped_to_its_last_line(scanner: Scanner, lines: int, step: int) -> None:
+    """However few characters of it are left when the others have been dropped."""
+    key = "-----BEGIN PRIVATE KEY-----\n" + f"{'Ab1+' * 16}\n" * lines
+    text = f"see {key}uyakVn==\n-----END PRIVATE KEY----- and more"
+    chunks = [text[i : i + step] for i in range(0, len(text), step)]
+    assert redacted(scanner, *chunks, cap=200) == "see [PRIVATE_KEY] and more"
+
+
 @STEPS
 def test_a_key_over_the_cap_blocks_the_rest_if_that_is_asked_for(
     scanner: Scanner, step: int, cap: int
@@ -243,6 +253,6 @@ def test_a_secret_that_is_cut_off_anywhere_shows_four_characters_at_most(
         ), secret[:end]
 
 
-@pytest.mark.parametrize("text", ["it was sai", "Hello", "a, b", "see www.exa", "4 of 12"])
+@pytest.mark.parametrize("text", ["", "done. ", "it was sai", "Hello", "a, b", "see www.exa", "4 of 12"])
 def test_prose_that_is_cut_off_stays(scanner: Scanner, text: str) -> None:
     assert broken_off(scanner, text) == text

@@ -130,6 +130,22 @@ def test_names_of_fields_numbers_and_passwords_by_their_name_are_found() -> None
     }
 
 
+def test_pieces_of_clean_arguments_stay_beside_others() -> None:
+    pieces = [
+        {"jsonPath": "$.a", "stringValue": "clean"},
+        {"jsonPath": "$.b", "stringValue": KEY[:9]},
+        {"jsonPath": "$.n", "numberValue": 1},
+        {"jsonPath": "$.b", "stringValue": KEY[9:]},
+    ]
+    [new] = sent([model({"functionCall": {"name": "f", "partialArgs": pieces}})])
+    assert new["parts"][0]["functionCall"]["partialArgs"] == [
+        pieces[0],
+        {"jsonPath": "$.b", "stringValue": "[AWS_ACCESS_KEY]"},
+        pieces[2],
+        {"jsonPath": "$.b", "stringValue": ""},
+    ]
+
+
 def test_fields_whose_names_become_the_same_are_all_kept() -> None:
     args = {"a@example.org": 1, "b@example.org": 2}
     [new] = sent([model({"functionCall": {"name": "f", "args": args}})])

@@ -19,10 +19,12 @@ _LONGEST_END = 120
 _DASHES = b"-----"
 
 # A run may contain escapes of the three characters of base64 that are not letters or digits.
-_RUN = re.compile(
-    rb"(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/=]|\\{1,4}/|%2[BbFf]|%3[Dd]|\\{1,4}u00(?:2[BbFf]|3[Dd])"
-    rb"|&#(?:x2[BbFf]|x3[Dd]|4[37]|61);){16,}+"
+_IN_RUN = (
+    rb"(?:[A-Za-z0-9+/=]|\\{1,4}/|%2[BbFf]|%3[Dd]|\\{1,4}u00(?:2[BbFf]|3[Dd])"
+    rb"|&#(?:x2[BbFf]|x3[Dd]|4[37]|61);)"
 )
+_RUN = re.compile(rb"(?<![A-Za-z0-9+/=])%s{16,}+" % _IN_RUN)
+_REST_OF_RUN = re.compile(rb"%s*+" % _IN_RUN)
 # A run may be short if there are only line ends before it, also as escapes.
 _LINE_ENDS = re.compile(rb"(?:\s|\\{1,4}[nrt])*\\{0,4}")
 _HEADERS = 400
@@ -38,7 +40,7 @@ class KeyExtent:
     head = b"-----BEGIN"
 
     def end(self, data: bytes, begin: int, end: int, *, final: bool) -> tuple[int, bool]:
-        """Implement Extent.end; `begin` is the end of the BEGIN line, or any place inside a key."""
+        """Implement Extent.end; `begin` is the end of the BEGIN line, or 0 inside a key."""
         return _end_of_key(data, begin, end, final=final)
 
     def first_open(self, data: bytes, start: int) -> int | None:
@@ -55,6 +57,11 @@ class KeyExtent:
 
 def _end_of_key(data: bytes, begin: int, end: int, *, final: bool) -> tuple[int, bool]:
     last, max_gap = begin, _HEADERS
+    if begin == 0:  # inside a key, and perhaps inside a run, of which any number of characters may be left
+        rest = _REST_OF_RUN.match(data, 0, end)
+        last, max_gap = rest.end() if rest else 0, _BETWEEN
+        if last == end and not final:
+            return last, False
     while run := _next_run(data, last, max_gap, end):
         is_key = _is_key_data(data, last, run)
         if run.end() == end and not final:
@@ -65,7 +72,7 @@ def _end_of_key(data: bytes, begin: int, end: int, *, final: bool) -> tuple[int,
     dashes = data.find(_DASHES, last, min(last + max_gap, end))
     if dashes < 0:
         return last, final or end >= last + max_gap + _RUN_LENGTH
-    if last == begin:  # the next BEGIN or END line follows immediately
+    if 0 < last == begin:  # the next BEGIN or END line follows the BEGIN line immediately
         return last, True
     while data[dashes + len(_DASHES) : dashes + len(_DASHES) + 1] == b"-":  # added by diff or grep
         dashes += 1

@@ -71,8 +71,8 @@ class Extent(Protocol):
     def end(self, data: bytes, begin: int, end: int, *, final: bool) -> tuple[int, bool]:
         """Return where the secret ends in the data up to `end`, and whether more text cannot change that.
 
-        `begin` is the end of the match; it is returned if there is no secret. If `final` is true, no text
-        follows, so the result is always decided.
+        `begin` is the end of the match; it is returned if there is no secret. It is 0 if the data begins
+        inside a secret. If `final` is true, no text follows, so the result is always decided.
         """
 
     def first_open(self, data: bytes, start: int) -> int | None:

@@ -1,0 +1,151 @@
+"""How one value is redacted: which of its texts are searched, what is counted, and where a search ends."""
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from support.secrets import redacted
+
+from hookgate.hooks.policies.redact import Scanner, pattern_detector
+from hookgate.hooks.policies.redact.fields import redacted_data
+from hookgate.hooks.policies.redact.redaction import CleanCheck, Redaction, Search, is_long
+from hookgate.hooks.policies.redact.scanner import TakesLong
+from hookgate.hooks.session import Withheld
+
+WORDS = Scanner([pattern_detector("WORD", "secret"), pattern_detector("DIGITS", "[0-9]{8}")])
+
+
+def find_anna(text: str) -> list[tuple[int, int, str]]:
+    at = text.find("Anna")
+    return [] if at < 0 else [(at, at + 4, "PERSON")]
+
+
+def redaction(**search: Any) -> Redaction:
+    return Redaction(Search(WORDS, **search), lambda kind, _: f"[{kind}]")
+
+
+def test_every_string_name_and_long_number_of_a_value_is_searched() -> None:
+    value = {
+        "a": ["secret", {"secret": 10_000_000, "secret ": -10_000_000}],
+        "b": [9_999_999, -9_999_999, 10_000_000.0, 12345678.5, True, None],
+        "c": [[["secret"]], "clean"],
+    }
+    one = redaction()
+    assert one.value(value) == {
+        "a": ["[WORD]", {"[WORD]": "[DIGITS]", "[WORD] ": "-[DIGITS]"}],
+        "b": [9_999_999, -9_999_999, "[DIGITS]", "[DIGITS].5", True, None],
+        "c": [[["[WORD]"]], "clean"],
+    }
+    assert one.findings == {"WORD": 4, "DIGITS": 4}
+
+
+@pytest.mark.parametrize("value", ["clean", ["clean", 5], {"a": {"b": ["clean", 1.5, False]}}, 17, None])
+def test_a_clean_value_is_the_very_object(value: Any) -> None:
+    one = redaction()
+    for _ in range(2):
+        assert one.value(value) is value
+    assert one.findings == {}
+
+
+def test_names_that_become_the_same_are_numbered() -> None:
+    value = {"secret": 1, "[WORD]": 2, "[WORD]_2": 3, "b": 4}
+    assert redaction().value(value) == {"[WORD]": 1, "[WORD]_2": 2, "[WORD]_2_2": 3, "b": 4}
+
+
+def test_what_is_replaced_with_itself_is_no_finding() -> None:
+    one = Redaction(Search(WORDS), lambda _, text: text)
+    assert one.text("a secret") == "a secret"
+    assert +one.findings == {}
+
+
+def test_an_additional_detector_sees_every_text() -> None:
+    one = redaction(find=find_anna)
+    assert one.slow
+    assert not one.is_clean("hello")
+    assert one.text("I am Anna") == "I am [PERSON]"
+    assert one.value({"a": ["Anna"]}) == {"a": ["[PERSON]"]}
+    assert one.piece("I am Anna") == "I am Anna"  # it has searched the whole
+    assert not CleanCheck(one).is_clean_throughout(lambda each: each.text("hello"))
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"), [("hello", True), ("a secret", False), ("x" * 20, True), ("x" * 30 + "secret", False)]
+)
+def test_a_body_is_clean_if_all_of_its_texts_are(text: str, clean: bool) -> None:
+    one = redaction(cap=20)
+    for look in (
+        lambda each: each.text(text),
+        lambda each: each.value({"a": [text]}),
+        lambda each: each.is_clean(text),
+    ):
+        assert CleanCheck(one).is_clean_throughout(look) is clean
+    assert one.findings == {}
+
+
+def test_a_text_with_too_many_possible_secrets_is_withheld() -> None:
+    assert redaction(limit=4).text("secret secret secret") == "[WORD] [WORD] [WORD]"
+    with pytest.raises(Withheld, match="too many possible secrets"):
+        redaction(limit=3).text("secret secret secret")
+
+
+def test_a_text_whose_search_takes_long_is_searched_elsewhere_if_that_is_asked_for() -> None:
+    brief = Redaction(Search(WORDS), lambda kind, _: kind, brief=True)
+    assert brief.text("secret " * 250) == "WORD " * 250
+    with pytest.raises(TakesLong):
+        brief.text("secret " * 501)
+    with pytest.raises(Withheld):
+        Redaction(Search(WORDS, limit=3), lambda kind, _: kind, brief=True).text("secret " * 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[KEY:9c1f04d2ab7e]", "[KEY:9c1f04d2ab7e]"),
+        ("[AWS_ACCESS_KEY_2:9c1f04d2ab7e]", "[AWS_ACCESS_KEY_2:9c1f04d2ab7e]"),
+        ("[A" + "B" * 23 + ":9c1f04d2ab7e]", "[A" + "B" * 23 + ":9c1f04d2ab7e]"),
+        ("[A" + "B" * 24 + ":9c1f04d2ab7e]", "[A" + "B" * 24 + ":[HASH]]"),
+        ("9c1f04d2ab7e", "[HASH]"),
+        ("[key:9c1f04d2ab7e]", "[key:[HASH]]"),
+        ("[KEY:9c1f04d2ab7e", "[KEY:[HASH]"),
+        ("KEY:9c1f04d2ab7e]", "KEY:[HASH]]"),
+    ],
+)
+def test_the_digits_of_a_hash_that_was_put_in_are_no_finding(text: str, expected: str) -> None:
+    assert redacted(Scanner([pattern_detector("HASH", "[0-9a-f]{12}")]), text) == expected
+
+
+def test_a_group_that_took_no_part_in_a_match_is_not_replaced() -> None:
+    own = Scanner([pattern_detector("TAIL", "id(=[0-9]+)?")])
+    assert redacted(own, "id and id=17") == "id and id[TAIL]"
+
+
+@pytest.mark.parametrize(
+    ("raw", "new"),
+    [
+        (b"a secret", b"a [WORD]"),
+        ("a secret".encode("utf-16"), "a [WORD]".encode("utf-16")),
+        ("a secret".encode("utf-16-le"), "a [WORD]".encode("utf-16-le")),
+        ("a secret".encode("utf-16-be"), "a [WORD]".encode("utf-16-be")),
+        ("a secret".encode("utf-8-sig"), "a [WORD]".encode("utf-8-sig")),
+        (b"\0" * 64 + b"a secret", b"\0" * 64 + b"a [WORD]"),
+        (b"a secret \xe9", b"a [WORD] \xe9"),
+        (bytes(range(256)) + b"a secret", bytes(range(256)) + b"a secret"),
+    ],
+    ids=["UTF-8", "UTF-16", "UTF-16-LE", "UTF-16-BE", "with a mark", "zeros", "Latin-1", "no text"],
+)
+def test_bytes_that_are_text_are_searched_in_their_encoding(raw: bytes, new: bytes) -> None:
+    assert redacted_data(redaction(), b64encode(raw).decode()) == b64encode(new).decode()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("x" * 65535, False),
+        ("x" * 65536, True),
+        (["x" * 40000, {"a": ["x" * 40000]}], True),
+        ({"x" * 70000: 1}, False),
+        ([1] * 1000, False),
+    ],
+)
+def test_a_value_is_long_by_the_text_in_it(value: Any, expected: bool) -> None:
+    assert is_long(value) is expected

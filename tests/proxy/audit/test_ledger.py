@@ -1,0 +1,136 @@
+"""What shows that a writer is running, and what is noted of its chain outside of the database."""
+
+import fcntl
+import json
+import logging
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from support.audits import entries_of, ledger_in, opened, record_of
+from support.databases import cut, postgres
+
+from hookgate.proxy.audit.heads import HEADS_FILE, Head, HeadsFile, load_heads
+from hookgate.proxy.audit.ledger import FileLocks, Ledger, ServerLocks, writer_locks
+from hookgate.proxy.audit.verifying import count_records, verify_lines
+
+
+def test_a_lock_file_is_one_writers_and_goes_with_it(tmp_path: Path) -> None:
+    folder = tmp_path / "locks"
+    own, other = FileLocks(folder), FileLocks(folder)
+    assert own.acquire(1)
+    assert own.acquire(2)
+    assert (folder / "1.lock").stat().st_mode & 0o077 == 0
+    assert not other.acquire(1)
+    own.release(1)
+    assert other.acquire(1)
+    assert [path.name for path in folder.iterdir() if path.name != "1.lock"] == ["2.lock"]
+    own.close()
+    other.close()
+    assert list(folder.iterdir()) == []
+
+
+def test_locks_on_a_server_are_acquired_again_when_the_connection_was_lost(tmp_path: Path) -> None:
+    """And those alone that were held: not one that could not be acquired, or was released."""
+    with postgres() as url, opened(tmp_path, url) as database:
+        own, other = ServerLocks(database), ServerLocks(database)
+        assert other.acquire(3)
+        assert [own.acquire(number) for number in (1, 2, 3)] == [True, True, False]
+        own.release(2)
+        assert other.acquire(2)
+        other.close()
+        cut(url.rpartition("/")[2])
+        own.check()
+        late = ServerLocks(database)
+        assert [late.acquire(number) for number in (1, 2, 3)] == [False, True, True]
+        cut(url.rpartition("/")[2])
+        own.release(1)
+        own.check()
+        late.check()
+        assert late.acquire(1)
+        own.close()
+        late.close()
+
+
+def test_a_ledger_whose_lock_was_lost_acquires_it_again(tmp_path: Path) -> None:
+    with postgres() as url, opened(tmp_path, url) as database, ledger_in(database, tmp_path) as ledger:
+        cut(url.rpartition("/")[2])
+        ledger.check(writes=False)
+        other = ServerLocks(database)
+        assert not other.acquire(ledger.number)
+        other.close()
+
+
+def test_a_head_is_of_the_registration_until_there_are_records(tmp_path: Path) -> None:
+    with opened(tmp_path) as database:
+        locks = writer_locks(database, tmp_path)
+        ledger = Ledger(database, locks, heads=HeadsFile(tmp_path))
+        ledger.register()
+        [head] = load_heads(tmp_path / HEADS_FILE).values()
+        assert (head.number, head.first, head.seq, head.hash) == (1, 0, 0, head.registration)
+        records = ledger.write(entries_of(record_of()))
+        ledger.keep_head()
+        [kept] = load_heads(tmp_path / HEADS_FILE).values()
+        assert kept == Head(1, head.registration, 1, 2, records[-1].hash)
+        locks.close()
+    document = json.loads((tmp_path / HEADS_FILE).read_text())
+    assert (document["v"], document["type"], list(document["writers"])) == (1, "heads", [ledger.writer])
+    assert {path.stat().st_mode & 0o077 for path in tmp_path.glob("audit-heads.*")} == {0}
+
+
+def test_heads_that_cannot_be_saved_are_reported_once_and_saved_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, head = tmp_path / "state", Head(1, "ab" * 32, 0, 0, "ab" * 32)
+    state.write_text("no folder")
+    caplog.set_level(logging.WARNING, "hookgate.audit")
+    file = HeadsFile(state)
+    for expected in (1, 1):
+        file.save("a", head)
+        assert len(caplog.records) == expected
+    state.unlink()
+    file.save("a", head)
+    assert load_heads(state / HEADS_FILE) == {"a": head}
+    assert state.stat().st_mode & 0o077 == 0
+    (state / HEADS_FILE).write_text("damaged")
+    file.save("a", head)  # it has not changed, and is not written again
+    assert len(caplog.records) == 1
+    file.save("a", Head(1, "ab" * 32, 1, 1, "cd" * 32))
+    assert len(caplog.records) == 2
+
+
+def test_heads_wait_for_another_gateway_that_saves_its_own(tmp_path: Path) -> None:
+    head = Head(1, "ab" * 32, 0, 0, "ab" * 32)
+    HeadsFile(tmp_path).save("a", head)
+    saving = Thread(target=HeadsFile(tmp_path).save, args=("b", head))
+    with (tmp_path / HEADS_FILE).with_suffix(".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        saving.start()
+        saving.join(0.1)
+        assert load_heads(tmp_path / HEADS_FILE).keys() == {"a"}
+    saving.join()
+    assert load_heads(tmp_path / HEADS_FILE).keys() == {"a", "b"}
+
+
+def test_records_are_counted_for_the_progress_of_a_verification(tmp_path: Path) -> None:
+    with opened(tmp_path) as database, ledger_in(database, tmp_path) as ledger:
+        assert count_records(database) == 0
+        ledger.write(entries_of(record_of(1), record_of(2)))
+        assert count_records(database) == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"{", "line 1: it is not a record: the body is not valid JSON"),
+        (b"{}", "line 1: it is not a record: it has no 'type'"),
+        (b"[]", "line 1: it is not a record: one of its fields has the wrong type"),
+        (b'{"type":"heads"}', "line 1: it is not a record: it contains no heads"),
+        (b'{"type":"start","v":1}', "line 1: it is not a record: it has no 'hash'"),
+    ],
+)
+def test_a_line_that_is_no_record_is_named(line: bytes, problem: str) -> None:
+    done: list[int] = []
+    [found] = verify_lines([line], done.append).problems
+    assert found.startswith(problem)
+    assert done == [len(line)]
