@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hookgate.proxy.config.recording import AuditSettings
 from sqlalchemy import delete, select, text
 from support.audits import entries_of, ledger_in, opened, record_of, report_of
 from support.databases import postgres
 from support.life import until
 
-from hookgate.hooks.session import utc_text
+from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit import chain, retention
 from hookgate.proxy.audit.ledger import Ledger, writer_locks
 from hookgate.proxy.audit.retention import Retention, used_bytes
 from hookgate.proxy.audit.stored import unpack
 from hookgate.proxy.audit.trail import Recovery, open_audit_trail
 from hookgate.proxy.audit.writer import Writer
+from hookgate.proxy.config.models import AuditSettings
 from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import audit_records
 

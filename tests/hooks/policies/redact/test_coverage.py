@@ -108,15 +108,20 @@ def undocumented(value: Any) -> list[str]:
 
 def redacted_request(body: Json, **options: Any) -> Json:
     event = {"hook_event_name": "BeforeModel", "llm_request": {"model": "m", "raw": body}}
+    new: Json = output_for(event, **options)["llm_request"]["raw"]
+    return new
+
+
+def output_for(event: Json, **options: Any) -> Json:
     said = made(redact_policy, SENSITIVE | options)(event)
     output = asyncio.run(said) if asyncio.iscoroutine(said) else said  # so many findings take a thread
-    new: Json = output["hookSpecificOutput"]["llm_request"]["raw"]
-    return new
+    specific: Json = output["hookSpecificOutput"]
+    return specific
 
 
 def redacted_response(body: Json) -> Json:
     event = {"hook_event_name": "AfterModel", "llm_response": {"raw": body}}
-    new: Json = made(redact_policy, SENSITIVE)(event)["hookSpecificOutput"]["llm_response"]["raw"]
+    new: Json = output_for(event)["llm_response"]["raw"]
     return new
 
 

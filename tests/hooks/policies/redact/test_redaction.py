@@ -90,7 +90,7 @@ def test_a_text_with_too_many_possible_secrets_is_withheld() -> None:
 
 def test_a_text_whose_search_takes_long_is_searched_elsewhere_if_that_is_asked_for() -> None:
     brief = Redaction(Search(WORDS), lambda kind, _: kind, brief=True)
-    assert brief.text("secret " * 250) == "WORD " * 250
+    assert brief.text("secret " * 100) == "WORD " * 100
     with pytest.raises(TakesLong):
         brief.text("secret " * 501)
     with pytest.raises(Withheld):
@@ -140,10 +140,10 @@ def test_bytes_that_are_text_are_searched_in_their_encoding(raw: bytes, new: byt
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("x" * 65535, False),
-        ("x" * 65536, True),
-        (["x" * 40000, {"a": ["x" * 40000]}], True),
-        ({"x" * 70000: 1}, False),
+        ("x" * 262143, False),
+        ("x" * 262144, True),
+        (["x" * 140000, {"a": ["x" * 140000]}], True),
+        ({"x" * 270000: 1}, False),
         ([1] * 1000, False),
     ],
 )

@@ -57,8 +57,9 @@ _PRECEDING_SAMPLES = (b"", b"a", b" ", b"\n")
 _FEW = 500
 """The number of possible secrets that can be checked in a few milliseconds."""
 
-_BRIEF_BYTES, _BYTES_PER_SEARCH = 4 * 1024 * 1024, 32 * 1024
-"""The bytes that can be searched in some milliseconds, and what the overhead of a search adds to them."""
+_BRIEF_BYTES, _BYTES_PER_SEARCH = 1024 * 1024, 4096
+"""The bytes that can be searched in some tens of milliseconds even if they are crafted, and what the overhead
+of a search adds to them."""
 
 
 class TakesLong(Exception):  # noqa: N818  # not an error: the search can be repeated in a thread
