@@ -116,7 +116,7 @@ async def issuing_gateway(
         upstreams_at(upstream_url or embedded, settings.upstream) as upstreams,
         Store(StoreSettings(url=url), state) as store,
         open_audit_trail(AuditSettings(), url, state) as audit,
-        open_issued_keys(url, state, settings.clients.pepper_file, store.counters(), known_prices) as keys,
+        open_issued_keys(settings, url, state, store.counters(), known_prices) as keys,
     ):
         gateway = Gateway(engine, upstreams, settings, metrics, audit=audit, issued_keys=keys)
         async with serve_on(gateway.handle, "127.0.0.1", 0, settings.limits) as address:

@@ -20,7 +20,7 @@ from hookgate.proxy.errors import describe_os_error
 from hookgate.proxy.observe.logs import EscapingStream, TextLines, escape_controls
 from hookgate.shim.command.arguments import add_event, add_run, add_shim
 
-_EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests": "otel"}
+_EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests": "otel", "jwt": "tokens"}
 """The extras that install packages which the gateway itself does not need, by package."""
 
 
