@@ -101,7 +101,7 @@ def _values(kind: type[BaseModel], key: str) -> str:
     return _words(_schema()["$defs"][kind.__name__]["properties"][key])
 
 
-_FORMATS = {"path": "path", "uri": "URL", "PostgreSQL": "URL", "HOST:PORT": "`HOST:PORT`"}
+_FORMATS = {"path": "path", "uri": "URL", "https": "URL", "PostgreSQL": "URL", "HOST:PORT": "`HOST:PORT`"}
 
 
 def _words(schema: dict[str, Any]) -> str:

@@ -116,7 +116,7 @@ async def issuing_gateway(
         upstreams_at(upstream_url or embedded, settings.upstream) as upstreams,
         Store(StoreSettings(url=url), state) as store,
         open_audit_trail(AuditSettings(), url, state) as audit,
-        open_issued_keys(url, state, settings.clients.pepper_file, store.counters(), known_prices) as keys,
+        open_issued_keys(settings, url, state, store.counters(), known_prices) as keys,
     ):
         gateway = Gateway(engine, upstreams, settings, metrics, audit=audit, issued_keys=keys)
         async with serve_on(gateway.handle, "127.0.0.1", 0, settings.limits) as address:
@@ -132,7 +132,7 @@ async def until_answered(url: str, key: str, status: int = 200, seconds: float =
     """The first answer to a call with the key that has this status."""
     async with asyncio.timeout(seconds):
         while (answer := await post(url, UNARY, HI, sent(key))).status != status:  # noqa: ASYNC110  # polls
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)  # so seldom that no limit of a test is reached
     return answer
 
 

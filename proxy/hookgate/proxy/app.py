@@ -208,8 +208,7 @@ async def _open_sessions(config: Config, url: str | None, state: Path) -> AsyncI
 @asynccontextmanager
 async def _open_issued_keys(parts: _Parts) -> AsyncIterator["IssuedKeys | None"]:
     """Open the keys that the gateway issues, if it is configured to accept them. Raises StoreError."""
-    clients = parts.config.clients
-    if not clients.issued_keys:
+    if not parts.config.clients.issued_keys:
         yield None
         return
     # Imported only if it is needed.
@@ -217,7 +216,7 @@ async def _open_issued_keys(parts: _Parts) -> AsyncIterator["IssuedKeys | None"]
 
     counters = await asyncio.to_thread(parts.store.counters)
     url, state = parts.store.url(), parts.sources.state
-    async with open_issued_keys(url, state, clients.pepper_file, counters, parts.prices) as keys:
+    async with open_issued_keys(parts.config, url, state, counters, parts.prices) as keys:
         yield keys
 
 

@@ -17,6 +17,7 @@ from hookgate.proxy.config.catalogue import SETTINGS, Setting, config_schema
 _SAMPLES = {
     "HOST:PORT": ["a:1", "b:2", "[::1]:3", "127.0.0.1:0"],
     "uri": ["http://a", "http://b:80", "http://c", "http://d"],
+    "https": ["https://a", "https://b:80/c", "http://127.0.0.1:1/d", "http://localhost"],
     "PostgreSQL": ["postgresql://a/b", "postgresql://u:p@a:1/b", "postgresql+psycopg://u@/b?x=1"],
     "hostname": ["a", "b.example", "c.example.com", "d-e"],
     "path": ["/a", "/b/c", "d", "e/f.json"],

@@ -23,7 +23,9 @@ from support.keys import (
 from support.wire import HI, SSE, UNARY, ask, peer, post, response
 
 from hookgate.proxy.audit.reading import RecordFilter
+from hookgate.proxy.identity.key_scopes import ROUTE_GROUPS, group_of
 from hookgate.proxy.identity.key_secrets import create_key
+from hookgate.proxy.routing.table import TABLE, Route
 
 EMBED = UNARY.replace("generateContent", "embedContent")
 CODE_ASSIST = "/v1internal:generateContent"
@@ -234,13 +236,15 @@ async def test_a_key_in_the_path_is_refused_and_not_logged(place: str, tmp_path:
         ({}, "/v1beta/cachedContents", "for this path"),
         ({}, "/v1beta/openai/chat/completions", "for this path"),
         ({}, "/v1/projects/models/locations/models/cachedContents", "for this path"),
+        ({"routes": ["agents"]}, "/v1beta/auth_tokens", "for this path"),
+        ({"routes": ["agents"]}, "/v1alpha/auth_tokens/x:extend", "for this path"),
     ],
 )
 async def test_a_key_is_for_its_models_and_routes(
     scope: dict[str, Any], target: str, message: str, tmp_path: Path
 ) -> None:
     key = issue(tmp_path, scope=scope)
-    routes = {"unhooked": ["caches", "openai"], "files": "forward"}
+    routes = {"unhooked": ["agents", "caches", "openai"], "files": "forward"}
     async with issuing_gateway(tmp_path, routes=routes) as gateway:
         answer = await post(gateway.url, target, HI, sent(key))
         assert not gateway.recorded
@@ -277,3 +281,12 @@ async def test_the_gateways_key_reaches_no_client_although_the_upstream_quotes_i
                     answer = await post(gateway.url, target, HI, key)
             assert (answer.status, b"is suspended" in answer.body) == (403, True)
             assert b"canary" not in answer.body
+
+
+def test_every_route_of_google_belongs_to_a_group() -> None:
+    """A route without a group could not be called with an issued key."""
+    for row in TABLE:
+        for verb in row.verbs or ("",):
+            route = Route(row.kind, "/", verb=verb, api=row.api, unhooked=row.unhooked, template=row.template)
+            is_without = row.api == "code_assist" or row.kind in ("event", "receipt")
+            assert (group_of(route) in ROUTE_GROUPS) is not is_without, row

@@ -19,7 +19,7 @@ from hookgate.proxy import __version__
 from hookgate.proxy.cli.flags import CommandParser, add_gateway_flags, add_state_flags
 from hookgate.proxy.errors import describe_os_error
 
-_EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests": "otel"}
+_EXTRAS = {"google": "demo", "rich": "demo", "opentelemetry": "otel", "requests": "otel", "jwt": "tokens"}
 """The extras that install packages which the gateway itself does not need, by package."""
 
 

@@ -15,6 +15,7 @@ from hookgate.proxy.config.values import (
     File,
     HostName,
     KeyName,
+    KeySetUrl,
     ModelPattern,
     Origin,
     ProxyUrl,
@@ -261,6 +262,31 @@ class ClientSettings(Section):
     which the gateway creates. Gateways that share a database need the same one."""
 
 
+class TokenSettings(Section):
+    """Tokens (JWTs) of an identity provider, which callers may send in place of issued keys. They need
+    `clients.issued_keys`, and the extra `tokens`: `pip install '.[tokens]'` in a checkout."""
+
+    issuer: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    """The issuer, exactly as in the claim `iss`. Without it no tokens are accepted."""
+
+    audience: tuple[Annotated[str, Field(min_length=1, max_length=512)], ...] = ()
+    """The accepted values of the claim `aud`; at least one."""
+
+    jwks_url: KeySetUrl | None = None
+    """The https URL of the issuer's public keys (JWKS). They are read again when a token has an unknown key,
+    but at most every 30 seconds, and after an hour."""
+
+    jwks_file: File | None = None
+    """A file with these keys, in place of a URL."""
+
+    owner_claim: Annotated[str, Field(min_length=1, max_length=128)] = "sub"
+    """The claim that names the caller, for `"when": {"keys": …}`, logs and the audit. A value that cannot be
+    a name is replaced with its hash. Callers must not be able to choose it."""
+
+    team_claim: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    """The claim that names the caller's team, for `"when": {"teams": …}`."""
+
+
 class NamedKey(Section):
     """A name for an API key, in a table of its own: `[keys.alice]`. The name stands for the key in
     `"when": {"keys": …}`, in logs and in the audit. A key has either `sha256` or `file`."""
@@ -398,6 +424,7 @@ class Config(Section):
     routes: RouteSettings = RouteSettings()
     shims: ShimSettings = ShimSettings()
     clients: ClientSettings = ClientSettings()
+    tokens: TokenSettings = TokenSettings()
     keys: Annotated[dict[KeyName, NamedKey], Field(json_schema_extra={"additionalProperties": False})] = {}  # noqa: RUF012  # pydantic copies defaults
     transcripts: TranscriptSettings = TranscriptSettings()
     store: StoreSettings = StoreSettings()

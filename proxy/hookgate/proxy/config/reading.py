@@ -79,6 +79,18 @@ def conflicts(config: Config) -> Iterator[tuple[str, str]]:
             "clients.issued_keys: calls with issued keys need a key of the gateway's own; name its file in "
             "upstream.gemini_key_file",
         )
+    if config.tokens.issuer:
+        yield from (("tokens.issuer", f"tokens.issuer: {problem}") for problem in _token_problems(config))
+
+
+def _token_problems(config: Config) -> Iterator[str]:
+    tokens = config.tokens
+    if not config.clients.issued_keys:
+        yield "tokens need clients.issued_keys; set it to true"
+    if not tokens.audience:
+        yield "tokens need tokens.audience; name the audience of your tokens"
+    if (tokens.jwks_url is None) == (tokens.jwks_file is None):
+        yield "tokens need exactly one of tokens.jwks_url and tokens.jwks_file"
 
 
 def _validated(setting: Setting, source: GivenValue) -> Any:

@@ -111,6 +111,9 @@ _NOT_ISSUED = (
     "another key, or none. Ask the operator of this gateway for a key."
 )
 
+TOKEN = "token"  # noqa: S105  # not a secret
+"""The ID of a caller with a token. IDs of issued keys are longer."""
+
 KeyState = Literal["valid", "revoked", "expired", "replaced", "unknown", "unavailable"]
 
 
@@ -129,6 +132,11 @@ class IssuedKey:
     scope: "KeyScope | None" = None
     expires: int | None = None
     """When it expires, in seconds since 1970."""
+
+    @property
+    def is_token(self) -> bool:
+        """Whether it is a token of an identity provider, which is treated like an issued key."""
+        return self.id == TOKEN
 
     @property
     def name(self) -> str:
@@ -179,7 +187,8 @@ class Callers:
         agent = headers.get("user-agent", "")
         if issued is not None:
             named = KeyOwner(issued.owner, issued.team)
-            key = f"issued {issued.id}" if issued.id else key  # the same conversation after a rotation
+            if issued.id:  # a conversation stays the same after a rotation
+                key = f"issued {issued.id} {issued.owner}"
         else:
             digest = hash_of_key(key)
             named = self._named.get(digest) or KeyOwner(short_key_name(digest))

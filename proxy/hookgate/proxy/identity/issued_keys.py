@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 from pydantic import ValidationError
@@ -22,13 +23,17 @@ from hookgate.hooks.policies.counters import LimitRule
 from hookgate.hooks.policies.limits import Account, Full
 from hookgate.hooks.runners.inprocess import Counters, PriceTable
 from hookgate.hooks.session import CallEnd, SessionContext
+from hookgate.proxy.config import Config, TokenSettings
 from hookgate.proxy.errors import ApiError, StoreError
-from hookgate.proxy.identity.callers import IssuedKey, KeyState, hash_of_key, short_key_name
+from hookgate.proxy.identity.callers import TOKEN, IssuedKey, KeyState, hash_of_key, short_key_name
 from hookgate.proxy.identity.key_scopes import KeyScope, group_of
 from hookgate.proxy.identity.key_secrets import Pepper, check_pepper, id_in_key, load_pepper
 from hookgate.proxy.routing.table import Route
 from hookgate.proxy.store.database import open_keys
 from hookgate.proxy.store.key_table import DAY_SECONDS, KeyTable, KeyUsage, StoredKey
+
+if TYPE_CHECKING:  # it needs PyJWT
+    from hookgate.proxy.identity.tokens import Tokens
 
 log = logging.getLogger("hookgate.keys")
 
@@ -57,6 +62,11 @@ _UNAVAILABLE = (
 _UNKNOWN = (
     "hookgate has not issued this key. Check that it is complete, or ask the operator of this gateway for "
     "another one."
+)
+_SIGN_IN_AGAIN = "The token has expired. Sign in again to get a new one."
+_NOT_ACCEPTED = (
+    "hookgate does not accept this token: its signature, its audience or a claim is not as configured. Ask "
+    "the operator of this gateway."
 )
 _REVOKED = "The key {name} was revoked. Ask the operator of this gateway for a new one."
 _EXPIRED = "The key {name} expired at {at} UTC. Ask the operator of this gateway for a new one."
@@ -87,9 +97,18 @@ class IssuedKeys:
     """The keys that this gateway has issued, as calls use them."""
 
     def __init__(
-        self, table: KeyTable, pepper: Pepper, counters: Counters, prices: PriceTable | None = None
+        self,
+        table: KeyTable,
+        pepper: Pepper,
+        counters: Counters,
+        prices: PriceTable | None = None,
+        tokens: "Tokens | None" = None,
     ) -> None:
-        """`counters` count what keys with limits use; `prices` are needed for limits on cost."""
+        """`counters` count what keys with limits use; `prices` are needed for limits on cost.
+
+        `tokens` identifies the callers of tokens, which are treated like issued keys.
+        """
+        self._tokens = tokens
         self._table, self._pepper, self._counters, self._prices = table, pepper, counters, prices
         self._threads = ThreadPoolExecutor(_THREADS, "hookgate-keys")
         self._cached: LRUCache[str, tuple[float, _Lookup]] = LRUCache(_MAX_CACHED)
@@ -109,7 +128,7 @@ class IssuedKeys:
         A text that begins like an issued key, and is none, counts as an unknown key.
         """
         if not _BEGINS_KEY.search(credential):
-            return None
+            return None if self._tokens is None else await self._tokens.identify(credential)
         sent = credential.rpartition(" ")[2]  # after the scheme, if there is one
         key_id = id_in_key(sent)
         if key_id is None:
@@ -130,6 +149,9 @@ class IssuedKeys:
 
         As long as the database cannot be read, it has not.
         """
+        if key.is_token:
+            await asyncio.sleep(max(0.0, (key.expires or 0) - time.time()))
+            return
         while True:
             found = await self._find(key.id)
             if not found.failed and _state(found.stored, key.digest, time.time()) != "valid":
@@ -232,6 +254,8 @@ class IssuedKeys:
         """Note what an admitted call has used."""
         for callback in counted:
             callback(end)
+        if key_id == TOKEN:
+            return
         now = int(time.time())
         used = KeyUsage(1, end.input_tokens, end.output_tokens, end.cost or 0.0, now)
         place = key_id, now // DAY_SECONDS
@@ -274,31 +298,28 @@ def _state(stored: StoredKey | None, digest: bytes, now: float) -> KeyState:
 
 
 def _refusal(key: IssuedKey) -> ApiError:
-    """Return the error for a call with a key that is not valid."""
-    match key.state:
-        case "unavailable":
-            return ApiError(403, _UNAVAILABLE, "KEYS_UNAVAILABLE")
-        case "revoked":
-            return ApiError(403, _REVOKED.format(name=key.name), "KEY_REVOKED")
-        case "expired":
-            at = utc_text(key.expires, "minutes").removesuffix("Z").replace("T", " ")
-            return ApiError(403, _EXPIRED.format(name=key.name, at=at), "KEY_EXPIRED")
-        case "replaced":
-            return ApiError(403, _REPLACED.format(name=key.name), "KEY_EXPIRED")
-        case _:
-            return ApiError(403, _UNKNOWN, "KEY_UNKNOWN")
+    """Return the error for a call with a key, or a token, that is not valid."""
+    at = utc_text(key.expires or 0, "minutes").removesuffix("Z").replace("T", " ")
+    message, reason = {
+        "unavailable": (_UNAVAILABLE, "KEYS_UNAVAILABLE"),
+        "revoked": (_REVOKED, "KEY_REVOKED"),
+        "expired": (_SIGN_IN_AGAIN if key.is_token else _EXPIRED, "KEY_EXPIRED"),
+        "replaced": (_REPLACED, "KEY_EXPIRED"),
+    }.get(key.state, (_NOT_ACCEPTED if key.is_token else _UNKNOWN, "KEY_UNKNOWN"))
+    return ApiError(403, message.format(name=key.name, at=at), reason)
 
 
 @asynccontextmanager
 async def open_issued_keys(
-    url: str | None, state: Path, pepper_file: Path | None, counters: Counters, prices: PriceTable | None
+    config: Config, url: str | None, state: Path, counters: Counters, prices: PriceTable | None
 ) -> AsyncIterator[IssuedKeys]:
     """Open the keys while the block runs, and write their usage every few seconds. Raises StoreError."""
+    tokens = _open_tokens(config.tokens) if config.tokens.issuer else None
     table = KeyTable(await asyncio.to_thread(open_keys, url, state))
     try:
-        pepper = await asyncio.to_thread(load_pepper, pepper_file, state)
+        pepper = await asyncio.to_thread(load_pepper, config.clients.pepper_file, state)
         await asyncio.to_thread(check_pepper, pepper, table)
-        keys = IssuedKeys(table, pepper, counters, prices)
+        keys = IssuedKeys(table, pepper, counters, prices, tokens)
         flushing = asyncio.create_task(_flush_regularly(keys))
         try:
             yield keys
@@ -309,6 +330,12 @@ async def open_issued_keys(
             await keys.close()
     finally:
         await asyncio.to_thread(table.close)
+
+
+def _open_tokens(settings: TokenSettings) -> "Tokens":
+    from hookgate.proxy.identity.tokens import Tokens  # noqa: PLC0415  # an extra has PyJWT
+
+    return Tokens(settings)
 
 
 async def _flush_regularly(keys: IssuedKeys) -> None:

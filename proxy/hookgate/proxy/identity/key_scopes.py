@@ -1,5 +1,6 @@
 """What an issued key may be used for: groups of routes, models, and limits of usage."""
 
+import re
 from collections.abc import Iterable
 from typing import Literal, get_args
 
@@ -48,9 +49,13 @@ _UNNAMED = frozenset(get_args(Unhooked))
 """The groups with calls that run a model which their path does not name."""
 
 
+_CREATES_CREDENTIALS = re.compile(r"/v1[a-z0-9]*/auth_tokens(?![A-Za-z0-9_])")
+"""Paths that return credentials of the gateway's Google project, which would work without the gateway."""
+
+
 def group_of(route: Route) -> str:
     """Return the group of a route, or an empty string if issued keys cannot be used for it."""
-    if route.api == "code_assist":
+    if route.api == "code_assist" or _CREATES_CREDENTIALS.match(route.path):
         return ""
     if route.unhooked:
         return route.unhooked

@@ -171,7 +171,7 @@ LABELS = {
     "decision": "`allow`, `ask`, `deny`, `stop`, `answer`, or `other`",
     "model": "the first name or pattern in `metrics.models` or the price table that matches, "
     "`other` if none matches, or `none` for a call without a model",
-    "team": "the team of the caller's key in `hookgate.toml`, or `none`",
+    "team": "the team of the caller's key or token, or `none`",
     "kind": "for tokens `input` (not from a cache), `cached` or `output` (including thoughts); "
     "for bypasses `unannounced`",
     "currency": "the currency of the price table",

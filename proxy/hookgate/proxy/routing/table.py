@@ -7,7 +7,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Literal
@@ -239,7 +239,7 @@ class Route:
     """Whether the body is forwarded without hooks, and therefore limited in size."""
     unhooked: str = ""
     """The group of a generative route that the operator serves although hooks cannot judge it."""
-    template: str = ""
+    template: str = field(default="", compare=False)
     """The template of the path."""
     uses_gateway_key: bool = False
     """Whether the gateway's own key is sent upstream in place of the caller's credential."""
