@@ -62,9 +62,11 @@ def all_logs(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         ({}, CANARY),
         ({"authorization": f"Bearer {CANARY}"}, ""),
         ({"authorization": f"bearer  {CANARY}"}, ""),
+        ({"authorization": f"Bearer\t{CANARY}"}, ""),
+        ({"authorization": f"OAuth {CANARY}"}, ""),
         ({"x-goog-api-key": CANARY, "authorization": "Bearer token"}, ""),
     ],
-    ids=["header", "query", "bearer", "other case", "both"],
+    ids=["header", "query", "bearer", "other case", "tab", "other scheme", "both"],
 )
 def test_a_caller_has_the_name_of_its_key(headers: dict[str, str], in_query: str) -> None:
     callers = Callers({digest(CANARY): KeyOwner("alice", "search")})

@@ -223,9 +223,18 @@ def sent_credential(route: Route, headers: Mapping[str, str]) -> str:
 
 def hash_of_key(sent: str) -> str:
     """Return the hash of a key as it was sent, or an empty string if there is no key."""
-    scheme, _, token = sent.partition(" ")
-    key = token.strip() if scheme.lower() == "bearer" else sent  # schemes are case-insensitive
+    key = _without_scheme(sent)
     return sha256(key.encode(errors="surrogateescape")).hexdigest() if key else ""
+
+
+def _without_scheme(sent: str) -> str:
+    """Return a credential without the scheme of an Authorization header, whatever that is.
+
+    A key must have one name only, and an upstream may accept it with several schemes.
+    """
+    words = sent.split()
+    is_empty = not words or (len(words) == 1 and words[0].lower() == "bearer")
+    return "" if is_empty else words[-1]
 
 
 def _continues_upload(route: Route) -> bool:
@@ -243,7 +252,7 @@ def check_credentials(headers: Mapping[str, str], *in_query: str) -> None:
 
     Raises ApiError (400) if two differ: the gateway's limits could count one, and the upstream use another.
     """
-    _, _, token = headers.get("authorization", "").strip().rpartition(" ")  # with any scheme
+    token = _without_scheme(headers.get("authorization", ""))
     credentials = {headers.get(KEY_HEADER, ""), token, *in_query} - {""}
     if len(credentials) > 1:
         raise ApiError(
