@@ -33,6 +33,7 @@ CHOSEN = {
     ("proxy/admin/test_access.py", 9787): "only compared",
     ("proxy/cli/test_config.py", 1): "only checked and shown",
     ("proxy/config/test_errors.py", 1): "only compared",
+    ("container/test_compose.py", 8787): "only compared",
     ("proxy/config/test_errors.py", 65536): "refused: no port has this number",
 }
 """Ports that a test may name where it would listen, by file and number, each with the reason."""

@@ -266,8 +266,8 @@ async def test_the_hooks_of_one_layer_can_be_run_alone() -> None:
         for layer in ("system", "user")
     ]
     both = engine(Group(tuple(hooks)), Group(tuple(hooks[:1])), Group(tuple(hooks[1:])))
-    assert both.listens_to("BeforeModel", "system")
-    assert not both.listens_to("BeforeModel", "project")
+    assert both.listens_to("BeforeModel", layer="system")
+    assert not both.listens_to("BeforeModel", layer="project")
     outcome = await both.fire(asking("hi"), SESSION, "system")
     assert (seen, len(outcome.runs)) == (["system"] * 2, 2)
     assert not (await both.fire(asking("hi"), SESSION, "project")).runs
