@@ -26,7 +26,15 @@ from support.hooks import (
 )
 from support.programs import children, eventually
 
-from hookgate.hooks import BeforeModel, Configuration, Engine, SessionContext, Verdict, load_settings
+from hookgate.hooks import (
+    BeforeModel,
+    Configuration,
+    Engine,
+    Notification,
+    SessionContext,
+    Verdict,
+    load_settings,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -286,3 +294,11 @@ def test_plans_do_not_keep_the_names_that_clients_send(tmp_path: Path) -> None:
     for number in range(20):
         assert not selecting.plan(BeforeModel(f"{number}" * 300, {}), SESSION).groups
     assert listening._kept_plan.cache_info().currsize == selecting._kept_plan.cache_info().currsize == 0
+
+
+def test_plans_do_not_keep_long_triggers(tmp_path: Path) -> None:
+    hooks = {"hooks": {"Notification": [{"matcher": "ToolPermission", "hooks": [command()]}]}}
+    listening = Engine(load_settings([write_file(tmp_path, hooks)]))
+    for number in range(3):
+        listening.plan(Notification(f"{number}" * 1000, "m", {}), SESSION)
+    assert listening._kept_plan.cache_info().currsize == 0

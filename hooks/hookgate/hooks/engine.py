@@ -157,8 +157,8 @@ class Engine:
             "requires_json": session.call_state.requires_json,
         }
         subject = {name: value for name, value in properties.items() if name in checked}
-        # Clients choose names of tools and models, which may take up any amount of memory.
-        keep = "tools" not in checked and len(known.model) <= _LONGEST_NAME
+        # Clients choose names of tools, models and triggers, which may take up any amount of memory.
+        keep = "tools" not in checked and len(known.model) + len(known.trigger) <= _LONGEST_NAME
         plan_for = self._kept_plan if keep else self._conditional_plan
         return plan_for(event.name, Subject(**subject, stream=known.stream), layer)
 

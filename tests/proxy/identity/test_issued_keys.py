@@ -229,6 +229,16 @@ async def test_a_key_in_the_path_is_refused_and_not_logged(place: str, tmp_path:
         ),
         ({"models": ["gemini-2.5-*"]}, UNARY.replace("2.5", "3") + "?key=", "'gemini-3-flash'"),
         ({"models": ["*flash"]}, "/v1/publishers/google/models/pro:generateContent", "the model 'pro'"),
+        (
+            {"models": ["gemini-*"]},
+            "/v1beta/tunedModels/gemini-mine:generateContent",
+            "'tunedModels/gemini-mine'",
+        ),
+        (
+            {"models": ["gemini-*"]},
+            "/v1/projects/p/locations/l/endpoints/gemini-x:generateContent",
+            "'endpoints/gemini-x'",
+        ),
         ({"routes": ["generate"]}, EMBED, "for this path; it may be used for: generate"),
         ({"routes": ["embed"]}, SSE, "for this path; it may be used for: embed"),
         ({}, UNARY.replace("generateContent", "batchGenerateContent"), "for this path"),
@@ -251,6 +261,16 @@ async def test_a_key_is_for_its_models_and_routes(
     assert why(answer) == "KEY_NOT_ALLOWED"
     assert answer.error["message"].startswith(f"The key {id_of(key)} of alice may not be used for ")
     assert message in answer.error["message"]
+
+
+async def test_a_key_for_some_models_is_for_no_other_in_a_body(tmp_path: Path) -> None:
+    key = issue(tmp_path, scope={"models": ["gemini-2.5-flash"], "routes": ["batches"]})
+    inner = {"model": "models/gemini-2.5-pro", "contents": HI["contents"]}
+    batch = {"batch": {"inputConfig": {"requests": {"requests": [{"request": inner}]}}}}
+    async with issuing_gateway(tmp_path) as gateway:
+        target = UNARY.replace("generateContent", "batchGenerateContent")
+        assert (await post(gateway.url, target, batch, sent(key))).status == 400
+        assert not gateway.recorded
 
 
 async def test_a_key_is_not_for_code_assist_or_an_api_without_a_key_of_the_gateway(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from hashlib import sha256
@@ -250,3 +250,56 @@ def test_a_copy_of_the_database_does_not_contain_a_key_or_its_plain_hash(tmp_pat
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("keys.db*"))
     assert key.encode() not in stored
     assert sha256(key.encode()).digest() not in stored
+
+
+@pytest.mark.parametrize("hooks", [{}, {"BeforeModel": [{"type": "command", "command": "true"}]}])
+async def test_a_key_that_is_revoked_while_its_body_arrives_is_refused(
+    hooks: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client decides when the body is complete."""
+    monkeypatch.setattr(issued_keys, "_FRESH_SECONDS", 0.05)
+    key, started = issue(tmp_path), asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"contents": [{"role": "user",'
+        started.set()
+        await withdrawn.wait()
+        yield b'"parts": [{"text": "hi"}]}]}'
+
+    withdrawn = asyncio.Event()
+    async with issuing_gateway(tmp_path, hooks) as gateway, aiohttp.ClientSession() as http:
+        headers = {**sent(key), "content-type": "application/json"}
+        call = asyncio.create_task(http.post(f"{gateway.url}{UNARY}", data=body(), headers=headers))
+        await started.wait()
+        await asyncio.to_thread(revoke, tmp_path, key)
+        await asyncio.sleep(0.2)  # the result of the first lookup may be used for a moment
+        withdrawn.set()
+        async with await call as answer:
+            assert answer.status == 403
+        assert all(each.body is None for each in gateway.recorded)  # cut off before its end, if it was begun
+
+
+async def test_keys_that_are_in_use_are_looked_up_among_many_invented_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, blocked = issue(tmp_path), threading.Event()
+    async with issuing_gateway(tmp_path) as gateway:
+        valid = await gateway.keys.identify(key)
+        assert valid is not None
+        assert valid.state == "valid"
+        original = KeyTable.find
+
+        def find(table: KeyTable, key_id: str) -> StoredKey | None:
+            if key_id != id_of(key):
+                blocked.wait(10)
+            return original(table, key_id)
+
+        monkeypatch.setattr(KeyTable, "find", find)
+        invented = [asyncio.create_task(gateway.keys.identify(create_key()[0])) for _ in range(200)]
+        await asyncio.sleep(0)
+        again = await gateway.keys._find(id_of(key), 0.0)  # as if its last result were too old
+        blocked.set()
+        assert again.stored is not None
+        states = [each.state for each in await asyncio.gather(*invented) if each is not None]
+        assert set(states) <= {"unknown", "unavailable"}
+        assert "unavailable" in states

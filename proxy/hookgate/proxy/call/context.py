@@ -252,6 +252,12 @@ class CallContext:
         self.record.at_end = await services.issued_keys.admit(issued, self.route, has_upstream_key=has_key)
         self.route = with_gateway_key(self.route)
 
+    async def check_key_again(self) -> None:
+        """Check the caller's issued key again after its body has arrived. Raises ApiError (403)."""
+        keys, issued = self.services.issued_keys, self.caller.issued
+        if keys is not None and issued is not None:
+            await keys.check_again(issued)
+
     async def key_withdrawn(self) -> None:
         """Return when the caller's issued key is no longer valid."""
         keys, issued = self.services.issued_keys, self.caller.issued
@@ -303,6 +309,8 @@ class CallContext:
         Raises UpstreamError if reading the answer fails.
         """
         await self.services.put_on_record(self.record)
+        if self.caller.issued is not None:
+            await self.check_key_again()
         upstreams, method = self.services.upstreams, self.request.method
         with self.record.attempt() as attempt:
             async with upstreams.open(attempt, method, route, headers, data, decompress=decompress) as answer:

@@ -189,10 +189,12 @@ class Gateway:
         return Exchange(context, recorded).run()
 
     def _needs_content(self, context: CallContext) -> bool:
-        """Return whether the audit, transcripts or traces need the content of the call."""
+        """Return whether the audit, transcripts, traces or the caller's key need the content of the call."""
         if context.record.content is not None or self._services.transcripts is not None:
             return True
-        trace = context.record.trace
+        trace, issued = context.record.trace, context.caller.issued
+        if issued is not None and issued.restricts_models:  # bodies may name models, too
+            return True
         return trace is not None and trace.keeps_content
 
     async def _receipt(self, context: CallContext) -> web.Response:

@@ -100,7 +100,7 @@ async def forward_unread(context: CallContext) -> web.StreamResponse:
     response = web.StreamResponse()
     try:
         headers |= body.described() if body else {}
-        data = await body.read() if body and body.has_arrived else body.chunks() if body else None
+        data = await body.read() if body and body.has_arrived else _checked(body, context) if body else None
         async with context.send(route, headers, data, decompress=False) as answer:
             reason = answer.reason or ""
             response.set_status(answer.status, None if has_controls(reason) else reason)
@@ -123,6 +123,22 @@ async def forward_unread(context: CallContext) -> web.StreamResponse:
         request.record.usage += meter.usage()
     await response.write_eof()
     return response
+
+
+async def _checked(body: "_Body", context: CallContext) -> AsyncIterator[bytes]:
+    """Yield the body, but its last chunk only if the caller's key is still valid. It may arrive late."""
+    held = b""
+    async for chunk in body.chunks():
+        if held:
+            yield held
+        held = chunk
+    try:
+        await context.check_key_again()
+    except ApiError as error:
+        body.refuse(error)
+        raise
+    if held:
+        yield held
 
 
 class _Body:
@@ -169,6 +185,10 @@ class _Body:
         except Exception as error:
             self._failure = error
             raise
+
+    def refuse(self, error: ApiError) -> None:
+        """Note that the body must not be sent to its end."""
+        self._failure = error
 
     def failure(self) -> Exception | None:
         """Return the error of reading the body, if any: a lost connection or invalid content."""

@@ -139,6 +139,11 @@ class IssuedKey:
         return self.id == TOKEN
 
     @property
+    def restricts_models(self) -> bool:
+        """Whether only certain models may be called with it."""
+        return self.scope is not None and self.scope.restricts_models
+
+    @property
     def name(self) -> str:
         """The name of the key in messages."""
         return f"{self.id} of {self.owner}"

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -50,6 +50,12 @@ _WATCH_SECONDS = 1.0
 """How often the key of an open WebSocket is checked."""
 
 _MAX_CACHED = 10_000
+_MAX_LOOKUPS = 100
+"""The number of concurrent lookups at which keys that have not been seen before are refused.
+
+Anyone can invent keys, and those that are in use must be looked up every few seconds.
+"""
+
 _THREADS = 2
 _FLUSH_SECONDS = 2.0
 _NO_HASH = secrets.token_bytes(32)
@@ -111,6 +117,7 @@ class IssuedKeys:
         self._tokens = tokens
         self._table, self._pepper, self._counters, self._prices = table, pepper, counters, prices
         self._threads = ThreadPoolExecutor(_THREADS, "hookgate-keys")
+        self._threads_for_new = ThreadPoolExecutor(1, "hookgate-new-keys")
         self._cached: LRUCache[str, tuple[float, _Lookup]] = LRUCache(_MAX_CACHED)
         self._lookups: dict[str, asyncio.Task[_Lookup]] = {}
         self._used: dict[tuple[str, int], KeyUsage] = {}
@@ -137,12 +144,25 @@ class IssuedKeys:
         for age in (_FRESH_SECONDS, _RETRY_SECONDS):
             found = await self._find(key_id, age)
             state = _state(found.stored, digest, time.time())
-            if state != "unknown":
+            if found.failed or state != "unknown":
                 break
         if found.stored is None or state == "unknown":
             return _unknown(credential, "unavailable" if found.failed else "unknown")
         stored = found.stored
         return IssuedKey(stored.id, stored.owner, stored.team, state, digest, found.scope, stored.expires)
+
+    async def check_again(self, key: IssuedKey) -> None:
+        """Check a key that was admitted, after a wait whose length the client chooses: that for its body.
+
+        Raises ApiError (403) if it is no longer valid, or if that is unknown.
+        """
+        if key.is_token:
+            state: KeyState = "valid" if (key.expires or 0) > time.time() else "expired"
+        else:
+            found = await self._find(key.id, _FRESH_SECONDS)
+            state = "unavailable" if found.failed else _state(found.stored, key.digest, time.time())
+        if state != "valid":
+            raise _refusal(replace(key, state=state))
 
     async def withdrawn(self, key: IssuedKey) -> None:
         """Return when a key that was valid has been revoked or replaced, or has expired.
@@ -166,6 +186,8 @@ class IssuedKeys:
             return cached
         lookup = self._lookups.get(key_id)
         if lookup is None:
+            if cached.stored is None and len(self._lookups) >= _MAX_LOOKUPS:
+                return _FAILED
             lookup = self._lookups[key_id] = asyncio.create_task(self._look_up(key_id, now))
             lookup.add_done_callback(lambda _: self._lookups.pop(key_id, None))
         try:
@@ -178,7 +200,9 @@ class IssuedKeys:
         """Read a key, and cache it. Its age counts from the beginning of the lookup: it may be as old."""
         try:
             loop = asyncio.get_running_loop()
-            stored = await loop.run_in_executor(self._threads, self._table.find, key_id)
+            was_seen = self._cached.get(key_id, (0.0, _FAILED))[1].stored is not None
+            threads = self._threads if was_seen else self._threads_for_new
+            stored = await loop.run_in_executor(threads, self._table.find, key_id)
             scope = KeyScope.model_validate_json(stored.scope) if stored else None
         except StoreError as error:
             log.error("%s", error)
@@ -276,7 +300,8 @@ class IssuedKeys:
     async def close(self) -> None:
         """Write the remaining usage, and wait for lookups."""
         await self.flush()
-        await asyncio.to_thread(self._threads.shutdown)
+        for threads in (self._threads, self._threads_for_new):
+            await asyncio.to_thread(threads.shutdown)
 
 
 def _unknown(credential: str, state: KeyState) -> IssuedKey:

@@ -65,6 +65,10 @@ def group_of(route: Route) -> str:
     return next((group for part, group in _TEMPLATES if part in route.template), "")
 
 
+_TUNED = re.compile(r"/v1[a-z0-9]*/tunedModels/")
+"""The paths of models that users have tuned. A scope names such a model with its collection."""
+
+
 class KeyScope(Options):
     """The scope of one key."""
 
@@ -79,7 +83,7 @@ class KeyScope(Options):
 
     @model_validator(mode="after")
     def _can_be_enforced(self) -> "KeyScope":
-        if self.models != ("*",) and (unnamed := _listed(set(self.routes) & _UNNAMED)):
+        if self.restricts_models and (unnamed := _listed(set(self.routes) & _UNNAMED)):
             raise ValueError(
                 f"the models of {unnamed} cannot be restricted: their paths do not name the model"
             )
@@ -88,6 +92,11 @@ class KeyScope(Options):
                 f"tokens and cost of {uncounted} cannot be limited: they are not known when calls end"
             )
         return self
+
+    @property
+    def restricts_models(self) -> bool:
+        """Whether only certain models may be called."""
+        return self.models != ("*",)
 
     @property
     def limits_usage(self) -> bool:
@@ -100,9 +109,13 @@ class KeyScope(Options):
         if group not in self.routes:
             return f"may not be used for this path; it may be used for: {', '.join(self.routes)}"
         runs_no_model = group in ("models", "files") or (group == "batches" and not route.model)
-        if runs_no_model or matches_name(self.models, route.model):
+        # Users choose the names of their own models, which could be like those of others.
+        own = "tunedModels/" if _TUNED.match(route.path) else ""
+        own = "endpoints/" if "/endpoints/" in route.template else own
+        model = f"{own}{route.model}" if route.model else ""
+        if runs_no_model or matches_name(self.models, model):
             return ""
-        name = f"the model {route.model!r}" if route.model else "a path that does not name its model"
+        name = f"the model {model!r}" if model else "a path that does not name its model"
         return f"may not be used for {name}; it may be used for: {', '.join(self.models)}"
 
 

@@ -121,7 +121,7 @@ class Tokens:
             else:
                 data = await self._fetch(str(self._settings.jwks_url))
             self._keys = _usable_keys(json.loads(data))
-        except (OSError, TimeoutError, aiohttp.ClientError, ValueError, jwt.PyJWTError) as error:
+        except (OSError, TimeoutError, aiohttp.ClientError, *_INVALID) as error:
             why = describe_os_error(error) if isinstance(error, OSError) else type(error).__name__
             log.error("the keys of the issuer of tokens cannot be read: %s", why)
 
@@ -156,6 +156,8 @@ def _usable_keys(document: Any) -> dict[str | None, jwt.PyJWK]:
     for each in document["keys"]:
         if not isinstance(each, dict) or each.get("use", "sig") != "sig" or each.get("kty") == "oct":
             continue
+        if not isinstance(each.get("kid"), str | None):
+            continue
         try:
             keys[each.get("kid")] = jwt.PyJWK.from_dict(each)
         except jwt.PyJWTError:
@@ -166,9 +168,11 @@ def _usable_keys(document: Any) -> dict[str | None, jwt.PyJWK]:
 def _name(claim: str) -> str:
     """Return a claim as the name of an owner or team: itself if it can be one, or else its hash."""
     try:
-        return key_name(claim)
+        if not claim.startswith("token-"):  # which could be the name of another one
+            return key_name(claim)
     except ValueError:
-        return f"token-{hashlib.sha256(claim.encode(errors='surrogatepass')).hexdigest()[:24]}"
+        pass
+    return f"token-{hashlib.sha256(claim.encode(errors='surrogatepass')).hexdigest()[:24]}"
 
 
 def _refused(digest: bytes, state: KeyState) -> IssuedKey:

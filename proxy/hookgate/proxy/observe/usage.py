@@ -54,26 +54,30 @@ class UsageMeter:
     """
 
     def __init__(self) -> None:
-        self._found = b""
+        self._found = self._previous = b""
         self._tail = b""
 
     def feed(self, chunk: bytes) -> None:
         """Search the next bytes of the answer, which may be split anywhere."""
         data = self._tail + chunk
-        matches = list(_KEY.finditer(data))
-        if matches:
-            self._found = data[matches[-1].end() :][:_MAX_METADATA]
+        seen = len(self._tail)
+        begins = [match.end() for match in _KEY.finditer(data) if match.end() >= seen]
+        if begins:
+            self._previous = self._found if len(begins) == 1 else data[begins[-2] :][:_MAX_METADATA]
+            self._found = data[begins[-1] :][:_MAX_METADATA]
         elif self._found:
             self._found = (self._found + chunk)[:_MAX_METADATA]
         self._tail = data[-_OVERLAP:]
 
     def usage(self) -> Usage:
-        """Return the usage found so far; all zero if there is none."""
-        try:
-            metadata, _ = _decoder.raw_decode(self._found.decode(errors="replace"))
-        except (ValueError, RecursionError):  # incomplete, or an absurd number or depth
-            return Usage()
-        return read_usage(metadata)
+        """Return the usage in the last usageMetadata that is complete; all zero if there is none."""
+        for found in (self._found, self._previous):
+            try:
+                metadata, _ = _decoder.raw_decode(found.decode(errors="replace"))
+            except (ValueError, RecursionError):  # incomplete, or an absurd number or depth
+                continue
+            return read_usage(metadata)
+        return Usage()
 
 
 def read_usage(metadata: JsonObject) -> Usage:

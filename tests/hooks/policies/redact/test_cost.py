@@ -1,6 +1,7 @@
 """What redaction costs: the same for each character, however the text was crafted."""
 
 import contextlib
+import inspect
 import time
 from pathlib import Path
 from typing import Any
@@ -87,3 +88,18 @@ def test_a_brief_search_of_a_long_text_gives_up_soon(unit: str) -> None:
     with mock.patch.object(Scanner, "_at", at), contextlib.suppress(TakesLong):
         policy._judge(event, SessionContext("s"), brief=True)
     assert tried <= 2000
+
+
+@pytest.mark.parametrize(
+    "request_shown",
+    [
+        {"raw": {"contents": [{"parts": [{"functionCall": {"name": "f", "args": {"x" * 300_000: 1}}}]}]}},
+        {"raw": {"contents": []}, "beside": {"project": "x" * 300_000}},
+    ],
+    ids=["names of fields", "beside the request"],
+)
+async def test_a_long_request_is_searched_in_a_thread(request_shown: Any) -> None:
+    policy: Any = redact_policy(SENSITIVE, PolicyEnvironment(Path("/")))
+    said = policy({"hook_event_name": "BeforeModel", "llm_request": request_shown}, SessionContext("s"))
+    assert inspect.isawaitable(said)
+    await said

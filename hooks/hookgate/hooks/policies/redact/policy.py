@@ -248,7 +248,7 @@ def _subject(event: dict[str, Any]) -> Any:
     """Return what the policy judges in an event."""
     match event["hook_event_name"]:
         case "BeforeModel":
-            return event["llm_request"]["raw"]
+            return [event["llm_request"]["raw"], event["llm_request"].get("beside")]
         case "AfterModel":
             return event["llm_response"]["raw"]
         case _:

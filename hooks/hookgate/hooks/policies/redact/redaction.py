@@ -366,6 +366,7 @@ def is_long(value: Any) -> bool:
             if kind is str:
                 remaining -= len(item)
             elif kind is dict:
+                remaining -= sum(map(len, item))
                 below += item.values()
             elif kind is list:
                 below += item
