@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 from typing import Any
 
 import pytest
@@ -31,12 +32,10 @@ def quiet_log(caplog: pytest.LogCaptureFixture) -> Any:
 @EVERY_WAY
 @EVERY_PATH
 async def test_an_upstream_that_cannot_be_reached_is_a_502(target: str, hooks: Any) -> None:
-    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
-    async with gateway_before(f"http://127.0.0.1:{port}", hooks) as url:
-        answer = await post(url, target, HI)
+    with socket.socket() as held:  # bound, so that no other test gets the port, but not listening
+        held.bind(("127.0.0.1", 0))
+        async with gateway_before(f"http://127.0.0.1:{held.getsockname()[1]}", hooks) as url:
+            answer = await post(url, target, HI)
     assert (answer.status, answer.error["status"]) == (502, "UNAVAILABLE")
     assert answer.error["details"][0]["reason"] == "UPSTREAM_UNREACHABLE"
 
