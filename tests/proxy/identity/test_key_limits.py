@@ -2,13 +2,11 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.databases import postgres
 from support.gateway import listens
 from support.keys import id_of, issue, issuing_gateway, key_table, sent, why
 from support.wire import HI, SSE, UNARY, ask, post
@@ -20,16 +18,6 @@ from hookgate.proxy.store.key_table import KeyTable
 
 EMBED = UNARY.replace("generateContent", "embedContent")
 OWN = "AIza-the-callers-own"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """Each kind of database, empty."""
-    if request.param == "sqlite":
-        yield None
-    else:
-        with postgres() as server:
-            yield server
 
 
 def limited(**rule: Any) -> dict[str, Any]:

@@ -100,7 +100,7 @@ async def forward_unread(context: CallContext) -> web.StreamResponse:
     response = web.StreamResponse()
     try:
         headers |= body.described() if body else {}
-        data = await body.read() if body and body.has_arrived else _checked(body, context) if body else None
+        data = await _data(body, context) if body else None
         async with context.send(route, headers, data, decompress=False) as answer:
             reason = answer.reason or ""
             response.set_status(answer.status, None if has_controls(reason) else reason)
@@ -123,6 +123,13 @@ async def forward_unread(context: CallContext) -> web.StreamResponse:
         request.record.usage += meter.usage()
     await response.write_eof()
     return response
+
+
+async def _data(body: "_Body", context: CallContext) -> bytes | AsyncIterator[bytes]:
+    """Return the body to send: its bytes if all of them have arrived, or else what yields them."""
+    if body.has_arrived:
+        return await body.read()
+    return body.chunks() if context.caller.issued is None else _checked(body, context)
 
 
 async def _checked(body: "_Body", context: CallContext) -> AsyncIterator[bytes]:

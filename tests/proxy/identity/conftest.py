@@ -1,0 +1,16 @@
+"""The databases on which keys are tested."""
+
+from collections.abc import Iterator
+
+import pytest
+from support.databases import postgres
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """Each kind of database, empty."""
+    if request.param == "sqlite":
+        yield None
+    else:
+        with postgres() as server:
+            yield server
