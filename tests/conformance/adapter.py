@@ -142,7 +142,9 @@ def plan(event: str, settings_layers: list[Json], context: Json | None) -> list[
             "timeout": hook.config.timeout,
             "sequential": group.sequential,
         }
-        for group in configuration.plan(event, Subject(tools=tools, trigger=about.get("trigger", "")))
+        for group in configuration.matching_groups(
+            event, Subject(tools=tools, trigger=about.get("trigger", ""))
+        )
         for hook in group.hooks
     ]
 

@@ -144,7 +144,7 @@ def test_a_migrated_matcher_matches_whole_tool_names(tmp_path: Path) -> None:
     migrated = migrate(claude("PreToolUse", command("x"), matcher="Edit|Grep|mcp__gh__.*"))
     loaded = load_settings([write_file(tmp_path, {"hooks": migrated.hooks})])
     tools = [*KNOWN_TOOLS, "grep_search", "mcp_gh_list", "mcp_ghost_list"]
-    matched = {tool for tool in tools if loaded.plan("BeforeTool", Subject(tools=(tool,)))}
+    matched = {tool for tool in tools if loaded.matching_groups("BeforeTool", Subject(tools=(tool,)))}
     assert matched == {"replace", "search_file_content", "grep_search", "mcp_gh_list"}
 
 

@@ -293,7 +293,7 @@ def test_plans_do_not_keep_the_names_that_clients_send(tmp_path: Path) -> None:
     selecting = Engine(load_settings([write_file(tmp_path, on_models, "models.json")]))
     for number in range(20):
         assert not selecting.plan(BeforeModel(f"{number}" * 300, {}), SESSION).groups
-    assert listening._kept_plan.cache_info().currsize == selecting._kept_plan.cache_info().currsize == 0
+    assert listening._cached_plan.cache_info().currsize == selecting._cached_plan.cache_info().currsize == 0
 
 
 def test_plans_do_not_keep_long_triggers(tmp_path: Path) -> None:
@@ -301,4 +301,4 @@ def test_plans_do_not_keep_long_triggers(tmp_path: Path) -> None:
     listening = Engine(load_settings([write_file(tmp_path, hooks)]))
     for number in range(3):
         listening.plan(Notification(f"{number}" * 1000, "m", {}), SESSION)
-    assert listening._kept_plan.cache_info().currsize == 0
+    assert listening._cached_plan.cache_info().currsize == 0

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hookgate.hooks.settings import claude_names as names
+from hookgate.hooks.settings.configuration import TOOL_EVENTS, TRIGGER_EVENTS
 from hookgate.hooks.settings.files import read_settings
-from hookgate.hooks.settings.plan import TOOL_EVENTS, TRIGGER_EVENTS
 
 _RUNNERS = re.compile(
     r"python[\d.]*|node|deno|bun|bunx|npx|ruby|perl|php|bash|sh|zsh|env|exec|sudo|nohup|uv|uvx|poetry|run|-.*|\w+=.*",

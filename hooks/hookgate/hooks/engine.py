@@ -79,8 +79,8 @@ class EventPlan:
 _NO_HOOKS = EventPlan()
 
 _LONGEST_NAME = 256
-_KEPT_PLANS = 1024
-"""The number of plans to keep for hooks with conditions, some of which check what clients choose."""
+_CACHED_PLANS = 1024
+"""The number of plans to cache for hooks with conditions, some of which check what clients choose."""
 
 
 class Engines(Protocol):
@@ -119,8 +119,8 @@ class Engine:
         self._logged_keys: dict[Hook, set[str]] = {}
         self._queue = FairQueue(configuration.limits.concurrency)
         self._executor = HookExecutor(self._runners, self._queue, trust_check)
-        self._plans = {event: self._conditional_plan(event, Subject(), None) for event in self._groups}
-        self._kept_plan = lru_cache(_KEPT_PLANS)(self._conditional_plan)
+        self._unconditional_plans = {event: self._make_plan(event, Subject(), None) for event in self._groups}
+        self._cached_plan = lru_cache(_CACHED_PLANS)(self._make_plan)
 
     @property
     def waiting(self) -> int:
@@ -144,7 +144,7 @@ class Engine:
         if checked is None:
             return _NO_HOOKS
         if not checked and layer is None and event.stream is None:
-            return self._plans[event.name]
+            return self._unconditional_plans[event.name]
         known = event.subject()
         properties: dict[str, Any] = {
             "model": known.model,
@@ -159,11 +159,11 @@ class Engine:
         subject = {name: value for name, value in properties.items() if name in checked}
         # Clients choose names of tools, models and triggers, which may take up any amount of memory.
         keep = "tools" not in checked and len(known.model) + len(known.trigger) <= _LONGEST_NAME
-        plan_for = self._kept_plan if keep else self._conditional_plan
+        plan_for = self._cached_plan if keep else self._make_plan
         return plan_for(event.name, Subject(**subject, stream=known.stream), layer)
 
-    def _conditional_plan(self, event: str, subject: Subject, layer: Layer | None) -> EventPlan:
-        groups = self.configuration.plan(event, subject)
+    def _make_plan(self, event: str, subject: Subject, layer: Layer | None) -> EventPlan:
+        groups = self.configuration.matching_groups(event, subject)
         return self._plan_of(groups if layer is None else _of_layer(groups, layer))
 
     def _plan_of(self, groups: tuple[Group, ...]) -> EventPlan:
@@ -296,14 +296,14 @@ class _Chain:
     async def run(self, event: E, groups: Sequence[Group]) -> tuple[E, list[Run]]:
         """Return the event after all edits, and the runs in plan order."""
         runs: list[Run] = []
-        for stage in _stages(groups):
-            event, stage_runs = await self._run_stage(stage, event, _edits_of(runs))
-            runs += stage_runs
-            if any(_ends_chain(run) for run in stage_runs):
+        for together in _split_after_policies(groups):
+            event, new_runs = await self._run_together(together, event, _edits_of(runs))
+            runs += new_runs
+            if any(_ends_chain(run) for run in new_runs):
                 break
         return event, runs
 
-    async def _run_stage(
+    async def _run_together(
         self, groups: Sequence[Group], event: E, edits: tuple[Run, ...]
     ) -> tuple[E, list[Run]]:
         """Run groups concurrently on an event that contains `edits`."""
@@ -371,24 +371,24 @@ def _edits_of(runs: Sequence[Run]) -> tuple[Run, ...]:
     return tuple(run for run in runs if run.changes_input)
 
 
-def _stages(groups: Sequence[Group]) -> Iterator[list[Group]]:
-    """Split the groups after each policy. The hooks of a stage may start together.
+def _split_after_policies(groups: Sequence[Group]) -> Iterator[list[Group]]:
+    """Split the groups after each policy. The hooks of each part may start together.
 
-    A sequential group with a policy is a stage of its own, because its hooks wait for each other anyway.
+    A sequential group with a policy is a part of its own, because its hooks wait for each other anyway.
     """
-    stage: list[Group] = []
+    together: list[Group] = []
     for group in groups:
         has_policy = any(map(_is_policy, group.hooks))
-        if group.sequential and has_policy and stage:
-            yield stage
-            stage = []
+        if group.sequential and has_policy and together:
+            yield together
+            together = []
         for part in [group] if group.sequential or not has_policy else _parts(group):
-            stage.append(part)
+            together.append(part)
             if any(map(_is_policy, part.hooks)):
-                yield stage
-                stage = []
-    if stage:
-        yield stage
+                yield together
+                together = []
+    if together:
+        yield together
 
 
 def _parts(group: Group) -> Iterator[Group]:

@@ -44,7 +44,7 @@ _CONTEXT = "x-hookgate-context"
 _MAX_IDLE = 8
 """The maximum number of idle connections. Further connections are closed after their response."""
 
-_PIECE = 64 * 1024
+_READ_SIZE = 64 * 1024
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -115,7 +115,7 @@ async def _response(connection: _Connection, request: bytes) -> HttpResponse:
     try:
         writer.write(request)
         await writer.drain()
-        while (response := parser.feed(await reader.read(_PIECE))) is None:
+        while (response := parser.feed(await reader.read(_READ_SIZE))) is None:
             pass
     except (ConnectionError, HttpError) as error:
         if parser.begun:

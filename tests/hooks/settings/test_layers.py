@@ -32,7 +32,7 @@ def place(folder: Path, layer: Layer, settings: Any, *, trusted: bool = False) -
 
 def layers_of(configuration: Configuration, tool: str, event: str = "BeforeTool") -> list[Layer]:
     """Whose hooks run for a tool."""
-    groups = configuration.plan(event, Subject(tools=(tool,)))
+    groups = configuration.matching_groups(event, Subject(tools=(tool,)))
     return [hook.layer for group in groups for hook in group.hooks]
 
 

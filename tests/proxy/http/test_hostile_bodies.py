@@ -127,7 +127,7 @@ def test_inflating_stops_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ApiError) as refused:
         inflate(packed, "gzip", 2 * MIB)
     assert refused.value.code == 413
-    assert counting.given <= 2 * MIB + bodies.PIECE
+    assert counting.given <= 2 * MIB + bodies.INFLATE_STEP
 
 
 PACKED = gzip.compress(b"abc" * 1000, mtime=0)  # the same bytes in every test process
@@ -177,10 +177,10 @@ async def test_bodies_wait_for_room_in_their_order() -> None:
     assert body_worker.contended
     first.release()
     await asyncio.gather(*waiting[:2])
-    assert (order, body_worker.held_bytes) == ([60, 30], 90)
+    assert (order, body_worker.leased_bytes) == ([60, 30], 90)
     waiting[0].result().release()
     await waiting[2]
-    assert body_worker.held_bytes == 50
+    assert body_worker.leased_bytes == 50
 
 
 async def test_a_body_that_finds_no_room_is_refused_and_keeps_none() -> None:
@@ -190,14 +190,14 @@ async def test_a_body_that_finds_no_room_is_refused_and_keeps_none() -> None:
     with pytest.raises(ApiError) as refused:
         await second.acquire(10)
     assert (refused.value.code, refused.value.reason) == (403, "BODIES_BUSY")
-    assert (body_worker.held_bytes, body_worker.contended) == (100, False)
+    assert (body_worker.leased_bytes, body_worker.contended) == (100, False)
 
 
 async def test_one_body_larger_than_the_memory_for_all_is_taken_alone() -> None:
     body_worker = BodyWorker(LimitSettings(memory=100))
     room = MemoryLease(body_worker)
     await room.acquire(1000)
-    assert body_worker.held_bytes == 1000
+    assert body_worker.leased_bytes == 1000
 
 
 async def test_a_client_that_leaves_waits_no_longer() -> None:
@@ -209,7 +209,7 @@ async def test_a_client_that_leaves_waits_no_longer() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     first.release()
-    assert (body_worker.held_bytes, body_worker.contended) == (0, False)
+    assert (body_worker.leased_bytes, body_worker.contended) == (0, False)
 
 
 async def test_who_leaves_makes_way_for_those_behind() -> None:
@@ -223,7 +223,7 @@ async def test_who_leaves_makes_way_for_those_behind() -> None:
     large.cancel()
     await behind
     assert large.cancelled()
-    assert (body_worker.held_bytes, body_worker.contended) == (100, False)
+    assert (body_worker.leased_bytes, body_worker.contended) == (100, False)
 
 
 async def test_room_that_came_just_when_its_client_left_is_given_on() -> None:
@@ -237,7 +237,7 @@ async def test_room_that_came_just_when_its_client_left_is_given_on() -> None:
     leaving.cancel()
     await asyncio.gather(leaving, return_exceptions=True)
     await waiting
-    assert (body_worker.held_bytes, next_one.size) == (100, 100)
+    assert (body_worker.leased_bytes, next_one.size) == (100, 100)
 
 
 async def test_a_body_gives_its_room_back_before_it_asks_for_more() -> None:
@@ -245,13 +245,13 @@ async def test_a_body_gives_its_room_back_before_it_asks_for_more() -> None:
     lease = MemoryLease(body_worker)
     await lease.acquire(60)
     await lease.acquire(100)
-    assert body_worker.held_bytes == 100
+    assert body_worker.leased_bytes == 100
     lease.resize(30)
-    assert (body_worker.held_bytes, lease.size) == (30, 30)
+    assert (body_worker.leased_bytes, lease.size) == (30, 30)
     lease.resize(130)  # what it has become takes no room from others, and is not waited for
-    assert body_worker.held_bytes == 130
+    assert body_worker.leased_bytes == 130
     lease.release()
-    assert (body_worker.held_bytes, lease.size, body_worker.fair_seconds) == (
+    assert (body_worker.leased_bytes, lease.size, body_worker.fair_seconds) == (
         0,
         0,
         body_worker.limits.body_timeout / 2,
@@ -287,7 +287,7 @@ async def test_calls_give_their_room_back(monkeypatch: pytest.MonkeyPatch) -> No
         for body in (HI + b"1}", HI + b"}", HI + b'"' + b"a" * SMALL_BODY + b'"}', gzip.compress(HI)):
             await post(gateway.url, UNARY, body)
         await post(gateway.url, UNARY, gzip.compress(HI + b"1}"), {**KEY, "Content-Encoding": "gzip"})
-    assert [body_worker.held_bytes for body_worker in workshops] == [0]
+    assert [body_worker.leased_bytes for body_worker in workshops] == [0]
 
 
 # ---- answers

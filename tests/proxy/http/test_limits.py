@@ -474,14 +474,14 @@ async def test_a_connection_that_cannot_be_served_does_not_end_the_listener(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     failures = iter([RuntimeError("no socket")])
-    enter = listener.ConnectionSlots.enter
+    enter = listener.OpenConnections.enter
 
-    def enter_later(slots: Any, tracked: Any) -> None:
+    def enter_later(connections: Any, tracked: Any) -> None:
         for failure in failures:
             raise failure
-        enter(slots, tracked)
+        enter(connections, tracked)
 
-    monkeypatch.setattr(listener.ConnectionSlots, "enter", enter_later)
+    monkeypatch.setattr(listener.OpenConnections, "enter", enter_later)
     async with running_gateway({}) as gateway:
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await post(gateway.url, UNARY, HI)

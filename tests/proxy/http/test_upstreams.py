@@ -21,7 +21,7 @@ from support.wire import HI, UNARY, post
 from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http import upstream_pool
-from hookgate.proxy.http.bodies import PIECE
+from hookgate.proxy.http.bodies import INFLATE_STEP
 from hookgate.proxy.http.client import UpstreamAnswer, Upstreams
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.record import UpstreamAttempt
@@ -536,11 +536,11 @@ async def test_a_compressed_answer_never_takes_much_memory_at_once() -> None:
         task = asyncio.create_task(others())
         async with call(upstreams) as answer:
             async for chunk in answer.chunks():
-                assert len(chunk) <= PIECE
+                assert len(chunk) <= INFLATE_STEP
                 size += len(chunk)
         task.cancel()
     assert size == 64 * MIB
-    assert beside >= 64 * MIB // PIECE  # it does not hold up other calls
+    assert beside >= 64 * MIB // INFLATE_STEP  # it does not hold up other calls
 
 
 # ---- time
@@ -680,7 +680,7 @@ async def test_a_connection_that_is_opened_elsewhere_takes_a_place_while_it_is_i
         settings = UpstreamSettings(gemini=url, vertex=url, code_assist=url, connect_timeout=0.1)
         upstreams = await stack.enter_async_context(Upstreams(settings, max_connections=1))
         for _ in range(2):
-            async with upstreams._pool.slot():
+            async with upstreams._pool.reserve():
                 with pytest.raises(ApiError, match="in time"):
                     await ask(upstreams)
         assert await ask(upstreams) == b"{}"

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from hookgate.hooks import CallState, SessionContext
-from hookgate.proxy.identity import callers
-from hookgate.proxy.identity.callers import AcceptedKeys, Rates
+from hookgate.proxy.call import events
+from hookgate.proxy.call.events import Rates
 from hookgate.proxy.identity.sessions import (
     KEPT_SESSIONS,
     MAX_CONTEXT,
@@ -17,6 +17,7 @@ from hookgate.proxy.identity.sessions import (
     SessionState,
     text_fingerprint,
 )
+from hookgate.proxy.identity.shares import AcceptedKeys
 from hookgate.proxy.observe import record as kept
 from hookgate.proxy.observe.record import CallRecord, Receipts
 
@@ -124,9 +125,9 @@ def test_only_an_answer_of_the_model_proves_a_key(kind: str, statuses: list[int]
 
 def test_a_key_has_a_share_of_its_own_once_it_is_accepted() -> None:
     keys = AcceptedKeys()
-    assert keys.owners("junk") == (*keys.owners("other")[:1], "junk")
+    assert keys.shares("junk") == (*keys.shares("other")[:1], "junk")
     keys.accept("junk")
-    assert keys.owners("junk")[0] == "junk"
+    assert keys.shares("junk")[0] == "junk"
 
 
 def test_one_keys_receipts_take_nothing_from_those_of_another() -> None:
@@ -147,7 +148,7 @@ def test_a_caller_has_so_many_events_a_second_and_no_more_after_a_quiet_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = SimpleNamespace(monotonic=lambda: 0.0)
-    monkeypatch.setattr(callers, "time", clock)
+    monkeypatch.setattr(events, "time", clock)
     rates = Rates(per_second=3)
 
     def allowed_at(seconds: float) -> int:

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from hookgate.hooks.settings.configs import StreamMode
-from hookgate.hooks.settings.plan import Subject
+from hookgate.hooks.settings.configuration import Subject
 from hookgate.translator import EditError, TranslatorError
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
@@ -52,7 +52,7 @@ class Document:
     """The input document of a hook. It is serialized or copied when a runner needs it."""
 
     fields: dict[str, Any]
-    owner: object = None
+    borrower: object = None
     """The hook that borrows copies of shared values."""
     _json: bytes | None = field(default=None, init=False)
     _value: dict[str, Any] | None = field(default=None, init=False)
@@ -78,7 +78,7 @@ class Document:
         for key, value in self.fields.items():
             if type(value) is SharedValue:
                 # Comparing a returned copy is quick, because it shares all strings with the value.
-                lent = value.returned.pop(self.owner, None)
+                lent = value.returned.pop(self.borrower, None)
                 if lent is None or lent != value.value:
                     lent = _copied_containers(value.value)
                 copy[key] = lent
@@ -93,7 +93,7 @@ class Document:
         Do not call it after a failure: the function may still be running in its thread.
         """
         for shared, lent in self._borrowed:
-            shared.returned[self.owner] = lent
+            shared.returned[self.borrower] = lent
 
     def view(self) -> dict[str, Any]:
         """Return the document without copying it. The caller must not modify it."""

@@ -18,7 +18,7 @@ from hookgate.hooks.events.base import (
     with_hook_path,
 )
 from hookgate.hooks.settings.configs import StreamMode
-from hookgate.hooks.settings.plan import Subject
+from hookgate.hooks.settings.configuration import Subject
 from hookgate.translator import (
     VIEWS,
     ShownRequest,

@@ -12,7 +12,7 @@ from hookgate.hooks.events.base import (
     Specific,
     first,
 )
-from hookgate.hooks.settings.plan import Subject
+from hookgate.hooks.settings.configuration import Subject
 from hookgate.translator.fields import JsonObject
 
 

@@ -15,7 +15,7 @@ from hookgate.hooks.events.base import (
     first,
     object_in,
 )
-from hookgate.hooks.settings.plan import Subject
+from hookgate.hooks.settings.configuration import Subject
 from hookgate.translator.fields import JsonObject, same
 
 

@@ -219,15 +219,15 @@ class PersistentRunner:
 
     def __init__(self, hook: Hook, config: CommandConfig) -> None:
         self._hook, self._program = hook, command_program(hook, config)
-        self._slots = asyncio.Semaphore(config.workers)
+        self._free_workers = asyncio.Semaphore(config.workers)
         self._clock = StallClock()
         self._workers: list[Worker] = []
         self._closed = False
 
     async def run(self, event: str, session: SessionContext, document: Document) -> Output | None:
-        must_wait = self._slots.locked()
+        must_wait = self._free_workers.locked()
         try:
-            async with StallAwareTimeout(self._clock, self._hook.timeout), self._slots:
+            async with StallAwareTimeout(self._clock, self._hook.timeout), self._free_workers:
                 result = await self._ask(document.json)
         except TimeoutError:
             message = f"timed out after {self._hook.timeout * 1000:g} ms"

@@ -12,8 +12,7 @@ from hookgate.hooks.settings.configs import (
     StreamMode,
     When,
 )
-from hookgate.hooks.settings.layers import Loaded, load_settings, load_sources, read_sources
-from hookgate.hooks.settings.plan import (
+from hookgate.hooks.settings.configuration import (
     ADVISORY,
     EVENTS,
     GEMINI_LAYERS,
@@ -30,6 +29,7 @@ from hookgate.hooks.settings.plan import (
     Subject,
     project_sources,
 )
+from hookgate.hooks.settings.layers import Loaded, load_settings, load_sources, read_sources
 from hookgate.hooks.settings.registering import register_hook
 
 __all__ = [

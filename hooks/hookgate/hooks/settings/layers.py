@@ -27,14 +27,7 @@ from hookgate.hooks.settings.configs import (
     OnError,
     When,
 )
-from hookgate.hooks.settings.files import SettingsFile, closest_name, read_settings
-from hookgate.hooks.settings.matcher_advice import (
-    condition_mistakes,
-    find_matcher_mistake,
-    option_mistakes,
-    wildcards_as_regex,
-)
-from hookgate.hooks.settings.plan import (
+from hookgate.hooks.settings.configuration import (
     EVENTS,
     GEMINI_LAYERS,
     LAYERS,
@@ -49,6 +42,13 @@ from hookgate.hooks.settings.plan import (
     project_of,
     shown_target,
     without_copies,
+)
+from hookgate.hooks.settings.files import SettingsFile, closest_name, read_settings
+from hookgate.hooks.settings.matcher_advice import (
+    condition_mistakes,
+    find_matcher_mistake,
+    option_mistakes,
+    wildcards_as_regex,
 )
 
 log = logging.getLogger("hookgate.hooks")
@@ -136,7 +136,7 @@ def _merge(sections: Sequence[LayerSection]) -> Configuration:
     declared = [group for section in sections for group in _groups(*section)]
     is_on = _switches(sections)
     on = [(group, hook) for group in declared for hook in group.hooks if is_on(hook)]
-    # Copies with the same matcher and `when` are dropped here; Configuration.plan drops those that overlap.
+    # Copies with the same matcher and `when` are dropped here, others in Configuration.matching_groups.
     matchers = {hook: group.matcher.pattern for group, hook in on}
     kept = without_copies(
         matchers,

@@ -13,8 +13,8 @@ from typing import Any
 
 from hookgate.hooks.settings import claude_names
 from hookgate.hooks.settings.configs import BuiltinConfig, When
+from hookgate.hooks.settings.configuration import KNOWN_TOOLS, TOOL_EVENTS, TRIGGER_EVENTS, Matcher, Subject
 from hookgate.hooks.settings.files import closest_name
-from hookgate.hooks.settings.plan import KNOWN_TOOLS, TOOL_EVENTS, TRIGGER_EVENTS, Matcher, Subject
 
 TRIGGERS: Mapping[str, Sequence[str]] = {
     "SessionStart": ("startup", "resume", "clear", "compress"),

@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from hookgate.hooks.settings.configs import AnyConfig, FileConfig, GroupConfig
-from hookgate.hooks.settings.plan import EVENTS
+from hookgate.hooks.settings.configuration import EVENTS
 
 Json = dict[str, Any]
 

@@ -165,10 +165,10 @@ class Checker:
         self._check_expected(numbers, hashes)
         self._check_named()
         self._tell_chains(numbers)
-        for call, owner in self._open.items():
-            number = numbers.get(owner, 0)
-            if number in self._sealed or ended.get(number) or self._is_closed(owner):
-                self.report.add_problem(f"the call {call} of writer {owner} has no end")
+        for call, writer in self._open.items():
+            number = numbers.get(writer, 0)
+            if number in self._sealed or ended.get(number) or self._is_closed(writer):
+                self.report.add_problem(f"the call {call} of writer {writer} has no end")
             else:
                 self.report.running += 1
         if self._whole and not (self._tips or self._gone):

@@ -31,11 +31,11 @@ from hookgate.proxy.call.stages import (
     TurnEnd,
     TurnEndStage,
     WindowStage,
-    held_bytes,
     judge_calls,
+    memory_of,
+    received_bytes,
     responses_of,
     spoken_text,
-    weight_of,
 )
 from hookgate.proxy.call.tool_gate import ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
@@ -79,7 +79,7 @@ class AnswerPipeline:
         self.call = outgoing.call
         self._offload = self.call.session.call_state.offload
         self._kept: list[JsonObject] | None = [] if keep_answer else None
-        self._kept_weight = 0
+        self._kept_memory = 0
         self._body_worker = body_worker
         self._read_bytes = 0
         self._screens: list[HookScreen] = []
@@ -87,10 +87,10 @@ class AnswerPipeline:
         self._framing: Framing | None = None
         self._drops_comments = False
         self._engine, self._model = engine, outgoing.model
-        self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model
+        self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model_plan
         self._gate, self._end = gate, end
-        self.interruption: Exception | None = None
-        """The exception that cut off a streamed answer. Raise it after sending the pieces."""
+        self.pending_error: Exception | None = None
+        """The error that cut off a streamed answer. Raise it after sending the pieces before it."""
 
     @property
     def needs_parsing(self) -> bool:
@@ -178,18 +178,20 @@ class AnswerPipeline:
         event = AfterModel(SharedValue({}), {}, self._model, mode)
         return self._engine.plan(event, self.call.session)
 
-    async def feed(self, chunk: bytes | None) -> list[Piece]:
-        """Judge the next bytes of the answer, or its end (None), and return the pieces that can be sent.
+    async def feed(self, chunk: bytes, *, last: bool = False) -> list[Piece]:
+        """Judge the next bytes of the answer, and return the pieces that can be sent.
 
-        Check `interruption` afterwards.
+        With `last`, the answer is complete: `chunk` has its last bytes, if any, and nothing is held back.
+        Check `pending_error` afterwards.
         """
         assert self._framing is not None  # noqa: S101  # for the type checker
         self.call.session.call_state.offload = self._offload  # an earlier event may have been large
         pieces: list[Piece] = []
-        end: End | None = "finish" if chunk is None else None
+        end: End | None = "finish" if last else None
         framing = self._framing
         try:
-            for frame in framing.finish() if chunk is None else framing.feed(chunk):
+            frames = framing.feed(chunk)
+            for frame in [*frames, *framing.finish()] if last else frames:
                 if not frame.is_plain:
                     check_frame(framing, frame)
                 self._read_bytes += len(frame.raw)
@@ -200,15 +202,15 @@ class AnswerPipeline:
                     piece.frame = framing.bare(frame)
                 pieces.append(piece)
         except BodyError as error:
-            self.interruption, end = unreadable_answer(str(error)), "abandon"
+            self.pending_error, end = unreadable_answer(str(error)), "abandon"
         except ApiError as error:  # the pieces before it are judged first
-            self.interruption, end = error, "abandon"
+            self.pending_error, end = error, "abandon"
         return await self._advance(pieces, end)
 
     async def abandon(self) -> list[Piece]:
         """Return the pieces that may still be sent of an answer that the upstream has cut off.
 
-        Check `interruption` afterwards.
+        Check `pending_error` afterwards.
         """
         return await self._advance([], "abandon")
 
@@ -221,7 +223,7 @@ class AnswerPipeline:
                 if end is not None:
                     pieces = [*pieces, *(await (stage.finish() if end == "finish" else stage.abandon()))]
             except Exception as error:
-                self.interruption, end = error, "abandon"
+                self.pending_error, end = error, "abandon"
                 pieces = await stage.abandon()
         return pieces
 
@@ -261,8 +263,8 @@ class AnswerPipeline:
         if self._kept is None:
             return
         self._kept += [piece.response for piece in pieces if piece.body is not None]
-        self._kept_weight += sum(map(weight_of, pieces))
-        if self._kept_weight > MAX_ANSWER:
+        self._kept_memory += sum(map(memory_of, pieces))
+        if self._kept_memory > MAX_ANSWER:
             self._kept = None
             log.warning("the answer is too large and is not added to the transcript or span")
 
@@ -280,7 +282,7 @@ class AnswerPipeline:
             answers = [piece for piece in pieces if piece.body is not None]
             if not answers:
                 return pieces
-        size = len(answers[0].frame.raw) if len(answers) == 1 else held_bytes(answers)
+        size = len(answers[0].frame.raw) if len(answers) == 1 else received_bytes(answers)
         if size > SMALL_BODY:
             self.call.session.call_state.offload = self._body_worker.run_in_thread
         joined = (

@@ -141,7 +141,7 @@ class GatewayServices:
         key = record.session.key if record.session else ""
         if key and record.was_answered_by_model:
             self.sessions.accept(key)
-        receipt = self.receipts.add(record, self.sessions.keys.owners(key)[0])
+        receipt = self.receipts.add(record, self.sessions.keys.shares(key)[0])
         if self.audit is not None:
             self.audit.settle(record, receipt)
 
@@ -325,7 +325,7 @@ class OutgoingCall:
     route: Route
     model: str
     payload: bytes
-    after_model: EventPlan
+    after_model_plan: EventPlan
     """The AfterModel hooks that run for the answer."""
     llm_request: SharedValue | None
     """The request as shown to AfterModel hooks; None if there are none."""

@@ -4,7 +4,11 @@
 and `transcript_path` are passed to hooks but never opened.
 """
 
+import time
+from dataclasses import dataclass, field
+
 from aiohttp import web
+from cachetools import LRUCache
 from pydantic import ValidationError
 
 from hookgate.hooks import BeforeAgent, BeforeTool, Event, Outcome, SessionContext
@@ -17,7 +21,6 @@ from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingE
 from hookgate.proxy.call.verdicts import STOPPED
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import SMALL_BODY, read_request
-from hookgate.proxy.identity.callers import Rates
 from hookgate.proxy.identity.sessions import Sessions, SessionState
 from hookgate.proxy.observe.logs import note_session
 from hookgate.proxy.routing.table import session_name
@@ -34,6 +37,38 @@ _BASE = dict.fromkeys(("session_id", "transcript_path", "cwd", "timestamp"), "")
 _TOO_MANY = (
     "hookgate accepts at most {:g} events per second from one caller; send fewer, or raise limits.events."
 )
+
+
+KEPT_BUCKETS = 10_000
+"""Callers whose rates are remembered."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at: float = field(default_factory=time.monotonic)
+
+
+class Rates:
+    """A token bucket for each caller: `per_second` uses a second, and as many in one burst.
+
+    When there are too many callers, the least recently used bucket is dropped; its caller gets a full one.
+    """
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._buckets: LRUCache[str, _Bucket] = LRUCache(KEPT_BUCKETS)
+
+    def try_acquire(self, caller: str) -> bool:
+        """Take a token. Returns False if the caller has none left."""
+        now = time.monotonic()
+        bucket = self._buckets.setdefault(caller, _Bucket(self._per_second, now))
+        bucket.left = min(self._per_second, bucket.left + (now - bucket.at) * self._per_second)
+        bucket.at = now
+        if bucket.left < 1:
+            return False
+        bucket.left -= 1
+        return True
 
 
 class EventService:

@@ -10,7 +10,7 @@ from hookgate.hooks import Engine, Engines
 from hookgate.proxy.call.batches import BATCHED, Batches
 from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingEngine
 from hookgate.proxy.call.events import EventService
-from hookgate.proxy.call.exchange import Exchange
+from hookgate.proxy.call.generation import GenerationCall
 from hookgate.proxy.call.input_only import InputOnlyCalls
 from hookgate.proxy.call.passthrough import forward_unread, tunnel
 from hookgate.proxy.config import Config
@@ -139,7 +139,7 @@ class Gateway:
             return await forward_unread(context)
         with self._engines.lease() as engine:
             try:
-                return await self._judge(context, engine)
+                return await self._answering(context, engine)
             finally:
                 context.record.degraded = tuple(engine.health.degraded)
 
@@ -162,31 +162,35 @@ class Gateway:
             if record.trace.sampled:
                 context.observers.append(record.trace)
 
-    def _judge(self, context: CallContext, engine: Engine) -> Awaitable[web.StreamResponse]:
-        """Return the coroutine that judges a call, or forwards it if nothing needs its content."""
+    def _answering(self, context: CallContext, engine: Engine) -> Awaitable[web.StreamResponse]:
+        """Return the coroutine that judges a call, or forwards it if nothing needs its content.
+
+        This is not a coroutine itself, because each chunk of an answer would resume it, too.
+        """
         recorded = RecordingEngine(engine, context.record)
         if context.route.kind == "event":
             return self._events.run(context, recorded)
         if not (engine.configuration.groups or self._needs_content(context)):
             return self._forward_unless_followed(context, recorded)
-        return self._exchange(context, recorded)
+        return self._judging(context, recorded)
 
     async def _forward_unless_followed(
         self, context: CallContext, engine: RecordingEngine
     ) -> web.StreamResponse:
         """Forward a call without hooks, or process it if there are sessions to be followed."""
         if await self._services.sessions.exist():
-            return await self._exchange(context, engine)
+            return await self._judging(context, engine)
         return await forward_unread(context)
 
     @staticmethod
-    def _exchange(context: CallContext, recorded: RecordingEngine) -> Awaitable[web.StreamResponse]:
+    def _judging(context: CallContext, recorded: RecordingEngine) -> Awaitable[web.StreamResponse]:
+        """Return the coroutine that judges a call, which depends on the API's method."""
         verb = context.route.verb
         if verb in BATCHED:
             return Batches(context, recorded).run()
         if verb in INPUTS:
             return InputOnlyCalls(context, recorded).run()
-        return Exchange(context, recorded).run()
+        return GenerationCall(context, recorded).run()
 
     def _needs_content(self, context: CallContext) -> bool:
         """Return whether the audit, transcripts, traces or the caller's key need the content of the call."""

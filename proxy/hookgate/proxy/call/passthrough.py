@@ -156,7 +156,7 @@ class _Body:
         self._request, self._most = request, most
         self._coding = content_coding(request)
         if most is not None and ((request.content_length or 0) > most or self._coding != "identity"):
-            raise _too_large(most)
+            raise _body_too_large(most)
         self._failure: Exception | None = None
 
     def described(self) -> dict[str, str]:
@@ -187,7 +187,7 @@ class _Body:
             async for chunk in self._request.content.iter_any():
                 size += len(chunk)
                 if self._most is not None and size > self._most:
-                    raise _too_large(self._most)
+                    raise _body_too_large(self._most)
                 yield chunk
         except Exception as error:
             self._failure = error
@@ -206,7 +206,7 @@ class _Body:
         return self._failure and ApiError(400, "The request body cannot be read.", "BODY_REFUSED")
 
 
-def _too_large(most: int) -> ApiError:
+def _body_too_large(most: int) -> ApiError:
     return ApiError(
         413, f"The request body is too large: this path accepts at most {most} uncompressed bytes."
     )

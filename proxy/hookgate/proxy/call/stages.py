@@ -13,7 +13,7 @@ from hookgate.hooks.screening import HookScreen
 from hookgate.proxy.call.context import JudgedCall
 from hookgate.proxy.call.tool_gate import RetryModel, ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
-from hookgate.proxy.http.bodies import MAX_ANSWER, SMALL_BODY, VALUE_BYTES, BodyWorker, too_large
+from hookgate.proxy.http.bodies import MAX_ANSWER, SMALL_BODY, VALUE_BYTES, BodyWorker, answer_too_large
 from hookgate.proxy.routing.envelopes import Envelope
 from hookgate.translator import BodyError, Frame, join_events
 from hookgate.translator.fields import JsonObject, read, read_list, same_items, without, write
@@ -25,7 +25,7 @@ log = logging.getLogger("hookgate.gateway")
 _LONG = 16 * 1024
 """Screens judge larger events, in bytes, in a thread: each byte may take several microseconds."""
 
-_PIECE = 512  # estimated bytes of a piece besides its text and values
+_PIECE_MEMORY = 512  # estimated bytes of a piece besides its text and values
 
 
 @dataclass(slots=True)
@@ -60,13 +60,13 @@ def spoken_text_of(responses: Sequence[JsonObject]) -> str:
     return join_texts(responses).get(TextStrand(0, thought=False), "")
 
 
-def weight_of(piece: Piece) -> int:
+def memory_of(piece: Piece) -> int:
     """Return the estimated memory of a piece in bytes. Its values may take much more memory than its text."""
     raw = piece.frame.raw
-    return len(raw) + _PIECE + VALUE_BYTES * (raw.count(b",") + raw.count(b"[") + raw.count(b"{"))
+    return len(raw) + _PIECE_MEMORY + VALUE_BYTES * (raw.count(b",") + raw.count(b"[") + raw.count(b"{"))
 
 
-def held_bytes(pieces: Iterable[Piece]) -> int:
+def received_bytes(pieces: Iterable[Piece]) -> int:
     """Return the size of the pieces as they were received."""
     size = 0
     for piece in pieces:
@@ -108,7 +108,7 @@ class ScreenStage:
 
     def held_bytes(self) -> int:
         """Return the size in bytes of the pieces from which nothing was released."""
-        return held_bytes(piece for number, piece in self._held.items() if number > self._released)
+        return received_bytes(piece for number, piece in self._held.items() if number > self._released)
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         return await self._judged(pieces, last=False)
@@ -154,7 +154,7 @@ class ScreenStage:
             responses.append(piece.response)
         self._broken = True
         judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
-        if self._screen.slow or held_bytes(batch) > _LONG:
+        if self._screen.slow or received_bytes(batch) > _LONG:
             released = await asyncio.to_thread(judge)
         else:
             released = judge()
@@ -222,7 +222,7 @@ class _HoldingStage:
         self._held: list[Piece] = []
 
     def held_bytes(self) -> int:
-        return held_bytes(self._held)
+        return received_bytes(self._held)
 
     async def finish(self) -> list[Piece]:
         rest, self._held = self._held, []
@@ -238,7 +238,7 @@ class EventStage(_HoldingStage):
 
     def __init__(self, judge: Judge) -> None:
         super().__init__()
-        self.feed = judge
+        self.feed = judge  # not a method that awaits it, because each event would resume one more coroutine
 
 
 class WindowStage(_HoldingStage):
@@ -253,7 +253,7 @@ class WindowStage(_HoldingStage):
         held = await self._judge([*self._held, *pieces])
         ready = _beyond(held, self._window)
         self._held = held[ready:]
-        _check_weight(self._held)
+        _check_memory(self._held)
         return held[:ready]
 
 
@@ -263,13 +263,13 @@ class CompleteStage(_HoldingStage):
     def __init__(self, judge: Judge) -> None:
         super().__init__()
         self._judge = judge
-        self._weight = 0
+        self._memory = 0
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         self._held += pieces
-        self._weight += sum(map(weight_of, pieces))
-        if self._weight > MAX_ANSWER:
-            raise too_large()
+        self._memory += sum(map(memory_of, pieces))
+        if self._memory > MAX_ANSWER:
+            raise answer_too_large()
         return []
 
     async def finish(self) -> list[Piece]:
@@ -282,16 +282,16 @@ class SentStage(_HoldingStage):
     def __init__(self) -> None:
         super().__init__()
         self.responses: list[JsonObject] = []
-        self.weight = 0
+        self.memory = 0
 
     @property
-    def too_large(self) -> bool:
-        """Whether the answer is too large to keep. If it is, `responses` is incomplete."""
-        return self.weight > MAX_ANSWER
+    def is_incomplete(self) -> bool:
+        """Whether the answer is too large to keep, so that `responses` is incomplete."""
+        return self.memory > MAX_ANSWER
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        self.weight += sum(map(weight_of, pieces))
-        self.responses += [] if self.too_large else responses_of(pieces)
+        self.memory += sum(map(memory_of, pieces))
+        self.responses += [] if self.is_incomplete else responses_of(pieces)
         return pieces
 
 
@@ -310,19 +310,19 @@ class JsonStage(_HoldingStage):
         self._edited: list[JsonObject] = []
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        self._edited += [] if self._sent.too_large else responses_of(pieces)
+        self._edited += [] if self._sent.is_incomplete else responses_of(pieces)
         if not self._held and not any(map(_finishes, pieces)):
             return pieces
         self._held += pieces
-        _check_weight(self._held)
+        _check_memory(self._held)
         return []
 
     async def finish(self) -> list[Piece]:
         sent = self._sent
-        if sent.too_large:
+        if sent.is_incomplete:
             log.warning("the answer is too large to check whether it is still JSON")
         elif not same_items(self._edited, sent.responses):
-            await self._body_worker.run(sent.weight, _check_json, sent.responses, self._edited)
+            await self._body_worker.run(sent.memory, _check_json, sent.responses, self._edited)
         return await super().finish()
 
 
@@ -367,11 +367,11 @@ class TurnEndStage(_HoldingStage):
         self._texts.append(spoken_text(pieces))
         self._size += len(self._texts[-1])
         if self._size > MAX_ANSWER:
-            raise too_large()
+            raise answer_too_large()
         held = [*self._held, *pieces]
         ready = _before_the_end(held)
         self._held = held[ready:]
-        _check_weight(self._held)
+        _check_memory(self._held)
         return held[:ready]
 
     async def finish(self) -> list[Piece]:
@@ -401,10 +401,10 @@ class RecordingStage(_HoldingStage):
         return pieces
 
 
-def _check_weight(held: Sequence[Piece]) -> None:
+def _check_memory(held: Sequence[Piece]) -> None:
     """Raise ApiError (502) if the held pieces exceed the memory limit of an answer."""
-    if sum(map(weight_of, held)) > MAX_ANSWER:
-        raise too_large()
+    if sum(map(memory_of, held)) > MAX_ANSWER:
+        raise answer_too_large()
 
 
 def _before_the_end(held: Sequence[Piece]) -> int:

@@ -20,7 +20,7 @@ from hookgate.proxy.embedded.script import Part, ScriptedAnswer, ScriptScene
 _EXAMPLES = {"STRING": "example", "NUMBER": 1, "INTEGER": 1, "BOOLEAN": True, "NULL": None}
 _MAX_SCHEMA_DEPTH = 10  # a schema that requires itself has no finite instance
 _ECHO = 200  # characters
-_PIECE = 4  # the maximum number of words in one event
+_MAX_WORDS = 4  # the maximum number of words in one event
 _THOUGHT = "I do not think: I am a script, not a model."
 
 
@@ -169,7 +169,7 @@ def _list(value: Any) -> list[Any]:
 def _pieces(text: str) -> list[str]:
     """Split the text at words into three or more pieces, or fewer if it has fewer words."""
     words = re.findall(r"\S+\s*|\s+", text) or [""]
-    size = min(_PIECE, max(1, len(words) // 3))
+    size = min(_MAX_WORDS, max(1, len(words) // 3))
     return ["".join(words[start : start + size]) for start in range(0, len(words), size)]
 
 

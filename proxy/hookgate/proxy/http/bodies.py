@@ -54,8 +54,8 @@ class BodyWorker:
         return bool(self._waiting)
 
     @property
-    def held_bytes(self) -> int:
-        """The number of bytes that bodies hold now."""
+    def leased_bytes(self) -> int:
+        """The number of bytes that bodies hold now, by their leases."""
         return self._held
 
     async def run(self, size: int, step: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -200,7 +200,7 @@ class Pacer:
 CODINGS = ("identity", "gzip", "deflate")
 """The content codings that hookgate can decompress, and `identity`."""
 
-PIECE = 1024 * 1024
+INFLATE_STEP = 1024 * 1024
 """The largest number of bytes that one step of decompression returns."""
 
 _INPUT_SLICE = 64 * 1024  # bytes passed to zlib at once: it copies the input that it does not use
@@ -226,7 +226,7 @@ def inflate(data: bytes, coding: str, limit: int) -> bytes:
             for piece in inflate_pieces(stream, data[start : start + _INPUT_SLICE]):
                 size += len(piece)
                 if size > limit:
-                    raise body_too_large(limit)
+                    raise request_too_large(limit)
                 pieces.append(piece)
     except zlib.error:
         raise _invalid_body(f"it is not valid {coding} data") from None
@@ -238,17 +238,17 @@ def inflate(data: bytes, coding: str, limit: int) -> bytes:
 
 
 def inflate_pieces(stream: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
-    """Yield the output for the next input of a stream, at most `PIECE` bytes at a time."""
+    """Yield the output for the next input of a stream, at most `INFLATE_STEP` bytes at a time."""
     while True:
-        piece = stream.decompress(data, PIECE)
+        piece = stream.decompress(data, INFLATE_STEP)
         data = stream.unconsumed_tail
         if piece:
             yield piece
-        if stream.eof or (not data and len(piece) < PIECE):
+        if stream.eof or (not data and len(piece) < INFLATE_STEP):
             return
 
 
-def body_too_large(limit: int) -> ApiError:
+def request_too_large(limit: int) -> ApiError:
     """Return the error for a request body that is larger than `limits.body`."""
     return ApiError(413, f"The request body is too large: more than {limit} bytes.")
 
@@ -323,7 +323,7 @@ async def _read(request: _BodySource) -> bytes:
     body_worker, memory = request.body_worker, request.memory_lease
     limit, length = body_worker.limits.body, request.content_length
     if (length or 0) > limit:
-        raise body_too_large(limit)
+        raise request_too_large(limit)
     await memory.acquire(SMALL_BODY if length is None else length)
     started = asyncio.get_running_loop().time()
     body = bytearray()
@@ -331,7 +331,7 @@ async def _read(request: _BodySource) -> bytes:
         while chunk := await request.content.readany():
             body += chunk
             if len(body) > limit:
-                raise body_too_large(limit)
+                raise request_too_large(limit)
             if len(body) > memory.size:
                 await memory.acquire(limit)
             if (
@@ -351,7 +351,7 @@ async def read_whole(chunks: AsyncIterable[bytes]) -> bytes:
     async for chunk in chunks:
         data += chunk
         if len(data) > MAX_ANSWER:
-            raise too_large()
+            raise answer_too_large()
     return bytes(data)
 
 
@@ -392,7 +392,7 @@ def checked_answer(body: JsonObject) -> JsonObject:
         raise unreadable_answer(str(error)) from None
 
 
-def too_large() -> ApiError:
+def answer_too_large() -> ApiError:
     """Return the error for an answer that is too large to be buffered."""
     return unreadable_answer(f"it needs more than {MAX_ANSWER} bytes of memory")
 

@@ -18,7 +18,7 @@ from hookgate.proxy.config import LimitSettings, UpstreamSettings
 from hookgate.proxy.config.values import parse_proxy
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.answer_parser import InvalidAnswerError
-from hookgate.proxy.http.bodies import CODINGS, PIECE, compression_window, inflate_pieces
+from hookgate.proxy.http.bodies import CODINGS, INFLATE_STEP, compression_window, inflate_pieces
 from hookgate.proxy.http.upstream_connection import (
     Body,
     HostNotFoundError,
@@ -111,7 +111,7 @@ class UpstreamAnswer:
             try:
                 for piece in inflate_pieces(stream, data):
                     yield piece
-                    if len(piece) == PIECE:  # many pieces may follow without waiting for data
+                    if len(piece) == INFLATE_STEP:  # many pieces may follow without waiting for data
                         await asyncio.sleep(0)
             except zlib.error:
                 raise UpstreamError(f"its body is not valid {coding} data") from None
@@ -207,7 +207,9 @@ class Upstreams:
         head = self._request_head(method, origin, target, all_headers, data)
         length = headers.get(hdrs.CONTENT_LENGTH)
         try:
-            connection = await self._exchange(origin, method, head, data, int(length) if length else None)
+            connection = await self._begin_exchange(
+                origin, method, head, data, int(length) if length else None
+            )
         except InvalidAnswerError as error:
             raise _unreadable(str(error)) from None
         except OSError as error:
@@ -219,7 +221,7 @@ class Upstreams:
         finally:
             await self._pool.release(connection, origin)
 
-    async def _exchange(
+    async def _begin_exchange(
         self, origin: Origin, method: str, head: bytes, data: Body, length: int | None
     ) -> UpstreamConnection:
         """Return a connection on which the headers of the answer have arrived.
@@ -232,7 +234,7 @@ class Upstreams:
         while True:
             connection = await self._pool.acquire(origin, fresh=fresh)
             try:
-                await connection.exchange(head, data, length, has_no_body=method == hdrs.METH_HEAD)
+                await connection.begin_exchange(head, data, length, has_no_body=method == hdrs.METH_HEAD)
             except BaseException as error:
                 await self._pool.release(connection, origin)
                 if not (may_retry and connection.reused and isinstance(error, ConnectionError)):
@@ -277,7 +279,7 @@ class Upstreams:
         headers = self._headers_for(route, attempt, headers)
         async with AsyncExitStack() as stack:
             try:
-                await stack.enter_async_context(self._pool.slot())
+                await stack.enter_async_context(self._pool.reserve())
                 socket = await stack.enter_async_context(
                     self._web_sockets.connect(url, headers, protocols, max_message)
                 )
@@ -295,7 +297,7 @@ class Upstreams:
         head = self._request_head(hdrs.METH_HEAD, origin, "" if origin.path else "/", {}, None)
         try:
             async with asyncio.timeout(self._settings.connect_timeout):
-                connection = await self._exchange(origin, hdrs.METH_HEAD, head, None, None)
+                connection = await self._begin_exchange(origin, hdrs.METH_HEAD, head, None, None)
             status = connection.answer.status
             await self._pool.release(connection, origin)
             if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED and self._settings.proxy:

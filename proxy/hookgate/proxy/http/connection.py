@@ -37,8 +37,8 @@ _CHECKS = 4  # how often within reader_timeout a slow reader's progress is check
 _SLOW_BODY = 1024  # bytes a second
 
 
-class Stage(Enum):
-    """The stage of a connection's current request."""
+class Phase(Enum):
+    """The phase of a connection's current request."""
 
     IDLE = 0
     """There is no request: nothing was sent yet, the last one has ended, or the TLS handshake is running."""
@@ -57,7 +57,7 @@ class TrackedConnection:
     address: str
     close: Callable[[], bool]
     """Closes it at once and returns True, or returns False if it must not be closed now."""
-    stage: Stage = field(default=Stage.IDLE)
+    phase: Phase = field(default=Phase.IDLE)
 
 
 class TooSlow(BadHttpMessage):
@@ -315,8 +315,8 @@ class Server(web.Server):
     keep_alive_timeout: float | None = None
     """Seconds that an idle connection is kept open; None for the default."""
 
-    def moved(self, tracked: TrackedConnection, stage: Stage) -> None:
-        """Note that a connection has reached another stage."""
+    def moved(self, tracked: TrackedConnection, phase: Phase) -> None:
+        """Note that a connection has reached another phase."""
 
 
 class Connection(TimedConnection):
@@ -345,7 +345,7 @@ class Connection(TimedConnection):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._update_stage()
+        self._update_phase()
         if self.stopping:
             self._close_if_done()
 
@@ -354,11 +354,11 @@ class Connection(TimedConnection):
             return await super()._handle_request(*request)
         finally:
             self._handled += 1
-            self._update_stage()
+            self._update_phase()
 
     def _refuse_head(self) -> None:
         super()._refuse_head()
-        self._update_stage()
+        self._update_phase()
 
     def handle_error(
         self,
@@ -400,29 +400,29 @@ class Connection(TimedConnection):
         """
         if self._wire is None:
             return True  # it is closed already
-        stage = self.tracked.stage
-        if stage is Stage.BODY and self._server.has_calls:
+        phase = self.tracked.phase
+        if phase is Phase.BODY and self._server.has_calls:
             in_use = unread_bytes(self._wire) or not self.has_slow_body()
         else:
-            in_use = stage is Stage.IDLE and (unread_bytes(self._wire) or unsent_bytes(self._wire))
+            in_use = phase is Phase.IDLE and (unread_bytes(self._wire) or unsent_bytes(self._wire))
         if in_use:
             return False
         self.abort()
         return True
 
     @property
-    def stage(self) -> Stage:
-        """The stage of the connection's current request."""
+    def phase(self) -> Phase:
+        """The phase of the connection's current request."""
         in_flight = self._request_count - self._handled
         if not self._body.is_eof() and in_flight < 2:  # otherwise the body belongs to a pipelined request
-            return Stage.BODY
+            return Phase.BODY
         if in_flight:
-            return Stage.CALL
-        return Stage.IDLE if self._head_since is None else Stage.HEAD
+            return Phase.CALL
+        return Phase.IDLE if self._head_since is None else Phase.HEAD
 
-    def _update_stage(self) -> None:
-        if (stage := self.stage) is not self.tracked.stage:
-            self._server.moved(self.tracked, stage)
+    def _update_phase(self) -> None:
+        if (phase := self.phase) is not self.tracked.phase:
+            self._server.moved(self.tracked, phase)
 
     def _close_if_done(self) -> None:
         if not self._body.is_eof() or self._head_since is not None:

@@ -17,9 +17,9 @@ from aiohttp import web
 
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.http.bodies import BodyWorker
-from hookgate.proxy.http.connection import Connection, Request, Server, Stage, TrackedConnection
+from hookgate.proxy.http.connection import Connection, Phase, Request, Server, TrackedConnection
 from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.identity.callers import FairMapping
+from hookgate.proxy.identity.shares import FairMapping
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -35,26 +35,26 @@ _ABORT_TIMEOUT = 5.0  # seconds that handlers of aborted connections have to cle
 
 _MAX_ATTEMPTS = 8  # connections that are tried before none is taken as closable
 
-_INCOMPLETE = (Stage.IDLE, Stage.HEAD, Stage.BODY)
-"""Stages without a complete request. They share one order: if idle connections were closed before those that
+_INCOMPLETE = (Phase.IDLE, Phase.HEAD, Phase.BODY)
+"""Phases without a complete request. They share one order: if idle connections were closed before those that
 have sent a first byte, a client that begins many requests would get all new connections closed."""
 
 
-class ConnectionSlots:
+class OpenConnections:
     """The connections of one listener: at most `most`, and at most `most_per_address` from one address.
 
     Connections without a complete request are closed for new ones: of the address that has most of them, the
-    one that has been at its stage for longest. With `closes_calls`, calls in progress are closed next.
+    one that has been in its phase for longest. With `closes_calls`, calls in progress are closed next.
     """
 
     def __init__(self, most: int, most_per_address: int | None, *, closes_calls: bool) -> None:
         self._most, self._most_per_address = most, most_per_address
         self._connections: FairMapping[TrackedConnection, None] = FairMapping(most + 1)
-        self._stages: dict[Stage, FairMapping[TrackedConnection, None]] = dict.fromkeys(
+        self._by_phase: dict[Phase, FairMapping[TrackedConnection, None]] = dict.fromkeys(
             _INCOMPLETE, FairMapping(most + 1)
         )
         if closes_calls:
-            self._stages[Stage.CALL] = FairMapping(most + 1)
+            self._by_phase[Phase.CALL] = FairMapping(most + 1)
         self._closing: set[TrackedConnection] = set()
 
     def __len__(self) -> int:
@@ -67,51 +67,51 @@ class ConnectionSlots:
     def is_address_full(self, address: str) -> bool:
         """Return True if the address has as many connections as it may have."""
         most = self._most_per_address
-        return most is not None and self._connections.held_by(address) >= most
+        return most is not None and self._connections.size_of(address) >= most
 
     def enter(self, tracked: TrackedConnection) -> None:
         """Add a connection."""
         self._connections.store(tracked.address, tracked, None)
-        tracked.stage = Stage.IDLE
-        self._stages[Stage.IDLE].store(tracked.address, tracked, None)
+        tracked.phase = Phase.IDLE
+        self._by_phase[Phase.IDLE].store(tracked.address, tracked, None)
 
-    def move(self, tracked: TrackedConnection, stage: Stage) -> None:
-        """Record that a connection has reached another stage."""
+    def move(self, tracked: TrackedConnection, phase: Phase) -> None:
+        """Record that a connection has reached another phase."""
         if tracked in self._closing:
             return
-        self._remove_from_stage(tracked)
-        tracked.stage = stage
-        if stage in self._stages:
-            self._stages[stage].store(tracked.address, tracked, None)
+        self._remove_from_phase(tracked)
+        tracked.phase = phase
+        if phase in self._by_phase:
+            self._by_phase[phase].store(tracked.address, tracked, None)
 
     def leave(self, tracked: TrackedConnection) -> None:
         """Remove a connection that has ended."""
-        self._remove_from_stage(tracked)
+        self._remove_from_phase(tracked)
         self._connections.drop(tracked.address, tracked)
         self._closing.discard(tracked)
 
     def close_one(self, address: str) -> bool:
         """Close a connection to make room for one from an address. Returns False if none can be closed."""
-        owner = address if self.is_address_full(address) else None
-        stages = dict.fromkeys(self._stages.values())  # without duplicates: several stages share one
-        return any(self._close_one_of(stage, owner) for stage in stages)
+        share = address if self.is_address_full(address) else None
+        orders = dict.fromkeys(self._by_phase.values())  # without duplicates: several phases share one
+        return any(self._close_one_of(order, share) for order in orders)
 
-    def _close_one_of(self, stage: FairMapping[TrackedConnection, None], owner: str | None) -> bool:
-        for _ in range(min(_MAX_ATTEMPTS, len(stage))):
-            if (oldest := stage.oldest(owner)) is None:
+    def _close_one_of(self, order: FairMapping[TrackedConnection, None], share: str | None) -> bool:
+        for _ in range(min(_MAX_ATTEMPTS, len(order))):
+            if (oldest := order.oldest(share)) is None:
                 return False
             tracked = oldest[1]
             if tracked.close():
-                stage.drop(tracked.address, tracked)
+                order.drop(tracked.address, tracked)
                 self._connections.drop(tracked.address, tracked)
                 self._closing.add(tracked)
                 return True
-            stage.get(tracked.address, tracked)  # moves it to the end of the order
+            order.get(tracked.address, tracked)  # moves it to the end of the order
         return False
 
-    def _remove_from_stage(self, tracked: TrackedConnection) -> None:
-        if tracked.stage in self._stages:
-            self._stages[tracked.stage].drop(tracked.address, tracked)
+    def _remove_from_phase(self, tracked: TrackedConnection) -> None:
+        if tracked.phase in self._by_phase:
+            self._by_phase[tracked.phase].drop(tracked.address, tracked)
 
 
 def address_of(host: str) -> str:
@@ -150,7 +150,7 @@ class _LoopAcceptor:
 class Connections(Server):
     """A server with at most `limits.connections` open connections.
 
-    At the limit, a connection without a whole request is closed for a new one (see `ConnectionSlots`). With
+    At the limit, a connection without a whole request is closed for a new one (see `OpenConnections`). With
     `calls`, no call in progress is ended for that: the new connection waits. Otherwise the connection whose
     request has taken longest is closed if no other can be.
     """
@@ -163,7 +163,7 @@ class Connections(Server):
         self._limits, self.has_calls = limits, calls
         self._body_worker = BodyWorker(limits)
         self.keep_alive_timeout = None if calls else limits.header_timeout
-        self._slots = ConnectionSlots(
+        self._open = OpenConnections(
             limits.connections, limits.connections_per_address, closes_calls=not calls
         )
         self._changed = asyncio.Event()
@@ -178,8 +178,8 @@ class Connections(Server):
         else:
             task.add_done_callback(lambda _: self._release(tracked))
 
-    def moved(self, tracked: TrackedConnection, stage: Stage) -> None:
-        self._slots.move(tracked, stage)
+    def moved(self, tracked: TrackedConnection, phase: Phase) -> None:
+        self._open.move(tracked, phase)
         self._changed.set()
 
     async def accept(self, listener: socket.socket, certificate: Certificate | None) -> None:
@@ -210,11 +210,11 @@ class Connections(Server):
         self, connection: socket.socket, address: str, certificate: Certificate | None
     ) -> None:
         """Start serving a connection when there is room, or close it if its address has too many."""
-        while self._slots.is_full(address):
+        while self._open.is_full(address):
             self._changed.clear()
-            crowded = self._slots.is_address_full(address)
+            crowded = self._open.is_address_full(address)
             self._warn_full(address if crowded else "any address")
-            freed = self._slots.close_one(address)
+            freed = self._open.close_one(address)
             if freed:
                 continue
             if crowded:
@@ -224,8 +224,8 @@ class Connections(Server):
                 async with asyncio.timeout(_RETRY_SECONDS):  # a finished answer does not set the event
                     await self._changed.wait()
         tracked = TrackedConnection(address, lambda: task.cancel())  # noqa: PLW0108  # the task does not exist yet
-        self._slots.enter(tracked)
-        self._acceptor.note_open(len(self._slots))
+        self._open.enter(tracked)
+        self._acceptor.note_open(len(self._open))
         context = None if certificate is None else certificate.context
         task = self._loop.create_task(self._handshake(connection, context, tracked))
         self._handshakes.add(task)
@@ -289,8 +289,8 @@ class Connections(Server):
             log.warning("%d connections are still open after %g seconds", len(self.connections), seconds)
 
     def _release(self, tracked: TrackedConnection) -> None:
-        self._slots.leave(tracked)
-        self._acceptor.note_open(len(self._slots))
+        self._open.leave(tracked)
+        self._acceptor.note_open(len(self._open))
         self._changed.set()
 
     def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:

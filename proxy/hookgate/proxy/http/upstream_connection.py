@@ -119,7 +119,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     # ---- one request and its answer
 
-    async def exchange(
+    async def begin_exchange(
         self, head: bytes, body: Body, length: int | None = None, *, has_no_body: bool = False
     ) -> None:
         """Send a request and wait for the headers of its answer, which may arrive before the body is sent.
@@ -141,9 +141,8 @@ class UpstreamConnection(asyncio.Protocol):
             self._send(head, body or b"")
         else:
             self.transport.write(head)
-            self._sender = self._loop.create_task(self._send_pieces(body, length))
-        while not answer.status:
-            await self._wait_for_data()
+            self._sender = self._loop.create_task(self._send_chunks(body, length))
+        await self._wait_for_headers()
 
     async def read(self) -> bytes:
         """Return the next bytes of the body: at least one byte, or none at its end.
@@ -168,7 +167,7 @@ class UpstreamConnection(asyncio.Protocol):
     def _body_error(error: Exception) -> UpstreamError:
         return UpstreamError(describe_connection_error(error) if isinstance(error, OSError) else str(error))
 
-    async def finish(self) -> bool:
+    async def end_exchange(self) -> bool:
         """End the exchange. Returns whether the connection can be reused; if not, it is aborted."""
         answer = self.answer
         reusable = answer.complete and answer.keep_alive and self._sent and not self._is_closing()
@@ -206,13 +205,14 @@ class UpstreamConnection(asyncio.Protocol):
     def _is_closing(self) -> bool:
         return self._closed or self.transport.is_closing()
 
-    async def _wait_for_data(self) -> None:
-        """Wait until data has arrived. Raises the error that ended the exchange, if there was one."""
-        if self._error is not None:
-            raise self._error
-        self._reader = self._loop.create_future()
-        await self._reader
-        self._reader = None
+    async def _wait_for_headers(self) -> None:
+        """Wait for the headers of the answer. Raises the error that ended the exchange, if there was one."""
+        while not self.answer.status:
+            if self._error is not None:
+                raise self._error
+            self._reader = self._loop.create_future()
+            await self._reader
+            self._reader = None
 
     def _fail(self, error: Exception) -> None:
         """End the exchange with an error, the first if there are several, and close the connection."""
@@ -239,20 +239,20 @@ class UpstreamConnection(asyncio.Protocol):
         if not self._unsent and not self._writing_paused:
             self._note_sent()
 
-    async def _send_pieces(self, body: AsyncIterable[bytes], length: int | None) -> None:
+    async def _send_chunks(self, body: AsyncIterable[bytes], length: int | None) -> None:
         try:
             size = 0
-            async for piece in body:
-                size += len(piece)
+            async for chunk in body:
+                size += len(chunk)
                 if length is not None and size > length:
                     raise RequestBodyError
-                if piece:
-                    await self._write(b"%x\r\n%b\r\n" % (len(piece), piece) if length is None else piece)
+                if chunk:
+                    await self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if length is None else chunk)
             if length is None:
                 await self._write(b"0\r\n\r\n")
             elif size < length:
                 raise RequestBodyError
-        except Exception:  # the iterable's owner knows the reason
+        except Exception:  # the code behind the iterable knows the reason
             if not self._is_closing():  # otherwise the answer may be complete, or describe the problem
                 self._fail(RequestBodyError())
         else:

@@ -71,13 +71,13 @@ class UpstreamPool:
 
         Args:
             max_connections: The maximum number of connections in use at once.
-            connect_timeout: Seconds to wait for a free slot, and again for a new connection.
+            connect_timeout: Seconds to wait while too many are in use, and again for a new connection.
             header_timeout: Seconds to wait for the headers of an answer.
             idle_timeout: Seconds to wait for more of an answer's body.
             proxy: The URL of an HTTP proxy, which may contain a user and a password.
             ssl_context: The context for TLS; None if no origin needs one.
         """
-        self._slots = asyncio.Semaphore(max_connections)
+        self._free = asyncio.Semaphore(max_connections)
         self._max_kept = max(1, int(max_connections * _KEPT_SHARE))
         self._connect_timeout, self._timeouts = connect_timeout, (header_timeout, idle_timeout)
         self._proxy, self._ssl_context = proxy, ssl_context
@@ -98,13 +98,13 @@ class UpstreamPool:
         await asyncio.sleep(0)  # the sockets are closed in the next iteration of the event loop
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
+    async def reserve(self) -> AsyncIterator[None]:
         """Reserve room for a connection that is opened elsewhere. Raises TimeoutError if there is none."""
         await self._enter()
         try:
             yield
         finally:
-            self._slots.release()
+            self._free.release()
 
     async def acquire(self, origin: Origin, *, fresh: bool = False) -> UpstreamConnection:
         """Return an idle connection or a new one, or always a new one if `fresh` is true.
@@ -122,15 +122,15 @@ class UpstreamPool:
             async with asyncio.timeout(self._connect_timeout):
                 return await self._connect(origin)
         except BaseException:
-            self._slots.release()
+            self._free.release()
             raise
 
     async def release(self, connection: UpstreamConnection, origin: Origin) -> None:
         """End the exchange on a connection, and keep the connection for another one if possible."""
         try:
-            reusable = await connection.finish()
+            reusable = await connection.end_exchange()
         finally:
-            self._slots.release()
+            self._free.release()
         kept = self._kept[origin]
         if reusable and len(kept) < self._max_kept:
             connection.keep(KEEP_ALIVE_SECONDS)
@@ -139,11 +139,11 @@ class UpstreamPool:
             connection.abort()
 
     async def _enter(self) -> None:
-        if self._slots.locked():
+        if self._free.locked():
             async with asyncio.timeout(self._connect_timeout):
-                await self._slots.acquire()
+                await self._free.acquire()
         else:
-            await self._slots.acquire()
+            await self._free.acquire()
 
     # ---- new connections
 
@@ -188,7 +188,7 @@ class UpstreamPool:
         target = f"[{origin.host}]:{origin.port}" if ":" in origin.host else f"{origin.host}:{origin.port}"
         head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{self.proxy_headers}\r\n"
         try:
-            await connection.exchange(head.encode(), None)
+            await connection.begin_exchange(head.encode(), None)
         except InvalidAnswerError:
             raise ProxyError("the proxy's answer is not valid HTTP") from None
         status = connection.answer.status

@@ -13,8 +13,8 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from hookgate.hooks import SessionContext
-from hookgate.proxy.identity.callers import AcceptedKeys, FairMapping
 from hookgate.proxy.identity.memory import ConversationMemory
+from hookgate.proxy.identity.shares import AcceptedKeys, FairMapping
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -235,8 +235,8 @@ class LocalSessions(Sessions):
         return step(state), state
 
     async def end(self, session: SessionContext) -> None:
-        for owner in self.keys.owners(session.key):
-            self._states.drop(owner, session_key(session))
+        for share in self.keys.shares(session.key):
+            self._states.drop(share, session_key(session))
 
     async def link_prompt(self, session: SessionContext, prompt: str) -> None:
         self._keep(self._prompts, (session.key, text_fingerprint(prompt)), session.session_id)
@@ -253,16 +253,16 @@ class LocalSessions(Sessions):
 
     def _get(self, known: "FairMapping[SessionKey, V]", place: SessionKey) -> V | None:
         """Return a value, and move it to its key's own share if the key has been accepted since."""
-        own, *others = self.keys.owners(place[0])
+        own, *others = self.keys.shares(place[0])
         if (value := known.get(own, place)) is not None:
             return value
-        for owner in others:
-            if (value := known.drop(owner, place)) is not None:
+        for share in others:
+            if (value := known.drop(share, place)) is not None:
                 return self._keep(known, place, value)
         return None
 
     def _keep(self, known: "FairMapping[SessionKey, V]", place: SessionKey, value: V) -> V:
-        known.store(self.keys.owners(place[0])[0], place, value)
+        known.store(self.keys.shares(place[0])[0], place, value)
         return value
 
 

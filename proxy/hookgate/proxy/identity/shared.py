@@ -18,7 +18,6 @@ from cachetools import LRUCache, TTLCache
 from hookgate.hooks import SessionContext
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity import memory
-from hookgate.proxy.identity.callers import KEPT_KEYS, AcceptedKeys
 from hookgate.proxy.identity.memory import ConversationMemory, HookEffect, StartClaim
 from hookgate.proxy.identity.sessions import (
     OpenSession,
@@ -28,6 +27,7 @@ from hookgate.proxy.identity.sessions import (
     session_key,
     text_fingerprint,
 )
+from hookgate.proxy.identity.shares import KEPT_KEYS, AcceptedKeys
 from hookgate.proxy.store import StoreError
 from hookgate.proxy.store.sessions import (
     ANY_SESSION,

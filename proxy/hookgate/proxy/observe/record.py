@@ -17,7 +17,7 @@ from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
-from hookgate.proxy.identity.callers import FairMapping
+from hookgate.proxy.identity.shares import FairMapping
 from hookgate.proxy.observe.blocked import MAX_BLOCKED, BlockedOutput
 from hookgate.proxy.observe.content import CallContent
 from hookgate.proxy.observe.trace_context import Trace, new_span
@@ -348,30 +348,30 @@ class Receipts:
         self.watchers: list[Callable[[JsonObject], None]] = []
         """Called with each new receipt; they must not block."""
 
-    def add(self, record: CallRecord, owner: str | None = None) -> JsonObject:
+    def add(self, record: CallRecord, share: str | None = None) -> JsonObject:
         """Create, keep and return the receipt of a call that has ended.
 
-        It belongs to `owner`, by default the caller's key.
+        It counts for `share`, by default that of the caller's key.
         """
         receipt = make_receipt(record)
-        self.keep(receipt, owner)
+        self.keep(receipt, share)
         return receipt
 
-    def keep(self, receipt: JsonObject, owner: str | None = None) -> None:
-        """Keep a receipt. It counts for `owner`, by default the caller's key."""
+    def keep(self, receipt: JsonObject, share: str | None = None) -> None:
+        """Keep a receipt. It counts for `share`, by default that of the caller's key."""
         key, receipt_id = (receipt["session"] or {}).get("key", ""), receipt["receipt"]
         if len(self._shares) >= KEPT_RECEIPTS and (oldest := self._shares.oldest()) is not None:
             self._shares.drop(*oldest)
             del self._kept[oldest[1]]
-        self._shares.store(key if owner is None else owner, receipt_id, None)
+        self._shares.store(key if share is None else share, receipt_id, None)
         self._kept[receipt_id] = key, receipt
         for watcher in self.watchers:
             watcher(receipt)
 
     def receipt_for(self, receipt: str, key: str | None = None) -> JsonObject | None:
         """Return a receipt by its id, or None if it is not kept or, with `key`, belongs to another key."""
-        owner, kept = self._kept.get(receipt, ("", None))
-        return kept if key is None or key == owner else None
+        own_key, kept = self._kept.get(receipt, ("", None))
+        return kept if key is None or key == own_key else None
 
     def latest(self, before: str = "") -> Iterator[JsonObject]:
         """Yield receipts, the latest first.

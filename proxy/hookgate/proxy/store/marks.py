@@ -6,7 +6,7 @@ import random
 import zlib
 from pathlib import Path
 
-_SLOTS = 1 << 14
+_NUMBERS = 1 << 14
 _BYTES = 8
 
 
@@ -25,21 +25,21 @@ class ChangeMarks:
         """
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            os.ftruncate(file, _SLOTS * _BYTES)
-            self._memory = mmap.mmap(file, _SLOTS * _BYTES)
+            os.ftruncate(file, _NUMBERS * _BYTES)
+            self._memory = mmap.mmap(file, _NUMBERS * _BYTES)
         finally:
             os.close(file)
         self._numbers = memoryview(self._memory).cast("Q")
-        for slot in range(_SLOTS):
-            self._numbers[slot] = random.getrandbits(64)  # not a secret
+        for index in range(_NUMBERS):
+            self._numbers[index] = random.getrandbits(64)  # not a secret
 
     def number(self, name: str) -> int:
         """Return the current number of a name."""
-        return self._numbers[_slot(name)]
+        return self._numbers[_index(name)]
 
     def mark(self, name: str) -> None:
         """Change the number of a name."""
-        self._numbers[_slot(name)] = random.getrandbits(64)  # not a secret
+        self._numbers[_index(name)] = random.getrandbits(64)  # not a secret
 
     def close(self) -> None:
         """Unmap the file."""
@@ -47,5 +47,5 @@ class ChangeMarks:
         self._memory.close()
 
 
-def _slot(name: str) -> int:
-    return zlib.crc32(name.encode(errors="surrogatepass")) % _SLOTS
+def _index(name: str) -> int:
+    return zlib.crc32(name.encode(errors="surrogatepass")) % _NUMBERS

@@ -255,13 +255,13 @@ def _portions(names: Sequence[str]) -> Iterator[Sequence[str]]:
     return (names[at : at + _NAMES_AT_ONCE] for at in range(0, len(names), _NAMES_AT_ONCE))
 
 
-def _owner(key: Any) -> Any:
-    """Return the owner of a share: an accepted key, or one for all other keys."""
+def _share(key: Any) -> Any:
+    """Return the share of a key: its own if it is accepted, or else the one of all other keys."""
     return case((key.in_(select(accepted_keys.c.key)), key), else_="")
 
 
 def _excess_sessions() -> Any:
-    share = {"partition_by": _owner(sessions.c.key), "order_by": sessions.c.used.desc()}
+    share = {"partition_by": _share(sessions.c.key), "order_by": sessions.c.used.desc()}
     ranked = select(
         sessions.c.key,
         sessions.c.id,
@@ -273,7 +273,7 @@ def _excess_sessions() -> Any:
 
 
 def _excess_names() -> Any:
-    share = {"partition_by": _owner(session_names.c.key), "order_by": session_names.c.used.desc()}
+    share = {"partition_by": _share(session_names.c.key), "order_by": session_names.c.used.desc()}
     ranked = select(
         session_names.c.key, session_names.c.name, func.row_number().over(**share).label("number")
     ).subquery()

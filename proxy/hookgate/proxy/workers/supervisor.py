@@ -104,7 +104,7 @@ class WorkerGroup:
 
     def _take(self, worker: SupervisedWorker, message: JsonObject) -> None:
         if "receipt" in message:
-            self._receipts.keep(message["receipt"], message["owner"])
+            self._receipts.keep(message["receipt"], message["share"])
             return
         self._health[worker] = message["health"]
         health = self._live.health

@@ -13,7 +13,7 @@ from hookgate.proxy.admin.listener import AdminListener, accepting_operators, re
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.connection import error_response
 from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.identity.callers import AcceptedKeys
+from hookgate.proxy.identity.shares import AcceptedKeys
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import KEPT_RECEIPTS, Receipts
 from hookgate.proxy.workers.sockets import WorkerPlace
@@ -59,7 +59,7 @@ class Feed:
 
     def _call(self, receipt: JsonObject) -> bytes:
         key = (receipt["session"] or {}).get("key", "")
-        return orjson.dumps({"receipt": receipt, "owner": self._keys.owners(key)[0]})
+        return orjson.dumps({"receipt": receipt, "share": self._keys.shares(key)[0]})
 
     def _health(self) -> list[JsonObject]:
         return [{"hook": list(key), **vars(status)} for key, status in self._live.health.all().items()]

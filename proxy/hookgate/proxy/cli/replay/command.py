@@ -2,7 +2,9 @@
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -14,13 +16,115 @@ from hookgate.hooks.policies.limits import limits_policy
 from hookgate.hooks.runner_factory import make_runners
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall, read_export
 from hookgate.proxy.cli.replay.replaying import Replay, ReplayClock
-from hookgate.proxy.cli.replay.report import ReplayChange, ReplayReport
 from hookgate.proxy.cli.tables import progress
 from hookgate.proxy.errors import pluralize
+from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.proxy.observe.usage import read_prices
+from hookgate.translator.fields import JsonObject, read_object
 
 _MAX_COUNTS = 1_000_000
 """The maximum number of counts of limits to keep. A gateway keeps them in its database."""
+
+
+SAMPLES = 5
+"""The number of receipts that the report names for each change."""
+
+Rule = tuple[str, str]
+"""An event and the name of one of its hooks."""
+
+
+@dataclass(slots=True)
+class ReplayChange:
+    """A change in a rule's decision or in the outcome, with the number of calls and sample receipt IDs."""
+
+    count: int = 0
+    samples: list[str] = field(default_factory=list)
+
+    def add(self, receipt: str) -> None:
+        self.count += 1
+        if len(self.samples) < SAMPLES:
+            self.samples.append(receipt)
+
+
+@dataclass(slots=True)
+class ReplayReport:
+    """The result of replaying all recorded calls."""
+
+    replayed: int = 0
+    unchanged: int = 0
+    without_content: int = 0
+    """Calls that cannot be replayed, because the audit did not store their content."""
+    refused: int = 0
+    """Calls that hookgate refused before any hook ran, so that no policy can change their outcome."""
+    failed: Counter[str] = field(default_factory=Counter)
+    """The number of calls in which a hook failed, by hook."""
+    rules: dict[Rule, dict[str, ReplayChange]] = field(default_factory=dict)
+    """The changes of decisions by rule, as `old → new`."""
+    outcomes: dict[str, ReplayChange] = field(default_factory=dict)
+    """The changes of outcomes, as `old → new`."""
+
+    def add(self, was: RecordedCall, now: CallRecord) -> None:
+        """Compare one recorded call with its replay."""
+        self.replayed += 1
+        before, after = _decisions_by_rule(was.hooks), _decisions_by_rule(make_receipt(now)["hooks"])
+        changed = False
+        ends_earlier = now.outcome not in _WITH_ANSWER  # later hooks do not run then; that is no change
+        for rule in sorted(after.keys() if ends_earlier else before.keys() | after.keys()):
+            old, new = before.get(rule, "did not run"), after.get(rule, "does not run")
+            if old != new and {old, new} - {"did not run", "does not run", "allow"}:
+                self.rules.setdefault(rule, {}).setdefault(f"{old} → {new}", ReplayChange()).add(was.id)
+                changed = True
+        if not was.event and was.outcome in _JUDGED and was.outcome != now.outcome:
+            self.outcomes.setdefault(f"{was.outcome} → {now.outcome}", ReplayChange()).add(was.id)
+            changed = True
+        self.unchanged += not changed
+        for tally in now.hooks.values():
+            self.failed[tally.hook] += bool(tally.failures)
+
+    def as_json(self) -> JsonObject:
+        """Return the report as a JSON object."""
+        return {
+            "replayed": self.replayed,
+            "unchanged": self.unchanged,
+            "without_content": self.without_content,
+            "refused": self.refused,
+            "failed": {hook: count for hook, count in self.failed.items() if count},
+            "outcomes": _listed(self.outcomes),
+            "rules": [
+                {"event": event, "hook": hook, "changes": _listed(changes)}
+                for (event, hook), changes in self.rules.items()
+            ],
+        }
+
+
+_WITH_ANSWER = ("answered", "blocked")
+"""Outcomes of calls whose answer from the model has passed all hooks."""
+
+_JUDGED = frozenset({"answered", "blocked", "denied", "stopped", "synthetic"})
+"""Outcomes that hooks can change."""
+
+
+def _listed(changes: dict[str, ReplayChange]) -> list[JsonObject]:
+    return [
+        {"change": what, "calls": change.count, "receipts": change.samples}
+        for what, change in sorted(changes.items(), key=lambda each: -each[1].count)
+    ]
+
+
+def _decisions_by_rule(hooks: Iterable[JsonObject]) -> dict[Rule, str]:
+    """Return a short description of what each rule did in a call."""
+    return {(str(hook.get("event")), str(hook.get("hook"))): _words(hook) for hook in hooks}
+
+
+def _words(hook: JsonObject) -> str:
+    decisions = read_object(hook, "decisions")
+    said = next((each for each in ("stop", "deny", "answer", "ask") if decisions.get(each)), "allow")
+    if hook.get("failures"):
+        said = f"{said}, failed"
+    findings = ", ".join(f"{kind} {count}" for kind, count in sorted(read_object(hook, "findings").items()))
+    if hook.get("edits"):
+        said = "edit" if said == "allow" else f"{said}, edit"
+    return f"{said} ({findings})" if findings else said
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -311,7 +311,7 @@ class Configuration:
             checked |= {name for key, name in _CHECKED.items() if getattr(when, key) is not None}
         return frozenset(checked)
 
-    def plan(self, event: str, subject: Subject) -> tuple[Group, ...]:
+    def matching_groups(self, event: str, subject: Subject) -> tuple[Group, ...]:
         """Return the groups that run for this subject, each with the hooks that run.
 
         Of several hooks with the same name and target, one is kept (see `without_copies`).
@@ -323,11 +323,11 @@ class Configuration:
         ]
         hooks = (hook for _, group_hooks in matching for hook in group_hooks)
         kept = without_copies(hooks, lambda hook: (hook.name, hook.target))
-        planned = (
+        matched = (
             Group(tuple(hook for hook in group_hooks if hook in kept), group.sequential)
             for group, group_hooks in matching
         )
-        return tuple(group for group in planned if group.hooks)
+        return tuple(group for group in matched if group.hooks)
 
     @property
     def off(self) -> tuple[Hook, ...]:

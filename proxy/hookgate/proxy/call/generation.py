@@ -1,4 +1,4 @@
-"""One judged call, from the client's request to the end of its answer, in processing order."""
+"""One judged call that generates content, from its request to the end of its answer, in processing order."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Collection
@@ -43,13 +43,17 @@ from hookgate.translator.fields import JsonObject, read_list
 from hookgate.translator.strictjson import dumps
 
 
-class Exchange:
-    """Processes one judged call: hooks before the model, the upstream, hooks after it; with one engine."""
+class GenerationCall:
+    """Processes one call that generates content: hooks before the model, the upstream, hooks after it.
+
+    All hooks of the call run with one engine.
+    """
 
     def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
         self._context, self._engine, self._record = context, engine, context.record
         self._config = context.services.config
-        self._meter = UsageMeter()
+        self._meter: UsageMeter
+        """The meter of the current attempt."""
 
     async def run(self) -> web.StreamResponse:
         """Answer the request; denials and upstream errors are answers, too."""
@@ -89,8 +93,8 @@ class Exchange:
         model = event.model
         body, allowed = await before_tool_selection(engine, call, model, event.body)
         self._observe_transcript(known)
-        plan = engine.plan(AfterModel(SharedValue({}), {}, model), call.session)
-        shown = await run_step(_shown_request, event, body) if plan.groups else None
+        after_model = engine.plan(AfterModel(SharedValue({}), {}, model), call.session)
+        shown = await run_step(_shown_request, event, body) if after_model.groups else None
         prompt, descriptions = "", {}
         if engine.listens_to(BeforeTool.name, AfterAgent.name):
             prompt, descriptions = prompt_of(contents), declared_descriptions(body)
@@ -101,7 +105,7 @@ class Exchange:
             memory.resize(len(payload) + (memory.size if shown else 0))
         routed = route.for_model(model)
         return OutgoingCall(
-            call, routed, model, payload, plan, shown, allowed, reported, prompt, descriptions
+            call, routed, model, payload, after_model, shown, allowed, reported, prompt, descriptions
         )
 
     async def _payload(self, envelope: Envelope, outer: JsonObject, model: str, body: JsonObject) -> bytes:
@@ -181,7 +185,7 @@ class Exchange:
         self._record.holding = pipeline.held_bytes
         try:
             async with context.send(outgoing.route, headers, outgoing.payload) as answer:
-                await self._deliver_answer(answer, pipeline, reply)
+                await self._delivery_of(answer, pipeline, reply)
         except UpstreamError as error:
             self._record.outcome = "failed"
             if not reply.started:
@@ -194,10 +198,11 @@ class Exchange:
 
     # ---- AfterModel, answer
 
-    def _deliver_answer(
-        self, answer: UpstreamAnswer, pipeline: AnswerPipeline, reply: Reply
-    ) -> Awaitable[None]:
-        """Send the answer: judged whole or as a stream, copied, or as an error. Await the result."""
+    def _delivery_of(self, answer: UpstreamAnswer, pipeline: AnswerPipeline, reply: Reply) -> Awaitable[None]:
+        """Return the coroutine or task that sends the answer: judged, copied, or as an error.
+
+        This is not a coroutine itself, because each chunk would resume it, too.
+        """
         if not 200 <= answer.status < 300:
             return self._pass_error(answer, pipeline, reply)
         if reply.framing is None:
@@ -244,7 +249,7 @@ class Exchange:
                         await asyncio.sleep(0)
                     pieces = await pipeline.feed(chunk[start : start + SLICE])
                     await _send_pieces(pieces, pipeline, reply, framing)
-            await _send_pieces(await pipeline.feed(None), pipeline, reply, framing)
+            await _send_pieces(await pipeline.feed(b"", last=True), pipeline, reply, framing)
         except UpstreamError:
             await _send_pieces(await pipeline.abandon(), pipeline, reply, framing)
             raise
@@ -285,7 +290,7 @@ def _shown_request(event: BeforeModel, body: JsonObject) -> SharedValue:
 
 
 async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Reply, framing: Framing) -> None:
-    """Send pieces, then raise the pipeline's interruption, if there is one."""
+    """Send pieces, then raise the pending error of the pipeline, if there is one."""
     encoded: list[bytes] = []
     for piece in pieces:
         if piece.response is piece.body and piece.frame.is_plain and not framing.is_open:
@@ -293,8 +298,8 @@ async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Rep
         else:
             encoded.append(framing.encode(piece.frame, piece.data()))
     await reply.write(b"".join(encoded))
-    if pipeline.interruption is not None:
-        raise pipeline.interruption
+    if pipeline.pending_error is not None:
+        raise pipeline.pending_error
 
 
 def _framing(route: Route) -> Framing | None:
