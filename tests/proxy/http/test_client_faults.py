@@ -1,6 +1,6 @@
 """Every way in which an upstream fails, with its defined answer; nothing is left, and the next call works.
 
-What is told in more detail elsewhere: broken streams and unreadable answers in test_exchange_faults.py.
+What is told in more detail elsewhere: broken streams and unreadable answers in test_generation_faults.py.
 """
 
 import asyncio
