@@ -22,7 +22,7 @@ from hookgate.translator.strictjson import dumps, loads
 
 log = logging.getLogger("hookgate.gateway")
 
-_LONG = 16 * 1024
+_LONG = 32 * 1024
 """Screens judge larger events, in bytes, in a thread: each byte may take several microseconds."""
 
 _PIECE_MEMORY = 512  # estimated bytes of a piece besides its text and values
