@@ -8,18 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import missing, run_command
+from support.adk import run_agent
+from support.commands import run_command
 from support.event_service import hookgate
 from support.gateway import RunningGateway, running_gateway
 from support.node import GeminiCli
-from support.places import PROJECT
 from support.python_sdk import pieces, python_client, sdk_warnings
 
 from hookgate.shim.genai import instrument
 
 pytestmark = sdk_warnings
-
-ADK = PROJECT / ".venv-adk" / "bin" / "python"
 
 REASON = "nothing is removed recursively here"
 NOTE = "Checked by the house."
@@ -132,11 +130,7 @@ async def genai_instrumented(gateway: RunningGateway, folder: Path) -> str:
 async def adk_plugin(gateway: RunningGateway, folder: Path) -> str:
     """An agent of google-adk with the plugin."""
     filled(folder / "workspace")
-    if not ADK.exists():
-        missing("needs google-adk: run `make adk`")
-    script = Path(__file__).parent / "adk" / "policy_agent.py"
-    variables = {"GOOGLE_API_KEY": "any", "PYTHONPATH": str(PROJECT / "shim")}
-    ran = await run_command([str(ADK), str(script), gateway.url], folder, variables)
+    ran = await run_agent(Path(__file__).parent / "adk" / "policy_agent.py", gateway.url)
     assert ran.exit_code == 0, ran.stderr
     return ran.stdout.strip()
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.commands import Ran, missing, run_command
+from support.adk import adk_python
+from support.commands import Ran, run_command
 from support.gateway import running_gateway, runs, says
 from support.places import PROJECT
 
 Json = dict[str, Any]
 
 EXAMPLES = PROJECT / "examples"
-ADK_PYTHON = PROJECT / ".venv-adk" / "bin" / "python"
 
 HOOK = """\
 import json, sys
@@ -35,12 +35,6 @@ def policy(call: Json) -> Json | None:
 
 
 HOOKS: Json = {"BeforeTool": [runs(policy)], "AfterTool": [says(additionalContext="A note.")]}
-
-
-def adk_python() -> str:
-    if not ADK_PYTHON.exists():
-        missing("needs google-adk: run `make adk`")
-    return str(ADK_PYTHON)
 
 
 async def example(python: str, name: str, folder: Path, *arguments: str) -> Ran:

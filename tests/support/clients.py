@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Protocol
 
 from google import genai
 from google.genai import errors, types
-from support.commands import Ran, missing, run_command
+from support.adk import run_agent
+from support.commands import Ran
 from support.node import GeminiCli, Login, run_script
-from support.places import PROJECT
 from support.python_sdk import Way, pieces
 
 Json = dict[str, Any]
@@ -16,8 +16,7 @@ Json = dict[str, Any]
 TOOL_SAYS = "storm in Oslo"
 """The result of every client's tool."""
 
-_ADK = Path(__file__).parents[1] / "e2e" / "adk"
-_ADK_PYTHON = PROJECT / ".venv-adk" / "bin" / "python"
+_ADK_ASK = Path(__file__).parents[1] / "e2e" / "adk" / "ask.py"
 
 
 @dataclass(frozen=True)
@@ -123,10 +122,7 @@ class Adk(_Sdk):
     traits: ClassVar[set[str]] = {"json", "stream"}
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
-        if not _ADK_PYTHON.exists():
-            missing("needs google-adk: run `make adk`")
-        asking = [str(_ADK_PYTHON), str(_ADK / "ask.py"), base_url, prompt, *(["json"] if json else [])]
-        return _shown(await run_command(asking, folder, {"GOOGLE_API_KEY": "any"}))
+        return _shown(await run_agent(_ADK_ASK, base_url, prompt, *(["json"] if json else [])))
 
 
 def _shown(ran: Ran) -> Shown:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-_LIMIT = 150.0  # seconds; far more than any of these programs takes, even behind a hook of 70
+LIMIT = 150.0  # seconds; far more than any of these programs takes, even behind a hook of 70
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ async def run_command(command: list[str], folder: Path, environment: Mapping[str
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(_LIMIT):
+        async with asyncio.timeout(LIMIT):
             stdout, stderr = await process.communicate()
     finally:
         if process.returncode is None:

@@ -1,11 +1,9 @@
 """An agent of google-adk at the base URL named first, asked a prompt. Prints a JSON line for each piece.
 
-A third argument, "json", gives it an output schema. It runs in an environment of its own (`make adk`).
+A third argument, "json", gives it an output schema. support/adk.py runs it.
 """
 
-import asyncio
 import json
-import sys
 from typing import Any
 
 from google.adk.agents import LlmAgent
@@ -27,7 +25,7 @@ def get_weather(city: str) -> str:
     return f"storm in {city}"
 
 
-async def ask(base_url: str, prompt: str, kind: str = "") -> None:
+async def main(base_url: str, prompt: str, kind: str = "") -> None:
     model = Gemini(model="gemini-2.5-flash", base_url=base_url)
     does: dict[str, Any] = {"output_schema": Answer} if kind == "json" else {"tools": [get_weather]}
     runner = InMemoryRunner(agent=LlmAgent(name="helper", model=model, **does), app_name=APP)
@@ -48,4 +46,3 @@ async def ask(base_url: str, prompt: str, kind: str = "") -> None:
         print(json.dumps({"error": {"name": name, "status": error.code, "message": error.message}}))
 
 
-asyncio.run(ask(*sys.argv[1:]))

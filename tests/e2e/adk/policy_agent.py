@@ -1,11 +1,9 @@
-"""An agent of google-adk with the plugin that may use the shell and read files: `policy_agent.py URL`.
+"""An agent of google-adk with the plugin that may use the shell and read files, at a gateway's URL.
 
-It runs in an environment of its own (`make adk`) and prints its last words.
+It prints its last words. support/adk.py runs it.
 """
 
-import asyncio
 import subprocess
-import sys
 from pathlib import Path
 
 from google.adk.agents import LlmAgent
@@ -39,5 +37,3 @@ async def main(url: str) -> None:
                 print(part.text)
     await runner.close()
 
-
-asyncio.run(main(sys.argv[1]))

@@ -1,12 +1,10 @@
 """An agent of google-adk with the plugin, at the gateway named first, asked each prompt that follows in turn.
 
-Prints a JSON line for each text, call and result, and `{"ran"}` for each run of its tool. It runs in an
-environment of its own (`make adk`).
+Prints a JSON line for each text, call and result, and `{"ran"}` for each run of its tool.
+support/adk.py runs it.
 """
 
-import asyncio
 import json
-import sys
 from typing import Any
 
 from google.adk.agents import LlmAgent
@@ -46,5 +44,3 @@ async def main(url: str, *prompts: str) -> None:
                 print(json.dumps(described(part)))
     await runner.close()
 
-
-asyncio.run(main(*sys.argv[1:]))
