@@ -138,6 +138,7 @@ async def test_a_person_sees_what_the_policy_says_and_nothing_is_asked_twice(
             await until(lambda: gateway.generated[-1].aborted)
     assert shown.failed == (client.denial if scenario.fails else "")
     assert scenario.shown in shown.text if scenario.fails else scenario.shown == shown.text
+    assert scenario.json or scenario.shown not in shown.beside
     asked = [target for target in arrived if not target.endswith(BESIDE)]
     assert (len(asked), len(gateway.generated)) == scenario.requests
     assert not scenario.result_text or scenario.result_text in str(gateway.generated[-1].body)

@@ -10,6 +10,7 @@ from support.commands import missing
 from support.node import NODE_DIR
 
 _AXE = NODE_DIR / "node_modules" / "axe-core" / "axe.min.js"
+_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--in-process-gpu"]
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 _RUN = """async (tags) => {
   const {violations} = await axe.run(document, {runOnly: {type: "tag", values: tags}});
@@ -36,7 +37,8 @@ async def running_browser() -> AsyncIterator[Browser]:
     path = chromium()
     async with (
         async_playwright() as playwright,
-        await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"]) as browser,
+        await playwright.chromium.launch(executable_path=path, args=_ARGUMENTS) as browser,
+        await browser.new_context(device_scale_factor=1, reduced_motion="reduce", timezone_id="UTC"),
     ):
         yield browser
 
@@ -45,21 +47,20 @@ async def running_browser() -> AsyncIterator[Browser]:
 async def browsing(
     browser: Browser, link: str, *, width: int = 1280, height: int = 900, scheme: Scheme = "light"
 ) -> AsyncIterator[Page]:
-    """A page at a panel, by its address or its link; it shares nothing with the browser's other pages.
+    """A page at a panel, by its address or its link; it finds nothing of the browser's former pages.
 
+    They share a context, as a new one takes longer than most tests. So only one page may be open at a time.
     At the end fails when it asked another server, or said an error in its console.
     """
     complaints: list[str] = []
     url = link.partition("/#")[0]
-    async with await browser.new_context(
-        viewport={"width": width, "height": height},
-        color_scheme=scheme,
-        device_scale_factor=1,
-        reduced_motion="reduce",
-        timezone_id="UTC",
-    ) as context:
-        page = await context.new_page()
+    [context] = browser.contexts
+    assert context.pages == []
+    await context.clear_cookies()
+    async with await context.new_page() as page:
         page.set_default_timeout(10_000)
+        await page.set_viewport_size({"width": width, "height": height})
+        await page.emulate_media(color_scheme=scheme)
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("console", lambda said: complaints.append(said.text) if _is_error(said) else None)
         page.on(
@@ -69,6 +70,7 @@ async def browsing(
         await page.goto(link)
         await page.wait_for_selector("h1")
         yield page
+        await page.evaluate("localStorage.clear()")  # another panel may get this one's port
     assert complaints == [], complaints
 
 
@@ -91,6 +93,7 @@ async def violations(page: Page) -> list[list[str]]:
     """What axe finds wrong with the page as it is."""
     if not _AXE.is_file():
         missing("needs axe-core: run `make node`")
-    await page.evaluate(_AXE.read_text())
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(_AXE.read_text())
     found: list[list[str]] = await page.evaluate(_RUN, _RULES)
     return found

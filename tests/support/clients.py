@@ -25,6 +25,8 @@ class Shown:
 
     text: str
     failed: str = ""
+    beside: str = ""
+    """What it reports beside the text."""
 
 
 class Client(Protocol):
@@ -64,7 +66,7 @@ class Cli:
         ran = await gemini.ask(base_url, prompt, model="auto" if json else "gemini-2.5-flash")
         if ran.exit_code:
             return Shown(ran.stderr, f"exit {ran.exit_code}")
-        return Shown(ran.stdout.removesuffix("\n"))
+        return Shown(ran.stdout.removesuffix("\n"), beside=ran.stderr)
 
 
 # ---- SDKs

@@ -198,7 +198,8 @@ def told_by_hooks(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+# What workers do and what a database does have nothing to do with each other.
+@pytest.mark.parametrize(("workers", "url"), [("1", "sqlite"), ("2", "postgresql")], indirect=["url"])
 async def test_a_gateway_accepts_a_key_until_it_is_revoked_and_tells_neither_key(
     workers: str, url: str | None, tmp_path: Path
 ) -> None:

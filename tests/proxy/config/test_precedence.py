@@ -61,7 +61,7 @@ def shown(setting: Setting, value: Any, folder: Path = Path()) -> Any:
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=list(SETTINGS))
-@effort(max_examples=25)
+@effort(max_examples=effort().max_examples // 3)  # of some seventy settings each
 @given(data=st.data())
 def test_the_highest_source_that_gives_a_setting_wins(setting: Setting, data: st.DataObject) -> None:
     one = st.none() | st.sampled_from(samples(setting))

@@ -43,12 +43,12 @@ def tool_results(gateway: RunningGateway) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("scope", ["--user", "--project"])
-async def test_a_policy_s_denial_of_a_tool_reaches_the_model(
-    gemini: GeminiCli, tmp_path: Path, scope: str
+async def test_a_policy_s_denial_of_a_tool_reaches_the_model_from_hooks_of_the_project(
+    gemini: GeminiCli, tmp_path: Path
 ) -> None:
+    """tests/e2e/test_one_policy.py has the same with hooks of the user."""
     async with running_gateway({"BeforeTool": [says(DENY)]}, SCRIPT) as gateway:
-        await installed(tmp_path, scope, "--gateway", gateway.url)
+        await installed(tmp_path, "--project", "--gateway", gateway.url)
         ran = await gemini.ask(gateway.url, "remove it", "--approval-mode", "yolo")
     assert (ran.exit_code, ran.stdout.strip()) == (0, "I could not."), ran.stderr
     assert {"error": "Tool execution blocked: rm is not for agents."} in tool_results(gateway)

@@ -22,8 +22,10 @@ def test_no_planted_secret_is_missed(scanner: Scanner, name: str, tmp_path: Path
     out = redacted(scanner, text)
     missed = [each for each in planted if left_of(each, out, encoded="kubectl" in name)]
     assert missed == []
-    for longest in (5, 400):
+    for longest in (60, 400):
         assert redacted(scanner, *cut(rnd, text, longest)) == out
+    beginning = text[:2000]
+    assert redacted(scanner, *cut(rnd, beginning, 5)) == redacted(scanner, beginning)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in CORPORA])

@@ -69,7 +69,8 @@ def test_crafted_text_costs_the_same_for_each_character(scanner: Scanner, unit: 
 
     seconds(10_000)
     small = min(seconds(10_000) for _ in range(3))
-    assert min(seconds(160_000) for _ in range(2)) < 40 * small + 0.005
+    # Of a machine that is busy with something else the best of a few tells.
+    assert any(seconds(160_000) < 40 * small + 0.005 for _ in range(3))
 
 
 @pytest.mark.parametrize("unit", ["12345678A ", "a1@b.co.1", "x://a:b@c ", "password=aA1a "])
