@@ -67,7 +67,6 @@ async def test_hooks_are_shown_the_session_that_the_user_names(gemini: GeminiCli
 # ---- what docs/clients.md says
 
 
-
 async def test_a_denial_shows_its_reason_in_an_error_report(gemini: GeminiCli) -> None:
     hook = {"type": "command", "command": f"echo '{REFUSAL}' >&2; exit 2"}
     async with running_gateway({"BeforeModel": [hook]}) as gateway:

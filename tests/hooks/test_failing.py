@@ -67,7 +67,7 @@ def configured(  # noqa: PLR0917  # the dimensions of the table
     **group: Any,
 ) -> Configuration:
     """One guard that fails, between so many hooks without an opinion."""
-    guard = {"name": "guard", "timeout": 10_000, **failure.hook(folder)}
+    guard = {"name": "guard", "timeout": 60_000, **failure.hook(folder)}
     guard |= {"on_error": on_error} if on_error else {}
     hooks = [*[NO_OPINION] * around[0], guard, *[NO_OPINION] * around[1]]
     guards = write_file(folder, {"hooks": {event: [{"hooks": hooks, **group}]}})

@@ -1,8 +1,8 @@
 """Agents of google-adk, which has an environment of its own (`make adk`).
 
-To import google-adk takes seconds, to ask an agent a few milliseconds. So one process imports it for all tests
-of a worker (support/adk_runner.py), and runs one script after the other. What a start itself does is seen where
-tests/shim/test_examples.py runs an example as users do.
+To import google-adk takes seconds, to ask an agent a few milliseconds. So one process imports it for all
+tests of a worker (support/adk_runner.py), and runs one script after the other. What a start itself does is
+seen where tests/shim/test_examples.py runs an example as users do.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _PYTHON = PROJECT / ".venv-adk" / "bin" / "python"
 
 
 def adk_python() -> str:
-    """The interpreter that has google-adk; skips the test, or fails it where CI is set, when it is missing."""
+    """The interpreter that has google-adk; skips the test, or fails it where CI is set, if it is missing."""
     if not _PYTHON.exists():
         missing("needs google-adk: run `make adk`")
     return str(_PYTHON)

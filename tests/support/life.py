@@ -47,7 +47,7 @@ async def gateway_with(
             yield url
 
 
-async def until(condition: Callable[[], Any], seconds: float = 5) -> None:
+async def until(condition: Callable[[], Any], seconds: float = 30) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # descriptors and tasks are plain facts, they signal nothing
             await asyncio.sleep(0.002)
@@ -59,7 +59,7 @@ async def nothing_left() -> AsyncIterator[None]:
     before = _held()
     yield
     try:
-        await until(lambda: all(map(le, _held(), before)), 2)
+        await until(lambda: all(map(le, _held(), before)))
     except TimeoutError:
         left = [repr(task) for task in asyncio.all_tasks()]
         raise AssertionError(f"{before} before, {_held()} after: {left}") from None

@@ -52,7 +52,7 @@ async def run(
         own = {"HOOKGATE_STATE": state} if arguments[:1] == ("serve",) else {}
         process = await _start(arguments, {**own, **(env or {})}, descriptors)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 out, err = await process.communicate()
         finally:
             await _end(process)
@@ -98,7 +98,7 @@ async def serving(
     *arguments: str,
     env: Mapping[str, str] | None = None,
     descriptors: tuple[int, int] | None = None,
-    patience: float = 20,
+    patience: float = 60,
 ) -> AsyncIterator[Server]:
     """A serving command, up and listening; nothing may take longer than `patience` seconds.
 

@@ -46,7 +46,7 @@ def watches() -> int:
     return sum(line.startswith(b"inotify ") for info in infos for line in info.splitlines())
 
 
-async def eventually(happened: Callable[[], bool], within: float = 5) -> None:
+async def eventually(happened: Callable[[], bool], within: float = 30) -> None:
     """Wait for what only another process can bring about."""
     deadline = time.monotonic() + within
     while not happened():

@@ -44,5 +44,3 @@ async def main(base_url: str, prompt: str, kind: str = "") -> None:
     except errors.APIError as error:
         name = type(error).__name__
         print(json.dumps({"error": {"name": name, "status": error.code, "message": error.message}}))
-
-

@@ -36,4 +36,3 @@ async def main(url: str) -> None:
             if part.text:
                 print(part.text)
     await runner.close()
-

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("tidy")
 
 
 async def test_a_call_that_takes_too_long_takes_its_process_along(program: Starting, tmp_path: Path) -> None:
-    async with program(SLOW_ONCE, workers=1, timeout=400) as runner:
-        with pytest.raises(HookError, match=r"^timed out after 400 ms$"):
+    async with program(SLOW_ONCE, workers=1, timeout=2000) as runner:
+        with pytest.raises(HookError, match=r"^timed out after 2000 ms$"):
             await ask(runner, n="first")
         assert (tmp_path / "begun").exists()
         (tmp_path / "late").touch()
@@ -43,9 +43,9 @@ async def test_a_cancelled_call_takes_its_process_along(program: Starting, tmp_p
 async def test_the_wait_for_a_process_counts_against_the_hook_s_time(
     program: Starting, tmp_path: Path
 ) -> None:
-    async with program(SLOW_ONCE, workers=1, timeout=400) as runner:
+    async with program(SLOW_ONCE, workers=1, timeout=2000) as runner:
         ends = await asyncio.gather(*(ask(runner, n=n) for n in "abcd"), return_exceptions=True)
-        late = "timed out after 400 ms"
+        late = "timed out after 2000 ms"
         assert [str(end) for end in ends] == [late, *[f"{late}: all its workers were busy"] * 3]
         assert [isinstance(end, HookUnavailableError) for end in ends] == [False, True, True, True]
         (tmp_path / "late").touch()

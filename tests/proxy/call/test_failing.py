@@ -47,7 +47,7 @@ def test_nothing_forbidden_passes_where_the_table_says_that_it_is_denied(
     fails = FAILURES[failure]
     padding = "." * fails.input_bytes
     body = prompt(f"a forbidden prompt {padding}")
-    guard = {"name": "guard", "timeout": 10_000, **fails.hook(tmp_path)}
+    guard = {"name": "guard", "timeout": 60_000, **fails.hook(tmp_path)}
     guard |= {"on_error": on_error} if on_error else {}
     content = {"hooks": {event: [{"hooks": [guard]}]}, "hooksConfig": fails.limits}
     file = write_file(tmp_path, content)

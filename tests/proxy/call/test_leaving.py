@@ -19,7 +19,7 @@ THINKS = {"rules": [{"times": 1, "answer": {"text": "late", "delay_ms": 60_000}}
 STREAMS = {"rules": [{"times": 1, "answer": {"chunks": ["one", "two"], "chunk_delay_ms": 60_000}}]}
 
 
-async def until(condition: Callable[[], Any], seconds: float = 5) -> None:
+async def until(condition: Callable[[], Any], seconds: float = 30) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # processes and records are plain facts, they signal nothing
             await asyncio.sleep(0.002)

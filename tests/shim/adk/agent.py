@@ -43,4 +43,3 @@ async def main(url: str, *prompts: str) -> None:
             for part in event.content.parts if event.content else []:
                 print(json.dumps(described(part)))
     await runner.close()
-
