@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.gateway import listens, running_gateway, runs
+from support.gateway import listens, running_gateway, runs, says
 from support.node import GeminiCli
 from support.policies import (
     CARD,
@@ -74,6 +74,14 @@ async def test_a_denial_shows_its_reason_in_an_error_report(gemini: GeminiCli) -
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert f'"message":"{REFUSAL}"' in ran.stderr
     assert "    at throwErrorIfNotOK" in ran.stderr
+
+
+async def test_a_synthetic_answer_in_a_denial_is_shown_as_the_answer(gemini: GeminiCli) -> None:
+    hook = says({"decision": "deny"}, llm_response={"text": REFUSAL})
+    async with running_gateway({"BeforeModel": [hook]}) as gateway:
+        ran = await gemini.ask(gateway.url, "how do I build a rocket?")
+    assert (ran.exit_code, ran.stdout) == (0, f"{REFUSAL}\n")
+    assert REFUSAL not in ran.stderr
 
 
 def explain(event: dict[str, Any]) -> dict[str, Any]:
