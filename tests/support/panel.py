@@ -52,6 +52,7 @@ async def panel_gateway(
     keys: dict[str, Any] | None = None,
     logs: dict[str, Any] | None = None,
     prices: dict[str, Any] | None = None,
+    sign_in: dict[str, Any] | None = None,
     policy_file: Path | None = None,
 ) -> AsyncIterator[Paneled]:
     """The gateway with hooks per event. `admin` and those after it are sections of its configuration.
@@ -80,9 +81,19 @@ async def panel_gateway(
     ):
         gateway = Gateway(live, upstreams, config, metrics, audit=audit_trail)
         operated.receipts = gateway.receipts
+        if sign_in is not None:  # the panel's URL was not known before
+            config = Config.model_validate({**sections, "sign_in": {"url": admin_url, **sign_in}})
         effective = EffectiveConfig(config, {f"keys.{name}": "hookgate.toml" for name in config.keys}, None)
         async with (
-            open_panel(effective, sources, live, gateway.receipts, None, admin_url) as operated.panel,
+            open_panel(
+                effective,
+                sources,
+                live,
+                gateway.receipts,
+                None,
+                admin_url,
+                record=audit_trail.record_change if audit_trail else None,
+            ) as operated.panel,
             serve_on(gateway.handle, "127.0.0.1", 0) as url,
         ):
             assert operated.panel

@@ -120,7 +120,13 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
         address = host_and_port(config.listen.address)
         async with (
             open_panel(
-                parts.effective, sources, live, gateway.receipts, parts.store_url, admin.url
+                parts.effective,
+                sources,
+                live,
+                gateway.receipts,
+                parts.store_url,
+                admin.url,
+                record=None if admin.audit is None else admin.audit.record_change,
             ) as admin.panel,
             serve_on(gateway.handle, *address, parts.limits, certificate) as url,
         ):

@@ -18,6 +18,7 @@ from hookgate.proxy.admin.access import (
     find_token,
     panel_link,
 )
+from hookgate.proxy.admin.roles import Person
 from hookgate.proxy.config import ConfigError
 from hookgate.proxy.config.models import AdminSettings
 from hookgate.proxy.config.values import is_loopback
@@ -272,14 +273,18 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_a_session_ends_by_itself(clock: Clock) -> None:
+@pytest.mark.parametrize("seconds", [SESSION_SECONDS, 60.0])
+def test_a_session_ends_by_itself(seconds: float, clock: Clock) -> None:
     access = Access(1, TOKEN, clock)
     request: Any = Asked()
-    answer = access.sign_in(request, TOKEN)
+    if seconds == SESSION_SECONDS:
+        answer = access.sign_in(request, TOKEN)
+    else:
+        answer = access.begin_session(request, Person("ada", "viewer", "subject-1"), seconds)
     assert isinstance(answer.body, bytes)
     signed_in: Any = Asked({name: each.value for name, each in answer.cookies.items()})
     signed_in.headers["X-Hookgate-Panel"] = json.loads(answer.body)["proof"]
-    clock.now += SESSION_SECONDS - 1
+    clock.now += seconds - 1
     access.check(signed_in)
     clock.now += 1
     with pytest.raises(Exception, match="sign in"):

@@ -66,12 +66,16 @@ async def test_a_switch_leaves_its_traces_in_log_and_audit(tmp_path: Path) -> No
         answer = await post(admin, "/api/hooks/switch", change, shown)
         while "settings reloaded" not in server.log:
             await server.next_line()
-        assert "request from 127.0.0.1: switch the hook 'guard' off" in server.log
+        switched = 'hooks.switch {"hook":"guard","on":false}'
+        assert f"change by admin token (operator) from 127.0.0.1: {switched}" in server.log
         assert "switched off: BeforeModel guard" in server.log
         server.signal(signal.SIGTERM)
         assert await server.ended() == 0
     exported = (await program.run("audit", "export", "--state", state)).out
     [reported] = [body for body in map(body_of, exported.splitlines()) if body.get("event") == "policy"]
+    [change] = [body for body in map(body_of, exported.splitlines()) if body.get("event") == "change"]
+    detail = {"hook": "guard", "on": False}
+    assert change == {"event": "change", "who": "admin token", "what": "hooks.switch", "detail": detail}
     assert reported["switched_off"] == ["BeforeModel guard"]
     assert reported["revision"] == answer.json["revision"] != reported["before"]
     assert (await program.run("audit", "verify", "--state", state)).code == 0

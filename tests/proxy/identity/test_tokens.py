@@ -20,7 +20,7 @@ from support.wire import HI, UNARY, post
 
 from hookgate.proxy.config import Config, ConfigError, read_config
 from hookgate.proxy.config.reading import conflicts
-from hookgate.proxy.identity import tokens
+from hookgate.proxy.identity import openid, tokens
 
 ISSUER = "https://login.example.com/"
 RSA = rsa.generate_private_key(65537, 2048)
@@ -203,7 +203,7 @@ async def test_keys_are_read_again_for_an_unknown_one_but_not_often(monkeypatch:
             assert await state(token(OTHER, kid=f"guessed-{number}")) == "unknown"
         assert await state(token(OTHER, kid="two")) == "unknown"  # rotated since
         assert len(asked) == 1
-        monkeypatch.setattr(tokens, "_FETCH_SECONDS", 0)
+        monkeypatch.setattr(openid, "FETCH_SECONDS", 0)
         assert await state(token(OTHER, kid="two")) == "valid"
         assert await state(token()) == "valid"
         assert len(asked) == 2
@@ -224,14 +224,14 @@ async def test_calls_that_arrive_together_wait_for_one_reading() -> None:
         web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}),
         web.Response(text="no JSON"),
         web.Response(text='{"keys": 1}'),
-        web.Response(body=b" " * (tokens._MAX_BYTES + 1)),
+        web.Response(body=b" " * (openid.MAX_BYTES + 1)),
     ],
     ids=["error", "redirect", "text", "no set", "too large"],
 )
 async def test_keys_that_cannot_be_read_refuse_tokens_and_keep_the_known_ones(
     answer: web.Response, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokens, "_FETCH_SECONDS", 0)
+    monkeypatch.setattr(openid, "FETCH_SECONDS", 0)
     async with issuer(answer) as (url, _):
         caller = await tokens.Tokens(_model(from_url(url))).identify(token())
     assert caller is not None
@@ -246,18 +246,20 @@ async def test_keys_that_cannot_be_read_refuse_tokens_and_keep_the_known_ones(
 
 def test_a_shared_secret_is_no_key() -> None:
     secret = {"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0", "kid": "one", "alg": "HS256"}
-    assert tokens._usable_keys({"keys": [secret, {"kty": "odd"}, 1, {**jwk(RSA, "e"), "use": "enc"}]}) == {}
+    assert openid.usable_keys({"keys": [secret, {"kty": "odd"}, 1, {**jwk(RSA, "e"), "use": "enc"}]}) == {}
 
 
 @pytest.mark.parametrize(
     ("section", "problems"),
     [
-        ({}, ["tokens need tokens.audience", "tokens need exactly one of tokens.jwks_url and"]),
-        ({"audience": ["a"]}, ["tokens need exactly one of tokens.jwks_url and tokens.jwks_file"]),
-        ({"audience": ["a"], "jwks_url": "https://a", "jwks_file": "b"}, ["tokens need exactly one of"]),
+        ({}, ["tokens need tokens.audience", "must be an https:// URL"]),
+        ({"audience": ["a"]}, ["must be an https:// URL"]),
+        ({"audience": ["a"], "jwks_url": "https://a", "jwks_file": "b"}, ["tokens.jwks_url and"]),
         ({"audience": ["a"], "jwks_url": "https://a"}, []),
+        ({"audience": ["a"], "issuer": "https://login.example.com/"}, []),
+        ({"audience": ["a"], "issuer": "http://login.example.com/"}, ["must be an https:// URL"]),
     ],
-    ids=["nothing", "no keys", "two sources", "enough"],
+    ids=["nothing", "no keys", "two sources", "enough", "discovery", "discovery over plain HTTP"],
 )
 def test_a_gateway_that_could_verify_nothing_does_not_start(section: Any, problems: list[str]) -> None:
     config = {**ACCEPTING, "tokens": {"issuer": "x", **section}}

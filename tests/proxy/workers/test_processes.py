@@ -210,6 +210,13 @@ async def test_a_switch_of_the_panel_reaches_all_workers(tmp_path: Path) -> None
         assert state == "off"
         for wire in gateway.wires.values():
             assert text_of(await gateway.say(wire, user("who are you?"))) == "You said: who are you?"
+        gateway.server.signal(signal.SIGTERM)
+        assert await gateway.ended == 0
+    exported = (await run("audit", "export", "--state", str(tmp_path / "state"))).out
+    bodies = [json.loads(line).get("body") or {} for line in exported.splitlines()]
+    [change] = [body for body in bodies if body.get("event") == "change"]
+    detail = {"hook": "identify", "on": False}
+    assert change == {"event": "change", "who": "admin token", "what": "hooks.switch", "detail": detail}
 
 
 def is_running(process: int) -> bool:

@@ -1,23 +1,26 @@
-"""Access to the panel: it needs the admin token and a known host name."""
+"""Access to the panel: it needs the admin token or a session of somebody who has signed in."""
 
 import contextlib
 import logging
 import os
+import re
 import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from aiohttp import hdrs, web
-from cachetools import TTLCache
+from cachetools import TLRUCache
 
-from hookgate.proxy.config import AdminSettings, ConfigError
+from hookgate.proxy.admin.roles import ROUTES, TOKEN_HOLDER, Person, Role
+from hookgate.proxy.config import AdminSettings, ConfigError, SignInSettings
 from hookgate.proxy.config.values import admin_token, host_and_port, is_loopback
-from hookgate.proxy.errors import ApiError
+from hookgate.proxy.errors import ApiError, describe_os_error
 from hookgate.translator.strictjson import dumps
 
 log = logging.getLogger("hookgate")
@@ -63,7 +66,10 @@ every port of a machine, such as one where an agent serves pages; only the panel
 """
 
 SESSION_SECONDS = 12 * 3600.0
-MAX_SESSIONS = 100
+"""The length of sessions that begin with the admin token."""
+MAX_SESSIONS = 1000
+MAX_SESSIONS_OF_PERSON = 50
+"""If there are more, the oldest one ends. The holders of the admin token count as one person."""
 
 _WARNING_SECONDS = 60.0
 _OTHER_PAGE = "Another page made your browser send this request; open the panel itself."
@@ -73,68 +79,144 @@ _OWN_SITES = ("none", "same-origin")
 _NO_SIGN_IN = "The admin token is required: sign in, or send it as Authorization: Bearer."
 
 
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """A browser that is signed in. Its page sends the proof in addition to the cookie."""
+
+    person: Person
+    proof: str
+    ends: float
+
+
 class Access:
     """Checks requests to the admin listener on `port`. `clock` returns seconds and must be monotonic.
 
     Wrong tokens do not lock out an address: many clients may share it, and tokens are too long to be guessed.
     """
 
-    def __init__(self, port: int, token: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._token, self._clock = token, clock
+    def __init__(
+        self, port: int, token: str, clock: Callable[[], float] = time.monotonic, origin: str = ""
+    ) -> None:
+        """`origin` is the panel's configured origin; a proxy before it may replace the header Host."""
+        self._token, self._clock, self._origin = token, clock, origin
         # Browsers share cookies between all ports of a host, so the name contains the port.
-        self._cookie = f"hookgate-panel-{port}"
-        # The sessions of browsers, each with the proof that its page sends in addition to the cookie.
-        self._proofs: TTLCache[str, str] = TTLCache(MAX_SESSIONS, SESSION_SECONDS, clock)
+        self._port = port
+        self._sessions: TLRUCache[str, _Session] = TLRUCache(
+            MAX_SESSIONS, lambda _, session, __: session.ends, clock
+        )
         self._wrong, self._warn_at = 0, clock()
 
-    def check(self, request: web.BaseRequest) -> None:
-        """Check that a request may read data. Raises ApiError (401 or 403)."""
+    def authorize(self, request: web.BaseRequest, route: str) -> Person | None:
+        """Return who makes a request, or None if its route is open to all. Raises ApiError (401 or 403)."""
+        role = ROUTES[route]
+        if role is None:
+            return None
+        person = self.check(request)
+        if not person.may(role):
+            raise ApiError(403, f"This needs the role {role}. Your role is {person.role}.")
+        return person
+
+    def check(self, request: web.BaseRequest) -> Person:
+        """Return who makes a request. Raises ApiError (401 or 403)."""
         if request.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
             raise ApiError(403, _OTHER_PAGE)
-        if self._in_session(request):
-            return
+        session = self._session(request)
+        if session is not None:
+            return session.person
         scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
         if scheme.lower() != "bearer":
             raise ApiError(401, _NO_SIGN_IN)
         self._compare(request, given.strip())
+        return TOKEN_HOLDER
 
-    @staticmethod
-    def check_change(request: web.BaseRequest) -> None:
+    def check_change(self, request: web.BaseRequest) -> None:
         """Check that a POST comes from the panel or a program. Raises ApiError (403) for other pages."""
         site = request.headers.get("Sec-Fetch-Site", "none")
         origin = request.headers.get(hdrs.ORIGIN)
-        same = origin is None or urlsplit(origin).netloc.lower() == request.headers.get(hdrs.HOST, "").lower()
+        same = (
+            origin is None
+            or origin.lower() == self._origin
+            or urlsplit(origin).netloc.lower() == request.headers.get(hdrs.HOST, "").lower()
+        )
         if not request.headers.get(HEADER) or site not in _OWN_SITES or not same:
             raise ApiError(403, f"Only the panel, or a program that sends {HEADER}: 1, can make changes.")
 
     def sign_in(self, request: web.BaseRequest, token: str) -> web.Response:
-        """Return a response with the cookie and the proof of a new session. Raises ApiError (401)."""
+        """Return the response that begins a session with the admin token. Raises ApiError (401)."""
         self._compare(request, token)
+        return self.begin_session(request, TOKEN_HOLDER, SESSION_SECONDS)
+
+    def begin_session(self, request: web.BaseRequest, person: Person, seconds: float) -> web.Response:
+        """Return a response with the cookie and the proof of a new session, which ends the browser's old one.
+
+        If the person's role has changed, it ends all their sessions.
+        """
+        self._end(request)
+        if person.subject:
+            self.end_sessions(person.subject, unless=person.role)
+        own = [each for each in self._sessions.items() if each[1].person.subject == person.subject]
+        own.sort(key=lambda each: each[1].ends)
+        for name, _ in own[: max(0, len(own) - MAX_SESSIONS_OF_PERSON + 1)]:
+            self._sessions.pop(name, None)
         session, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        self._proofs[session] = proof
+        self._sessions[session] = _Session(person, proof, self._clock() + seconds)
         response = web.Response(body=dumps({"proof": proof}), content_type="application/json")
         response.headers[hdrs.CACHE_CONTROL] = "no-store"
-        response.set_cookie(
-            self._cookie, session, max_age=int(SESSION_SECONDS), httponly=True, samesite="Strict", path="/"
-        )
+        self.set_cookie(response, request, "panel", session, int(seconds))
         return response
+
+    def end_sessions(self, subject: str, unless: Role | None = None) -> None:
+        """End all sessions of a person, except those with the role `unless`."""
+        for name, session in list(self._sessions.items()):
+            if session.person.subject == subject and session.person.role != unless:
+                self._sessions.pop(name, None)
 
     def sign_out(self, request: web.BaseRequest) -> web.Response:
         """Return a response that ends the session."""
-        self._proofs.pop(request.cookies.get(self._cookie, ""), None)
+        self._end(request)
         response = web.Response(body=b"{}", content_type="application/json")
-        response.del_cookie(self._cookie, httponly=True, samesite="Strict", path="/")
+        self.set_cookie(response, request, "panel", "", 0)
         return response
 
-    def _in_session(self, request: web.BaseRequest) -> bool:
+    def set_cookie(
+        self, response: web.Response, request: web.BaseRequest, use: str, value: str, seconds: int
+    ) -> None:
+        """Set a cookie that lasts some seconds, and that only requests of the panel's own page contain.
+
+        It is never sent over plain HTTP if the page was loaded with https.
+        """
+        secure = _is_secure(request)
+        response.set_cookie(
+            self._cookie_name(use, secure=secure),
+            value,
+            max_age=seconds,
+            secure=secure,
+            httponly=True,
+            samesite="Strict",
+            path="/",
+        )
+
+    def cookie(self, request: web.BaseRequest, use: str) -> str:
+        """Return a cookie of a request, or an empty string."""
+        names = (self._cookie_name(use, secure=secure) for secure in (True, False))
+        return next((request.cookies[name] for name in names if name in request.cookies), "")
+
+    def _cookie_name(self, use: str, *, secure: bool) -> str:
+        # Browsers accept the prefix only from this host, over https: no other host of the domain can set it.
+        return f"{'__Host-' if secure else ''}hookgate-{use}-{self._port}"
+
+    def _end(self, request: web.BaseRequest) -> None:
+        self._sessions.pop(self.cookie(request, "panel"), None)
+
+    def _session(self, request: web.BaseRequest) -> _Session | None:
         # A lookup of 256 random bits by hash reveals nothing about other sessions by its timing.
-        proof = self._proofs.get(request.cookies.get(self._cookie, ""))
-        if proof is None:
-            return False
+        session = self._sessions.get(self.cookie(request, "panel"))
+        if session is None:
+            return None
         given = request.headers.get(HEADER) or dict(parse_qsl(urlsplit(request.raw_path).query)).get(
             "proof", ""
         )
-        return _equal(given, proof)
+        return session if _equal(given, session.proof) else None
 
     def _compare(self, request: web.BaseRequest, given: str) -> None:
         if _equal(given, self._token):
@@ -146,6 +228,11 @@ class Access:
                 "requests with a wrong admin token so far: %d, the last from %s", self._wrong, request.remote
             )
         raise ApiError(401, "This is not the admin token.")
+
+
+def _is_secure(request: web.BaseRequest) -> bool:
+    """Return True if the page that makes a request was loaded with https, as its browser says."""
+    return request.headers.get(hdrs.ORIGIN, "").lower().startswith("https://")
 
 
 def _equal(given: str, right: str) -> bool:
@@ -165,6 +252,25 @@ def admin_token_source(settings: AdminSettings) -> str | None:
     except ValueError as error:
         wrong = str(error)
     raise ConfigError([f"admin.token_file: {settings.token_file}: {wrong}"])
+
+
+def client_secret_source(settings: SignInSettings) -> str | None:
+    """Return the configured secret of the client, or None if there is none. Raises ConfigError."""
+    if settings.client_secret is not None:
+        return settings.client_secret.get_secret_value()
+    file = settings.client_secret_file
+    if file is None:
+        return None
+    try:
+        secret = file.read_text(encoding="utf-8").rstrip("\r\n")
+        wrong = "" if re.fullmatch(r"[!-~]{1,512}", secret) else "must contain the secret, and nothing else"
+    except OSError as error:
+        wrong = f"cannot be read: {describe_os_error(error)}; check the path"
+    except UnicodeDecodeError:
+        wrong = "must contain the secret, and nothing else"
+    if wrong:
+        raise ConfigError([f"sign_in.client_secret_file: {file}: {wrong}"])
+    return secret
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks.live_engine import LiveEngine
 from hookgate.proxy.admin.access import KnownHosts
+from hookgate.proxy.admin.roles import call_for
 from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
@@ -85,13 +86,15 @@ class AdminListener:
         if self.panel is None:
             return error_response(ApiError(404, NO_RECEIPT))
         try:
-            self.panel.access.check(request)
+            person = self.panel.access.authorize(request, "GET /receipts/NAME")
         except ApiError as error:
             return error_response(error)
         receipt = self.receipts.receipt_for(name)
         if receipt is None and self.audit is not None:
             receipt = await self.audit.receipt_for(name)
-        return error_response(ApiError(404, NO_RECEIPT)) if receipt is None else _json(200, receipt)
+        if receipt is None or person is None:
+            return error_response(ApiError(404, NO_RECEIPT))
+        return _json(200, call_for(person, receipt))
 
     async def metrics_page(self) -> bytes:
         """Return the metrics in Prometheus' text format."""

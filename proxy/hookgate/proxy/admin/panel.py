@@ -1,38 +1,40 @@
-"""The panel: its files, its JSON API, its live events, and access to them."""
+"""The panel: its files, signing in and out, live events, and changes."""
 
 import asyncio
 import logging
-import re
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from aiohttp import hdrs, web
+from yarl import URL
 
 from hookgate.hooks.live_engine import LiveEngine
-from hookgate.proxy import __version__
 from hookgate.proxy.admin.access import Access, admin_token_source, create_token, panel_link
-from hookgate.proxy.admin.calls import FILTERS, AuditedCalls, Calls, ReceivedCalls, sessions_page
+from hookgate.proxy.admin.api import Answer, PanelApi, PanelRequest
+from hookgate.proxy.admin.calls import AuditedCalls, Calls, ReceivedCalls
 from hookgate.proxy.admin.live_feed import LiveFeed
-from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
-from hookgate.proxy.audit.reading import AuditReader, RecordFilter
-from hookgate.proxy.config import Config
+from hookgate.proxy.admin.policy import HookPanel
+from hookgate.proxy.admin.roles import Person, UnknownPersonError, find_route
+from hookgate.proxy.audit.reading import AuditReader
+from hookgate.proxy.config import Config, SignInSettings
 from hookgate.proxy.config.reading import EffectiveConfig, Sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.connection import error_response
-from hookgate.proxy.observe.metrics import TimeRange, Traffic
+from hookgate.proxy.observe.metrics import Traffic
 from hookgate.proxy.observe.record import Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.store.database import open_audit
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
+
+if TYPE_CHECKING:  # its libraries are in an extra
+    from hookgate.proxy.admin.sign_in import SignIn
 
 log = logging.getLogger("hookgate")
 
@@ -58,214 +60,207 @@ HEADERS = {
 
 
 class Pages:
-    """The panel's files by their URL paths: `/` is the page, the others are below `/panel/`."""
+    """The panel's files by their URL paths: `/` and `/sign-in` are the page, the others are below `/panel/`.
+
+    Identity providers send browsers back to `/sign-in`.
+    """
 
     def __init__(self) -> None:
         folder = files(__package__) / "pages"
         found = {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
         self._files = {f"/panel/{name}": data for name, data in found.items()}
-        self._files["/"] = self._files.pop("/panel/index.html")
+        self._files["/"] = self._files["/sign-in"] = self._files.pop("/panel/index.html")
 
     def get(self, path: str) -> web.Response | None:
         """Return a file, or None if there is none with this path."""
         data = self._files.get(path)
         if data is None:
             return None
-        kind = _TYPES["html" if path == "/" else path.rpartition(".")[2]]
+        kind = _TYPES[path.rpartition(".")[2] if "." in path else "html"]
         headers = {**HEADERS, hdrs.CACHE_CONTROL: "no-cache", hdrs.CONTENT_TYPE: f"{kind}; charset=utf-8"}
         return web.Response(body=data, headers=headers)
 
 
-PAGE = 50
-"""The default number of calls on a page."""
-
-MOST = 200
-
-_ID = re.compile(r"[0-9a-f]{32}")
-_PLACE = re.compile(r"[0-9]{1,19}|[0-9a-f]{32}|")
-_NO_CALL = "There is no such call: its ID is unknown, or it is too old."
-
-Query = Mapping[str, str]
-Answer = Callable[[Query], Awaitable[JsonObject]]
-
-
-@dataclass(frozen=True, slots=True)
-class PanelApi:
-    """The JSON API of the panel. Each answer is one JSON object."""
-
-    hooks: HookPanel
-    calls: Calls
-    traffic: Traffic
-    effective: EffectiveConfig
-    currency: str | None
-    """The currency of costs; None without a price table."""
-
-    async def get(self, path: str, query: Query) -> JsonObject | None:
-        """Return the answer for a path below `/api/`, or None if there is no such path. Raises ApiError."""
-        if path.startswith("calls/"):
-            return await self._call(path.removeprefix("calls/"))
-        answers: dict[str, Answer] = {
-            "overview": self._overview,
-            "hooks": self._hooks,
-            "traffic": self._series,
-            "policy": self._policy,
-            "calls": self._page,
-            "sessions": self._sessions,
-        }
-        return await answers[path](query) if path in answers else None
-
-    async def _hooks(self, _: Query) -> JsonObject:
-        return await self.hooks.rows()
-
-    async def _overview(self, _: Query) -> JsonObject:
-        config = self.effective.config
-        listed = await self.hooks.rows()
-        in_force = await asyncio.to_thread(
-            shown_policy, self.hooks.live.current.configuration, self.hooks.sources
-        )
-        return {
-            "version": __version__,
-            "now": time.time_ns() // 1_000_000,
-            "since": self.traffic.since,
-            "revision": listed["revision"],
-            "hooks": listed["hooks"],
-            "calls_from": self.calls.source,
-            "content": config.audit.content if config.audit.enabled else "off",
-            "files": in_force["files"],
-        }
-
-    async def _policy(self, _: Query) -> JsonObject:
-        configuration = self.hooks.live.current.configuration
-        policy = await asyncio.to_thread(shown_policy, configuration, self.hooks.sources)
-        return {"policy": policy, "gateway": shown_gateway(self.effective)}
-
-    async def _series(self, query: Query) -> JsonObject:
-        span = query.get("span", "hour")
-        if span not in ("hour", "day"):
-            raise ApiError(400, "span: must be hour or day")
-        return self.traffic.series(cast(TimeRange, span))
-
-    async def _page(self, query: Query) -> JsonObject:
-        session, key, model, outcome = (query.get(name, "") for name in FILTERS)
-        wanted = RecordFilter(session, key, model, outcome, partial="exact" not in query)
-        page = await asyncio.to_thread(self.calls.page, wanted, _limit(query), _place(query))
-        found = {"calls": page.rows, "older": page.older, "source": self.calls.source}
-        return {**found, "currency": self.currency}
-
-    async def _sessions(self, query: Query) -> JsonObject:
-        return await asyncio.to_thread(sessions_page, self.calls, _place(query))
-
-    async def _call(self, call: str) -> JsonObject:
-        found = await asyncio.to_thread(self.calls.call, call) if _ID.fullmatch(call) else None
-        if found is None:
-            raise ApiError(404, _NO_CALL)
-        return found
-
-
-def _limit(query: Query) -> int:
-    given = query.get("limit", str(PAGE))
-    if not re.fullmatch(r"[0-9]{1,4}", given) or not 1 <= int(given) <= MOST:
-        raise ApiError(400, f"limit: must be a number from 1 to {MOST}")
-    return int(given)
-
-
-def _place(query: Query) -> str:
-    given = query.get("before", "")
-    if not _PLACE.fullmatch(given):
-        raise ApiError(400, "before: must be the `older` value of a page")
-    return given
-
-
 _NOTHING = "There is nothing at this path of the admin listener."
+
+Handler = Callable[[web.BaseRequest, PanelRequest | None], Awaitable[web.StreamResponse]]
+RecordChange = Callable[[str, str, JsonObject], Awaitable[None]]
+"""Puts a change on record: who made it, what was changed, and the details. Raises ApiError if it cannot."""
 
 
 class Panel:
     """Handles the requests to the panel."""
 
-    def __init__(self, access: Access, api: PanelApi, live: LiveFeed, invitation: str = "") -> None:
+    def __init__(  # noqa: PLR0913, PLR0917  # the parts of a panel
+        self,
+        access: Access,
+        api: PanelApi,
+        live: LiveFeed,
+        invitation: str = "",
+        sign_in: "SignIn | None" = None,
+        record: RecordChange | None = None,
+    ) -> None:
         self.access = access
         self.invitation = invitation
         """The log message that says how to sign in; empty if the token is configured."""
         self.api, self.live = api, live
+        self._sign_in, self._record = sign_in, record
         self._pages = Pages()
+        self.handlers: dict[str, Handler] = {
+            **{route: _answering(answer) for route, answer in api.answers().items()},
+            "GET /": self._page,
+            "GET /sign-in": self._page,
+            "GET /panel/NAME": self._page,
+            "GET /api/session": self._session,
+            "GET /api/live": self._events,
+            "POST /api/sign-in": self._sign_in_by_token,
+            "POST /api/sign-in/begin": self._begin_sign_in,
+            "POST /api/sign-in/finish": self._finish_sign_in,
+            "POST /api/sign-out": self._sign_out,
+            "POST /api/hooks/switch": self._switch,
+        }
+        """The handler of each route. `ROUTES` says which role it needs."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request; errors are answered too."""
         try:
-            return await self._answer(request)
+            response = await self._answer(request)
         except ApiError as error:
-            refusal = error
+            response = error_response(error)
         except ConnectionError:
             raise  # the client has disconnected
         except Exception:
             log.exception("internal error in the panel; please report this")
-            refusal = ApiError(500, "Internal error in hookgate; see the gateway's log.")
-        response = error_response(refusal)
-        response.headers.update(HEADERS)
+            response = error_response(ApiError(500, "Internal error in hookgate; see the gateway's log."))
+        if not response.prepared:
+            response.headers.update(HEADERS)
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         parts = urlsplit(request.raw_path)
-        if not parts.path.startswith("/api/"):
-            return self._page(request, parts.path)
-        path = parts.path.removeprefix("/api/")
-        if request.method == hdrs.METH_POST:
-            response = await self._change(request, path)
-            response.headers.update(HEADERS)
-            return response
-        self._check_method(request)
-        self.access.check(request)
-        if path == "live" and request.method == hdrs.METH_GET:
-            return await self._events(request)
-        return _found(await self.api.get(path, dict(parse_qsl(parts.query))))
+        route, name = find_route(request.method, parts.path)
+        is_api = parts.path.startswith("/api/")
+        if request.method == hdrs.METH_POST and is_api:
+            self.access.check_change(request)
+        elif request.method not in (hdrs.METH_GET, hdrs.METH_HEAD):
+            raise ApiError(403, "This path accepts only GET.")
+        if route not in self.handlers:
+            if is_api and request.method != hdrs.METH_POST:
+                self.access.check(request)
+            raise ApiError(404, _NOTHING)
+        person = self.access.authorize(request, route)
+        question = PanelRequest(person, dict(parse_qsl(parts.query)), name) if person else None
+        return await self.handlers[route](request, question)
 
-    def _page(self, request: web.BaseRequest, path: str) -> web.Response:
-        self._check_method(request)
-        found = self._pages.get(path)
+    async def _page(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
+        found = self._pages.get(urlsplit(request.raw_path).path)
         if found is None:
             raise ApiError(404, _NOTHING)
         return found
 
-    @staticmethod
-    def _check_method(request: web.BaseRequest) -> None:
-        if request.method not in (hdrs.METH_GET, hdrs.METH_HEAD):
-            raise ApiError(403, "This path accepts only GET.")
+    # ---- who is signed in
 
-    async def _change(self, request: web.BaseRequest, path: str) -> web.Response:
-        self.access.check_change(request)
-        match path:
-            case "sign-in":
-                body = await read_request(request)
-                return self.access.sign_in(request, str(body.get("token", "")))
-            case "sign-out":
-                return self.access.sign_out(request)
-            case "hooks/switch":
-                self.access.check(request)
-                body = await read_request(request)
-                name, on = body.get("name"), body.get("on")
-                if not isinstance(name, str) or not isinstance(on, bool):
-                    raise ApiError(400, "hooks/switch requires `name`, and `on`: true or false")
-                log.info(
-                    "request from %s: switch the hook %r %s", request.remote, name, "on" if on else "off"
-                )
-                return _json(await self.api.hooks.switch(name, on))
-        raise ApiError(404, _NOTHING)
+    async def _session(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
+        """Return who makes the request, and how people can sign in."""
+        try:
+            person: Person | None = self.access.check(request)
+        except ApiError:
+            person = None
+        return _json(
+            {
+                "name": person.name if person else None,
+                "role": person.role if person else None,
+                "provider": self._sign_in.provider if self._sign_in else None,
+            }
+        )
 
-    async def _events(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _sign_in_by_token(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
+        body = await read_request(request)
+        return self.access.sign_in(request, str(body.get("token", "")))
+
+    async def _begin_sign_in(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
+        if self._sign_in is None:
+            raise ApiError(404, _NOTHING)
+        url, flow = await self._sign_in.begin()
+        response = _json({"url": url})
+        self.access.set_cookie(response, request, _FLOW, flow, self._sign_in.flow_seconds)
+        return response
+
+    async def _finish_sign_in(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
+        if self._sign_in is None:
+            raise ApiError(404, _NOTHING)
+        body = await read_request(request)
+        try:
+            person = await self._sign_in.finish(self.access.cookie(request, _FLOW), body)
+        except UnknownPersonError as error:
+            self.access.end_sessions(error.subject)
+            raise
+        return self.access.begin_session(request, person, self._sign_in.session_seconds)
+
+    async def _sign_out(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
+        return self.access.sign_out(request)
+
+    # ---- live events and changes
+
+    async def _events(self, request: web.BaseRequest, _: PanelRequest | None) -> web.StreamResponse:
+        if request.method == hdrs.METH_HEAD:
+            raise ApiError(404, _NOTHING)
         with self.live.reading() as reader:
             headers = {**HEADERS, hdrs.CACHE_CONTROL: "no-store", hdrs.CONTENT_TYPE: "text/event-stream"}
             response = web.StreamResponse(headers=headers)
             await response.prepare(request)
             await response.write(b"retry: 2000\n\n")
-            while (data := await reader.next()) is not None:
+            while (data := await reader.next()) is not None and self._may_still_read(request):
                 await response.write(data)
         return response
 
+    def _may_still_read(self, request: web.BaseRequest) -> bool:
+        try:
+            self.access.authorize(request, "GET /api/live")
+        except ApiError:  # the session has ended
+            return False
+        return True
 
-def _found(body: Mapping[str, Any] | None) -> web.Response:
-    if body is None:
-        raise ApiError(404, _NOTHING)
-    return _json(body)
+    async def _switch(self, request: web.BaseRequest, asked: PanelRequest | None) -> web.Response:
+        body = await read_request(request)
+        name, on = body.get("name"), body.get("on")
+        if not isinstance(name, str) or not isinstance(on, bool):
+            raise ApiError(400, "hooks/switch requires `name`, and `on`: true or false")
+        await self._note(request, asked, "hooks.switch", {"hook": name, "on": on})
+        return _json(await self.api.hooks.switch(name, on))
+
+    async def _note(
+        self, request: web.BaseRequest, asked: PanelRequest | None, what: str, detail: JsonObject
+    ) -> None:
+        """Log a change and put it on record before it is made. Raises ApiError if that is not possible."""
+        if asked is None:
+            raise RuntimeError("a change needs somebody who makes it")
+        who, subject = asked.person.name, asked.person.subject
+        log.info(
+            "change by %s (%s) from %s: %s %s",
+            who,
+            asked.person.role,
+            request.remote,
+            what,
+            dumps(detail).decode(),
+        )
+        if self._record is not None:
+            await self._record(who, what, {**detail, **({"subject": subject} if subject else {})})
+
+
+_FLOW = "sign-in"
+"""The cookie of a flow of signing in."""
+
+
+def _answering(answer: Answer) -> Handler:
+    """Return the handler of a route that only reads."""
+
+    async def handle(request: web.BaseRequest, asked: PanelRequest | None) -> web.StreamResponse:
+        if asked is None:
+            raise RuntimeError("this route needs a role")
+        return _json(await answer(asked))
+
+    return handle
 
 
 def _json(body: Mapping[str, Any]) -> web.Response:
@@ -282,12 +277,14 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
     store_url: str | None,
     url: str | None,
     reload: Callable[[], Awaitable[object]] | None = None,
+    record: RecordChange | None = None,
 ) -> AsyncIterator[Panel | None]:
     """Open the panel while the block runs. `url` is the admin listener's. Yields None without a listener.
 
-    `reload` applies changed settings of hooks, by default to `live` alone.
+    `reload` applies changed settings of hooks, by default to `live` alone. `record` puts changes on record.
 
-    Raises ConfigError if the token file is invalid, and StoreError if the audit cannot be read.
+    Raises ConfigError if a file with a token or a secret is invalid, and StoreError if the audit cannot be
+    read.
     """
     config = effective.config
     if url is None:
@@ -305,20 +302,31 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         receipts.watchers.append(traffic.add)
         stack.callback(receipts.watchers.remove, traffic.add)
         api = PanelApi(hooks, calls, traffic, effective, prices.currency if prices else None)
-        yield Panel(access, api, events, invitation)
+        yield Panel(access, api, events, invitation, _sign_in(config.sign_in), record)
+
+
+def _sign_in(settings: SignInSettings) -> "SignIn | None":
+    if settings.issuer is None:
+        return None
+    # Imported only if it is needed: it is in an extra.
+    from hookgate.proxy.admin.sign_in import SignIn  # noqa: PLC0415  # see above
+
+    return SignIn(settings)
 
 
 def _access(stack: AsyncExitStack, config: Config, state: Path, url: str) -> tuple[Access, str]:
     """Return the access check, with the configured token or a new one, and the invitation for the log."""
     _, port = host_and_port(url.removeprefix("http://"))
+    origin = str(URL(config.sign_in.url).origin()) if config.sign_in.url else ""
     configured = admin_token_source(config.admin)
     if configured is not None:
-        return Access(port, configured), ""
+        return Access(port, configured, origin=origin), ""
     token, path = stack.enter_context(create_token(state, port))
+    access = Access(port, token, origin=origin)
     if config.logs.format == "text":
-        return Access(port, token), f"open the panel: {panel_link(url, token)}"
+        return access, f"open the panel: {panel_link(url, token)}"
     # JSON logs are usually collected elsewhere, so they must not contain the token.
-    return Access(port, token), f"the panel requires the token in {path}" if path else ""
+    return access, f"the panel requires the token in {path}" if path else ""
 
 
 async def _audited(stack: AsyncExitStack, receipts: Receipts, url: str | None, state: Path) -> Calls:

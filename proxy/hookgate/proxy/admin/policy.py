@@ -34,9 +34,9 @@ class HookPanel:
         return await asyncio.to_thread(self._rows)
 
     def health(self) -> Any:
-        """Return the state of hooks that changes while the gateway runs, as JSON."""
+        """Return the state of hooks that changes while the gateway runs, as JSON, without any content."""
         records = [
-            [*key, status.runs, status.failures, status.denials, status.error]
+            [*key, status.runs, status.failures, status.denials, bool(status.error)]
             for key, status in self.live.health.hooks.items()
         ]
         return {"revision": self.live.current.revision, "health": records}

@@ -47,6 +47,8 @@ _REFUSED = (
 )
 
 
+_NO_CHANGE = "hookgate cannot write its audit record, so it refuses changes ({})."
+
 _UNREADABLE = "hookgate cannot read its audit ({}). Ask the operator of this gateway."
 
 _RECEIPT = re.compile(r"[0-9a-f]{32}")
@@ -151,6 +153,13 @@ class Audit:
         self.writer.append_soon(
             audit_entry("policy", before=changes.before, revision=changes.revision, **changes.hooks())
         )
+
+    async def record_change(self, who: str, what: str, detail: JsonObject) -> None:
+        """Record that somebody makes a change, before it is made. Raises ApiError (403) if that fails."""
+        try:
+            await self.writer.append(audit_entry("change", who=who, what=what, detail=detail))
+        except AuditError as error:
+            raise ApiError(403, _NO_CHANGE.format(error), "AUDIT_UNAVAILABLE") from None
 
     def settle(self, record: CallRecord, receipt: JsonObject) -> None:
         """Write the end of a call. Does not wait; remaining records are written before the gateway stops."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from hookgate.hooks import SettingsError
 from hookgate.proxy import policy
-from hookgate.proxy.admin.access import admin_token_source
+from hookgate.proxy.admin.access import admin_token_source, client_secret_source
 from hookgate.proxy.config.catalogue import config_schema
 from hookgate.proxy.config.models import Config
 from hookgate.proxy.config.reading import (
@@ -83,6 +83,10 @@ def _unusable(config: Config) -> Iterator[tuple[str, str]]:
         admin_token_source(config.admin)
     except ConfigError as error:
         yield "admin.token_file", str(error).removeprefix("admin.token_file: ")
+    try:
+        client_secret_source(config.sign_in)
+    except ConfigError as error:
+        yield "sign_in.client_secret_file", str(error).removeprefix("sign_in.client_secret_file: ")
     try:
         Upstreams(config.upstream)
     except (ValueError, OSError) as error:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from hookgate.proxy import GEMINI_API
 from hookgate.proxy.config.values import (
@@ -14,8 +14,8 @@ from hookgate.proxy.config.values import (
     Count,
     File,
     HostName,
+    HttpsUrl,
     KeyName,
-    KeySetUrl,
     ModelPattern,
     Origin,
     ProxyUrl,
@@ -78,6 +78,64 @@ class AdminSettings(Section):
     def _has_one_token(self) -> Self:
         if self.token and self.token_file:
             raise ValueError("admin.token and admin.token_file are both set; remove one")
+        return self
+
+
+RoleMember = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class SignInSettings(Section):
+    """Sign-in of people to the panel at an OpenID Connect provider, in addition to the admin token. It needs
+    the extra `tokens`: `pip install '.[tokens]'` in a checkout. [The panel](panel.md#people) describes the
+    setup."""
+
+    issuer: HttpsUrl | None = None
+    """The provider's issuer, exactly as it names itself. Its endpoints and keys are read from
+    `ISSUER/.well-known/openid-configuration`. Without it there is no sign-in."""
+
+    client_id: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    """The ID with which the panel is registered at the provider."""
+
+    client_secret: Annotated[SecretStr, Field(min_length=1, max_length=512)] | None = None
+    """The secret of that registration, if the provider has given one. It is better kept in a file."""
+
+    client_secret_file: File | None = None
+    """A file that contains only that secret. It is read at startup."""
+
+    url: HttpsUrl | None = None
+    """The panel's URL in the browsers of its users. The redirect URI to register at the provider is this URL
+    with `/sign-in` appended."""
+
+    scopes: tuple[RoleMember, ...] = ("openid", "email", "profile")
+    """The scopes to ask for. Some providers need another one to send the claim of `roles_claim`."""
+
+    roles_claim: Annotated[str, Field(min_length=1, max_length=128)] = "groups"
+    """The claim of the ID token whose values give people their roles: a text, or a list of texts. People must
+    not be able to choose it themselves."""
+
+    viewers: tuple[RoleMember, ...] = ()
+    """Values of `roles_claim`, and e-mail addresses, of people who may see everything except content:
+    prompts, answers, tool calls, reasons of denials, and errors of hooks. An e-mail address counts only if
+    the provider has verified it (`email_verified`). People without any role are refused."""
+
+    auditors: tuple[RoleMember, ...] = ()
+    """The same for people who may also see content."""
+
+    operators: tuple[RoleMember, ...] = ()
+    """The same for people who may also switch hooks on and off."""
+
+    session_hours: Seconds = 8
+    """Hours after which people have to sign in again. Until then they keep the role that they signed in
+    with."""
+
+    @model_validator(mode="after")
+    def _is_unambiguous(self) -> Self:
+        if self.client_secret and self.client_secret_file:
+            raise ValueError("sign_in.client_secret and sign_in.client_secret_file are both set; remove one")
+        if self.roles_claim == "email":
+            raise ValueError(
+                "sign_in.roles_claim: verified e-mail addresses always count; name another claim"
+            )
         return self
 
 
@@ -272,9 +330,10 @@ class TokenSettings(Section):
     audience: tuple[Annotated[str, Field(min_length=1, max_length=512)], ...] = ()
     """The accepted values of the claim `aud`; at least one."""
 
-    jwks_url: KeySetUrl | None = None
-    """The https URL of the issuer's public keys (JWKS). They are read again when a token has an unknown key,
-    but at most every 30 seconds, and after an hour."""
+    jwks_url: HttpsUrl | None = None
+    """The https URL of the issuer's public keys (JWKS), by default the one that the issuer publishes at
+    `ISSUER/.well-known/openid-configuration`. They are read again when a token has an unknown key, but at
+    most every 30 seconds, and after an hour."""
 
     jwks_file: File | None = None
     """A file with these keys, in place of a URL."""
@@ -416,6 +475,7 @@ class Config(Section):
 
     listen: ListenSettings = ListenSettings()
     admin: AdminSettings = AdminSettings()
+    sign_in: SignInSettings = SignInSettings()
     upstream: UpstreamSettings = UpstreamSettings()
     hooks: HookSettings = HookSettings()
     limits: LimitSettings = LimitSettings()

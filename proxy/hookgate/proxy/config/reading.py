@@ -21,7 +21,7 @@ from hookgate.proxy.config.sources import (
     read_file,
     read_flags,
 )
-from hookgate.proxy.config.values import host_and_port, is_loopback, masked
+from hookgate.proxy.config.values import host_and_port, https_url, is_loopback, masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,8 @@ def conflicts(config: Config) -> Iterator[tuple[str, str]]:
         )
     if config.tokens.issuer:
         yield from (("tokens.issuer", f"tokens.issuer: {problem}") for problem in _token_problems(config))
+    if config.sign_in.issuer:
+        yield from (("sign_in.issuer", f"sign_in.issuer: {problem}") for problem in _sign_in_problems(config))
 
 
 def _token_problems(config: Config) -> Iterator[str]:
@@ -89,8 +91,25 @@ def _token_problems(config: Config) -> Iterator[str]:
         yield "tokens need clients.issued_keys; set it to true"
     if not tokens.audience:
         yield "tokens need tokens.audience; name the audience of your tokens"
-    if (tokens.jwks_url is None) == (tokens.jwks_file is None):
-        yield "tokens need exactly one of tokens.jwks_url and tokens.jwks_file"
+    if tokens.jwks_url and tokens.jwks_file:
+        yield "tokens.jwks_url and tokens.jwks_file are both set; remove one"
+    if not (tokens.jwks_url or tokens.jwks_file):
+        try:
+            https_url(tokens.issuer or "")
+        except ValueError as error:
+            yield f"{error}, or set tokens.jwks_url or tokens.jwks_file"
+
+
+def _sign_in_problems(config: Config) -> Iterator[str]:
+    sign_in = config.sign_in
+    if not sign_in.client_id:
+        yield "sign-in needs sign_in.client_id; register the panel at the provider, which gives it an ID"
+    if not sign_in.url:
+        yield "sign-in needs sign_in.url, the panel's URL in the browsers of its users"
+    if not (sign_in.viewers or sign_in.auditors or sign_in.operators):
+        yield "nobody has a role; set sign_in.viewers, sign_in.auditors or sign_in.operators"
+    if config.admin.address is None:
+        yield 'sign-in needs the admin listener; admin.address is "off"'
 
 
 def _validated(setting: Setting, source: GivenValue) -> Any:

@@ -105,11 +105,11 @@ def _api_origin(text: str) -> str:
     return origin
 
 
-def _key_set_url(text: str) -> str:
-    """Check and return the URL of public keys. Over plain HTTP, others could replace them."""
+def https_url(text: str) -> str:
+    """Check and return a URL whose answers are trusted. Over plain HTTP, others could replace them."""
     url = URL(_origin(text))
     if url.scheme != "https" and not is_loopback(url.host or ""):
-        raise ValueError("must be an https:// URL, such as https://login.example.com/jwks.json")
+        raise ValueError("must be an https:// URL, such as https://login.example.com")
     return text
 
 
@@ -203,7 +203,7 @@ HostName = Annotated[
 ]
 Origin = Annotated[str, AfterValidator(_origin), Field(json_schema_extra={"format": "uri"})]
 ApiOrigin = Annotated[str, AfterValidator(_api_origin), Field(json_schema_extra={"format": "uri"})]
-KeySetUrl = Annotated[str, AfterValidator(_key_set_url), Field(json_schema_extra={"format": "https"})]
+HttpsUrl = Annotated[str, AfterValidator(https_url), Field(json_schema_extra={"format": "https"})]
 ProxyUrl = Annotated[str, AfterValidator(_proxy), Field(json_schema_extra={"format": "uri"})]
 StoreUrl = Annotated[
     str,

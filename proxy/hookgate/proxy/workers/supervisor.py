@@ -20,6 +20,7 @@ from hookgate.proxy.admin.panel import open_panel
 from hookgate.proxy.config import Config, EffectiveConfig
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.config.values import host_and_port
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.listener import CLIENTS, bind_listeners, url_of
 from hookgate.proxy.identity.unmet_conditions import warn_of_unmet_conditions
 from hookgate.proxy.observe import logs
@@ -28,6 +29,7 @@ from hookgate.proxy.observe.record import Receipts
 from hookgate.proxy.store import Store
 from hookgate.proxy.workers.interrupts import catch_interrupts
 from hookgate.proxy.workers.processes import SupervisedWorker, WorkerProcesses
+from hookgate.proxy.workers.worker import RECORDED
 from hookgate.translator.fields import JsonObject
 
 log = logging.getLogger("hookgate")
@@ -49,6 +51,16 @@ class WorkerGroup:
         """Apply changed settings of hooks, and return when they are in force at all workers."""
         await asyncio.gather(
             self._live.reload(), *(self._ask(worker, "POST", "/reload") for worker in self._all)
+        )
+
+    async def record_change(self, who: str, what: str, detail: JsonObject) -> None:
+        """Have a worker record a change in the audit. Raises ApiError (403) if none can."""
+        change = orjson.dumps({"who": who, "what": what, "detail": detail})
+        for worker in self._all:
+            if await self._ask(worker, "POST", "/change", change) == RECORDED:
+                return
+        raise ApiError(
+            403, "No worker can write the audit record, so changes are refused.", "AUDIT_UNAVAILABLE"
         )
 
     async def metrics_page(self) -> bytes:
@@ -77,11 +89,11 @@ class WorkerGroup:
         return self._processes.workers
 
     @staticmethod
-    async def _ask(worker: SupervisedWorker, method: str, path: str) -> bytes:
+    async def _ask(worker: SupervisedWorker, method: str, path: str, body: bytes | None = None) -> bytes:
         """Return what a worker answers; nothing if it is down."""
         if not worker.ready.is_set():
             return b""
-        answer = asyncio.ensure_future(_answer(worker, method, path))
+        answer = asyncio.ensure_future(_answer(worker, method, path, body))
         ended = asyncio.ensure_future(worker.ended.wait())
         # The socket stays open for the next process, so the end of this one does not end the connection.
         await asyncio.wait((answer, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -113,10 +125,13 @@ class WorkerGroup:
         health.retain(engine.hooks(), engine.off)
 
 
-async def _answer(worker: SupervisedWorker, method: str, path: str) -> bytes:
+async def _answer(worker: SupervisedWorker, method: str, path: str, body: bytes | None) -> bytes:
     timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
     try:
-        async with _connected(worker) as client, client.request(method, path, timeout=timeout) as answer:
+        async with (
+            _connected(worker) as client,
+            client.request(method, path, data=body, timeout=timeout) as answer,
+        ):
             return await answer.read()
     except (aiohttp.ClientError, TimeoutError):
         return b""
@@ -184,10 +199,13 @@ async def supervise(effective: EffectiveConfig) -> None:
     ):
         receipts = Receipts()
         group = WorkerGroup(processes, live, receipts)
+        record = group.record_change if config.audit.enabled else None
         async with (
             policy.running_policy(live, sources.state),
             _running_admin(config, live, processes) as admin,
-            open_panel(effective, sources, live, receipts, url, admin.url, group.reload) as admin.panel,
+            open_panel(
+                effective, sources, live, receipts, url, admin.url, group.reload, record
+            ) as admin.panel,
         ):
             admin.receipts, admin.group = receipts, group
             following = asyncio.create_task(group.follow())

@@ -10,6 +10,7 @@ from aiohttp import hdrs, web
 
 from hookgate.hooks.live_engine import LiveEngine
 from hookgate.proxy.admin.listener import AdminListener, accepting_operators, reload_on_hangup, watching
+from hookgate.proxy.audit import Audit
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.connection import error_response
 from hookgate.proxy.http.tls import Certificate
@@ -20,6 +21,9 @@ from hookgate.proxy.workers.sockets import WorkerPlace
 from hookgate.translator.fields import JsonObject
 
 _TICK_SECONDS = 0.25
+
+RECORDED = b"recorded"
+"""The answer to a change that is in the audit."""
 
 
 class Feed:
@@ -76,6 +80,8 @@ class WorkerListener(AdminListener):
             match request.method, request.raw_path:
                 case hdrs.METH_GET, "/feed":
                     return await self._send(request, self.feed)
+                case hdrs.METH_POST, "/change" if self.audit is not None:
+                    return await _record_change(self.audit, request)
                 case hdrs.METH_POST, "/reload":
                     await self.live.reload()
                     return web.Response(text=self.live.current.revision)
@@ -90,6 +96,15 @@ class WorkerListener(AdminListener):
         async for lines in feed.messages():
             await response.write(lines)
         return response
+
+
+async def _record_change(audit: Audit, request: web.BaseRequest) -> web.Response:
+    change = orjson.loads(await request.read())
+    try:
+        await audit.record_change(change["who"], change["what"], change["detail"])
+    except ApiError as error:
+        return error_response(error)
+    return web.Response(body=RECORDED)
 
 
 @asynccontextmanager

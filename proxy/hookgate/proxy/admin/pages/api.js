@@ -12,8 +12,18 @@ const KEY = "hookgate-proof";
 let proof = kept();
 
 /** Exchange the admin token for a session. Throws Failed. */
-export async function signIn(token) {
-  proof = (await post("sign-in", { token })).proof;
+export const signIn = async (token) => begun(await post("sign-in", { token }));
+
+/** Go to the identity provider, which sends the browser back to the page `sign-in`. Throws Failed. */
+export async function goToProvider() {
+  location.assign((await post("sign-in/begin", {})).url);
+}
+
+/** Exchange what the identity provider has put into the address for a session. Throws Failed. */
+export const signInByProvider = async (answer) => begun(await post("sign-in/finish", answer));
+
+function begun(session) {
+  proof = session.proof;
   try {
     localStorage.setItem(KEY, proof);
   } catch {

@@ -1,10 +1,10 @@
 // The router. The part of the address after # selects the view, so links, bookmarks and the Back button work.
 
-import { Failed, get, post, signIn } from "./api.js";
+import { Failed, get, post, signIn, signInByProvider } from "./api.js";
 import { el, fill } from "./dom.js";
 import { Live } from "./live.js";
 import { heading, link, note } from "./parts.js";
-import { showSignIn } from "./signin.js";
+import { returnPlace, showSignIn } from "./signin.js";
 import { themed } from "./theme.js";
 import { showCall } from "./view-call.js";
 import { showCalls } from "./view-calls.js";
@@ -17,6 +17,8 @@ const byId = (id) => document.getElementById(id);
 const main = byId("main");
 let shown = null;
 let turn = 0;
+let person = null;
+let refusal = "";
 
 const ROUTES = [
   [/^$/, "overview", showOverview],
@@ -36,10 +38,13 @@ async function show(quietly = false) {
   main.setAttribute("aria-busy", "true");
   let view;
   try {
-    view = route ? await route[2]({ query: new URLSearchParams(query), parts: found.slice(1).map(decodeURIComponent), announce }) : nowhere();
+    person ??= known(await get("session"));
+    if (person.role === null) throw new Failed(401, "");
+    view = route ? await route[2]({ query: new URLSearchParams(query), parts: found.slice(1).map(decodeURIComponent), announce, person }) : nowhere();
   } catch (error) {
     if (mine !== turn) return;
-    view = error instanceof Failed && error.status === 401 ? asked() : failed(error);
+    view = error instanceof Failed && error.status === 401 ? await asked() : failed(error);
+    if (mine !== turn) return;
   }
   if (mine !== turn) return;
   shown?.close?.();
@@ -77,10 +82,23 @@ function failed(error) {
   return { title: "Failed", node: [heading("This cannot be shown"), el("p", { role: "alert" }, message), again] };
 }
 
-function asked() {
+/** Show who is signed in, if that can be several people. Returns the session of the API. */
+function known(session) {
+  if (session.role) refusal = "";
+  fill(byId("person"), session.role && `${session.name} · ${session.role}`);
+  byId("person").hidden = !session.role || !session.provider;
+  byId("sign-out").hidden = !session.role;
+  return session;
+}
+
+async function asked() {
   live.stop();
   connection("signed out");
-  return showSignIn(() => {
+  person = null;
+  const { provider } = known({ ...(await get("session").catch(() => ({}))), role: null });
+  const said = refusal;
+  refusal = "";
+  return showSignIn(provider, said, () => {
     live.start();
     show();
   });
@@ -111,20 +129,34 @@ byId("skip").addEventListener("click", (event) => {
 });
 byId("sign-out").addEventListener("click", async () => {
   await post("sign-out", {}).catch(() => {}); // the view shows the error then
+  person = null;
   show();
 });
-/** Start with the view of the address. First remove a link's token from it, and exchange it for a session. */
+
+/** Start with the view of the address. First remove a link's token, or what a provider has added, and exchange it for a session. */
 async function begin(quietly) {
   const [, token] = /^#token=(.+)$/.exec(location.hash) ?? [];
   if (token) {
     history.replaceState(null, "", "#/");
     await signIn(token).catch(() => {}); // the form is shown then
+    person = null;
     live.start();
+  }
+  if (isReturn()) {
+    const answer = Object.fromEntries(new URLSearchParams(location.search));
+    history.replaceState(null, "", `./${returnPlace()}`);
+    await signInByProvider(answer).catch((error) => {
+      refusal = error.message;
+    });
+    if (!refusal) live.start();
   }
   show(quietly);
 }
 
+/** Return whether an identity provider has sent the browser back. */
+const isReturn = () => location.pathname.endsWith("/sign-in");
+
 addEventListener("hashchange", () => begin(false));
 themed(byId("theme"));
-if (!location.hash.startsWith("#token=")) live.start();
+if (!location.hash.startsWith("#token=") && !isReturn()) live.start();
 begin(true);

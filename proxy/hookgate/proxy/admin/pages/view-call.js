@@ -23,7 +23,7 @@ const HOOKS = [
 
 const counted = (words) => Object.entries(words ?? {}).map(([word, times]) => (times > 1 ? `${word} ${count(times)}×` : word)).join(", ");
 
-export async function showCall({ parts: [id] }) {
+export async function showCall({ parts: [id], person }) {
   const told = await get(`calls/${id}`);
   const call = told.facts;
   return {
@@ -32,8 +32,9 @@ export async function showCall({ parts: [id] }) {
       heading(`Call ${id.slice(0, 8)}`, badge(call.outcome)),
       el("div", { class: "columns" }, section("Receipt", receipt(call), reasons(call.reasons), blocked(call)), section("Time", timeline(call.timings))),
       section("Hooks", call.hooks?.length ? table("What each hook did", HOOKS, call.hooks) : note("No hook ran for this call.")),
-      told.content ? content(told.content, call.upstream_requests) : section("Content", note(
-        "The content of this call is not stored. Set audit.content to redacted or full to store it; it is off by default.")),
+      told.content ? content(told.content, call.upstream_requests) : section("Content", note(person.role === "viewer"
+        ? "Viewers do not see the content of calls, nor the reasons of denials."
+        : "The content of this call is not stored. Set audit.content to redacted or full to store it; it is off by default.")),
     ],
   };
 }

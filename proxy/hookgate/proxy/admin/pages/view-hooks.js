@@ -8,10 +8,10 @@ import { table } from "./table.js";
 
 const FRESH_MS = 1000;
 
-export async function showHooks() {
+export async function showHooks({ person }) {
   const list = el("div");
   const result = el("div", { class: "result", role: "status" });
-  const draw = (told) => fill(list, told.hooks.length ? listed(told.hooks, ask) : note("No hooks are configured. Calls are copied through."));
+  const draw = (told) => fill(list, told.hooks.length ? listed(told.hooks, ask, person) : note("No hooks are configured. Calls are copied through."));
   const ask = (hook) => confirmed(hook, async () => {
     try {
       const told = await post("hooks/switch", { name: hook.name, on: hook.state === "off" });
@@ -39,17 +39,17 @@ export async function showHooks() {
   };
 }
 
-function listed(hooks, ask) {
+function listed(hooks, ask, person) {
   return table("Hooks by event, in the order in which they run", [
     { title: "Event", brief: true, cell: (hook) => hook.event },
     { title: "Hook", brief: true, wide: true, cell: (hook) => [el("strong", {}, hook.name), hook.description && el("p", { class: "muted" }, hook.description)] },
     { title: "Source", wide: true, cell: (hook) => [el("span", {}, hook.layer), el("p", { class: "muted path" }, hook.file)] },
     { title: "Kind", cell: (hook) => hook.kind },
     { title: "State", brief: true, cell: (hook) => state(hook) },
-    { title: "Last run", wide: true, cell: (hook) => lastRun(hook) },
+    { title: "Last run", wide: true, cell: (hook) => lastRun(hook, person) },
     { title: "Runs, failed, denied", numeric: true, cell: (hook) => `${count(hook.count)} / ${count(hook.failures)} / ${count(hook.denials)}` },
     { title: "Last time", numeric: true, cell: (hook) => ms(hook.last_ms) },
-    { title: "Switch", cell: (hook) => toggle(hook, ask) },
+    { title: "Switch", cell: (hook) => toggle(hook, ask, person) },
   ], hooks);
 }
 
@@ -59,17 +59,18 @@ function state(hook) {
     hook.refusal && el("p", { class: "muted" }, hook.refusal)];
 }
 
-function lastRun(hook) {
+function lastRun(hook, person) {
   if (hook.last_status === "never") return el("span", { class: "muted" }, "never ran");
-  if (hook.last_status === "failed") return [`failed: ${hook.last_error}`, el("p", { class: "muted" }, `on_error is ${hook.on_error}`)];
+  if (hook.last_status === "failed") return [person.role === "viewer" ? "failed" : `failed: ${hook.last_error}`, el("p", { class: "muted" }, `on_error is ${hook.on_error}`)];
   const said = hook.last_output || "ok";
   const returned = hook.mode === "observe" ? `would have returned: ${said}` : said;
   return hook.last_warning ? [returned, el("p", { class: "muted" }, `warning: the hook ${hook.last_warning}`)] : returned;
 }
 
-function toggle(hook, ask) {
+function toggle(hook, ask, person) {
   if (!hook.switchable) return el("span", { class: "muted" }, "fixed by policy");
   if (hook.state === "shadowed") return el("span", { class: "muted" }, "another layer has this hook");
+  if (person.role !== "operator") return el("span", { class: "muted" }, `${hook.state === "off" ? "off" : "on"}, switched by operators`);
   return el("button", {
     type: "button", role: "switch", class: "switch", "aria-checked": String(hook.state !== "off"),
     "aria-label": `${hook.name} on ${hook.event}`, data: { hook: hook.name, event: hook.event }, on: { click: () => ask(hook) },

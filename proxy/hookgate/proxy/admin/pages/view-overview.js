@@ -128,5 +128,5 @@ function troubles({ hooks }) {
   return section("Needs attention", found.length === 0
     ? el("p", {}, badge("on"), "The last run of every hook succeeded.")
     : el("ul", { class: "list" }, found.map((hook) => el("li", {}, badge(hook.state), " ",
-      link("#/hooks", hook.name), ` on ${hook.event}: `, hook.last_error || hook.refusal))));
+      link("#/hooks", hook.name), ` on ${hook.event}: `, hook.last_error || hook.refusal || "failed"))));
 }

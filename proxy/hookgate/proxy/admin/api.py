@@ -1,0 +1,130 @@
+"""The panel's JSON API, as far as it only reads."""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from hookgate.proxy import __version__
+from hookgate.proxy.admin.calls import FILTERS, Calls, sessions_page
+from hookgate.proxy.admin.policy import HookPanel, shown_gateway, shown_policy
+from hookgate.proxy.admin.roles import Person, call_for, hooks_for
+from hookgate.proxy.audit.reading import RecordFilter
+from hookgate.proxy.config.reading import EffectiveConfig
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.observe.metrics import TimeRange, Traffic
+from hookgate.translator.fields import JsonObject
+
+PAGE = 50
+"""The default number of calls on a page."""
+
+MOST = 200
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_PLACE = re.compile(r"[0-9]{1,19}|[0-9a-f]{32}|")
+_NO_CALL = "There is no such call: its ID is unknown, or it is too old."
+
+
+@dataclass(frozen=True, slots=True)
+class PanelRequest:
+    """A request of somebody with a role: its query, and the last part of its path if the route has a NAME."""
+
+    person: Person
+    query: Mapping[str, str]
+    name: str = ""
+
+
+Answer = Callable[[PanelRequest], Awaitable[JsonObject]]
+
+
+@dataclass(frozen=True, slots=True)
+class PanelApi:
+    """The JSON API of the panel. Each answer is one JSON object. All of them may raise ApiError."""
+
+    hooks: HookPanel
+    calls: Calls
+    traffic: Traffic
+    effective: EffectiveConfig
+    currency: str | None
+    """The currency of costs; None without a price table."""
+
+    def answers(self) -> dict[str, Answer]:
+        """Return the routes that only read."""
+        return {
+            "GET /api/overview": self._overview,
+            "GET /api/hooks": self._hooks,
+            "GET /api/traffic": self._series,
+            "GET /api/policy": self._policy,
+            "GET /api/calls": self._page,
+            "GET /api/calls/NAME": self._call,
+            "GET /api/sessions": self._sessions,
+        }
+
+    async def _hooks(self, asked: PanelRequest) -> JsonObject:
+        return hooks_for(asked.person, await self.hooks.rows())
+
+    async def _overview(self, asked: PanelRequest) -> JsonObject:
+        config = self.effective.config
+        listed = hooks_for(asked.person, await self.hooks.rows())
+        in_force = await asyncio.to_thread(
+            shown_policy, self.hooks.live.current.configuration, self.hooks.sources
+        )
+        return {
+            "version": __version__,
+            "now": time.time_ns() // 1_000_000,
+            "since": self.traffic.since,
+            "revision": listed["revision"],
+            "hooks": listed["hooks"],
+            "calls_from": self.calls.source,
+            "content": config.audit.content if config.audit.enabled else "off",
+            "files": in_force["files"],
+        }
+
+    async def _policy(self, _: PanelRequest) -> JsonObject:
+        configuration = self.hooks.live.current.configuration
+        policy = await asyncio.to_thread(shown_policy, configuration, self.hooks.sources)
+        return {"policy": policy, "gateway": shown_gateway(self.effective)}
+
+    async def _series(self, asked: PanelRequest) -> JsonObject:
+        span = asked.query.get("span", "hour")
+        if span not in ("hour", "day"):
+            raise ApiError(400, "span: must be hour or day")
+        return self.traffic.series(cast(TimeRange, span))
+
+    async def _page(self, asked: PanelRequest) -> JsonObject:
+        query = asked.query
+        session, key, model, outcome = (query.get(name, "") for name in FILTERS)
+        wanted = RecordFilter(session, key, model, outcome, partial="exact" not in query)
+        page = await asyncio.to_thread(self.calls.page, wanted, _limit(query), _place(query))
+        found = {"calls": page.rows, "older": page.older, "source": self.calls.source}
+        return {**found, "currency": self.currency}
+
+    async def _sessions(self, asked: PanelRequest) -> JsonObject:
+        return await asyncio.to_thread(sessions_page, self.calls, _place(asked.query))
+
+    async def _call(self, asked: PanelRequest) -> JsonObject:
+        call = asked.name
+        found = await asyncio.to_thread(self.calls.call, call) if _ID.fullmatch(call) else None
+        if found is None:
+            raise ApiError(404, _NO_CALL)
+        seen = asked.person.sees_content
+        return {
+            "facts": call_for(asked.person, found["facts"]),
+            "content": found["content"] if seen else None,
+        }
+
+
+def _limit(query: Mapping[str, str]) -> int:
+    given = query.get("limit", str(PAGE))
+    if not re.fullmatch(r"[0-9]{1,4}", given) or not 1 <= int(given) <= MOST:
+        raise ApiError(400, f"limit: must be a number from 1 to {MOST}")
+    return int(given)
+
+
+def _place(query: Mapping[str, str]) -> str:
+    given = query.get("before", "")
+    if not _PLACE.fullmatch(given):
+        raise ApiError(400, "before: must be the `older` value of a page")
+    return given

@@ -1,0 +1,274 @@
+"""Sign-in of people at an OpenID Connect provider: the authorization code flow with PKCE.
+
+The panel's page begins the flow and, when the provider has sent the browser back, finishes it, both with
+requests of its own. So no request of another page has any effect, and all cookies can be SameSite=Strict. The
+cookie of a flow is random; state, nonce and code verifier are derived from it with a key that never leaves
+this process. So flows take no memory, and nobody can displace those of others by beginning many.
+"""
+
+import hmac
+import json
+import logging
+import re
+import secrets
+import time
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote_plus
+
+import jwt
+from cachetools import TTLCache
+from yarl import URL
+
+from hookgate.proxy.admin.access import client_secret_source
+from hookgate.proxy.admin.roles import Person, Role, UnknownPersonError
+from hookgate.proxy.config import SignInSettings
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.identity.openid import (
+    INVALID_TOKEN,
+    UNREACHABLE,
+    KeySet,
+    ProviderMetadata,
+    Published,
+    discover,
+    failure_cause,
+    fetch,
+)
+
+log = logging.getLogger("hookgate")
+
+FLOW_SECONDS = 600
+"""The time that somebody has to sign in at the provider."""
+
+MAX_FINISHING = 8
+"""Requests to the provider's token endpoint at the same time."""
+
+_MAX_USED = 10_000
+_ALGORITHMS = ("RS256", "ES256")
+_LEEWAY_SECONDS = 30
+_MAX_VALUE = 4096
+"""Characters of a code or a state."""
+
+_NOT_BEGUN = (
+    "This sign-in was not begun in this browser, was used already, or took more than ten minutes. "
+    "Sign in again."
+)
+_UNAVAILABLE = (
+    "The identity provider cannot be reached, or its answer is not valid. The gateway's log says why."
+)
+_BUSY = "Too many people are signing in at the moment. Sign in again."
+
+
+class SignIn:
+    """Signs people in at one provider. `clock` returns seconds and must be monotonic."""
+
+    def __init__(self, settings: SignInSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        """Read the client's secret. Raises ConfigError."""
+        self._settings, self._clock = settings, clock
+        self._issuer, self._client = str(settings.issuer), str(settings.client_id)
+        self._secret = client_secret_source(settings)
+        self._redirect = f"{str(settings.url).rstrip('/')}/sign-in"
+        self._metadata = Published("the configuration of the identity provider", self._discover)
+        self._keys = KeySet(self._read_keys, "the keys of the identity provider")
+        self._key = secrets.token_bytes(32)
+        self._used: TTLCache[str, bool] = TTLCache(_MAX_USED, FLOW_SECONDS, clock)
+        self._finishing = 0
+
+    @property
+    def provider(self) -> str:
+        """The provider's host name, for people."""
+        return URL(self._issuer).host or self._issuer
+
+    flow_seconds = FLOW_SECONDS
+
+    @property
+    def session_seconds(self) -> float:
+        return self._settings.session_hours * 3600
+
+    async def begin(self) -> tuple[str, str]:
+        """Return the URL at the provider where a new flow continues, and the flow's cookie.
+
+        Raises ApiError if the provider cannot be reached.
+        """
+        provider = await self._provider()
+        flow = f"{int(self._clock())}.{secrets.token_urlsafe(32)}"
+        scopes = dict.fromkeys(("openid", *self._settings.scopes))
+        challenge = sha256(self._derived("verifier", flow).encode()).digest()
+        url = URL(provider.authorization_endpoint).update_query(
+            response_type="code",
+            client_id=self._client,
+            redirect_uri=self._redirect,
+            scope=" ".join(scopes),
+            state=self._derived("state", flow),
+            nonce=self._derived("nonce", flow),
+            code_challenge=_base64(challenge),
+            code_challenge_method="S256",
+        )
+        return str(url), flow
+
+    async def finish(self, flow: str, answer: Mapping[str, Any]) -> Person:
+        """Return the person whom the provider has sent back. Raises ApiError.
+
+        `flow` is the cookie of the flow, `answer` the parameters with which the provider has sent the
+        browser.
+        """
+        self._check_flow(flow, answer)
+        provider = await self._provider()
+        issuer = answer.get("iss")
+        if issuer != self._issuer and (issuer is not None or provider.names_issuer):
+            log.warning("a sign-in was refused: the answer is of another issuer")
+            raise ApiError(403, _NOT_BEGUN)
+        code = answer.get("code")
+        if not isinstance(code, str) or not 0 < len(code) <= _MAX_VALUE:
+            raise ApiError(403, f"The identity provider did not sign you in{_error_code(answer)}.")
+        if self._finishing >= MAX_FINISHING:
+            raise ApiError(429, _BUSY)
+        self._finishing += 1
+        try:
+            token = await self._exchange(provider, code, self._derived("verifier", flow))
+            claims = await self._verified(token, flow)
+        except jwt.PyJWTError as error:  # its message may quote the token
+            log.warning("a sign-in was refused: the ID token is not valid: %s", type(error).__name__)
+            raise ApiError(403, _UNAVAILABLE) from None
+        except (*UNREACHABLE, *INVALID_TOKEN) as error:
+            cause = str(error) if isinstance(error, _RefusedError) else failure_cause(error)
+            log.warning("a sign-in failed at the identity provider: %s", cause)
+            raise ApiError(403, _UNAVAILABLE) from None
+        finally:
+            self._finishing -= 1
+        return self._person(claims)
+
+    def _check_flow(self, flow: str, answer: Mapping[str, Any]) -> None:
+        """Check that this browser has begun the flow, and not used it. Raises ApiError (403)."""
+        state = answer.get("state")
+        began = flow.partition(".")[0]
+        if (
+            not isinstance(state, str)
+            or not flow
+            or max(len(state), len(flow)) > _MAX_VALUE
+            or not hmac.compare_digest(state.encode(errors="replace"), self._derived("state", flow).encode())
+            or self._clock() > int(began) + FLOW_SECONDS
+            or flow in self._used
+        ):
+            log.warning("a sign-in was refused: it was not begun in the same browser, or not in time")
+            raise ApiError(403, _NOT_BEGUN)
+        self._used[flow] = True
+
+    def _derived(self, purpose: str, flow: str) -> str:
+        return _base64(hmac.digest(self._key, f"{purpose}.{flow}".encode(errors="replace"), "sha256"))
+
+    async def _provider(self) -> ProviderMetadata:
+        provider = await self._metadata.current()
+        if provider is None:
+            raise ApiError(502, _UNAVAILABLE)
+        return provider
+
+    async def _discover(self) -> ProviderMetadata:
+        return await discover(self._issuer)
+
+    async def _read_keys(self) -> bytes:
+        return await fetch((await self._provider()).jwks_uri)
+
+    async def _exchange(self, provider: ProviderMetadata, code: str, verifier: str) -> str:
+        """Return the ID token for a code. Raises UNREACHABLE and ValueError."""
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self._redirect,
+            "code_verifier": verifier,
+        }
+        headers: dict[str, str] = {}
+        if self._secret is None:
+            form["client_id"] = self._client
+        elif provider.posts_secret:
+            form |= {"client_id": self._client, "client_secret": self._secret}
+        else:
+            pair = f"{quote_plus(self._client)}:{quote_plus(self._secret)}"
+            headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        answer = json.loads(await fetch(provider.token_endpoint, form, headers))
+        if not isinstance(answer, dict) or not isinstance(answer.get("id_token"), str):
+            raise _RefusedError(f"there is no ID token{_error_code(answer)}")
+        return str(answer["id_token"])
+
+    async def _verified(self, token: str, flow: str) -> Mapping[str, Any]:
+        """Return the claims of an ID token of this flow. Raises one of INVALID_TOKEN."""
+        key = await self._keys.key(jwt.get_unverified_header(token).get("kid"))
+        if key is None:
+            raise jwt.InvalidKeyError
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            key,
+            algorithms=[key.algorithm_name] if key.algorithm_name in _ALGORITHMS else [],
+            audience=self._client,
+            issuer=self._issuer,
+            leeway=_LEEWAY_SECONDS,
+            options={"require": ["exp", "iat", "iss", "aud", "sub", "nonce"]},
+        )
+        several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+        if claims.get("azp", None if several else self._client) != self._client:
+            raise jwt.InvalidAudienceError
+        nonce = claims["nonce"]
+        if not isinstance(nonce, str) or not hmac.compare_digest(
+            nonce.encode(errors="replace"), self._derived("nonce", flow).encode()
+        ):
+            raise jwt.InvalidTokenError
+        return claims
+
+    def _person(self, claims: Mapping[str, Any]) -> Person:
+        """Return the person with these claims. Raises ApiError (403) without a role."""
+        subject, email = claims["sub"], _verified_email(claims)
+        if not isinstance(subject, str) or not re.fullmatch(r"[ -~]{1,255}", subject):
+            log.warning("a sign-in was refused: the claim sub is not a text of printable characters")
+            raise ApiError(403, _UNAVAILABLE)
+        name = email or subject
+        role = self._role(claims, email)
+        if role is None:
+            log.warning("a sign-in of %s was refused: it has no role in sign_in", name)
+            raise UnknownPersonError(
+                f"{name} has no role at this gateway. Ask its operator for one: sign_in.viewers, "
+                "sign_in.auditors and sign_in.operators name the people who have one.",
+                subject,
+            )
+        log.info("%s has signed in to the panel as %s", name, role)
+        return Person(name, role, subject)
+
+    def _role(self, claims: Mapping[str, Any], email: str) -> Role | None:
+        """Return the highest role of the claims' values and a verified e-mail address."""
+        given = claims.get(self._settings.roles_claim)
+        values = {each for each in (given if isinstance(given, list) else [given]) if isinstance(each, str)}
+        members: tuple[tuple[Role, Iterable[str]], ...] = (
+            ("operator", self._settings.operators),
+            ("auditor", self._settings.auditors),
+            ("viewer", self._settings.viewers),
+        )
+        for role, names in members:
+            if any(name in values or (email and name.lower() == email) for name in names):
+                return role
+        return None
+
+
+class _RefusedError(ValueError):
+    """Raised if the token endpoint refuses a code. Its message can be logged."""
+
+
+def _verified_email(claims: Mapping[str, Any]) -> str:
+    """Return the e-mail address in lower case, or an empty string if there is none that is verified.
+
+    Addresses beyond ASCII do not count: some of their letters have ASCII letters as their lower case.
+    """
+    email = claims.get("email")
+    if not isinstance(email, str) or claims.get("email_verified") is not True:
+        return ""
+    return email.lower() if re.fullmatch(r"[!-~]{1,200}", email) and "@" in email else ""
+
+
+def _error_code(answer: Any) -> str:
+    """Return the error code of a provider for a message. Its description may be anybody's text."""
+    code = answer.get("error") if isinstance(answer, dict) else None
+    return f" ({code})" if isinstance(code, str) and re.fullmatch(r"[a-z_]{1,60}", code) else ""
+
+
+def _base64(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
