@@ -1,5 +1,6 @@
 """A headless Chromium before the panel, which must ask nobody else and complain of nothing."""
 
+import re
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,15 +46,22 @@ async def running_browser() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def browsing(
-    browser: Browser, link: str, *, width: int = 1280, height: int = 900, scheme: Scheme = "light"
+    browser: Browser,
+    link: str,
+    *,
+    width: int = 1280,
+    height: int = 900,
+    scheme: Scheme = "light",
+    provider: str | None = None,
 ) -> AsyncIterator[Page]:
     """A page at a panel, by its address or its link; it finds nothing of the browser's former pages.
 
     They share a context, as a new one takes longer than most tests. So only one page may be open at a time.
-    At the end fails when it asked another server, or said an error in its console.
+    At the end fails when it asked another server than the identity provider at `provider`, or said an error
+    in its console.
     """
     complaints: list[str] = []
-    url = link.partition("/#")[0]
+    own = tuple(url for url in (link.partition("/#")[0], provider) if url)
     [context] = browser.contexts
     assert context.pages == []
     await context.clear_cookies()
@@ -65,7 +73,7 @@ async def browsing(
         page.on("console", lambda said: complaints.append(said.text) if _is_error(said) else None)
         page.on(
             "request",
-            lambda asked: None if asked.url.startswith(url) else complaints.append(f"asked {asked.url}"),
+            lambda asked: None if asked.url.startswith(own) else complaints.append(f"asked {asked.url}"),
         )
         await page.goto(link)
         await page.wait_for_selector("h1")
@@ -76,7 +84,7 @@ async def browsing(
 
 def _is_error(said: Any) -> bool:
     # A browser notes each answer that is an error, also those that a page expects.
-    return said.type == "error" and "the server responded with a status of 401" not in said.text
+    return said.type == "error" and not re.search(r"responded with a status of (401|403|502)", said.text)
 
 
 async def go(page: Page, route: str) -> None:

@@ -69,7 +69,7 @@ class OpenIdProvider:
             case "/token":
                 form = {name: str(value) for name, value in (await request.post()).items()}
                 return self._token(request.headers.get("Authorization", ""), form)
-        return web.Response(status=404)
+        return web.Response(status=204 if request.path == "/favicon.ico" else 404)
 
     def _configuration(self) -> dict[str, Any]:
         return {

@@ -30,6 +30,7 @@ from hookgate.proxy.identity.openid import (
     INVALID_TOKEN,
     UNREACHABLE,
     KeySet,
+    ProviderError,
     ProviderMetadata,
     Published,
     discover,
@@ -133,8 +134,7 @@ class SignIn:
             log.warning("a sign-in was refused: the ID token is not valid: %s", type(error).__name__)
             raise ApiError(403, _UNAVAILABLE) from None
         except (*UNREACHABLE, *INVALID_TOKEN) as error:
-            cause = str(error) if isinstance(error, _RefusedError) else failure_cause(error)
-            log.warning("a sign-in failed at the identity provider: %s", cause)
+            log.warning("a sign-in failed at the identity provider: %s", failure_cause(error))
             raise ApiError(403, _UNAVAILABLE) from None
         finally:
             self._finishing -= 1
@@ -189,7 +189,7 @@ class SignIn:
             headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         answer = json.loads(await fetch(provider.token_endpoint, form, headers))
         if not isinstance(answer, dict) or not isinstance(answer.get("id_token"), str):
-            raise _RefusedError(f"there is no ID token{_error_code(answer)}")
+            raise ProviderError(f"there is no ID token{_error_code(answer)}")
         return str(answer["id_token"])
 
     async def _verified(self, token: str, flow: str) -> Mapping[str, Any]:
@@ -247,10 +247,6 @@ class SignIn:
             if any(name in values or (email and name.lower() == email) for name in names):
                 return role
         return None
-
-
-class _RefusedError(ValueError):
-    """Raised if the token endpoint refuses a code. Its message can be logged."""
 
 
 def _verified_email(claims: Mapping[str, Any]) -> str:

@@ -32,8 +32,14 @@ _TIMEOUT = aiohttp.ClientTimeout(total=3)
 T = TypeVar("T")
 
 
+class ProviderError(ValueError):
+    """Raised for a provider's document that cannot be used. The message does not quote it."""
+
+
 def failure_cause(error: BaseException) -> str:
     """Describe why a provider's document cannot be used, without quoting it."""
+    if isinstance(error, ProviderError):
+        return str(error)
     return describe_os_error(error) if isinstance(error, OSError) else type(error).__name__
 
 
@@ -101,9 +107,9 @@ def _key_in(keys: Mapping[str | None, jwt.PyJWK], kid: object) -> jwt.PyJWK | No
 
 
 def usable_keys(document: Any) -> dict[str | None, jwt.PyJWK]:
-    """Return the keys for signatures in a JWKS by their IDs. Raises ValueError if it is not one."""
+    """Return the keys for signatures in a JWKS by their IDs. Raises ProviderError if it is not one."""
     if not isinstance(document, dict) or not isinstance(document.get("keys"), list):
-        raise ValueError("not a key set")
+        raise ProviderError("it is not a key set")
     keys: dict[str | None, jwt.PyJWK] = {}
     for each in document["keys"]:
         if not isinstance(each, dict) or each.get("use", "sig") != "sig" or each.get("kty") == "oct":
@@ -135,7 +141,7 @@ async def discover(issuer: str) -> ProviderMetadata:
     url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
     document = json.loads(await fetch(url))
     if not isinstance(document, dict) or document.get("issuer") != issuer:
-        raise ValueError("not the configuration of this issuer")
+        raise ProviderError("it is not the configuration of this issuer")
     methods = document.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
     return ProviderMetadata(
         authorization_endpoint=_endpoint(document, "authorization_endpoint", issuer),
@@ -147,13 +153,13 @@ async def discover(issuer: str) -> ProviderMetadata:
 
 
 def _endpoint(document: Mapping[str, Any], name: str, issuer: str) -> str:
-    """Return a URL of the configuration. Raises ValueError unless it is https, or http on a loopback address
-    for an issuer that is on one as well."""
+    """Return a URL of the configuration. Raises ProviderError unless it is https, or http on a loopback
+    address for an issuer that is on one as well."""
     text = document.get(name)
     url = URL(text) if isinstance(text, str) else URL()
     plain = url.scheme == "http" and is_loopback(url.host or "") and is_loopback(URL(issuer).host or "")
     if not url.host or url.user or url.password or url.fragment or not (url.scheme == "https" or plain):
-        raise ValueError(f"{name} is not an https URL")
+        raise ProviderError(f"{name} is not an https URL")
     return str(text)
 
 
@@ -162,8 +168,8 @@ async def fetch(
 ) -> bytes:
     """Return a document of a provider, from a GET request, or from a POST request with `form`.
 
-    Raises UNREACHABLE or, if the status is not 200 or the document is too large, ValueError. A `form` is also
-    answered with 400 and a document that describes the error, which is returned.
+    Raises UNREACHABLE or, if the status is not 200 or the document is too large, ProviderError. A `form` may
+    also be answered with 400 or 401 and a document that describes the error, which is returned.
     """
     async with (
         aiohttp.ClientSession(timeout=_TIMEOUT, auto_decompress=False) as session,
@@ -179,7 +185,7 @@ async def fetch(
         while len(data) <= MAX_BYTES and (more := await response.content.read(MAX_BYTES)):
             data += more
     if response.status != 200 and not (form is not None and response.status in (400, 401)):
-        raise ValueError(f"the status is {response.status}")
+        raise ProviderError(f"the status is {response.status}")
     if len(data) > MAX_BYTES:
-        raise ValueError("the document is too large")
+        raise ProviderError("the document is too large")
     return data
