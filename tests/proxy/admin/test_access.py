@@ -245,7 +245,7 @@ async def test_another_page_s_browser_is_shown_nothing(site: str, tmp_path: Path
 async def test_a_large_body_is_refused(tmp_path: Path) -> None:
     async with panel_gateway(tmp_path) as gateway:
         answer = await post(
-            gateway.admin, "/api/hooks/switch", {"name": "x" * 9000, "on": True}, {**SAME, **BEARER}
+            gateway.admin, "/api/hooks/switch", {"name": "x" * 20_000, "on": True}, {**SAME, **BEARER}
         )
         assert answer.status == 413
 

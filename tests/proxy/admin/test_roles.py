@@ -87,13 +87,12 @@ async def roles(folder: Path) -> AsyncIterator[tuple[Paneled, dict[str, dict[str
 async def signed_in(gateway: Paneled) -> dict[str, str]:
     """The headers of a browser that the provider's person has signed in with."""
     begun = await post(gateway.admin, "/api/sign-in/begin", {}, SAME)
-    flow = {**SAME, "Cookie": begun.headers["set-cookie"].partition(";")[0]}
     async with (
         aiohttp.ClientSession() as client,
         client.get(begun.json["url"], allow_redirects=False) as sent,
     ):
         query = dict(URL(sent.headers["Location"]).query)
-    answer = await post(gateway.admin, "/api/sign-in/finish", query, flow)
+    answer = await post(gateway.admin, "/api/sign-in/finish", {**query, "flow": begun.json["flow"]}, SAME)
     assert answer.status == 200, answer.body
     return {
         **SAME,

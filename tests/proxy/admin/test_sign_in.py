@@ -51,11 +51,12 @@ class Place:
     def admin(self) -> str:
         return self.gateway.admin
 
-    async def begin(self, headers: dict[str, str] = SAME) -> tuple[str, dict[str, str]]:
-        """Where the provider asks, and the headers of the browser that has begun."""
-        answer = await post(self.admin, "/api/sign-in/begin", {}, headers)
+    async def begin(self) -> tuple[str, str]:
+        """Where the provider asks, and the flow that the browser has begun."""
+        answer = await post(self.admin, "/api/sign-in/begin", {}, SAME)
         assert answer.status == 200, answer.body
-        return answer.json["url"], {**headers, "Cookie": answer.headers["set-cookie"].partition(";")[0]}
+        assert "set-cookie" not in answer.headers
+        return answer.json["url"], answer.json["flow"]
 
     async def visit(self, url: str) -> dict[str, str]:
         """What the provider sends the browser back with."""
@@ -64,12 +65,12 @@ class Place:
         assert place.startswith(f"{self.admin}/sign-in?")
         return dict(parse_qsl(urlsplit(place).query))
 
-    async def finish(self, browser: dict[str, str], sent: dict[str, Any]) -> Answer:
-        return await post(self.admin, "/api/sign-in/finish", sent, browser)
+    async def finish(self, flow: Any, sent: dict[str, Any], headers: dict[str, str] = SAME) -> Answer:
+        return await post(self.admin, "/api/sign-in/finish", {"flow": flow, **sent}, headers)
 
     async def sign_in(self, headers: dict[str, str] = SAME) -> Answer:
-        url, browser = await self.begin(headers)
-        return await self.finish(browser, await self.visit(url))
+        url, flow = await self.begin()
+        return await self.finish(flow, await self.visit(url), headers)
 
     async def session(self, **claims: Any) -> dict[str, str]:
         """The headers of a browser in which a person with these claims has signed in."""
@@ -188,23 +189,35 @@ async def test_what_the_provider_is_asked_for(tmp_path: Path) -> None:
 
 
 async def test_cookies_are_for_the_panel_s_own_page_and_for_https_if_it_came_by_it(tmp_path: Path) -> None:
+    async with place(tmp_path) as here:
+        here.provider.person = ADA
+        for scheme, prefix in (("https", "__Host-hookgate-panel-"), ("http", "hookgate-panel-")):
+            answer = await here.sign_in({**SAME, "Origin": f"{scheme}://localhost"})
+            cookie, *flags = answer.headers["set-cookie"].split("; ")
+            assert cookie.startswith(prefix)
+            assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(flags)
+            assert ("Secure" in flags) == (scheme == "https")
+            assert await here.whose(shown(answer)) == ("ada@example.com", "operator")
+
+
+async def test_a_proxy_may_hide_the_host_of_the_panel_s_page(tmp_path: Path) -> None:
     async with place(tmp_path, url="https://panel.example.com/hookgate/") as here:
-        secure = {**SAME, "Origin": "https://panel.example.com"}
-        answer = await post(here.admin, "/api/sign-in/begin", {}, secure)
-        flags = set(answer.headers["set-cookie"].split("; ")[1:])
-        assert {"HttpOnly", "Secure", "SameSite=Strict", "Path=/", "Max-Age=600"} <= flags
-        assert answer.headers["set-cookie"].startswith("__Host-hookgate-sign-in-")
+        own = {**SAME, "Origin": "https://panel.example.com"}
+        answer = await post(here.admin, "/api/sign-in/begin", {}, own)
         query = dict(parse_qsl(urlsplit(answer.json["url"]).query))
         assert query["redirect_uri"] == "https://panel.example.com/hookgate/sign-in"
         for origin in ("https://panel.example.com.evil.example", "http://panel.example.com", "null"):
             other = {**SAME, "Origin": origin}
             assert (await post(here.admin, "/api/sign-in/begin", {}, other)).status == 403
-    async with place(tmp_path, {"person": ADA}) as here:
-        url, browser = await here.begin()
-        assert "__Host-" not in browser["Cookie"]
-        answer = await here.finish(browser, await here.visit(url))
-        assert "HttpOnly" in answer.headers["set-cookie"]
-        assert "SameSite=Strict" in answer.headers["set-cookie"]
+
+
+async def test_a_claim_can_name_people(tmp_path: Path) -> None:
+    async with place(tmp_path, name_claim="preferred_username") as here:
+        browser = await here.session(groups="everyone", preferred_username="Ada Byron")
+        assert (await here.whose(browser))[0] == "Ada Byron"
+        for name in ("a\nb", "\u202eadA", "", 1, "x" * 201):
+            browser = await here.session(groups="everyone", preferred_username=name)
+            assert (await here.whose(browser))[0] == "subject-1"
 
 
 # ---- attacks on the flow
@@ -215,8 +228,8 @@ async def test_what_another_browser_has_begun_signs_nobody_in(tmp_path: Path) ->
         here.provider.person = ADA
         (mine, _), (_, theirs) = await here.begin(), await here.begin()
         sent = await here.visit(mine)
-        for browser in (theirs, SAME, {**SAME, "Cookie": theirs["Cookie"].partition("=")[0] + "=x"}):
-            assert_not_begun(await here.finish(browser, sent))
+        for flow in (theirs, None, "", "x", ["x"], "1.x"):
+            assert_not_begun(await here.finish(flow, sent))
         assert "/token" not in here.provider.asked
 
 
@@ -226,8 +239,8 @@ async def test_what_another_browser_has_begun_signs_nobody_in(tmp_path: Path) ->
 async def test_another_state_is_refused(state: Any, tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         here.provider.person = ADA
-        url, browser = await here.begin()
-        answer = await here.finish(browser, {**await here.visit(url), "state": state})
+        url, flow = await here.begin()
+        answer = await here.finish(flow, {**await here.visit(url), "state": state})
         assert answer.status in (400, 403, 413)
         assert "/token" not in here.provider.asked
 
@@ -239,20 +252,20 @@ def assert_not_begun(answer: Answer) -> None:
 async def test_a_flow_is_finished_once(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         here.provider.person = ADA
-        url, browser = await here.begin()
+        url, flow = await here.begin()
         sent = await here.visit(url)
-        assert (await here.finish(browser, sent)).status == 200
-        assert_not_begun(await here.finish(browser, sent))
-        assert_not_begun(await here.finish(browser, {**sent, "code": (await here.visit(url))["code"]}))
+        assert (await here.finish(flow, sent)).status == 200
+        assert_not_begun(await here.finish(flow, sent))
+        assert_not_begun(await here.finish(flow, {**sent, "code": (await here.visit(url))["code"]}))
         assert here.provider.asked.count("/token") == 1
 
 
 async def test_a_code_of_another_flow_is_worth_nothing(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         here.provider.person = ADA
-        (mine, browser), (other, _) = await here.begin(), await here.begin()
+        (mine, flow), (other, _) = await here.begin(), await here.begin()
         code = (await here.visit(other))["code"]
-        answer = await here.finish(browser, {**await here.visit(mine), "code": code})
+        answer = await here.finish(flow, {**await here.visit(mine), "code": code})
         assert (answer.status, "set-cookie" in answer.headers) == (403, False)
 
 
@@ -260,8 +273,8 @@ async def test_a_code_of_another_flow_is_worth_nothing(tmp_path: Path) -> None:
 async def test_the_answer_of_another_issuer_is_refused(issuer: str, tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         here.provider.person = ADA
-        url, browser = await here.begin()
-        assert_not_begun(await here.finish(browser, {**await here.visit(url), "iss": issuer}))
+        url, flow = await here.begin()
+        assert_not_begun(await here.finish(flow, {**await here.visit(url), "iss": issuer}))
         assert "/token" not in here.provider.asked
 
 
@@ -270,9 +283,9 @@ async def test_an_issuer_that_names_itself_must(tmp_path: Path) -> None:
     async with place(tmp_path, {"metadata": names}) as here:
         here.provider.person = ADA
         assert_not_begun(await here.sign_in())
-        url, browser = await here.begin()
+        url, flow = await here.begin()
         sent = {**await here.visit(url), "iss": here.provider.issuer}
-        assert (await here.finish(browser, sent)).status == 200
+        assert (await here.finish(flow, sent)).status == 200
 
 
 def test_a_flow_ends_by_itself() -> None:
@@ -282,22 +295,22 @@ def test_a_flow_ends_by_itself() -> None:
     for seconds in (sign_in.FLOW_SECONDS - 1, sign_in.FLOW_SECONDS + 1):
         now[0] = 1000.0
         flow = f"1000.{seconds}"
-        sent = {"state": flows._derived("state", flow)}
+        sent = {"flow": flow, "state": flows._derived("state", flow)}
         now[0] += seconds
         if seconds < sign_in.FLOW_SECONDS:
-            flows._check_flow(flow, sent)
+            flows._checked_flow(sent)
         else:
             with pytest.raises(Exception, match="took more than ten minutes"):
-                flows._check_flow(flow, sent)
+                flows._checked_flow(sent)
 
 
 async def test_a_provider_s_error_is_told_by_its_code_alone(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         for code, told in {"access_denied": " (access_denied)", "<b>call 555-0100</b>": ""}.items():
-            url, browser = await here.begin()
+            url, flow = await here.begin()
             state = (await here.visit(url))["state"]
             sent = {"error": code, "error_description": "call 555-0100", "state": state}
-            answer = await here.finish(browser, sent)
+            answer = await here.finish(flow, sent)
             assert answer.error["message"] == f"The identity provider did not sign you in{told}."
 
 
@@ -319,7 +332,7 @@ async def test_another_page_s_post_does_nothing(headers: dict[str, str], path: s
 
 async def test_a_link_to_the_page_or_to_the_api_does_nothing(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
-        url, browser = await here.begin()
+        url, flow = await here.begin()
         sent = "&".join(f"{name}={value}" for name, value in (await here.visit(url)).items())
         for path in (
             "/sign-in",
@@ -327,11 +340,14 @@ async def test_a_link_to_the_page_or_to_the_api_does_nothing(tmp_path: Path) -> 
             f"/sign-in?{sent}",
             "/sign-in?next=https://evil.example",
         ):
-            answer = await ask(here.admin, "GET", path, browser)
+            answer = await ask(here.admin, "GET", path, SAME)
             assert (answer.status, "location" in answer.headers) == (200, False)
             assert "set-cookie" not in answer.headers
         for path in ("begin", "finish"):
-            assert (await ask(here.admin, "GET", f"/api/sign-in/{path}?{sent}", browser)).status in (401, 403)
+            assert (await ask(here.admin, "GET", f"/api/sign-in/{path}?flow={flow}&{sent}", SAME)).status in (
+                401,
+                403,
+            )
         assert "/token" not in here.provider.asked
 
 
@@ -488,8 +504,7 @@ async def test_signing_in_again_ends_the_browser_s_session(tmp_path: Path) -> No
         first = await here.session(groups="admins")
         here.provider.person = {"groups": "everyone", "sub": "subject-2"}
         url, flow = await here.begin()
-        both = {**SAME, "Cookie": f"{first['Cookie']}; {flow['Cookie']}"}
-        second = shown(await here.finish(both, await here.visit(url)))
+        second = shown(await here.finish(flow, await here.visit(url), {**SAME, "Cookie": first["Cookie"]}))
         assert await here.whose(first) == (None, None)
         assert await here.whose(second) == ("subject-2", "viewer")
 

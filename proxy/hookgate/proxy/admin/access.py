@@ -162,7 +162,7 @@ class Access:
         self._sessions[session] = _Session(person, proof, self._clock() + seconds)
         response = web.Response(body=dumps({"proof": proof}), content_type="application/json")
         response.headers[hdrs.CACHE_CONTROL] = "no-store"
-        self.set_cookie(response, request, "panel", session, int(seconds))
+        self._set_cookie(response, request, session, int(seconds))
         return response
 
     def end_sessions(self, subject: str, unless: Role | None = None) -> None:
@@ -175,19 +175,14 @@ class Access:
         """Return a response that ends the session."""
         self._end(request)
         response = web.Response(body=b"{}", content_type="application/json")
-        self.set_cookie(response, request, "panel", "", 0)
+        self._set_cookie(response, request, "", 0)
         return response
 
-    def set_cookie(
-        self, response: web.Response, request: web.BaseRequest, use: str, value: str, seconds: int
-    ) -> None:
-        """Set a cookie that lasts some seconds, and that only requests of the panel's own page contain.
-
-        It is never sent over plain HTTP if the page was loaded with https.
-        """
+    def _set_cookie(self, response: web.Response, request: web.BaseRequest, value: str, seconds: int) -> None:
+        """Set the cookie of a session. It is never sent over plain HTTP if the page was loaded with https."""
         secure = _is_secure(request)
         response.set_cookie(
-            self._cookie_name(use, secure=secure),
+            self._cookie_name(secure=secure),
             value,
             max_age=seconds,
             secure=secure,
@@ -196,21 +191,21 @@ class Access:
             path="/",
         )
 
-    def cookie(self, request: web.BaseRequest, use: str) -> str:
-        """Return a cookie of a request, or an empty string."""
-        names = (self._cookie_name(use, secure=secure) for secure in (True, False))
+    def _cookie(self, request: web.BaseRequest) -> str:
+        """Return the cookie of a request, or an empty string."""
+        names = (self._cookie_name(secure=secure) for secure in (True, False))
         return next((request.cookies[name] for name in names if name in request.cookies), "")
 
-    def _cookie_name(self, use: str, *, secure: bool) -> str:
+    def _cookie_name(self, *, secure: bool) -> str:
         # Browsers accept the prefix only from this host, over https: no other host of the domain can set it.
-        return f"{'__Host-' if secure else ''}hookgate-{use}-{self._port}"
+        return f"{'__Host-' if secure else ''}hookgate-panel-{self._port}"
 
     def _end(self, request: web.BaseRequest) -> None:
-        self._sessions.pop(self.cookie(request, "panel"), None)
+        self._sessions.pop(self._cookie(request), None)
 
     def _session(self, request: web.BaseRequest) -> _Session | None:
         # A lookup of 256 random bits by hash reveals nothing about other sessions by its timing.
-        session = self._sessions.get(self.cookie(request, "panel"))
+        session = self._sessions.get(self._cookie(request))
         if session is None:
             return None
         given = request.headers.get(HEADER) or dict(parse_qsl(urlsplit(request.raw_path).query)).get(

@@ -35,7 +35,7 @@ _UNKNOWN_HOST = (
     "This host name is not known to the gateway, so another web page may have made a browser send this "
     "request. Use an address, or list the name in admin.hosts."
 )
-_LIMITS = LimitSettings(body=4096, connections=ADMIN, drain_timeout=1)
+_LIMITS = LimitSettings(body=16 * 1024, connections=ADMIN, drain_timeout=1)
 
 
 class AdminListener:

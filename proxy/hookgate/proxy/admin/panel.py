@@ -182,16 +182,14 @@ class Panel:
         if self._sign_in is None:
             raise ApiError(404, _NOTHING)
         url, flow = await self._sign_in.begin()
-        response = _json({"url": url})
-        self.access.set_cookie(response, request, _FLOW, flow, self._sign_in.flow_seconds)
-        return response
+        return _json({"url": url, "flow": flow})
 
     async def _finish_sign_in(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
         if self._sign_in is None:
             raise ApiError(404, _NOTHING)
         body = await read_request(request)
         try:
-            person = await self._sign_in.finish(self.access.cookie(request, _FLOW), body)
+            person = await self._sign_in.finish(body)
         except UnknownPersonError as error:
             self.access.end_sessions(error.subject)
             raise
@@ -246,10 +244,6 @@ class Panel:
         )
         if self._record is not None:
             await self._record(who, what, {**detail, **({"subject": subject} if subject else {})})
-
-
-_FLOW = "sign-in"
-"""The cookie of a flow of signing in."""
 
 
 def _answering(answer: Answer) -> Handler:

@@ -1,9 +1,10 @@
 """Sign-in of people at an OpenID Connect provider: the authorization code flow with PKCE.
 
 The panel's page begins the flow and, when the provider has sent the browser back, finishes it, both with
-requests of its own. So no request of another page has any effect, and all cookies can be SameSite=Strict. The
-cookie of a flow is random; state, nonce and code verifier are derived from it with a key that never leaves
-this process. So flows take no memory, and nobody can displace those of others by beginning many.
+requests of its own. So no request of another page has any effect. The page keeps the flow's random ID in its
+storage, not in a cookie: pages on other ports of the same machine can neither read nor write it. State, nonce
+and code verifier are derived from the ID with a key that never leaves this process. So flows take no memory, and
+nobody can displace those of others by beginning many.
 """
 
 import hmac
@@ -47,6 +48,7 @@ MAX_FINISHING = 8
 """Requests to the provider's token endpoint at the same time."""
 
 _MAX_USED = 10_000
+_MAX_NAME = 200
 _ALGORITHMS = ("RS256", "ES256")
 _LEEWAY_SECONDS = 30
 _MAX_VALUE = 4096
@@ -82,14 +84,12 @@ class SignIn:
         """The provider's host name, for people."""
         return URL(self._issuer).host or self._issuer
 
-    flow_seconds = FLOW_SECONDS
-
     @property
     def session_seconds(self) -> float:
         return self._settings.session_hours * 3600
 
     async def begin(self) -> tuple[str, str]:
-        """Return the URL at the provider where a new flow continues, and the flow's cookie.
+        """Return the URL at the provider where a new flow continues, and the ID of the flow.
 
         Raises ApiError if the provider cannot be reached.
         """
@@ -109,13 +109,13 @@ class SignIn:
         )
         return str(url), flow
 
-    async def finish(self, flow: str, answer: Mapping[str, Any]) -> Person:
+    async def finish(self, answer: Mapping[str, Any]) -> Person:
         """Return the person whom the provider has sent back. Raises ApiError.
 
-        `flow` is the cookie of the flow, `answer` the parameters with which the provider has sent the
+        `answer` contains the ID of the `flow`, and the parameters with which the provider has sent the
         browser.
         """
-        self._check_flow(flow, answer)
+        flow = self._checked_flow(answer)
         provider = await self._provider()
         issuer = answer.get("iss")
         if issuer != self._issuer and (issuer is not None or provider.names_issuer):
@@ -140,21 +140,21 @@ class SignIn:
             self._finishing -= 1
         return self._person(claims)
 
-    def _check_flow(self, flow: str, answer: Mapping[str, Any]) -> None:
-        """Check that this browser has begun the flow, and not used it. Raises ApiError (403)."""
-        state = answer.get("state")
-        began = flow.partition(".")[0]
+    def _checked_flow(self, answer: Mapping[str, Any]) -> str:
+        """Return the flow's ID, if this browser has begun it and not used it. Raises ApiError (403)."""
+        flow, state = answer.get("flow"), answer.get("state")
         if (
             not isinstance(state, str)
-            or not flow
+            or not isinstance(flow, str)
             or max(len(state), len(flow)) > _MAX_VALUE
             or not hmac.compare_digest(state.encode(errors="replace"), self._derived("state", flow).encode())
-            or self._clock() > int(began) + FLOW_SECONDS
+            or self._clock() > int(flow.partition(".")[0]) + FLOW_SECONDS
             or flow in self._used
         ):
             log.warning("a sign-in was refused: it was not begun in the same browser, or not in time")
             raise ApiError(403, _NOT_BEGUN)
         self._used[flow] = True
+        return flow
 
     def _derived(self, purpose: str, flow: str) -> str:
         return _base64(hmac.digest(self._key, f"{purpose}.{flow}".encode(errors="replace"), "sha256"))
@@ -222,7 +222,7 @@ class SignIn:
         if not isinstance(subject, str) or not re.fullmatch(r"[ -~]{1,255}", subject):
             log.warning("a sign-in was refused: the claim sub is not a text of printable characters")
             raise ApiError(403, _UNAVAILABLE)
-        name = email or subject
+        name = _name(claims, self._settings.name_claim) or email or subject
         role = self._role(claims, email)
         if role is None:
             log.warning("a sign-in of %s was refused: it has no role in sign_in", name)
@@ -247,6 +247,12 @@ class SignIn:
             if any(name in values or (email and name.lower() == email) for name in names):
                 return role
         return None
+
+
+def _name(claims: Mapping[str, Any], claim: str | None) -> str:
+    """Return the configured name of a person, or an empty string if it is not a short text on one line."""
+    name = claims.get(claim) if claim else None
+    return name if isinstance(name, str) and len(name) <= _MAX_NAME and name.isprintable() else ""
 
 
 def _verified_email(claims: Mapping[str, Any]) -> str:

@@ -113,6 +113,10 @@ class SignInSettings(Section):
     """The claim of the ID token whose values give people their roles: a text, or a list of texts. People must
     not be able to choose it themselves."""
 
+    name_claim: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    """The claim that names people in the panel, the log and the audit, by default the verified e-mail address
+    or, without one, `sub`. People must not be able to choose it themselves."""
+
     viewers: tuple[RoleMember, ...] = ()
     """Values of `roles_claim`, and e-mail addresses, of people who may see everything except content:
     prompts, answers, tool calls, reasons of denials, and errors of hooks. An e-mail address counts only if

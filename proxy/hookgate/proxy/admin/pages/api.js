@@ -14,13 +14,28 @@ let proof = kept();
 /** Exchange the admin token for a session. Throws Failed. */
 export const signIn = async (token) => begun(await post("sign-in", { token }));
 
+const FLOW = "hookgate-sign-in";
+
 /** Go to the identity provider, which sends the browser back to the page `sign-in`. Throws Failed. */
 export async function goToProvider() {
-  location.assign((await post("sign-in/begin", {})).url);
+  const { url, flow } = await post("sign-in/begin", {});
+  try {
+    localStorage.setItem(FLOW, flow); // which pages on other ports can neither read nor write, unlike cookies
+  } catch {
+    throw new Failed(0, "Signing in needs the browser's storage, which is switched off for this page.");
+  }
+  location.assign(url);
 }
 
 /** Exchange what the identity provider has put into the address for a session. Throws Failed. */
-export const signInByProvider = async (answer) => begun(await post("sign-in/finish", answer));
+export async function signInByProvider(query) {
+  const answer = { flow: localStorage.getItem(FLOW) };
+  localStorage.removeItem(FLOW);
+  for (const name of ["code", "state", "iss", "error"]) {
+    if (query.has(name)) answer[name] = query.get(name);
+  }
+  begun(await post("sign-in/finish", answer));
+}
 
 function begun(session) {
   proof = session.proof;

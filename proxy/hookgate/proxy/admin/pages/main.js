@@ -143,7 +143,7 @@ async function begin(quietly) {
     live.start();
   }
   if (isReturn()) {
-    const answer = Object.fromEntries(new URLSearchParams(location.search));
+    const answer = new URLSearchParams(location.search);
     history.replaceState(null, "", `./${returnPlace()}`);
     await signInByProvider(answer).catch((error) => {
       refusal = error.message;
