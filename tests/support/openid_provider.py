@@ -41,6 +41,8 @@ class OpenIdProvider:
     issuer: str
     person: dict[str, Any] = field(default_factory=dict)
     """The claims of the person who is signed in here."""
+    keys: list[dict[str, Any]] = field(default_factory=list)
+    """The key set, if it is not the usual one."""
     asks: bool = False
     """Whether the person has to press a button."""
     sign: Callable[[dict[str, Any]], str] = signed
@@ -63,7 +65,8 @@ class OpenIdProvider:
             case "/.well-known/openid-configuration":
                 return web.json_response(self._configuration())
             case "/keys":
-                return web.json_response({"keys": [public_jwk(RSA, "rsa"), public_jwk(EC, "ec", "ES256")]})
+                usual = [public_jwk(RSA, "rsa"), public_jwk(EC, "ec", "ES256")]
+                return web.json_response({"keys": self.keys or usual})
             case "/authorize":
                 return self._authorized(dict(request.query))
             case "/token":

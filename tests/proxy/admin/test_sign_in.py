@@ -411,6 +411,16 @@ async def test_a_forged_token_signs_nobody_in(
     assert "eyJ" not in caplog.text + answer.body.decode()
 
 
+@pytest.mark.parametrize("algorithm", ["RS512", "PS256"])
+async def test_other_algorithms_are_refused_even_if_the_provider_has_a_key_for_them(
+    algorithm: str, tmp_path: Path
+) -> None:
+    keys = [public_jwk(RSA, "rsa", algorithm)]
+    sign = lambda claims: signed(claims, RSA, algorithm)  # noqa: E731
+    async with place(tmp_path, {"sign": sign, "keys": keys, "person": ADA}) as here:
+        assert (await here.sign_in()).status == 403
+
+
 # ---- a provider that misbehaves
 
 HUGE = b" " * (openid.MAX_BYTES + 1)

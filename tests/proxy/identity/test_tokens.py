@@ -16,6 +16,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from support.gateway import listens
 from support.keys import ACCEPTING, UPSTREAM_KEY, issue, issuing_gateway, sent, why
+from support.openid_provider import openid_provider
 from support.wire import HI, UNARY, post
 
 from hookgate.proxy.config import Config, ConfigError, read_config
@@ -207,6 +208,21 @@ async def test_keys_are_read_again_for_an_unknown_one_but_not_often(monkeypatch:
         assert await state(token(OTHER, kid="two")) == "valid"
         assert await state(token()) == "valid"
         assert len(asked) == 2
+
+
+async def test_the_keys_of_an_issuer_with_discovery_need_no_setting() -> None:
+    async with openid_provider(keys=[jwk(RSA, "one")]) as provider:
+        found = tokens.Tokens(_model({"issuer": provider.issuer, "audience": ["hookgate"]}))
+        for key, state in ((RSA, "valid"), (OTHER, "unknown")):
+            caller = await found.identify(token(key, iss=provider.issuer))
+            assert caller is not None
+            assert caller.state == state
+        assert provider.asked == ["/.well-known/openid-configuration", "/keys"]
+    async with openid_provider(metadata={"issuer": "https://evil.example"}) as provider:
+        found = tokens.Tokens(_model({"issuer": provider.issuer, "audience": ["hookgate"]}))
+        caller = await found.identify(token(iss=provider.issuer))
+        assert caller is not None
+        assert caller.state == "unavailable"
 
 
 async def test_calls_that_arrive_together_wait_for_one_reading() -> None:

@@ -96,8 +96,8 @@ def _token_problems(config: Config) -> Iterator[str]:
     if not (tokens.jwks_url or tokens.jwks_file):
         try:
             https_url(tokens.issuer or "")
-        except ValueError as error:
-            yield f"{error}, or set tokens.jwks_url or tokens.jwks_file"
+        except ValueError:
+            yield "must be an https:// URL, to find its keys; or set tokens.jwks_url or tokens.jwks_file"
 
 
 def _sign_in_problems(config: Config) -> Iterator[str]:
