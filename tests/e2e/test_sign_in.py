@@ -19,15 +19,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")  # in which the browser ru
 PEOPLE: dict[str, dict[str, Any]] = {
     "viewer": {"sub": "u-1", "groups": ["everyone"], "email": "vera@example.com", "email_verified": True},
     "auditor": {"sub": "u-2", "groups": ["everyone", "audit"]},
-    "operator": {"sub": "u-3", "email": "olga@example.com", "email_verified": True},
+    "admin": {"sub": "u-3", "email": "olga@example.com", "email_verified": True},
 }
-NAMES = {"viewer": "vera@example.com", "auditor": "u-2", "operator": "olga@example.com"}
+NAMES = {"viewer": "vera@example.com", "auditor": "u-2", "admin": "olga@example.com"}
 SETTINGS = {
     "client_id": CLIENT,
     "client_secret": SECRET,
     "viewers": ["everyone"],
     "auditors": ["audit"],
-    "operators": ["olga@example.com"],
+    "admins": ["olga@example.com"],
 }
 
 
@@ -75,13 +75,13 @@ async def test_a_person_signs_in_and_sees_and_does_what_the_role_allows(
         await expect(page.locator("#person")).to_have_text(f"{NAMES[role]} · {role}")
         await expect(page.locator("#connection")).to_have_text("live")
         switch = page.get_by_role("switch", name="guard on BeforeModel")
-        await expect(switch).to_have_count(1 if role == "operator" else 0)
-        if role == "operator":
+        await expect(switch).to_have_count(1 if role == "admin" else 0)
+        if role == "admin":
             await switch.click()
             await page.get_by_role("button", name="Disable").click()
             await expect(page.get_by_text("is in force.")).to_be_visible()
         else:
-            await expect(page.get_by_text("on, switched by operators")).to_be_visible()
+            await expect(page.get_by_text("on, switched by admins")).to_be_visible()
         await go(page, f"#/calls/{call}")
         content = page.locator("main")
         if role == "viewer":
@@ -112,7 +112,7 @@ async def test_who_has_no_role_is_told_so(width: int, browser: Browser, tmp_path
 async def test_a_link_that_ends_the_sign_in_of_somebody_else_does_nothing(
     browser: Browser, tmp_path: Path
 ) -> None:
-    async with asked(browser, tmp_path, PEOPLE["operator"]) as (gateway, _, page, _call):
+    async with asked(browser, tmp_path, PEOPLE["admin"]) as (gateway, _, page, _call):
         await page.get_by_role("button", name="Sign in with localhost").click()
         link = await page.get_by_role("link", name="Continue").get_attribute("href")
         assert link is not None
@@ -122,7 +122,7 @@ async def test_a_link_that_ends_the_sign_in_of_somebody_else_does_nothing(
         await expect(page.get_by_role("alert").first).to_contain_text("was not begun in this browser")
         assert page.url == f"{gateway.admin}/#/"
         await sign_in(page)
-        await expect(page.locator("#person")).to_have_text("olga@example.com · operator")
+        await expect(page.locator("#person")).to_have_text("olga@example.com · admin")
         assert page.url == f"{gateway.admin}/#/"
 
 
@@ -139,7 +139,7 @@ async def test_the_admin_token_still_signs_in(browser: Browser, tmp_path: Path) 
         await page.get_by_text("Sign in with the admin token").click()
         await page.get_by_label("Admin token").fill("a-token-of-some-length")
         await page.get_by_role("button", name="Sign in", exact=True).click()
-        await expect(page.locator("#person")).to_have_text("admin token · operator")
+        await expect(page.locator("#person")).to_have_text("admin token · admin")
         assert await violations(page) == []
         assert gateway.admin in page.url
 

@@ -67,7 +67,7 @@ async def test_a_switch_leaves_its_traces_in_log_and_audit(tmp_path: Path) -> No
         while "settings reloaded" not in server.log:
             await server.next_line()
         switched = 'hooks.switch {"hook":"guard","on":false}'
-        assert f"change by admin token (operator) from 127.0.0.1: {switched}" in server.log
+        assert f"change by admin token (admin) from 127.0.0.1: {switched}" in server.log
         assert "switched off: BeforeModel guard" in server.log
         server.signal(signal.SIGTERM)
         assert await server.ended() == 0

@@ -24,13 +24,13 @@ PROMPT, ANSWER, REASON, ARGUMENT, CRASH = (
     f"canary-{name}" for name in ("prompt", "answer", "reason", "argument", "crash")
 )
 CANARY = b"canary-"
-GROUPS: dict[Role, str] = {"viewer": "look", "auditor": "content", "operator": "change"}
+GROUPS: dict[Role, str] = {"viewer": "look", "auditor": "content", "admin": "change"}
 SETTINGS = {
     "client_id": CLIENT,
     "client_secret": SECRET,
     "viewers": ["look"],
     "auditors": ["content"],
-    "operators": ["change"],
+    "admins": ["change"],
 }
 CALL = {"functionCall": {"name": "canary-tool", "args": {"path": ARGUMENT}}}
 SCRIPT = {"rules": [{"answer": {"parts": [{"text": ANSWER}, CALL]}}]}
@@ -138,7 +138,7 @@ async def test_every_route_is_for_its_role_and_those_above(tmp_path: Path) -> No
         assert b"sign in" in await live(gateway, SAME)
         assert "POST /api/hooks/switch" in ROUTES
         refused = await tried(gateway, "POST /api/hooks/switch", "", browsers["auditor"])
-        message = "This needs the role operator. Your role is auditor."
+        message = "This needs the role admin. Your role is auditor."
         assert refused.error["message"] == message
 
 
@@ -169,7 +169,7 @@ async def test_the_panel_has_a_handler_for_each_route_and_no_other(tmp_path: Pat
         "POST /api/sign-out",
     }
     changes = {route for route in ROUTES if route.startswith("POST") and ROUTES[route] is not None}
-    assert {ROUTES[route] for route in changes} == {"operator"}
+    assert {ROUTES[route] for route in changes} == {"admin"}
 
 
 async def test_viewers_see_no_content_anywhere(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ async def test_viewers_see_no_content_anywhere(tmp_path: Path) -> None:
             found = b"".join(answer.body for answer in answers)
             seen[role] = found + await live(gateway, browser)
         assert CANARY not in seen["viewer"]
-        for role in ("auditor", "operator"):
+        for role in ("auditor", "admin"):
             for text in (PROMPT, ANSWER, ARGUMENT, REASON, CRASH, "canary-tool"):
                 assert text.encode() in seen[role], (role, text)
         call = (await ask(gateway.admin, "GET", f"/api/calls/{calls[2]}", browsers["viewer"])).json
@@ -197,14 +197,14 @@ async def test_a_change_is_on_record_with_who_made_it(tmp_path: Path) -> None:
     async with roles(tmp_path) as (gateway, browsers, _):
         switch = {"name": "guard", "on": False}
         assert (await post(gateway.admin, "/api/hooks/switch", switch, browsers["viewer"])).status == 403
-        assert (await post(gateway.admin, "/api/hooks/switch", switch, browsers["operator"])).status == 200
+        assert (await post(gateway.admin, "/api/hooks/switch", switch, browsers["admin"])).status == 200
     database = open_audit(None, tmp_path / "state", writes=False)
     with database.engine.begin() as connection:
         rows = connection.exec_driver_sql("SELECT body FROM audit_records WHERE type = 'event'").all()
     database.close()
     changes = [body for body in (record_body(row[0]) for row in rows) if body["event"] == "change"]
-    detail = {"hook": "guard", "on": False, "subject": "the-operator"}
-    assert changes == [{"event": "change", "who": "the-operator", "what": "hooks.switch", "detail": detail}]
+    detail = {"hook": "guard", "on": False, "subject": "the-admin"}
+    assert changes == [{"event": "change", "who": "the-admin", "what": "hooks.switch", "detail": detail}]
 
 
 async def test_a_change_that_cannot_be_recorded_is_not_made(
@@ -225,7 +225,7 @@ def _fails(*_: Any) -> Any:
     raise OSError("the disk is full")
 
 
-@pytest.mark.parametrize(("own", "may"), [("viewer", 1), ("auditor", 2), ("operator", 3)])
+@pytest.mark.parametrize(("own", "may"), [("viewer", 1), ("auditor", 2), ("admin", 3)])
 def test_a_role_includes_those_below(own: Role, may: int) -> None:
     assert [role for role in GROUPS if Person("x", own).may(role)] == list(GROUPS)[:may]
 

@@ -36,7 +36,7 @@ from hookgate.proxy.identity import openid
 
 SAME = {"X-Hookgate-Panel": "1", "Content-Type": "application/json"}
 HOOKS = {"BeforeModel": [{**says({}), "name": "one"}]}
-ROLES = {"viewers": ["everyone"], "auditors": ["audit"], "operators": ["admins", "Ada@Example.com"]}
+ROLES = {"viewers": ["everyone"], "auditors": ["audit"], "admins": ["admins", "Ada@Example.com"]}
 ADA = {"email": "ada@example.com", "email_verified": True}
 
 
@@ -112,8 +112,8 @@ async def place(
     [
         ({"groups": "everyone"}, "subject-1", "viewer"),
         ({"groups": ["everyone", "audit"]}, "subject-1", "auditor"),
-        ({"groups": ["admins", "everyone"], "email": "x@example.com"}, "subject-1", "operator"),
-        ({**ADA, "email": "ADA@example.com"}, "ada@example.com", "operator"),
+        ({"groups": ["admins", "everyone"], "email": "x@example.com"}, "subject-1", "admin"),
+        ({**ADA, "email": "ADA@example.com"}, "ada@example.com", "admin"),
         ({"groups": ["everyone"], "aud": [CLIENT, "x"], "azp": CLIENT}, "subject-1", "viewer"),
     ],
     ids=["a text", "the highest counts", "a list", "a verified address", "several audiences"],
@@ -155,7 +155,7 @@ async def test_who_has_no_role_is_refused_by_name(claims: dict[str, Any], tmp_pa
 
 
 async def test_a_letter_that_only_looks_like_ascii_is_no_other_person(tmp_path: Path) -> None:
-    async with place(tmp_path, operators=["kim@example.com"]) as here:
+    async with place(tmp_path, admins=["kim@example.com"]) as here:
         here.provider.person = {"email": "\u212aim@example.com", "email_verified": True}  # the Kelvin sign
         assert "\u212aim@example.com".lower() == "kim@example.com"
         assert (await here.sign_in()).status == 403
@@ -174,7 +174,7 @@ async def test_the_client_authenticates_as_its_provider_wants(method: str, tmp_p
 
 async def test_a_key_of_an_elliptic_curve_signs_too(tmp_path: Path) -> None:
     async with place(tmp_path, {"sign": lambda claims: signed(claims, EC, "ES256", "ec")}) as here:
-        assert await here.whose(await here.session(**ADA)) == ("ada@example.com", "operator")
+        assert await here.whose(await here.session(**ADA)) == ("ada@example.com", "admin")
 
 
 async def test_what_the_provider_is_asked_for(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ async def test_cookies_are_for_the_panel_s_own_page_and_for_https_if_it_came_by_
             assert cookie.startswith(prefix)
             assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(flags)
             assert ("Secure" in flags) == (scheme == "https")
-            assert await here.whose(shown(answer)) == ("ada@example.com", "operator")
+            assert await here.whose(shown(answer)) == ("ada@example.com", "admin")
 
 
 async def test_a_proxy_may_hide_the_host_of_the_panel_s_page(tmp_path: Path) -> None:
@@ -502,7 +502,7 @@ async def test_who_has_lost_a_role_has_lost_it_in_every_browser_at_the_next_sign
         assert [await here.whose(each) for each in (first, second, other)] == [
             (None, None),
             ("subject-1", "viewer"),
-            ("subject-2", "operator"),
+            ("subject-2", "admin"),
         ]
         here.provider.person = {"groups": "nothing"}
         assert (await here.sign_in()).status == 403
@@ -551,7 +551,7 @@ async def test_live_events_end_with_the_session(tmp_path: Path) -> None:
 async def test_the_admin_token_stays_for_programs(tmp_path: Path) -> None:
     async with place(tmp_path) as here:
         told = (await ask(here.admin, "GET", "/api/session", BEARER)).json
-        assert told == {"name": "admin token", "role": "operator", "provider": "localhost"}
+        assert told == {"name": "admin token", "role": "admin", "provider": "localhost"}
         told = (await ask(here.admin, "GET", "/api/session", {})).json
         assert told == {"name": None, "role": None, "provider": "localhost"}
     async with panel_gateway(tmp_path) as gateway:

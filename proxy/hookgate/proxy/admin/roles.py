@@ -7,10 +7,10 @@ from typing import Literal
 from hookgate.proxy.errors import ApiError
 from hookgate.translator.fields import JsonObject
 
-Role = Literal["viewer", "auditor", "operator"]
-"""Viewers see everything but content, auditors also see content, and operators also make changes."""
+Role = Literal["viewer", "auditor", "admin"]
+"""Viewers see everything but content, auditors also see content, and admins also make changes."""
 
-_RANKS: dict[Role, int] = {"viewer": 1, "auditor": 2, "operator": 3}
+_RANKS: dict[Role, int] = {"viewer": 1, "auditor": 2, "admin": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class UnknownPersonError(ApiError):
         self.subject = subject
 
 
-TOKEN_HOLDER = Person("admin token", "operator")
+TOKEN_HOLDER = Person("admin token", "admin")
 
 ROUTES: Mapping[str, Role | None] = {
     "GET /healthz": None,
@@ -62,7 +62,7 @@ ROUTES: Mapping[str, Role | None] = {
     "POST /api/sign-in/begin": None,
     "POST /api/sign-in/finish": None,
     "POST /api/sign-out": None,
-    "POST /api/hooks/switch": "operator",
+    "POST /api/hooks/switch": "admin",
 }
 """All routes of the admin listener with the role that they need; those with None are open to everyone.
 

@@ -228,7 +228,7 @@ class SignIn:
             log.warning("a sign-in of %s was refused: it has no role in sign_in", name)
             raise UnknownPersonError(
                 f"{name} has no role at this gateway. Ask its operator for one: sign_in.viewers, "
-                "sign_in.auditors and sign_in.operators name the people who have one.",
+                "sign_in.auditors and sign_in.admins name the people who have one.",
                 subject,
             )
         log.info("%s has signed in to the panel as %s", name, role)
@@ -239,7 +239,7 @@ class SignIn:
         given = claims.get(self._settings.roles_claim)
         values = {each for each in (given if isinstance(given, list) else [given]) if isinstance(each, str)}
         members: tuple[tuple[Role, Iterable[str]], ...] = (
-            ("operator", self._settings.operators),
+            ("admin", self._settings.admins),
             ("auditor", self._settings.auditors),
             ("viewer", self._settings.viewers),
         )

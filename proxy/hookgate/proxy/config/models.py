@@ -125,7 +125,7 @@ class SignInSettings(Section):
     auditors: tuple[RoleMember, ...] = ()
     """The same for people who may also see content."""
 
-    operators: tuple[RoleMember, ...] = ()
+    admins: tuple[RoleMember, ...] = ()
     """The same for people who may also switch hooks on and off."""
 
     session_hours: Seconds = 8

@@ -106,8 +106,8 @@ def _sign_in_problems(config: Config) -> Iterator[str]:
         yield "sign-in needs sign_in.client_id; register the panel at the provider, which gives it an ID"
     if not sign_in.url:
         yield "sign-in needs sign_in.url, the panel's URL in the browsers of its users"
-    if not (sign_in.viewers or sign_in.auditors or sign_in.operators):
-        yield "nobody has a role; set sign_in.viewers, sign_in.auditors or sign_in.operators"
+    if not (sign_in.viewers or sign_in.auditors or sign_in.admins):
+        yield "nobody has a role; set sign_in.viewers, sign_in.auditors or sign_in.admins"
     if config.admin.address is None:
         yield 'sign-in needs the admin listener; admin.address is "off"'
 

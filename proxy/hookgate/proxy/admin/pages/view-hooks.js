@@ -70,7 +70,7 @@ function lastRun(hook, person) {
 function toggle(hook, ask, person) {
   if (!hook.switchable) return el("span", { class: "muted" }, "fixed by policy");
   if (hook.state === "shadowed") return el("span", { class: "muted" }, "another layer has this hook");
-  if (person.role !== "operator") return el("span", { class: "muted" }, `${hook.state === "off" ? "off" : "on"}, switched by operators`);
+  if (person.role !== "admin") return el("span", { class: "muted" }, `${hook.state === "off" ? "off" : "on"}, switched by admins`);
   return el("button", {
     type: "button", role: "switch", class: "switch", "aria-checked": String(hook.state !== "off"),
     "aria-label": `${hook.name} on ${hook.event}`, data: { hook: hook.name, event: hook.event }, on: { click: () => ask(hook) },
