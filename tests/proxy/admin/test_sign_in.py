@@ -228,7 +228,7 @@ async def test_what_another_browser_has_begun_signs_nobody_in(tmp_path: Path) ->
         here.provider.person = ADA
         (mine, _), (_, theirs) = await here.begin(), await here.begin()
         sent = await here.visit(mine)
-        for flow in (theirs, None, "", "x", ["x"], "1.x"):
+        for flow in (theirs, None, "", "x", ["x"], 7, "1.x"):
             assert_not_begun(await here.finish(flow, sent))
         assert "/token" not in here.provider.asked
 
