@@ -1,6 +1,7 @@
 """Signing in at an OpenID provider, as requests over a connection meet it, and what an attacker may try."""
 
 import base64
+import gzip
 import json
 import time
 from collections.abc import AsyncIterator
@@ -449,6 +450,37 @@ async def test_a_provider_that_misbehaves_signs_nobody_in(path: str, broken: Any
         assert answer.status in (403, 502)
         assert "identity provider cannot be reached, or its answer is not valid" in answer.error["message"]
         assert (await ask(here.admin, "GET", "/api/calls", BEARER)).status == 200
+
+
+NO_DOCUMENT = {
+    "too large": lambda _: web.Response(body=b" " * openid.MAX_BYTES + b"{}"),
+    "redirected": lambda issuer: web.Response(status=302, headers={"Location": f"{issuer}/keys"}),
+    "an error": lambda _: web.Response(status=500, text="{}"),
+    "created": lambda _: web.Response(status=201, text="{}"),
+}
+
+
+@pytest.mark.parametrize("answer", NO_DOCUMENT.values(), ids=list(NO_DOCUMENT))
+@pytest.mark.parametrize("form", [None, {"code": "x"}], ids=["GET", "POST"])
+async def test_only_a_small_answer_of_the_address_itself_is_a_document(answer: Any, form: Any) -> None:
+    async with openid_provider() as provider:
+        provider.answers["/x"] = lambda: answer(provider.issuer)
+        with pytest.raises(openid.ProviderError):
+            await openid.fetch(f"{provider.issuer}/x", form)
+
+
+async def test_a_compressed_answer_is_not_expanded() -> None:
+    packed = gzip.compress(b" " * 100_000)
+    async with openid_provider() as provider:
+        provider.answers["/x"] = lambda: web.Response(body=packed, headers={"Content-Encoding": "gzip"})
+        assert await openid.fetch(f"{provider.issuer}/x") == packed
+
+
+def test_a_provider_elsewhere_cannot_name_endpoints_on_this_machine_without_tls() -> None:
+    plain = {"jwks_uri": "http://127.0.0.1:8080/keys"}
+    assert openid._endpoint(plain, "jwks_uri", "http://localhost:9000") == plain["jwks_uri"]
+    with pytest.raises(openid.ProviderError):
+        openid._endpoint(plain, "jwks_uri", "https://login.example.com")
 
 
 @pytest.mark.parametrize(
