@@ -113,6 +113,8 @@ class LiveEngine:
         self.health = Health()
         self.reloads: Counter[str] = Counter()
         """The number of reloads by result: applied, unchanged or refused."""
+        self.refusal = ""
+        """The reason why the settings that were read last are not in use; empty if they are."""
         self.watchers: list[Callable[[Changes], None]] = []
         """Callbacks for changed settings. They must be quick."""
         self._leases: Counter[Engine] = Counter()
@@ -180,12 +182,14 @@ class LiveEngine:
             except SettingsError as error:
                 self._digests = digests
                 self.reloads["refused"] += 1
+                self.refusal = str(error)
                 log.error(
                     "the settings cannot be used, so revision %s stays in use: %s",
                     self.current.revision,
                     error,
                 )
                 return False
+            self.refusal = ""
             self._digests = digests | await asyncio.to_thread(_digests, self._script_paths(engine))
             if engine.revision == self.current.revision:
                 self.reloads["unchanged"] += 1
@@ -206,6 +210,7 @@ class LiveEngine:
 
     def _log_unexpected(self, error: Exception) -> None:
         self.reloads["refused"] += 1
+        self.refusal = str(error) or type(error).__name__
         if is_exhaustion(error):
             log.error(
                 "the settings cannot be read now, so revision %s stays in use: %s",
@@ -257,7 +262,7 @@ class LiveEngine:
         return self._settings_paths() | self._script_paths(self.current)
 
     def _settings_paths(self) -> set[Path]:
-        return {source.path for source in self._find_places()}
+        return {source.path for source in self._find_places() if source.revision is None}
 
     @staticmethod
     def _script_paths(engine: Engine) -> set[Path]:
@@ -272,11 +277,15 @@ class LiveEngine:
 
 
 def _revision(configuration: Configuration) -> str:
-    """Return a hash of the settings' revision and the content of the hooks' scripts."""
+    """Return a hash of the settings' revision and the content of the hooks' scripts.
+
+    The number of settings that are not in a file comes first, so that one can see which of them are in use.
+    """
     digest = hashlib.sha256(configuration.revision.encode())
     for hook in configuration.hooks():
         digest.update(hook_fingerprint(hook).encode())
-    return digest.hexdigest()[:12]
+    prefix = "" if configuration.pushed is None else f"{configuration.pushed.number}-"
+    return f"{prefix}{digest.hexdigest()[:12]}"
 
 
 def _nearest_existing(folder: Path) -> Path:

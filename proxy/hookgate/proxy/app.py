@@ -33,6 +33,7 @@ from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.tracing import open_tracing
 from hookgate.proxy.observe.usage import Prices, read_prices
+from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.store import Store
 from hookgate.proxy.workers.interrupts import catch_interrupts
 from hookgate.proxy.workers.sockets import BalancedAcceptor, ConnectionCounts, WorkerPlace
@@ -55,10 +56,11 @@ async def serve(effective: EffectiveConfig) -> None:
         return
     interrupted = catch_interrupts()
     logs.configure(config.logs)
-    sources = find_sources(config.hooks)
+    found = find_sources(config.hooks)
     prices = read_prices(config.prices.file)
     metrics = Metrics(config.metrics.models, prices)
-    async with Store(config.store, sources.state) as store:
+    async with Store(config.store, found.state) as store, contextlib.AsyncExitStack() as stack:
+        sources, pushed = stack.enter_context(policy.open_pushed_policy(config, found))
         live = policy.load_policy(sources, store=store, prices=prices)
         for_hooks = descriptors_of_hooks(live.current.configuration)
         most = max(ENOUGH, descriptors_for(config.limits, for_hooks))
@@ -69,9 +71,8 @@ async def serve(effective: EffectiveConfig) -> None:
             raised_descriptor_limit(most) as descriptors,
         ):
             url = store.url() if config.audit.enabled or config.store.is_server else None
-            parts = _Parts(
-                effective, sources, live, metrics, store, url, prices, Budget(descriptors, for_hooks)
-            )
+            budget = Budget(descriptors, for_hooks)
+            parts = _Parts(effective, sources, pushed, live, metrics, store, url, prices, budget)
             if place is None:
                 await _serve_alone(parts, interrupted)
             else:
@@ -84,6 +85,7 @@ class _Parts:
 
     effective: EffectiveConfig
     sources: Sources
+    pushed: PushedPolicy | None
     live: LiveEngine
     metrics: Metrics
     store: Store
@@ -113,7 +115,7 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
     config, live, sources = parts.config, parts.live, parts.sources
     certificate = _certificate(config.listen)
     async with (
-        policy.running_policy(live, sources.state),
+        policy.running_policy(live, sources.state, parts.pushed),
         running_admin(live, certificate, parts.metrics, config.admin.address, config.admin.hosts) as admin,
         _open_gateway(parts, admin) as gateway,
     ):
@@ -126,6 +128,7 @@ async def _serve_alone(parts: _Parts, interrupted: asyncio.Event) -> None:
                 gateway.receipts,
                 parts.store_url,
                 admin.url,
+                pushed=parts.pushed,
                 record=None if admin.audit is None else admin.audit.record_change,
             ) as admin.panel,
             serve_on(gateway.handle, *address, parts.limits, certificate) as url,
@@ -146,7 +149,7 @@ async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, place: Wor
     """Run one of several processes of a gateway."""
     live, certificate = parts.live, _certificate(parts.config.listen)
     async with (
-        policy.running_policy(live, None),
+        policy.running_policy(live, None, parts.pushed),
         running_worker_admin(place, live, certificate, parts.metrics) as admin,
         _open_gateway(parts, admin) as gateway,
     ):
@@ -184,7 +187,9 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         gateway = Gateway(
             live, upstreams, config, metrics, traces, audit=audit, sessions=sessions, issued_keys=issued_keys
         )
-        admin.audit = audit
+        admin.audit, admin.pushed = audit, parts.pushed
+        if parts.pushed is not None:
+            metrics.watch_pushed_policy(parts.pushed)
         if audit is not None:
             metrics.watch_audit(audit.writer)
             live.watchers.append(audit.record_policy)

@@ -287,6 +287,14 @@ class EngineLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class NumberedText:
+    """Settings that are not in a file, such as those of a database: one of several numbered versions."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     """The groups of hooks to run for each event, ordered by layer, then as declared."""
 
@@ -298,6 +306,8 @@ class Configuration:
     """All hooks of all files in order, including those that are off."""
     is_on: Callable[[Hook], bool] = field(default=lambda hook: True, compare=False, repr=False)
     """Returns whether the settings leave a hook on, for hooks that a program adds."""
+    pushed: NumberedText | None = field(default=None, compare=False, repr=False)
+    """The settings among the sources that were not read from a file, if there are any."""
 
     def for_event(self, event: str) -> tuple[Group, ...]:
         """Return all groups that are configured for the event."""
@@ -354,7 +364,8 @@ class SettingsSource:
 
     `root` is the project folder in which its hooks run, by default the project that contains the file. It is
     an error if a `required` file is missing. The hooks of a `trusted` project run like the user's own; those
-    of other projects must be trusted individually.
+    of other projects must be trusted individually. With a `revision`, no file is read, and `path` only names
+    the settings.
     """
 
     path: Path
@@ -362,6 +373,7 @@ class SettingsSource:
     root: Path | None = None
     required: bool = True
     trusted: bool = False
+    revision: NumberedText | None = None
 
     @property
     def needs_trust(self) -> bool:

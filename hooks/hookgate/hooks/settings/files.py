@@ -171,8 +171,12 @@ def read_settings(path: Path, *, strict: bool = False, any_kind: bool = True) ->
     since reading a pipe or a device in a project might never end. Raises SettingsError, and
     FileNotFoundError if the file is missing.
     """
+    return parse_settings(path, _read_text(path, any_kind), strict=strict)
+
+
+def _read_text(path: Path, any_kind: bool) -> str:
     try:
-        text = decode_text(_read_bytes(path, any_kind))
+        return decode_text(_read_bytes(path, any_kind))
     except FileNotFoundError:
         raise
     except IsADirectoryError:
@@ -183,6 +187,13 @@ def read_settings(path: Path, *, strict: bool = False, any_kind: bool = True) ->
         raise
     except ValueError as error:
         raise SettingsError([Problem(path, str(error))]) from None
+
+
+def parse_settings(path: Path, text: str, *, strict: bool = False) -> SettingsFile:
+    """Return the settings in a text, like `read_settings`. `path` names it in problems.
+
+    Raises SettingsError.
+    """
     try:
         settings = parse_jsonc(text)
     except json.JSONDecodeError as error:

@@ -43,7 +43,7 @@ from hookgate.hooks.settings.configuration import (
     shown_target,
     without_copies,
 )
-from hookgate.hooks.settings.files import SettingsFile, closest_name, read_settings
+from hookgate.hooks.settings.files import SettingsFile, closest_name, parse_settings, read_settings
 from hookgate.hooks.settings.matcher_advice import (
     condition_mistakes,
     find_matcher_mistake,
@@ -113,8 +113,7 @@ def read_sources(places: Iterable[SettingsSource]) -> Loaded:
     problems: dict[bool, list[Problem]] = {True: [], False: []}
     for place in sorted(places, key=lambda place: LAYERS.index(place.layer)):
         try:
-            file = read_settings(place.path, strict=place.layer == "policy", any_kind=place.required)
-            files.append((place, file))
+            files.append((place, _read(place)))
         except FileNotFoundError:
             if place.required:
                 message = "cannot be read: No such file or directory; check the path"
@@ -126,6 +125,14 @@ def read_sources(places: Iterable[SettingsSource]) -> Loaded:
         problems[place.needs_trust] += file.problems
     warnings = tuple(warning for _, file in files for warning in file.warnings)
     return Loaded(configuration, tuple(problems[False]), warnings, tuple(problems[True]))
+
+
+def _read(place: SettingsSource) -> SettingsFile:
+    """Return the settings of a source. Raises SettingsError, and FileNotFoundError for a missing file."""
+    strict = place.layer == "policy"
+    if place.revision is not None:
+        return parse_settings(place.path, place.revision.text, strict=strict)
+    return read_settings(place.path, strict=strict, any_kind=place.required)
 
 
 LayerSection = tuple[SettingsSource, SettingsFile, FileConfig]
@@ -154,6 +161,7 @@ def _merge(sections: Sequence[LayerSection]) -> Configuration:
         tuple(target for place, _, config in sections for target in _http_targets(place, config)),
         tuple(hook for group in declared for hook in group.hooks),
         is_on,
+        next((place.revision for place, _, _ in sections if place.revision is not None), None),
     )
 
 

@@ -15,6 +15,7 @@ from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config.reading import EffectiveConfig
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.metrics import TimeRange, Traffic
+from hookgate.proxy.policy import PushedPolicy
 from hookgate.translator.fields import JsonObject
 
 PAGE = 50
@@ -49,6 +50,7 @@ class PanelApi:
     effective: EffectiveConfig
     currency: str | None
     """The currency of costs; None without a price table."""
+    pushed: PushedPolicy | None = None
 
     def answers(self) -> dict[str, Answer]:
         """Return the routes that only read."""
@@ -68,9 +70,7 @@ class PanelApi:
     async def _overview(self, asked: PanelRequest) -> JsonObject:
         config = self.effective.config
         listed = hooks_for(asked.person, await self.hooks.rows())
-        in_force = await asyncio.to_thread(
-            shown_policy, self.hooks.live.current.configuration, self.hooks.sources
-        )
+        in_force = await self._in_force()
         return {
             "version": __version__,
             "now": time.time_ns() // 1_000_000,
@@ -80,12 +80,15 @@ class PanelApi:
             "calls_from": self.calls.source,
             "content": config.audit.content if config.audit.enabled else "off",
             "files": in_force["files"],
+            "pushed": in_force["pushed"],
         }
 
     async def _policy(self, _: PanelRequest) -> JsonObject:
+        return {"policy": await self._in_force(), "gateway": shown_gateway(self.effective)}
+
+    async def _in_force(self) -> JsonObject:
         configuration = self.hooks.live.current.configuration
-        policy = await asyncio.to_thread(shown_policy, configuration, self.hooks.sources)
-        return {"policy": policy, "gateway": shown_gateway(self.effective)}
+        return await asyncio.to_thread(shown_policy, configuration, self.hooks.sources, self.pushed)
 
     async def _series(self, asked: PanelRequest) -> JsonObject:
         span = asked.query.get("span", "hour")

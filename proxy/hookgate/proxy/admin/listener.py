@@ -23,6 +23,7 @@ from hookgate.proxy.http.listener import OPERATORS, accepting, bind_listeners, u
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.observe.metrics import CONTENT_TYPE, Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
+from hookgate.proxy.policy import PushedPolicy
 from hookgate.translator.fields import JsonObject
 
 if TYPE_CHECKING:  # its libraries are for a gateway that has one
@@ -41,8 +42,8 @@ _LIMITS = LimitSettings(body=16 * 1024, connections=ADMIN, drain_timeout=1)
 class AdminListener:
     """The request handler for operators.
 
-    `live` is the gateway's engine, set once it listens to clients. `audit` and `panel` are set if they are
-    enabled. `draining` is set when the gateway stops.
+    `live` is the gateway's engine, set once it listens to clients. `audit`, `pushed` and `panel` are set if
+    they are enabled. `draining` is set when the gateway stops.
     """
 
     def __init__(self, metrics: Metrics, hosts: Iterable[str] = ()) -> None:
@@ -53,6 +54,7 @@ class AdminListener:
         self.live: LiveEngine | None = None
         self.receipts = Receipts()
         self.audit: Audit | None = None
+        self.pushed: PushedPolicy | None = None
         self.panel: Panel | None = None
         self.draining = False
 
@@ -108,7 +110,8 @@ class AdminListener:
             return 503, {"status": "starting", "reason": "the gateway does not accept clients yet"}
         if self.audit is not None and (trouble := self.audit.trouble):
             return 503, {"status": "unready", "reason": f"audit records cannot be written: {trouble}"}
-        return 200, {"status": "ready", **state_of_hooks(self.live)}
+        pushed = {} if self.pushed is None else {"policy": self.pushed.shown()}
+        return 200, {"status": "ready", **state_of_hooks(self.live), **pushed}
 
 
 def state_of_hooks(live: LiveEngine) -> JsonObject:

@@ -29,6 +29,7 @@ from hookgate.proxy.http.connection import error_response
 from hookgate.proxy.observe.metrics import Traffic
 from hookgate.proxy.observe.record import Receipts
 from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.policy import PushedPolicy
 from hookgate.proxy.store.database import open_audit
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import dumps
@@ -270,6 +271,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
     receipts: Receipts,
     store_url: str | None,
     url: str | None,
+    pushed: PushedPolicy | None = None,
     reload: Callable[[], Awaitable[object]] | None = None,
     record: RecordChange | None = None,
 ) -> AsyncIterator[Panel | None]:
@@ -295,7 +297,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         stack.callback(events.close)
         receipts.watchers.append(traffic.add)
         stack.callback(receipts.watchers.remove, traffic.add)
-        api = PanelApi(hooks, calls, traffic, effective, prices.currency if prices else None)
+        api = PanelApi(hooks, calls, traffic, effective, prices.currency if prices else None, pushed)
         yield Panel(access, api, events, invitation, _sign_in(config.sign_in), record)
 
 

@@ -11,7 +11,7 @@ from hookgate.hooks.settings import EVENTS, Configuration, Hook
 from hookgate.hooks.settings.configs import HttpConfig, shown_url
 from hookgate.proxy.config.reading import EffectiveConfig, Sources, shown_settings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.policy import switch_text
+from hookgate.proxy.policy import PushedPolicy, switch_text
 from hookgate.translator.fields import JsonObject
 
 _SHOWN_ERROR = 500
@@ -111,11 +111,14 @@ _SECRET = re.compile(r"secret|token|passw|api.?key|credential", re.IGNORECASE)
 _MASK = "***"
 
 
-def shown_policy(configuration: Configuration, sources: Sources) -> JsonObject:
-    """The hooks' settings in force: their revision, the files they come from, each hook in order."""
+def shown_policy(
+    configuration: Configuration, sources: Sources, pushed: PushedPolicy | None = None
+) -> JsonObject:
+    """The hooks' settings in force: their revision, where they come from, each hook in order."""
     used = {hook.source for hook in configuration.hooks()}
     return {
         "revision": configuration.revision,
+        "pushed": None if pushed is None else pushed.described(),
         "limits": {
             "deadline_seconds": configuration.limits.deadline,
             "concurrency": configuration.limits.concurrency,
@@ -123,7 +126,7 @@ def shown_policy(configuration: Configuration, sources: Sources) -> JsonObject:
         "files": [
             {"path": str(place.path), "layer": place.layer, "there": place.path.is_file()}
             for place in sources.places()
-            if place.required or place.path.is_file() or place.path in used
+            if place.revision is None and (place.required or place.path.is_file() or place.path in used)
         ],
         "events": [
             {

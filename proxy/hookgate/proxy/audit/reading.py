@@ -85,6 +85,19 @@ class CallDetail:
     end: StoredRecord | None
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedChange:
+    """A change of policy or keys, or of the settings in use. `at` is in milliseconds since 1970."""
+
+    id: str
+    at: int
+    body: JsonObject
+
+
+CHANGES = ("change", "policy")
+"""The events that are changes: those that an operator made, and those of the settings that a gateway uses."""
+
+_PAGE = 500
 _ID_DIGITS = 32
 
 
@@ -114,6 +127,34 @@ class AuditReader:
         with self._engine.begin() as connection:
             query = _ended().where(audit_records.c.position > position).order_by(audit_records.c.position)
             return _with_starts(connection, connection.execute(query.limit(limit)).all())
+
+    def changes(self, since: int | None = None, limit: int = 50) -> list[RecordedChange]:
+        """Return changes of policy and keys, the newest first, from `since` in milliseconds since 1970.
+
+        There is no index of changes: this reads records until it has found enough.
+        """
+        with self._engine.begin() as connection:
+            first = 0 if since is None else around_time(connection, since)
+            if first is None:
+                return []
+            query = (
+                select(audit_records.c.id, audit_records.c.at, audit_records.c.body)
+                .where(
+                    audit_records.c.type == "event",
+                    audit_records.c.outcome.is_(None),
+                    audit_records.c.position >= first,
+                    audit_records.c.at >= (since or 0),
+                )
+                .order_by(audit_records.c.position.desc())
+            )
+            found: list[RecordedChange] = []
+            for row in connection.execute(query.execution_options(yield_per=_PAGE)):
+                body = record_body(row.body)
+                if body.get("event") in CHANGES:
+                    found.append(RecordedChange(row.id.hex(), row.at, body))
+                    if len(found) == limit:
+                        break
+            return found
 
     def last(self) -> int:
         """Return the highest position, or 0 if there are no records."""

@@ -16,7 +16,7 @@ from hookgate.proxy.audit.reading import AuditReader, RecordFilter
 from hookgate.proxy.audit.stored import StoredRecord, around_time, registrations, walk_records
 from hookgate.proxy.audit.verifying import VerificationReport, count_records, verify_database, verify_lines
 from hookgate.proxy.cli.flags import add_state_flags
-from hookgate.proxy.cli.tables import print_call, print_calls, progress
+from hookgate.proxy.cli.tables import print_call, print_calls, print_changes, progress
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.errors import describe_os_error, pluralize
@@ -59,6 +59,13 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
     )
     tail = commands.add_parser("tail", help="show the latest calls")
     tail.add_argument("-f", "--follow", action="store_true", help="also show new calls, until interrupted")
+    changes = commands.add_parser(
+        "changes", help="list changes of policy and keys, and when new settings took effect, the newest first"
+    )
+    changes.add_argument("--since", metavar="TIME", help=f"only those at this time or later, {_WHEN}")
+    changes.add_argument(
+        "--limit", type=_count, default=50, metavar="N", help="the maximum number of changes (default: 50)"
+    )
     export = commands.add_parser("export", help="write records to stdout as lines of JSON")
     export.add_argument("--since", metavar="TIME", help=f"only those written at this time or later, {_WHEN}")
     export.add_argument("--until", metavar="TIME", help="only those written before this time")
@@ -75,9 +82,9 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
     heads = commands.add_parser(
         "heads", help="print the last record of each writer, to keep on another machine"
     )
-    for command in (listed, shown, tail):
+    for command in (listed, shown, tail, changes):
         command.add_argument("--json", action="store_true", help="print JSON, for programs")
-    for command in (listed, shown, tail, export, verify, heads):
+    for command in (listed, shown, tail, changes, export, verify, heads):
         add_state_flags(command)
 
 
@@ -109,6 +116,10 @@ async def run_audit(given: argparse.Namespace) -> int:  # noqa: PLR0911  # one f
                 return _show(database, given)
             case "tail":
                 return await _tail(database, given)
+            case "changes":
+                changes = AuditReader(database).changes(parse_moment(given.since), given.limit)
+                print_changes(changes, as_json=given.json)
+                return 0
             case "export":
                 return export_records(
                     database, parse_moment(given.since), parse_moment(given.until), sys.stdout.buffer

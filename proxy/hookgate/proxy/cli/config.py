@@ -57,8 +57,9 @@ async def every_problem(found: ValueError, effective: EffectiveConfig) -> Config
 
 
 async def _hooks(config: Config) -> str:
-    sources = find_sources(config.hooks)
-    Store(config.store, sources.state).url()  # only the URL is checked: the gateway creates the database
+    # Only the URL is checked, unless a policy is in the database, because the gateway creates the database.
+    Store(config.store, find_sources(config.hooks).state).url()
+    sources = policy.read_all_sources(config)
     prices = read_prices(config.prices.file)
     live = policy.load_policy(sources, prices=prices)
     await live.close()

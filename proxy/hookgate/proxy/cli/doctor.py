@@ -14,7 +14,7 @@ from hookgate.hooks.settings import read_sources
 from hookgate.proxy.cli.config import check_configuration, describe_sources
 from hookgate.proxy.cli.trials import Diagnosis, diagnose_hooks, print_diagnoses
 from hookgate.proxy.config import Config, ConfigError
-from hookgate.proxy.config.reading import EffectiveConfig, find_sources, read_config, state_folder
+from hookgate.proxy.config.reading import EffectiveConfig, read_config, state_folder
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import DOMAIN, pluralize
 from hookgate.proxy.http.client import NoAnswerError, Upstreams, expired_authorities
@@ -22,9 +22,10 @@ from hookgate.proxy.http.descriptors import Budget, DescriptorError, descriptors
 from hookgate.proxy.http.listener import CLIENTS, OPERATORS, ListenerPurpose, check_address, url_of
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.policy import read_all_sources
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.checking import check_database, check_state_folder
-from hookgate.proxy.store.database import AUDIT_FILE, FILE, KEYS_FILE, SESSIONS_FILE
+from hookgate.proxy.store.database import AUDIT_FILE, FILE, KEYS_FILE, POLICY_FILE, SESSIONS_FILE
 
 _DAY = 24 * 3600
 _EXPIRY_NOTE_DAYS = 14
@@ -72,8 +73,8 @@ async def _check_settings(effective: EffectiveConfig) -> AsyncIterator[Diagnosis
         for problem in error.problems:
             yield Diagnosis(problem)
     try:
-        findings, checked = await diagnose_hooks(find_sources(effective.config.hooks), prices)
-    except (SettingsError, OSError):
+        findings, checked = await diagnose_hooks(read_all_sources(effective.config), prices)
+    except (SettingsError, StoreError, OSError):
         return  # the check of the configuration has reported it
     for finding in findings:
         yield finding
@@ -141,6 +142,8 @@ def _check_state(config: Config) -> Iterator[Diagnosis]:
         files.append(SESSIONS_FILE)
     if url is None and config.clients.issued_keys:
         files.append(KEYS_FILE)
+    if url is None and config.hooks.database:
+        files.append(POLICY_FILE)
     checks = [
         partial(check_state_folder, state),
         *(partial(check_database, url, state / file) for file in files),
@@ -181,8 +184,8 @@ def _check_certificates(config: Config) -> Iterator[Diagnosis]:
 def _check_descriptors(config: Config) -> Iterator[Diagnosis]:
     """Check whether the limit of open descriptors allows the configured connections."""
     try:
-        hooks = read_sources(find_sources(config.hooks).places()).configuration
-    except OSError:
+        hooks = read_sources(read_all_sources(config).places()).configuration
+    except (StoreError, OSError):
         hooks = Configuration()
     for_hooks = descriptors_of_hooks(hooks)
     with raised_descriptor_limit(max(ENOUGH, descriptors_for(config.limits, for_hooks))) as limit:

@@ -17,9 +17,16 @@ from hookgate.hooks.trust import scripts_of
 from hookgate.proxy.cli.flags import add_hook_flags
 from hookgate.proxy.cli.trials import diagnose, try_hooks
 from hookgate.proxy.config import read_config
-from hookgate.proxy.config.reading import Sources, find_sources
+from hookgate.proxy.config.reading import Sources
 from hookgate.proxy.observe.usage import read_prices
-from hookgate.proxy.policy import ConfiguredHooks, read_configured_hooks, read_status, switch, switch_all
+from hookgate.proxy.policy import (
+    ConfiguredHooks,
+    read_all_sources,
+    read_configured_hooks,
+    read_status,
+    switch,
+    switch_all,
+)
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -217,7 +224,7 @@ def _tell(path: Path, target: Path, migration: Migration, changed: bool, dry_run
 async def run_hooks(arguments: argparse.Namespace) -> int:  # noqa: PLR0911  # one line for each command reads best
     """Run one command and return its exit code. Raises ValueError (such as SettingsError) or OSError."""
     config = read_config(vars(arguments)).config
-    sources = find_sources(config.hooks, default_project=Path.cwd())
+    sources = read_all_sources(config, default_project=Path.cwd())
     match arguments.hooks_command:
         case "list" | "panel":
             return list_hooks(sources, arguments.json)

@@ -5,7 +5,6 @@ import json
 import re
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,9 @@ from typing import Any
 from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.counters import MEASURES, LimitRule
 from hookgate.hooks.policies.options import read_options
+from hookgate.proxy.audit.changes import RecordChange, operator_name, recording_changes
 from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.tables import print_table
 from hookgate.proxy.config import Config, read_config
 from hookgate.proxy.config.reading import find_sources
 from hookgate.proxy.config.values import key_name
@@ -76,6 +77,10 @@ def add_keys(parser: argparse.ArgumentParser) -> None:
             "key", metavar="ID", help="the ID of the key, or its owner if there is only one key"
         )
     usage.add_argument("key", nargs="?", metavar="ID", help="only the key with this ID, or of this owner")
+    for command in (create, rotate, revoke):
+        command.add_argument(
+            "--by", metavar="NAME", help="who changes it, for the audit (default: USER@HOST)"
+        )
     for command in (create, listed, rotate, usage):
         command.add_argument("--json", action="store_true", help="print JSON, for programs")
     for command in (create, listed, rotate, revoke, usage):
@@ -94,20 +99,35 @@ async def run_keys(given: argparse.Namespace) -> int:
     table = KeyTable(open_keys(url, state))
     try:
         match given.keys_command:
-            case "create":
-                _create(table, _pepper(table, config, state), description, given.json)
-                _note_if_off(config)
             case "list":
                 _list(table, given)
-            case "rotate":
-                _rotate(table, _pepper(table, config, state), given)
-            case "revoke":
-                _revoke(table, given.key)
-            case _:
+            case "usage":
                 _usage(table, given)
+            case _:
+                with recording_changes(config.audit, url, state, operator_name(given.by)) as record:
+                    _change(table, config, state, given, description, record)
     finally:
         table.close()
     return 0
+
+
+def _change(  # noqa: PLR0913, PLR0917  # what a change needs
+    table: KeyTable,
+    config: Config,
+    state: Path,
+    given: argparse.Namespace,
+    description: dict[str, Any],
+    record: RecordChange,
+) -> None:
+    """Issue, rotate or revoke a key, record that, and print the result."""
+    match given.keys_command:
+        case "create":
+            _create(table, _pepper(table, config, state), description, given.json, record)
+            _note_if_off(config)
+        case "rotate":
+            _rotate(table, _pepper(table, config, state), given, record)
+        case _:
+            _revoke(table, given.key, record)
 
 
 def _pepper(table: KeyTable, config: Config, state: Path) -> Pepper:
@@ -164,10 +184,19 @@ def _scope(given: argparse.Namespace) -> KeyScope:
     return read_options(KeyScope, {"routes": given.routes, "models": models, "limits": limits})
 
 
-def _create(table: KeyTable, pepper: Pepper, description: dict[str, Any], as_json: bool) -> None:
+def _create(
+    table: KeyTable, pepper: Pepper, description: dict[str, Any], as_json: bool, record: RecordChange
+) -> None:
     key, key_id = create_key()
-    table.add(StoredKey(id=key_id, hash=pepper.hash(key), pepper=pepper.fingerprint, **description))
+    stored = StoredKey(id=key_id, hash=pepper.hash(key), pepper=pepper.fingerprint, **description)
+    table.add(stored)
+    record("keys.create", **_recorded(stored), scope=json.loads(stored.scope), expires=_time(stored.expires))
     _show_key(key, key_id, description["owner"], as_json)
+
+
+def _recorded(stored: StoredKey) -> dict[str, Any]:
+    """Return what the audit records about a key: nothing that is secret."""
+    return {"key": stored.id, "owner": stored.owner, "team": stored.team or None}
 
 
 def _show_key(key: str, key_id: str, owner: str, as_json: bool) -> None:
@@ -184,7 +213,7 @@ def _note_if_off(config: Config) -> None:
 # ---- rotate, revoke
 
 
-def _rotate(table: KeyTable, pepper: Pepper, given: argparse.Namespace) -> None:
+def _rotate(table: KeyTable, pepper: Pepper, given: argparse.Namespace, record: RecordChange) -> None:
     now = int(time.time())
     stored, overlap = _found(table, given.key), _seconds(given.overlap, "--overlap")
     if _state(stored, now) != "valid":
@@ -192,13 +221,15 @@ def _rotate(table: KeyTable, pepper: Pepper, given: argparse.Namespace) -> None:
     key, _ = create_key(stored.id)
     if not table.rotate(stored, pepper.hash(key), pepper.fingerprint, now + overlap):
         raise ValueError(f"the key {stored.id} was changed meanwhile; look at `hookgate keys list`")
+    record("keys.rotate", **_recorded(stored), overlap_seconds=overlap)
     _show_key(key, stored.id, stored.owner, given.json)
 
 
-def _revoke(table: KeyTable, text: str) -> None:
+def _revoke(table: KeyTable, text: str, record: RecordChange) -> None:
     stored = _found(table, text)
     if not table.revoke(stored.id, int(time.time())):
         raise ValueError(f"the key {stored.id} of {stored.owner} was revoked before")
+    record("keys.revoke", **_recorded(stored))
     print(f"Revoked {stored.id} of {stored.owner}.")
 
 
@@ -227,7 +258,7 @@ def _list(table: KeyTable, given: argparse.Namespace) -> None:
         for each in shown:
             print(json.dumps(each, ensure_ascii=False))
         return
-    _print_table(
+    print_table(
         ("id", "owner", "team", "state", "expires", "last used", "routes", "models", "limits", "note"),
         [
             (*map(_cell, each.values()),)
@@ -276,7 +307,7 @@ def _usage(table: KeyTable, given: argparse.Namespace) -> None:
             about = {"id": key.id, "owner": key.owner, "team": key.team or None}
             print(json.dumps({**about, **asdict(used), "last_used": _time(used.last_used or None)}))
         return
-    _print_table(
+    print_table(
         ("id", "owner", "team", "calls", "input tokens", "output tokens", "cost", "last used"),
         [
             (
@@ -301,13 +332,6 @@ def _time(at: int | None) -> str | None:
 
 def _cell(value: Any) -> str:
     return (", ".join(value) if isinstance(value, list) else str(value or "")) or "-"
-
-
-def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    lines = [columns, *rows]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 # ---- times

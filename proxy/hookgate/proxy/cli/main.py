@@ -117,6 +117,13 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_keys, log_level=logging.WARNING)
 
 
+def _add_policy(parser: argparse.ArgumentParser) -> None:
+    from hookgate.proxy.cli.policy import add_policy  # noqa: PLC0415  # see the module's docstring
+
+    add_policy(parser)
+    parser.set_defaults(run=_policy, log_level=logging.WARNING)
+
+
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     add_gateway_flags(parser)
     parser.add_argument(
@@ -211,6 +218,7 @@ _COMMANDS: Mapping[str, tuple[Callable[[argparse.ArgumentParser], None], str]] =
     "doctor": (_add_doctor, "check configuration, hooks, addresses, state and upstream"),
     "key-hash": (_add_key_hash, "print the SHA-256 of the API key on stdin, for a [keys.NAME] table"),
     "keys": (_add_keys, "issue, list, rotate and revoke keys of clients, and show their usage"),
+    "policy": (_add_policy, "push the policy of all gateways, show its revisions, and roll back"),
     "receipt": (_add_receipt, "show the receipt of a call"),
     "replay": (_add_replay, "try a policy on recorded calls"),
     "audit": (_add_audit, "list, export and verify the records of calls"),
@@ -266,6 +274,12 @@ async def _keys(given: argparse.Namespace) -> int:
     from hookgate.proxy.cli.keys import run_keys  # noqa: PLC0415  # see the module's docstring
 
     return await run_keys(given)
+
+
+async def _policy(given: argparse.Namespace) -> int:
+    from hookgate.proxy.cli.policy import run_policy  # noqa: PLC0415  # see the module's docstring
+
+    return await run_policy(given)
 
 
 async def _receipt(given: argparse.Namespace) -> int:

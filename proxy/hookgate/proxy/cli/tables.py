@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from hookgate.hooks.events.base import utc_text
-from hookgate.proxy.audit.reading import CallDetail, EndedCall
+from hookgate.proxy.audit.reading import CHANGES, CallDetail, EndedCall, RecordedChange
 from hookgate.proxy.audit.stored import StoredRecord
 from hookgate.translator.fields import JsonObject, read_object
 
@@ -73,6 +73,32 @@ def print_calls(calls: Sequence[EndedCall], *, as_json: bool, head: bool = True)
     for line in lines:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         print("  ".join(cells).rstrip(), flush=True)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of text, its columns aligned."""
+    lines = [columns, *rows]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def print_changes(changes: Sequence[RecordedChange], *, as_json: bool) -> None:
+    """Print changes, one per line."""
+    for each in changes:
+        if as_json:
+            document = {"id": each.id, "at": utc_text(each.at / 1000), **each.body}
+            print(json.dumps(document, ensure_ascii=False))
+            continue
+        body = dict(each.body)
+        kind, who = body.pop("event"), body.pop("by", "a gateway")
+        what = body.pop("change", "settings in use" if kind == "policy" else kind)
+        about = ", ".join(f"{name}: {_plain(value)}" for name, value in body.items() if value)
+        print(f"{utc_text(each.at / 1000)}  {each.id[:_SHORT_ID]}  {what} by {who}; {about}")
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def print_call(detail: CallDetail, *, as_json: bool) -> None:
@@ -171,6 +197,9 @@ def outcome_lines(body: JsonObject) -> Iterator[str]:
     hooks.
     """
     why, status = explain_outcome(body), body.get("status")
+    if body.get("event") in CHANGES:
+        yield f"change:  {body.get('change') or 'the settings in use'}, by {body.get('by') or 'a gateway'}"
+        return
     yield f"outcome: {body.get('outcome') or 'in progress'}{f', with status {status}' if status else ''}"
     if why.hooks:
         yield f"hooks:   {', '.join(why.hooks)}"

@@ -200,6 +200,10 @@ class HookSettings(Section):
     files: tuple[File, ...] = ()
     """Settings files with hooks, highest precedence first."""
 
+    database: bool = False
+    """Whether the policy that `hookgate policy push` has stored in the database of `[store]` is used as well.
+    Its hooks run first, and no file can disable them. The gateway does not start without it."""
+
     project: File | None = None
     """A project folder. Settings are read as Gemini CLI reads them: the project's, the user's, the
     system's."""

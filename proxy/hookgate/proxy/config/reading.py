@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -149,12 +149,16 @@ class Sources:
     state: Path = Path()
     trust_project: bool = False
     """Whether the project is trusted, so that all of its hooks and switches apply."""
+    added: Callable[[], Sequence[SettingsSource]] = tuple
+    """Returns sources above all others, such as the policy in a database."""
 
     def places(self) -> list[SettingsSource]:
         """Return the files to read. They are searched at each call: extensions may be installed or
         removed."""
-        named = [SettingsSource(path, "policy") for path in self.policy] + [
-            SettingsSource(path) for path in self.hooks
+        named = [
+            *self.added(),
+            *(SettingsSource(path, "policy") for path in self.policy),
+            *(SettingsSource(path) for path in self.hooks),
         ]
         if self.project is None:
             return named
@@ -164,7 +168,8 @@ class Sources:
 def find_sources(configured: HookSettings, default_project: Path | None = None) -> Sources:
     """Return the configured sources; if there are none, `default_project` is the project."""
     policy, files = configured.policy, configured.files
-    project = configured.project or (None if policy or files else default_project)
+    named = bool(policy or files or configured.database)
+    project = configured.project or (None if named else default_project)
     if project is not None and project.is_file():
         remedy = "name the project's folder, or use --hooks"
         raise NotADirectoryError(f"hooks.project: {project}: is a file; {remedy}")

@@ -114,6 +114,18 @@ RELOADS = MetricName("hookgate_config_reloads_total", "counter", "Reloads of hoo
 REVISION = MetricName(
     "hookgate_revision_info", "gauge", "1 for the current revision of the hook settings.", ("revision",)
 )
+POLICY = MetricName(
+    "hookgate_policy_info",
+    "gauge",
+    "1 for the revision of the pushed policy that is in force; only with `hooks.database`.",
+    ("number", "sha256"),
+)
+POLICY_STATE = MetricName(
+    "hookgate_policy_state",
+    "gauge",
+    "1 for the state of the pushed policy, 0 for the other states; only with `hooks.database`.",
+    ("state",),
+)
 AUDIT_QUEUED = MetricName("hookgate_audit_queued", "gauge", "Audit records that are not written yet.")
 AUDIT_LAG = MetricName(
     "hookgate_audit_lag_seconds", "gauge", "Age of the oldest audit record that is not written yet."
@@ -149,6 +161,8 @@ METRICS = (
     BYPASSES,
     RELOADS,
     REVISION,
+    POLICY,
+    POLICY_STATE,
     AUDIT_QUEUED,
     AUDIT_LAG,
     AUDIT_FAILURES,
@@ -178,5 +192,9 @@ LABELS = {
     "group": "a group of `routes.unhooked`",
     "result": "for reloads `applied`, `unchanged` or `refused`; for spans `exported` or `dropped`",
     "revision": "the hash that `/readyz` reports",
+    "number": "the number of the revision of the pushed policy",
+    "sha256": "the first 12 digits of the SHA-256 of its document",
+    "state": "`current` if the newest revision is in force, `behind` if it cannot be used here, or `unknown` "
+    "while the database cannot be read",
 }
 """The values of each label. Clients cannot invent label values."""

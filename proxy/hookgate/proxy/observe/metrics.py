@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -25,6 +25,7 @@ from hookgate.proxy.observe import metric_names
 from hookgate.proxy.observe.metric_names import MetricName
 from hookgate.proxy.observe.record import CallRecord, HookTally
 from hookgate.proxy.observe.usage import Prices
+from hookgate.proxy.policy.pushed import PolicyState, PushedPolicy
 from hookgate.translator.fields import JsonObject
 
 NONE, OTHER = "none", "other"
@@ -197,6 +198,17 @@ class Metrics:
         self._read(metric_names.REVISION, lambda: [((live.current.revision,), 1)])
         self._read(metric_names.HOOKS_WAITING, one_sample(lambda: live.waiting))
         self._read(metric_names.HOOK_DEGRADED, lambda: _degraded(live))
+
+    def watch_pushed_policy(self, pushed: PushedPolicy) -> None:
+        """Expose which revision of the pushed policy is in force, and whether it is the newest one."""
+        self._read(
+            metric_names.POLICY,
+            lambda: [((str(pushed.revision.number), pushed.revision.sha256.hex()[:12]), 1)],
+        )
+        self._read(
+            metric_names.POLICY_STATE,
+            lambda: [((state,), pushed.state == state) for state in get_args(PolicyState)],
+        )
 
     def watch_unhooked(self, groups: Mapping[str, int]) -> None:
         """Expose the number of generative calls that no hook judged, by group."""

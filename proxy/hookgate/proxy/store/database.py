@@ -89,6 +89,9 @@ SESSIONS_FILE = "sessions.db"
 KEYS_FILE = "keys.db"
 """Issued keys have their own file: revocations must be on disk at once, and must outlive the counts."""
 
+POLICY_FILE = "policy.db"
+"""The pushed policy has its own file: a push must be on disk at once, and must outlive the counts."""
+
 BEGIN_READING = {"begin_statement": "BEGIN"}
 """The options of an engine whose transactions only read, and so need not lock a file."""
 
@@ -155,8 +158,14 @@ def open_sessions(url: str | None, state: Path) -> Database:
 def open_keys(url: str | None, state: Path) -> Database:
     """Open the database of issued keys: at the same URL, else in its own file. Raises StoreError."""
     return _opened(
-        server_engine(url) if url else _file(state / KEYS_FILE, _set_up_keys, "BEGIN IMMEDIATE"), state
+        server_engine(url) if url else _file(state / KEYS_FILE, _set_up_durable, "BEGIN IMMEDIATE"), state
     )
+
+
+def open_policies(url: str | None, state: Path) -> Database:
+    """Open the database of the pushed policy: at the same URL, else in its own file. Raises StoreError."""
+    engine = server_engine(url) if url else _file(state / POLICY_FILE, _set_up_durable, "BEGIN IMMEDIATE")
+    return _opened(engine, state)
 
 
 def _opened(engine: Engine, state: Path) -> Database:
@@ -239,7 +248,7 @@ def _set_up_audit(connection: Any, _: Any) -> None:
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
 
 
-def _set_up_keys(connection: Any, _: Any) -> None:
+def _set_up_durable(connection: Any, _: Any) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous = FULL")
 

@@ -14,7 +14,7 @@ from sqlalchemy import (
     text,
 )
 
-NEWEST = "0004"
+NEWEST = "0005"
 """The version of these tables: the name of the last migration."""
 
 # Constraints have names, so that later migrations can change them.
@@ -192,3 +192,22 @@ issued_key_usage = Table(
     Column("last_used", BigInteger, nullable=False),
 )
 """What was used with each issued key, by day."""
+
+policy_revisions = Table(
+    "policy_revisions",
+    metadata,
+    # One more than that of the revision on which it is based.
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    # The number of the revision on which it is based; 0 for the first one.
+    Column("parent", BigInteger, nullable=False),
+    # The SHA-256 of the document, which is the text of a settings file.
+    Column("sha256", LargeBinary, nullable=False),
+    Column("document", Text, nullable=False),
+    # In seconds since 1970.
+    Column("pushed", BigInteger, nullable=False),
+    Column("pushed_by", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    # The number of the revision whose document was pushed again by a rollback.
+    Column("restores", BigInteger),
+)
+"""The revisions of the policy that was pushed. Rows are added, and never changed."""

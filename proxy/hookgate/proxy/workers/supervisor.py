@@ -18,7 +18,7 @@ from hookgate.proxy import policy
 from hookgate.proxy.admin.listener import AdminListener, reload_on_hangup, serve_admin, state_of_hooks
 from hookgate.proxy.admin.panel import open_panel
 from hookgate.proxy.config import Config, EffectiveConfig
-from hookgate.proxy.config.reading import find_sources
+from hookgate.proxy.config.reading import Sources, find_sources
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.listener import CLIENTS, bind_listeners, url_of
@@ -70,15 +70,13 @@ class WorkerGroup:
             {worker.number: page for worker, page in zip(self._all, pages, strict=True) if page}
         )
 
-    async def problem(self) -> JsonObject | None:
-        """Return the body of `/readyz` if a worker is not ready, or None."""
+    async def readiness(self) -> dict[int, JsonObject | None]:
+        """Return the body of `/readyz` of each worker, by its number; None for a worker that is down."""
         answers = await asyncio.gather(*(self._ask(worker, "GET", "/readyz") for worker in self._all))
-        return first_problem(
-            {
-                worker.number: orjson.loads(answer) if answer else None
-                for worker, answer in zip(self._all, answers, strict=True)
-            }
-        )
+        return {
+            worker.number: orjson.loads(answer) if answer else None
+            for worker, answer in zip(self._all, answers, strict=True)
+        }
 
     async def follow(self) -> None:
         """Keep the receipts and the health of hooks up to date until cancelled."""
@@ -161,9 +159,10 @@ class SupervisorListener(AdminListener):
     async def readiness(self) -> tuple[int, JsonObject]:
         if self.draining or self.live is None or self.group is None:
             return await super().readiness()
-        if problem := await self.group.problem():
+        answers = await self.group.readiness()
+        if problem := first_problem(answers):
             return 503, problem
-        return 200, {"status": "ready", **state_of_hooks(self.live)}
+        return 200, {"status": "ready", **state_of_hooks(self.live), **oldest_policy(answers.values())}
 
 
 @asynccontextmanager
@@ -186,7 +185,17 @@ async def supervise(effective: EffectiveConfig) -> None:
     """Run workers until interrupted. Raises SettingsError, ValueError or OSError if they cannot start."""
     interrupted, config = catch_interrupts(), effective.config
     logs.configure(config.logs)
-    sources = find_sources(config.hooks)
+    with policy.open_pushed_policy(config, find_sources(config.hooks)) as (sources, pushed):
+        await _supervise(effective, sources, pushed, interrupted)
+
+
+async def _supervise(
+    effective: EffectiveConfig,
+    sources: Sources,
+    pushed: policy.PushedPolicy | None,
+    interrupted: asyncio.Event,
+) -> None:
+    config = effective.config
     url = Store(config.store, sources.state).url()
     live = policy.load_policy(sources)
     listeners = await bind_listeners(*host_and_port(config.listen.address), CLIENTS)
@@ -201,13 +210,13 @@ async def supervise(effective: EffectiveConfig) -> None:
         group = WorkerGroup(processes, live, receipts)
         record = group.record_change if config.audit.enabled else None
         async with (
-            policy.running_policy(live, sources.state),
+            policy.running_policy(live, sources.state, pushed),
             _running_admin(config, live, processes) as admin,
             open_panel(
-                effective, sources, live, receipts, url, admin.url, group.reload, record
+                effective, sources, live, receipts, url, admin.url, pushed, group.reload, record
             ) as admin.panel,
         ):
-            admin.receipts, admin.group = receipts, group
+            admin.receipts, admin.group, admin.pushed = receipts, group, pushed
             following = asyncio.create_task(group.follow())
             await processes.start()
             admin.live = live
@@ -278,6 +287,16 @@ def merged_health(reports: Iterable[list[JsonObject]]) -> dict[HookKey, HookStat
                 record["seconds"],
             )
     return merged
+
+
+def oldest_policy(answers: Iterable[JsonObject | None]) -> JsonObject:
+    """Return the field `policy` of `/readyz`: that of the worker with the oldest revision of the policy."""
+    found = [answer["policy"] for answer in answers if answer and "policy" in answer]
+    return (
+        {"policy": min(found, key=lambda policy: (policy["state"] == "current", policy["number"]))}
+        if found
+        else {}
+    )
 
 
 def first_problem(answers: Mapping[int, JsonObject | None]) -> JsonObject | None:

@@ -1,4 +1,4 @@
-"""The hooks of a running gateway: loads and watches their settings, and switches hooks on and off."""
+"""The settings of hooks, from files and a pushed policy: loads and watches them, and switches hooks."""
 
 import asyncio
 import contextlib
@@ -21,6 +21,7 @@ from hookgate.hooks.settings import EVENTS, BuiltinConfig, Hook, Loaded, read_so
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
 from hookgate.hooks.trust import TrustStore
 from hookgate.proxy.config.reading import Sources
+from hookgate.proxy.policy.pushed import PushedPolicy
 from hookgate.proxy.store import Store, StoreError
 
 log = logging.getLogger("hookgate")
@@ -101,18 +102,23 @@ def _counters(configuration: Configuration, refusal: TrustCheck, store: Store) -
 
 
 @asynccontextmanager
-async def running_policy(live: LiveEngine, state: Path | None) -> AsyncIterator[None]:
-    """Watch the settings while the block runs, and close the hooks after it.
+async def running_policy(
+    live: LiveEngine, state: Path | None, pushed: PushedPolicy | None = None
+) -> AsyncIterator[None]:
+    """Watch the settings, and follow the pushed policy, while the block runs; then close the hooks.
 
     With a state folder, the hooks' health is saved there meanwhile.
     """
-    watch = asyncio.create_task(live.watch())
+    tasks = [asyncio.create_task(live.watch())]
+    if pushed is not None:
+        tasks.append(asyncio.create_task(pushed.follow(live)))
     try:
         with nullcontext() if state is None else _recording(live, state / _STATUS_FILE):
             yield
     finally:
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await live.close()
 
 

@@ -1,0 +1,89 @@
+"""Changes that a command makes, such as a push of the policy, as records in a chain of the command's own."""
+
+import contextlib
+import getpass
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hookgate.proxy.audit.chain import audit_entry
+from hookgate.proxy.audit.heads import HeadsFile
+from hookgate.proxy.audit.jsonl import Lines
+from hookgate.proxy.audit.ledger import Ledger, writer_locks
+from hookgate.proxy.config.models import AuditSettings
+from hookgate.proxy.errors import StoreError
+from hookgate.proxy.store.database import FAILURES, open_audit, reason
+
+_LONGEST_NAME = 100
+
+RecordChange = Callable[..., None]
+"""Records a change that was made: its name, such as `policy.push`, and what it is about by keyword."""
+
+
+def operator_name(given: str | None) -> str:
+    """Return the name of who makes a change: the given one, or the system's user and host.
+
+    Raises ValueError if the name is not printable or is too long.
+    """
+    if given is None:
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):  # a container's user without an entry
+            user = "unknown"
+        return f"{user}@{socket.gethostname()}"[:_LONGEST_NAME]
+    if not given.strip() or not given.isprintable() or len(given) > _LONGEST_NAME:
+        raise ValueError(f"--by: must be 1 to {_LONGEST_NAME} printable characters")
+    return given
+
+
+@contextmanager
+def recording_changes(
+    settings: AuditSettings, url: str | None, state: Path, by: str
+) -> Iterator[RecordChange]:
+    """Open a chain for the changes of one command, and close it after the block.
+
+    The chain is registered before the block begins, so that nothing is changed if the audit cannot be
+    written. Without an audit nothing is recorded. Raises StoreError.
+    """
+    if not settings.enabled:
+        yield lambda name, **about: None
+        return
+    with contextlib.ExitStack() as stack:
+        database = open_audit(url, state, writes=True)
+        stack.callback(database.close)
+        locks = writer_locks(database, state)
+        stack.callback(locks.close)
+        lines = _lines(settings)
+        if lines is not None:
+            stack.callback(lines.close, settings.deadline)
+        ledger = Ledger(database, locks, lines.add if lines else None, HeadsFile(state))
+
+        def record(name: str, **about: object) -> None:
+            try:
+                ledger.write([audit_entry("change", change=name, by=by, **about)])
+            except FAILURES as error:
+                problem = f"the audit {database.name} cannot be written: {reason(error)}"
+                raise StoreError(f"{name} was done, but could not be recorded: {problem}") from None
+
+        try:
+            registration = ledger.register()
+        except FAILURES as error:
+            raise StoreError(f"the audit {database.name} cannot be written: {reason(error)}") from None
+        if lines is not None:
+            lines.begin(registration)
+        try:
+            yield record
+        finally:
+            with contextlib.suppress(*FAILURES):  # a gateway closes the chain later
+                ledger.close()
+
+
+def _lines(settings: AuditSettings) -> Lines | None:
+    """Return the writer of `audit.jsonl`; None if it is not set, or is the stdout of the gateway."""
+    if settings.jsonl is None or str(settings.jsonl) == "-":
+        return None
+    try:
+        return Lines(str(settings.jsonl))
+    except OSError as error:
+        raise StoreError(f"audit.jsonl: {settings.jsonl}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,288 @@
+"""`hookgate policy ...`: pushes the policy to the database, shows its revisions, and goes back to one."""
+
+import argparse
+import difflib
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.settings.files import read_settings
+from hookgate.proxy.audit.changes import operator_name, recording_changes
+from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.tables import print_table
+from hookgate.proxy.config import Config, read_config
+from hookgate.proxy.config.reading import find_sources
+from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.policy import describe_hooks, fail_open_warnings
+from hookgate.proxy.policy.checking import check_policy
+from hookgate.proxy.store import Store, StoreError
+from hookgate.proxy.store.database import POLICY_FILE, open_policies
+from hookgate.proxy.store.policy_table import PolicyRevision, PolicyTable, document_hash
+
+_LONGEST_MESSAGE = 500
+_NUMBER = re.compile(r"[0-9]{1,10}")
+_HASH = re.compile(r"[0-9a-f]{12,64}")
+_SHORT_HASH = 12
+_REVISION = "a number, or at least 12 digits of its SHA-256"
+
+
+def add_policy(parser: argparse.ArgumentParser) -> None:
+    """Add every command to `hookgate policy`."""
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="policy_command")
+    push = commands.add_parser("push", help="check a settings file, and make it the policy of all gateways")
+    push.add_argument("file", type=Path, metavar="FILE", help="the settings file")
+    show = commands.add_parser("show", help="print the document of a revision")
+    show.add_argument("revision", nargs="?", metavar="REVISION", help=f"{_REVISION} (default: the newest)")
+    diff = commands.add_parser("diff", help="compare two revisions, or a file with a revision")
+    diff.add_argument(
+        "first", nargs="?", metavar="REVISION|FILE", help="a file is compared as the newer one of both"
+    )
+    diff.add_argument("second", nargs="?", metavar="REVISION", help="the other one (default: the newest)")
+    history = commands.add_parser("history", help="list the revisions, the newest first")
+    rollback = commands.add_parser("rollback", help="push the document of an earlier revision again")
+    rollback.add_argument("revision", metavar="REVISION", help=_REVISION)
+    for command in (push, rollback):
+        command.add_argument("--message", default="", metavar="TEXT", help="why, for the history")
+        command.add_argument("--by", metavar="NAME", help="who pushes it (default: USER@HOST)")
+        command.add_argument(
+            "--expect", metavar="REVISION", help="refuse it unless this is the newest revision; 0 for none"
+        )
+        command.add_argument(
+            "--scripts-elsewhere",
+            action="store_true",
+            help="do not check programs, scripts and functions, because only the gateways have them",
+        )
+    for command in (push, show, history, rollback):
+        command.add_argument("--json", action="store_true", help="print JSON, for programs")
+    for command in (push, show, diff, history, rollback):
+        add_state_flags(command)
+
+
+async def run_policy(given: argparse.Namespace) -> int:
+    """Run one command and return its exit code. Raises ValueError (such as StoreError) or OSError."""
+    config = read_config(vars(given)).config
+    state = find_sources(config.hooks).state
+    match given.policy_command:
+        case "push":
+            _push(config, state, given)
+        case "rollback":
+            _rollback(config, state, given)
+        case command:
+            with _opened(config, state) as table:
+                {"show": _show, "diff": _diff, "history": _history}[command](table, given)
+    return 0
+
+
+@contextmanager
+def _opened(config: Config, state: Path, *, is_new: bool = False) -> Iterator[PolicyTable]:
+    url = Store(config.store, state).url()
+    if not is_new and url is None and not (state / POLICY_FILE).exists():
+        raise StoreError(f"no policy was pushed in {state}; name the gateway's folder with --state")
+    table = PolicyTable(open_policies(url, state))
+    try:
+        yield table
+    finally:
+        table.close()
+
+
+# ---- push, rollback
+
+
+def _push(config: Config, state: Path, given: argparse.Namespace) -> None:
+    document = _read(given.file)
+    hooks = _check(given.file, document, config, state, given)
+    with _opened(config, state, is_new=True) as table:
+        newest = _expected_newest(table, given.expect)
+        if newest is not None and newest.document == document:
+            _tell(newest, "is the newest one, and has the same document: nothing was pushed", given.json)
+            return
+        _add(table, _next(newest, document, given), config, state, given)
+    print(f"hookgate: {hooks}", file=sys.stderr)
+
+
+def _rollback(config: Config, state: Path, given: argparse.Namespace) -> None:
+    with _opened(config, state) as table:
+        newest, former = _expected_newest(table, given.expect), _found(table, given.revision)
+        if newest is None or newest.document == former.document:
+            _tell(former, "has the document of the newest one: nothing was pushed", given.json)
+            return
+        name = Path(f"<policy revision {former.number}>")
+        hooks = _check(name, former.document, config, state, given)
+        revision = replace(_next(newest, former.document, given), restores=former.number)
+        _add(table, revision, config, state, given)
+    print(f"hookgate: {hooks}", file=sys.stderr)
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_settings(path, strict=True).text
+    except FileNotFoundError:
+        raise ValueError(f"{path}: cannot be read: No such file or directory; check the path") from None
+
+
+def _check(path: Path, document: str, config: Config, state: Path, given: argparse.Namespace) -> str:
+    """Return a description of the hooks. Raises SettingsError if a gateway could not use the document."""
+    prices = read_prices(config.prices.file)
+    configuration, warnings = check_policy(
+        path, document, state, prices, scripts_elsewhere=given.scripts_elsewhere
+    )
+    for warning in (*warnings, *fail_open_warnings(configuration)):
+        print(f"hookgate: {warning}", file=sys.stderr)
+    return describe_hooks(configuration).partition(";")[0]
+
+
+def _expected_newest(table: PolicyTable, expected: str | None) -> PolicyRevision | None:
+    """Return the newest revision, if there is one. Raises ValueError if it is not the expected one."""
+    name = table.newest()
+    newest = table.find(name.number) if name else None
+    if expected is None:
+        return newest
+    if not _NUMBER.fullmatch(expected) and not _HASH.fullmatch(expected):
+        raise ValueError(f"--expect: {expected!r} is not a revision; use {_REVISION}, or 0 for none")
+    is_number = _NUMBER.fullmatch(expected) is not None
+    is_newest = _is_named(newest, expected) if newest else is_number and int(expected) == 0
+    if not is_newest:
+        there = f"revision {newest.number} is" if newest else "there is no revision, so none is"
+        raise ValueError(
+            f"--expect: {there} the newest one, not {expected}; look at `hookgate policy history`"
+        )
+    return newest
+
+
+def _next(newest: PolicyRevision | None, document: str, given: argparse.Namespace) -> PolicyRevision:
+    if not given.message.isprintable() or len(given.message) > _LONGEST_MESSAGE:
+        raise ValueError(f"--message: must be at most {_LONGEST_MESSAGE} printable characters")
+    parent = newest.number if newest else 0
+    return PolicyRevision(
+        number=parent + 1,
+        parent=parent,
+        sha256=document_hash(document),
+        document=document,
+        pushed=int(time.time()),
+        pushed_by=operator_name(given.by),
+        message=given.message,
+    )
+
+
+def _add(
+    table: PolicyTable, revision: PolicyRevision, config: Config, state: Path, given: argparse.Namespace
+) -> None:
+    url, by = Store(config.store, state).url(), revision.pushed_by
+    with recording_changes(config.audit, url, state, by) as record:
+        table.add(revision)
+        record(f"policy.{given.policy_command}", **_facts(revision))
+    _tell(revision, "was pushed; gateways use it within 5 seconds", given.json)
+    if not config.hooks.database:
+        print("hookgate: gateways use it once they have hooks.database = true", file=sys.stderr)
+
+
+def _facts(revision: PolicyRevision) -> dict[str, Any]:
+    return {
+        "number": revision.number,
+        "parent": revision.parent,
+        "sha256": revision.sha256.hex(),
+        "restores": revision.restores,
+        "message": revision.message,
+    }
+
+
+def _tell(revision: PolicyRevision, what: str, as_json: bool) -> None:
+    short = revision.sha256.hex()[:_SHORT_HASH]
+    print(
+        json.dumps(_shown(revision), ensure_ascii=False)
+        if as_json
+        else f"Revision {revision.number} ({short}) {what}."
+    )
+
+
+# ---- show, diff, history
+
+
+def _found(table: PolicyTable, text: str) -> PolicyRevision:
+    """Return the newest revision with this number or hash. Raises ValueError if there is none."""
+    if _NUMBER.fullmatch(text):
+        found = table.find(int(text))
+    elif _HASH.fullmatch(text):
+        found = next((each for each in table.all() if _is_named(each, text)), None)
+    else:
+        raise ValueError(f"{text!r} is not a revision; use {_REVISION}")
+    if found is None:
+        raise ValueError(f"there is no revision {text}; `hookgate policy history` lists them")
+    return found
+
+
+def _is_named(revision: PolicyRevision, text: str) -> bool:
+    if _NUMBER.fullmatch(text):
+        return revision.number == int(text)
+    return revision.sha256.hex().startswith(text)
+
+
+def _newest(table: PolicyTable) -> PolicyRevision:
+    name = table.newest()
+    if name is None:
+        raise ValueError("no policy was pushed yet; push one with: hookgate policy push FILE")
+    return _found(table, str(name.number))
+
+
+def _show(table: PolicyTable, given: argparse.Namespace) -> None:
+    revision = _found(table, given.revision) if given.revision else _newest(table)
+    if given.json:
+        print(json.dumps({**_shown(revision), "document": revision.document}, ensure_ascii=False))
+    elif sys.stdout.isatty():
+        print(revision.document)
+    else:  # exactly as it was pushed
+        sys.stdout.flush()
+        sys.stdout.buffer.write(revision.document.encode())
+        sys.stdout.buffer.flush()
+
+
+def _shown(revision: PolicyRevision) -> dict[str, Any]:
+    when = utc_text(revision.pushed, "seconds")
+    return {**_facts(revision), "pushed": when, "pushed_by": revision.pushed_by}
+
+
+def _diff(table: PolicyTable, given: argparse.Namespace) -> None:
+    newest, first = _newest(table), given.first
+    if first is None:
+        old = table.find(newest.parent) if newest.parent else None
+        texts = (_named(old) if old else ("no revision", "")), _named(newest)
+    elif _NUMBER.fullmatch(first) or _HASH.fullmatch(first):
+        second = _found(table, given.second) if given.second else newest
+        texts = _named(_found(table, first)), _named(second)
+    else:
+        base = _found(table, given.second) if given.second else newest
+        texts = _named(base), (first, _read(Path(first)))
+    (old_name, old_text), (new_name, new_text) = texts
+    lines = difflib.unified_diff(
+        old_text.splitlines(), new_text.splitlines(), old_name, new_name, lineterm=""
+    )
+    print(*lines, sep="\n", end="\n" if old_text.splitlines() != new_text.splitlines() else "")
+
+
+def _named(revision: PolicyRevision) -> tuple[str, str]:
+    return f"revision {revision.number}", revision.document
+
+
+def _history(table: PolicyTable, given: argparse.Namespace) -> None:
+    revisions = table.all()
+    if given.json:
+        for revision in revisions:
+            print(json.dumps(_shown(revision), ensure_ascii=False))
+        return
+    print_table(
+        ("revision", "sha256", "pushed", "by", "restores", "message"),
+        [
+            (
+                *(str(each.number), each.sha256.hex()[:_SHORT_HASH], utc_text(each.pushed, "seconds")),
+                *(each.pushed_by, str(each.restores or "-"), each.message or "-"),
+            )
+            for each in revisions
+        ],
+    )

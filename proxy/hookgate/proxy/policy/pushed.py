@@ -1,0 +1,187 @@
+"""The policy that operators push to the database: a gateway follows its newest revision."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hookgate.hooks.events.base import utc_text
+from hookgate.hooks.live_engine import LiveEngine
+from hookgate.hooks.settings import NumberedText, SettingsSource
+from hookgate.proxy.config import Config
+from hookgate.proxy.config.reading import Sources, find_sources
+from hookgate.proxy.errors import StoreError
+from hookgate.proxy.store import Store
+from hookgate.translator.fields import JsonObject
+
+if TYPE_CHECKING:  # its libraries are for a gateway with a database
+    from hookgate.proxy.store.policy_table import PolicyRevision, PolicyTable, RevisionName
+
+log = logging.getLogger("hookgate")
+
+ROOT = Path("/")
+"""The folder in which the hooks of a pushed policy run: the same on every machine."""
+
+_LOOK_SECONDS = 1.0
+"""Seconds between two queries for the newest revision."""
+
+_RETRY_SECONDS = 30.0
+"""Seconds until a revision that could not be used here is tried again; a missing script may be there then."""
+
+_NONE = "no policy was pushed to the database; push one with: hookgate policy push FILE"
+
+PolicyState = Literal["current", "behind", "unknown"]
+"""Whether the newest revision is in force; unknown while the database cannot be read."""
+
+
+def pushed_source(revision: "PolicyRevision") -> SettingsSource:
+    """Return a revision as a source of settings, in the layer that nothing else can switch off."""
+    text = NumberedText(revision.number, revision.document)
+    return SettingsSource(Path(f"<policy revision {revision.number}>"), "policy", ROOT, revision=text)
+
+
+class PushedPolicy:
+    """Follows the newest revision in the database, and tells whether it is in force.
+
+    A revision that cannot be used here, and a database that cannot be read, leave the last revision in force.
+    """
+
+    def __init__(self, table: "PolicyTable") -> None:
+        """Read the newest revision. Raises StoreError if the database cannot be read or has none."""
+        self._table = table
+        name = table.newest()
+        revision = table.find(name.number) if name else None
+        if revision is None:
+            raise StoreError(f"hooks.database: {_NONE}")
+        self.revision = revision
+        """The revision that is in force."""
+        self._offered = revision  # while it is being applied, it is not in force yet
+        self.newest: RevisionName = revision.name
+        """The newest revision that is known."""
+        self.problem = ""
+        """The reason why the newest revision is not in force, or not known; empty if it is in force."""
+        self._unreadable = False
+        self._retry_at = 0.0
+
+    @property
+    def state(self) -> PolicyState:
+        if self._unreadable:
+            return "unknown"
+        return "behind" if self.newest != self.revision.name else "current"
+
+    def sources(self) -> list[SettingsSource]:
+        """Return the revision as a source for an engine."""
+        return [pushed_source(self._offered)]
+
+    def shown(self) -> JsonObject:
+        """Return the facts for operators without access to hooks: no message and no error."""
+        return {
+            "number": self.revision.number,
+            "sha256": self.revision.sha256.hex(),
+            "newest": self.newest.number,
+            "state": self.state,
+        }
+
+    def described(self) -> JsonObject:
+        """Return all facts except the document."""
+        return {
+            **self.shown(),
+            "pushed": utc_text(self.revision.pushed, "seconds"),
+            "pushed_by": self.revision.pushed_by,
+            "message": self.revision.message,
+            "restores": self.revision.restores,
+            "problem": self.problem,
+        }
+
+    async def follow(self, live: LiveEngine) -> None:
+        """Apply each new revision within seconds, until cancelled. Errors are logged."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                await self.look(live)
+            except Exception:
+                log.exception("the pushed policy could not be followed; please report this")
+
+    async def look(self, live: LiveEngine) -> None:
+        """Apply the newest revision, unless it is in force or was refused a moment ago."""
+        try:
+            newest = await asyncio.to_thread(self._table.newest)
+            if newest is None:
+                raise StoreError(_NONE)
+            is_new = newest != self.newest
+            self.newest = newest
+            if newest == self.revision.name or (not is_new and time.monotonic() < self._retry_at):
+                self._note_readable()
+                return
+            revision = await asyncio.to_thread(self._table.find, newest.number)
+            self._note_readable()
+        except StoreError as error:
+            self._note_unreadable(str(error))
+            return
+        if revision is not None and revision.name == newest:
+            await self._apply(revision, live, is_new)
+
+    async def _apply(self, revision: "PolicyRevision", live: LiveEngine, is_new: bool) -> None:
+        self._offered = revision
+        await live.reload()
+        if live.current.configuration.pushed == pushed_source(revision).revision:
+            self.revision, self.problem = revision, ""
+            log.info("policy revision %d, pushed by %s, is in force", revision.number, revision.pushed_by)
+            return
+        self._offered = self.revision
+        self._retry_at = time.monotonic() + _RETRY_SECONDS
+        self.problem = f"revision {revision.number} cannot be used here: {live.refusal}"
+        log.log(
+            logging.ERROR if is_new else logging.INFO,
+            "policy revision %d cannot be used here, so revision %d stays in force; correct what is missing, "
+            "or push another one",
+            revision.number,
+            self.revision.number,
+        )
+
+    def _note_readable(self) -> None:
+        if self._unreadable:
+            log.warning("the pushed policy can be read again")
+        self._unreadable = False
+        if self.newest == self.revision.name:
+            self.problem = ""
+
+    def _note_unreadable(self, problem: str) -> None:
+        if not self._unreadable:
+            log.error(
+                "newer revisions of the policy cannot be read, so revision %d stays in force: %s",
+                self.revision.number,
+                problem,
+            )
+        self._unreadable, self.problem = True, problem
+
+
+@contextmanager
+def open_pushed_policy(config: Config, sources: Sources) -> Iterator[tuple[Sources, PushedPolicy | None]]:
+    """Open the pushed policy while the block runs, if the gateway is configured to use one.
+
+    Yields the sources, to which it was added, and the policy. Raises StoreError if it cannot be read.
+    """
+    if not config.hooks.database:
+        yield sources, None
+        return
+    # Imported only if there is a database.
+    from hookgate.proxy.store.database import open_policies  # noqa: PLC0415  # see above
+    from hookgate.proxy.store.policy_table import PolicyTable  # noqa: PLC0415  # see above
+
+    table = PolicyTable(open_policies(Store(config.store, sources.state).url(), sources.state))
+    with contextlib.closing(table):
+        pushed = PushedPolicy(table)
+        yield replace(sources, added=pushed.sources), pushed
+
+
+def read_all_sources(config: Config, default_project: Path | None = None) -> Sources:
+    """Return the configured sources with the newest pushed policy, for commands. Raises StoreError."""
+    found = find_sources(config.hooks, default_project)
+    with open_pushed_policy(config, found) as (sources, _):
+        return sources

@@ -1,0 +1,127 @@
+"""The table of the pushed policy's revisions. Every function is one short transaction, and may block."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import insert, select
+from sqlalchemy.exc import IntegrityError
+
+from hookgate.proxy.errors import StoreError
+from hookgate.proxy.store.database import BEGIN_READING, FAILURES, Database, reason
+from hookgate.proxy.store.models import policy_revisions
+
+
+class RevisionName(NamedTuple):
+    """What identifies a revision. The number alone would not if an old copy of the database was restored."""
+
+    number: int
+    sha256: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRevision:
+    """One revision of the policy. Revisions are numbered from 1; `pushed` is in seconds since 1970."""
+
+    number: int
+    parent: int
+    """The number of the revision on which it is based; 0 for the first one."""
+    sha256: bytes
+    """The hash of the document."""
+    document: str
+    """The text of a settings file."""
+    pushed: int
+    pushed_by: str
+    message: str
+    restores: int | None = None
+    """The number of the revision whose document a rollback has pushed again."""
+
+    @property
+    def name(self) -> RevisionName:
+        return RevisionName(self.number, self.sha256)
+
+
+class StaleRevisionError(StoreError):
+    """Raised for a push that is based on a revision which is not the newest one."""
+
+
+def document_hash(document: str) -> bytes:
+    """Return the SHA-256 of a document, which is the same as that of its file in UTF-8."""
+    return hashlib.sha256(document.encode()).digest()
+
+
+class PolicyTable:
+    """Revisions in a database. Every method raises StoreError if the database cannot be used."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        options = BEGIN_READING if database.is_file else {"isolation_level": "AUTOCOMMIT"}
+        self._reading = database.engine.execution_options(**options)
+
+    def newest(self) -> RevisionName | None:
+        """Return the name of the newest revision, or None if there is none. Reads one row of an index."""
+        columns = policy_revisions.c
+        query = select(columns.number, columns.sha256).order_by(columns.number.desc()).limit(1)
+        found = self._select(query)
+        return RevisionName(**found[0]) if found else None
+
+    def find(self, number: int) -> PolicyRevision | None:
+        """Return a revision, or None if there is none with this number.
+
+        Raises StoreError also if its document does not match its hash.
+        """
+        found = self._select(select(policy_revisions).where(policy_revisions.c.number == number))
+        if not found:
+            return None
+        revision = PolicyRevision(**found[0])
+        if document_hash(revision.document) != revision.sha256:
+            raise StoreError(
+                f"revision {number} of the policy in {self._database.name} is damaged: its document does "
+                "not match its hash; push the policy again"
+            )
+        return revision
+
+    def all(self) -> list[PolicyRevision]:
+        """Return all revisions, the newest first."""
+        query = select(policy_revisions).order_by(policy_revisions.c.number.desc())
+        return [PolicyRevision(**row) for row in self._select(query)]
+
+    def add(self, revision: PolicyRevision) -> None:
+        """Store a revision after its parent.
+
+        Raises StaleRevisionError if the parent is not the newest revision, and stores nothing then.
+        """
+        columns = policy_revisions.c
+        last = select(columns.number).order_by(columns.number.desc()).limit(1)
+        try:
+            with self._database.engine.begin() as connection:
+                newest = connection.execute(last).scalar() or 0
+                if newest != revision.parent:
+                    raise _stale(newest, revision.parent)
+                connection.execute(insert(policy_revisions).values(asdict(revision)))
+        except IntegrityError:  # another push has stored the same number since the query
+            raise _stale(revision.number, revision.parent) from None
+        except FAILURES as error:
+            raise self._failure(error) from None
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+    def _select(self, query: Any) -> list[Mapping[str, Any]]:
+        try:
+            with self._reading.begin() as connection:
+                return [dict(row) for row in connection.execute(query).mappings()]
+        except FAILURES as error:
+            raise self._failure(error) from None
+
+    def _failure(self, error: Exception) -> StoreError:
+        return StoreError(f"the policy in {self._database.name} cannot be used: {reason(error)}")
+
+
+def _stale(newest: int, parent: int) -> StaleRevisionError:
+    return StaleRevisionError(
+        f"revision {newest} is the newest one, but this push is based on {parent or 'none'}; look at "
+        "`hookgate policy diff`, then push again"
+    )
