@@ -26,7 +26,7 @@ zero, which `rate` and `increase` handle.
 
 **Several workers:** with `listen.workers`, the page contains the metrics of all workers, and each sample has
 the additional label `worker`, from 1 to the number of workers. Sum over it; gauges as well, except for
-`hookgate_revision_info` and `hookgate_hook_degraded`.
+`hookgate_revision_info`, `hookgate_policy_info`, `hookgate_policy_state` and `hookgate_hook_degraded`.
 
 Tokens and cost are counted only for calls on judged routes, even if no hook inspects these calls. An upload
 or a tunnel (a WebSocket that is forwarded) has no model, and lasts as long as its client keeps it open.

@@ -37,6 +37,8 @@ async def test_a_page_holds_exactly_the_metrics_that_are_declared(tmp_path: Path
     )
     metrics.watch_engine(live)
     metrics.watch_audit(SimpleNamespace(queued=2, lag_seconds=0.5, failures=1))
+    revision = SimpleNamespace(number=7, sha256=b"\xab" * 32)
+    metrics.watch_pushed_policy(SimpleNamespace(revision=revision, state="behind"))
     metrics.watch_spans(SimpleNamespace(queued=3, results={"exported": 4, "dropped": 5}))
     async with (
         running_upstream() as (upstream_url, _),
@@ -52,6 +54,11 @@ async def test_a_page_holds_exactly_the_metrics_that_are_declared(tmp_path: Path
     audit = [found.of(f"hookgate_audit_{name}") for name in ("queued", "lag_seconds", "failures_total")]
     assert audit == [2, 0.5, 1]
     assert found.of("hookgate_spans_total", result="dropped") == 5
+    assert found.of("hookgate_policy_info", number="7", sha256="abababababab") == 1
+    states = {
+        state: found.of("hookgate_policy_state", state=state) for state in ("current", "behind", "unknown")
+    }
+    assert states == {"current": 0, "behind": 1, "unknown": 0}
 
 
 @pytest.mark.parametrize("name", METRICS, ids=lambda name: name.name)

@@ -25,7 +25,7 @@ from hookgate.proxy.observe import metric_names
 from hookgate.proxy.observe.metric_names import MetricName
 from hookgate.proxy.observe.record import CallRecord, HookTally
 from hookgate.proxy.observe.usage import Prices
-from hookgate.proxy.policy.pushed import PolicyState, PushedPolicy
+from hookgate.proxy.policy.pushed import PolicyState
 from hookgate.translator.fields import JsonObject
 
 NONE, OTHER = "none", "other"
@@ -87,6 +87,30 @@ class SentSpans(Protocol):
     @property
     def results(self) -> Mapping[str, int]:
         """The number of spans since the start by result: exported or dropped."""
+
+
+class FollowedRevision(Protocol):
+    """A revision of the pushed policy."""
+
+    @property
+    def number(self) -> int:
+        """Its number."""
+
+    @property
+    def sha256(self) -> bytes:
+        """The hash of its document."""
+
+
+class FollowedPolicy(Protocol):
+    """The pushed policy of a gateway."""
+
+    @property
+    def revision(self) -> FollowedRevision:
+        """The revision that is in force."""
+
+    @property
+    def state(self) -> PolicyState:
+        """Whether it is the newest one."""
 
 
 class ReadMetrics(Collector):
@@ -199,7 +223,7 @@ class Metrics:
         self._read(metric_names.HOOKS_WAITING, one_sample(lambda: live.waiting))
         self._read(metric_names.HOOK_DEGRADED, lambda: _degraded(live))
 
-    def watch_pushed_policy(self, pushed: PushedPolicy) -> None:
+    def watch_pushed_policy(self, pushed: FollowedPolicy) -> None:
         """Expose which revision of the pushed policy is in force, and whether it is the newest one."""
         self._read(
             metric_names.POLICY,

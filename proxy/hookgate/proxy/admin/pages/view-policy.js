@@ -14,6 +14,7 @@ export async function showPolicy() {
       heading("Policy"),
       section("In force", facts([
         ["revision", el("code", {}, policy.revision)],
+        ...pushed(policy.pushed),
         ["time for an event's hooks", `${policy.limits.deadline_seconds} s`],
         ["hooks at once", policy.limits.concurrency],
       ]), files(policy.files)),
@@ -23,6 +24,18 @@ export async function showPolicy() {
       section("The gateway's settings", settings(gateway)),
     ],
   };
+}
+
+function pushed(found) {
+  if (!found) return [];
+  const trouble = found.state === "behind" ? "cannot be used here" : "may not be the newest one";
+  return [
+    ["pushed policy", `revision ${found.number}, by ${found.pushed_by}, ${found.pushed}`],
+    ["its SHA-256", el("code", {}, found.sha256)],
+    ["its message", found.message],
+    ["newest revision", found.state === "current" ? null : `${found.newest}, which ${trouble}`],
+    ["problem", found.problem],
+  ];
 }
 
 const SETTINGS = [
