@@ -16,7 +16,7 @@ def postgres() -> Iterator[str]:
     """The URL of an empty database, which is dropped afterwards. Skips the test where no server answers."""
     name = f"hookgate_test_{uuid.uuid4().hex}"
     try:
-        _do(f"CREATE DATABASE {name}")
+        execute(f"CREATE DATABASE {name}")
     except psycopg.OperationalError as error:
         pytest.skip(f"no PostgreSQL at {SERVER}: {error}")
     try:
@@ -27,14 +27,15 @@ def postgres() -> Iterator[str]:
 
 def drop(name: str) -> None:
     """Drop a database although it is in use."""
-    _do(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
 def cut(name: str) -> None:
     """End all connections to a database, as a restart of the server does."""
-    _do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", name)
+    execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", name)
 
 
-def _do(statement: Any, *values: str) -> None:
+def execute(statement: Any, *values: str) -> None:
+    """Run a statement outside of the tests' databases."""
     with psycopg.connect(f"{SERVER}/postgres", autocommit=True, connect_timeout=2) as connection:
         connection.execute(statement, values)

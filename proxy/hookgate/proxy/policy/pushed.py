@@ -63,16 +63,20 @@ class PushedPolicy:
         self._offered = revision  # while it is being applied, it is not in force yet
         self.newest: RevisionName = revision.name
         """The newest revision that is known."""
-        self.problem = ""
-        """The reason why the newest revision is not in force, or not known; empty if it is in force."""
-        self._unreadable = False
-        self._retry_at = 0.0
+        self._unreadable = self._refusal = ""
+        self._refused: RevisionName | None = None
+        self._refused_at = 0.0
 
     @property
     def state(self) -> PolicyState:
         if self._unreadable:
             return "unknown"
         return "behind" if self.newest != self.revision.name else "current"
+
+    @property
+    def problem(self) -> str:
+        """The reason why the newest revision is not in force, or not known; empty if it is in force."""
+        return self._unreadable or (self._refusal if self.state == "behind" else "")
 
     def sources(self) -> list[SettingsSource]:
         """Return the revision as a source for an engine."""
@@ -113,9 +117,9 @@ class PushedPolicy:
             newest = await asyncio.to_thread(self._table.newest)
             if newest is None:
                 raise StoreError(_NONE)
-            is_new = newest != self.newest
             self.newest = newest
-            if newest == self.revision.name or (not is_new and time.monotonic() < self._retry_at):
+            is_early = time.monotonic() < self._refused_at + _RETRY_SECONDS
+            if newest == self.revision.name or (newest == self._refused and is_early):
                 self._note_readable()
                 return
             revision = await asyncio.to_thread(self._table.find, newest.number)
@@ -124,20 +128,21 @@ class PushedPolicy:
             self._note_unreadable(str(error))
             return
         if revision is not None and revision.name == newest:
-            await self._apply(revision, live, is_new)
+            await self._apply(revision, live)
 
-    async def _apply(self, revision: "PolicyRevision", live: LiveEngine, is_new: bool) -> None:
+    async def _apply(self, revision: "PolicyRevision", live: LiveEngine) -> None:
         self._offered = revision
         await live.reload()
         if live.current.configuration.pushed == pushed_source(revision).revision:
-            self.revision, self.problem = revision, ""
+            self.revision = revision
             log.info("policy revision %d, pushed by %s, is in force", revision.number, revision.pushed_by)
             return
         self._offered = self.revision
-        self._retry_at = time.monotonic() + _RETRY_SECONDS
-        self.problem = f"revision {revision.number} cannot be used here: {live.refusal}"
+        level = logging.INFO if revision.name == self._refused else logging.ERROR
+        self._refused, self._refused_at = revision.name, time.monotonic()
+        self._refusal = f"revision {revision.number} cannot be used here: {live.refusal}"
         log.log(
-            logging.ERROR if is_new else logging.INFO,
+            level,
             "policy revision %d cannot be used here, so revision %d stays in force; correct what is missing, "
             "or push another one",
             revision.number,
@@ -147,9 +152,7 @@ class PushedPolicy:
     def _note_readable(self) -> None:
         if self._unreadable:
             log.warning("the pushed policy can be read again")
-        self._unreadable = False
-        if self.newest == self.revision.name:
-            self.problem = ""
+        self._unreadable = ""
 
     def _note_unreadable(self, problem: str) -> None:
         if not self._unreadable:
@@ -158,7 +161,7 @@ class PushedPolicy:
                 self.revision.number,
                 problem,
             )
-        self._unreadable, self.problem = True, problem
+        self._unreadable = problem
 
 
 @contextmanager
