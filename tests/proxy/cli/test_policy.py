@@ -101,7 +101,7 @@ async def test_a_policy_that_cannot_be_used_is_refused_with_every_problem(tmp_pa
     refused = await hookgate("policy", "push", path, state=tmp_path / "state", code=1)
     problems = [
         f"{path}:1: 'hookConfig' is not known here",
-        f"{path}:1: hooks.BeforeModel: the hook 'relative': ./guard.sh does not exist in /",
+        f"{path}:1: hooks.BeforeModel: the hook 'relative': ./guard.sh does not exist in /;",
         f"{path}:1: hooks.BeforeModel: the hook 'missing': /nowhere/guard.py, which python3 would run, does",
         f"{path}:1: hooks.BeforModel: there is no such event; did you mean BeforeModel?",
         f"{path}:1: the BeforeModel hook 'models': options: alow: is not known here; did you mean allow?",

@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.parser import text_string_to_metric_families
 
 from hookgate.hooks.runs import HookStatus
-from hookgate.proxy.workers.supervisor import first_problem, merged_health, merged_metrics
+from hookgate.proxy.workers.supervisor import first_problem, merged_health, merged_metrics, oldest_policy
 
 
 def page(amount: float) -> bytes:
@@ -69,3 +69,13 @@ def test_the_first_worker_that_is_not_ready_is_named() -> None:
         "status": "draining",
         "reason": "worker 1: the gateway is stopping",
     }
+
+
+def test_the_policy_of_the_worker_that_is_furthest_behind_is_shown() -> None:
+    def policy(number: int, state: str) -> dict[str, object]:
+        return {"policy": {"number": number, "state": state}}
+
+    behind = policy(7, "behind")
+    assert oldest_policy([policy(6, "current"), behind, None, policy(8, "current")]) == behind
+    assert oldest_policy([policy(8, "current"), policy(7, "current")]) == policy(7, "current")
+    assert oldest_policy([{}, None]) == {}
