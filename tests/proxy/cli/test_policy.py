@@ -207,3 +207,9 @@ async def statuses(url: str, count: int) -> set[int]:
             await wire.post(UNARY, HI)
             found.add((await wire.answer()).status)
     return found
+
+
+async def test_a_comment_that_no_database_could_store_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "// a \0 b\n{}")
+    refused = await hookgate("policy", "push", path, state=tmp_path / "state", code=1)
+    assert refused.complaint == f"hookgate: {path}: contains a null character; remove it"

@@ -122,9 +122,12 @@ def _rollback(config: Config, state: Path, given: argparse.Namespace) -> None:
 
 def _read(path: Path) -> str:
     try:
-        return read_settings(path, strict=True).text
+        text = read_settings(path, strict=True).text
     except FileNotFoundError:
         raise ValueError(f"{path}: cannot be read: No such file or directory; check the path") from None
+    if "\0" in text:  # in a comment; PostgreSQL could not store it
+        raise ValueError(f"{path}: contains a null character; remove it")
+    return text
 
 
 def _check(path: Path, document: str, config: Config, state: Path, given: argparse.Namespace) -> str:
