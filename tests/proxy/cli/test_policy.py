@@ -165,6 +165,16 @@ async def test_changes_of_keys_are_on_record_without_the_keys(tmp_path: Path) ->
     assert [key for key in issued if key.split("_")[2] in export] == []
 
 
+async def test_commands_about_hooks_include_the_pushed_policy(tmp_path: Path) -> None:
+    push(tmp_path, None, GEMINI_2)
+    listed = json.loads((await hookgate("hooks", "list", "--json", state=tmp_path)).out)
+    assert [(each["name"], each["source"]) for each in listed] == [("models", "policy")]
+    kept = await hookgate("hooks", "disable", "models", state=tmp_path, code=1)
+    assert "'models' stays on: it is in the policy file <policy revision 1>" in kept.complaint
+    checked = (await hookgate("config", "check", state=tmp_path)).out
+    assert re.search(r"hooks: BeforeModel 1; revision 1-[0-9a-f]{12}", checked)
+
+
 async def test_every_worker_follows_a_push_and_the_panel_shows_it(tmp_path: Path) -> None:
     state = tmp_path / "state"
     await hookgate("policy", "push", written(tmp_path, GEMINI_2), "--by", "alice", state=state)
