@@ -74,8 +74,8 @@ async def test_a_switch_leaves_its_traces_in_log_and_audit(tmp_path: Path) -> No
     exported = (await program.run("audit", "export", "--state", state)).out
     [reported] = [body for body in map(body_of, exported.splitlines()) if body.get("event") == "policy"]
     [change] = [body for body in map(body_of, exported.splitlines()) if body.get("event") == "change"]
-    detail = {"hook": "guard", "on": False}
-    assert change == {"event": "change", "who": "admin token", "what": "hooks.switch", "detail": detail}
+    about = {"hook": "guard", "on": False}
+    assert change == {"event": "change", "change": "hooks.switch", "by": "admin token", **about}
     assert reported["switched_off"] == ["BeforeModel guard"]
     assert reported["revision"] == answer.json["revision"] != reported["before"]
     assert (await program.run("audit", "verify", "--state", state)).code == 0

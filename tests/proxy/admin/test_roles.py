@@ -203,8 +203,8 @@ async def test_a_change_is_on_record_with_who_made_it(tmp_path: Path) -> None:
         rows = connection.exec_driver_sql("SELECT body FROM audit_records WHERE type = 'event'").all()
     database.close()
     changes = [body for body in (record_body(row[0]) for row in rows) if body["event"] == "change"]
-    detail = {"hook": "guard", "on": False, "subject": "the-admin"}
-    assert changes == [{"event": "change", "who": "the-admin", "what": "hooks.switch", "detail": detail}]
+    about = {"hook": "guard", "on": False, "subject": "the-admin"}
+    assert changes == [{"event": "change", "change": "hooks.switch", "by": "the-admin", **about}]
 
 
 async def test_a_change_that_cannot_be_recorded_is_not_made(

@@ -215,8 +215,8 @@ async def test_a_switch_of_the_panel_reaches_all_workers(tmp_path: Path) -> None
     exported = (await run("audit", "export", "--state", str(tmp_path / "state"))).out
     bodies = [json.loads(line).get("body") or {} for line in exported.splitlines()]
     [change] = [body for body in bodies if body.get("event") == "change"]
-    detail = {"hook": "identify", "on": False}
-    assert change == {"event": "change", "who": "admin token", "what": "hooks.switch", "detail": detail}
+    about = {"hook": "identify", "on": False}
+    assert change == {"event": "change", "change": "hooks.switch", "by": "admin token", **about}
 
 
 def is_running(process: int) -> bool:

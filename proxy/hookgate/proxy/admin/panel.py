@@ -86,7 +86,7 @@ _NOTHING = "There is nothing at this path of the admin listener."
 
 Handler = Callable[[web.BaseRequest, PanelRequest | None], Awaitable[web.StreamResponse]]
 RecordChange = Callable[[str, str, JsonObject], Awaitable[None]]
-"""Puts a change on record: who made it, what was changed, and the details. Raises ApiError if it cannot."""
+"""Puts a change on record: who made it, what was changed, and more about it. Raises ApiError if it cannot."""
 
 
 class Panel:
@@ -229,7 +229,7 @@ class Panel:
         return _json(await self.api.hooks.switch(name, on))
 
     async def _note(
-        self, request: web.BaseRequest, asked: PanelRequest | None, what: str, detail: JsonObject
+        self, request: web.BaseRequest, asked: PanelRequest | None, change: str, about: JsonObject
     ) -> None:
         """Log a change and put it on record before it is made. Raises ApiError if that is not possible."""
         if asked is None:
@@ -240,11 +240,11 @@ class Panel:
             who,
             asked.person.role,
             request.remote,
-            what,
-            dumps(detail).decode(),
+            change,
+            dumps(about).decode(),
         )
         if self._record is not None:
-            await self._record(who, what, {**detail, **({"subject": subject} if subject else {})})
+            await self._record(who, change, {**about, **({"subject": subject} if subject else {})})
 
 
 def _answering(answer: Answer) -> Handler:

@@ -17,7 +17,7 @@ from hookgate.proxy.store.database import FAILURES, open_audit, reason
 
 _LONGEST_NAME = 100
 
-RecordChange = Callable[..., None]
+RecordOwnChange = Callable[..., None]
 """Records a change that was made: its name, such as `policy.push`, and what it is about by keyword."""
 
 
@@ -40,7 +40,7 @@ def operator_name(given: str | None) -> str:
 @contextmanager
 def recording_changes(
     settings: AuditSettings, url: str | None, state: Path, by: str
-) -> Iterator[RecordChange]:
+) -> Iterator[RecordOwnChange]:
     """Open a chain for the changes of one command, and close it after the block.
 
     The chain is registered before the block begins, so that nothing is changed if the audit cannot be

@@ -154,10 +154,10 @@ class Audit:
             audit_entry("policy", before=changes.before, revision=changes.revision, **changes.hooks())
         )
 
-    async def record_change(self, who: str, what: str, detail: JsonObject) -> None:
+    async def record_change(self, by: str, change: str, about: JsonObject) -> None:
         """Record that somebody makes a change, before it is made. Raises ApiError (403) if that fails."""
         try:
-            await self.writer.append(audit_entry("change", who=who, what=what, detail=detail))
+            await self.writer.append(audit_entry("change", change=change, by=by, **about))
         except AuditError as error:
             raise ApiError(403, _NO_CHANGE.format(error), "AUDIT_UNAVAILABLE") from None
 

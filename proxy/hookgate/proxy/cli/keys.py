@@ -13,7 +13,7 @@ from typing import Any
 from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.counters import MEASURES, LimitRule
 from hookgate.hooks.policies.options import read_options
-from hookgate.proxy.audit.changes import RecordChange, operator_name, recording_changes
+from hookgate.proxy.audit.changes import RecordOwnChange, operator_name, recording_changes
 from hookgate.proxy.cli.flags import add_state_flags
 from hookgate.proxy.cli.tables import print_table
 from hookgate.proxy.config import Config, read_config
@@ -117,7 +117,7 @@ def _change(  # noqa: PLR0913, PLR0917  # what a change needs
     state: Path,
     given: argparse.Namespace,
     description: dict[str, Any],
-    record: RecordChange,
+    record: RecordOwnChange,
 ) -> None:
     """Issue, rotate or revoke a key, record that, and print the result."""
     match given.keys_command:
@@ -185,7 +185,7 @@ def _scope(given: argparse.Namespace) -> KeyScope:
 
 
 def _create(
-    table: KeyTable, pepper: Pepper, description: dict[str, Any], as_json: bool, record: RecordChange
+    table: KeyTable, pepper: Pepper, description: dict[str, Any], as_json: bool, record: RecordOwnChange
 ) -> None:
     key, key_id = create_key()
     stored = StoredKey(id=key_id, hash=pepper.hash(key), pepper=pepper.fingerprint, **description)
@@ -213,7 +213,7 @@ def _note_if_off(config: Config) -> None:
 # ---- rotate, revoke
 
 
-def _rotate(table: KeyTable, pepper: Pepper, given: argparse.Namespace, record: RecordChange) -> None:
+def _rotate(table: KeyTable, pepper: Pepper, given: argparse.Namespace, record: RecordOwnChange) -> None:
     now = int(time.time())
     stored, overlap = _found(table, given.key), _seconds(given.overlap, "--overlap")
     if _state(stored, now) != "valid":
@@ -225,7 +225,7 @@ def _rotate(table: KeyTable, pepper: Pepper, given: argparse.Namespace, record: 
     _show_key(key, stored.id, stored.owner, given.json)
 
 
-def _revoke(table: KeyTable, text: str, record: RecordChange) -> None:
+def _revoke(table: KeyTable, text: str, record: RecordOwnChange) -> None:
     stored = _found(table, text)
     if not table.revoke(stored.id, int(time.time())):
         raise ValueError(f"the key {stored.id} of {stored.owner} was revoked before")

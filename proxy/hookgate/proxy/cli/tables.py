@@ -93,7 +93,9 @@ def print_changes(changes: Sequence[RecordedChange], *, as_json: bool) -> None:
         body = dict(each.body)
         kind, who = body.pop("event"), body.pop("by", "a gateway")
         what = body.pop("change", "settings in use" if kind == "policy" else kind)
-        about = ", ".join(f"{name}: {_plain(value)}" for name, value in body.items() if value)
+        about = ", ".join(
+            f"{name}: {_plain(value)}" for name, value in body.items() if value not in (None, "", [])
+        )
         print(f"{utc_text(each.at / 1000)}  {each.id[:_SHORT_ID]}  {what} by {who}; {about}")
 
 

@@ -53,11 +53,11 @@ class WorkerGroup:
             self._live.reload(), *(self._ask(worker, "POST", "/reload") for worker in self._all)
         )
 
-    async def record_change(self, who: str, what: str, detail: JsonObject) -> None:
+    async def record_change(self, by: str, change: str, about: JsonObject) -> None:
         """Have a worker record a change in the audit. Raises ApiError (403) if none can."""
-        change = orjson.dumps({"who": who, "what": what, "detail": detail})
+        record = orjson.dumps({"by": by, "change": change, "about": about})
         for worker in self._all:
-            if await self._ask(worker, "POST", "/change", change) == RECORDED:
+            if await self._ask(worker, "POST", "/change", record) == RECORDED:
                 return
         raise ApiError(
             403, "No worker can write the audit record, so changes are refused.", "AUDIT_UNAVAILABLE"

@@ -101,7 +101,7 @@ class WorkerListener(AdminListener):
 async def _record_change(audit: Audit, request: web.BaseRequest) -> web.Response:
     change = orjson.loads(await request.read())
     try:
-        await audit.record_change(change["who"], change["what"], change["detail"])
+        await audit.record_change(change["by"], change["change"], change["about"])
     except ApiError as error:
         return error_response(error)
     return web.Response(body=RECORDED)
