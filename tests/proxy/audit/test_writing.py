@@ -97,6 +97,16 @@ async def test_records_that_no_call_waits_for_wake_an_idle_writer(
         await writer.append(*entries_of(record_of(5)))
 
 
+async def test_an_idle_writer_that_is_closed_ends_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_IDLE_SECONDS", 3600)
+    async with writer_in(tmp_path) as writer:
+        await until(lambda: writer._queue._idle)
+        await asyncio.to_thread(writer.close, 1)
+        assert not writer._thread.is_alive()
+
+
 async def test_what_was_appended_is_on_disk(tmp_path: Path) -> None:
     async with writer_in(tmp_path) as writer:
         await writer.append(*entries_of(record_of()))
@@ -375,13 +385,44 @@ async def test_a_start_that_is_under_way_is_not_written_again(tmp_path: Path) ->
     assert report_of(tmp_path).sound
 
 
-async def test_an_event_that_is_under_way_is_not_written_again(tmp_path: Path) -> None:
+async def too_slow(audit: Audit, record: CallRecord, state: Path) -> None:
+    """The disk is slower than the event waits."""
+    with locked(state), pytest.raises(ApiError):
+        await audit.record_event(record, 200)
+
+
+async def left(audit: Audit, record: CallRecord, state: Path) -> None:
+    """The client leaves while the event is written."""
+    with locked(state):
+        task = asyncio.create_task(audit.record_event(record, 200))
+        await until(lambda: audit.writer.queued)
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def refused_at_once(audit: Audit, record: CallRecord, state: Path) -> None:
+    """Another record has waited for too long already."""
+    with locked(state):
+        audit.writer.append_soon(*entries_of(record_of()))
+        await until(lambda: audit.writer.trouble)
+        with pytest.raises(ApiError):
+            await audit.record_event(record, 200)
+    assert record.outcome == "refused"
+
+
+async def written(audit: Audit, record: CallRecord, _: Path) -> None:
+    await audit.record_event(record, 200)
+
+
+@pytest.mark.parametrize("record_event", [written, too_slow, left, refused_at_once])
+async def test_an_event_is_on_record_once_however_its_writing_goes(record_event: Any, tmp_path: Path) -> None:
     async with writer_in(tmp_path, deadline=0.1) as writer:
         audit, record = Audit(writer, None, None), CallRecord(kind="event", audited="due")
-        with locked(tmp_path):
-            with pytest.raises(ApiError):
-                await audit.record_event(record, 200)
-            audit.settle(record, make_receipt(record))
+        await record_event(audit, record, tmp_path)
+        if record_event is not written:
+            await until(lambda: writer.trouble is None)
+        audit.settle(record, make_receipt(record))
         await until(lambda: writer.queued == 0)
-        assert count(tmp_path) == 1
+    with reading(tmp_path) as audited:
+        assert [call.id for call in audited.calls(RecordFilter())].count(record.id) == 1
     assert report_of(tmp_path).sound

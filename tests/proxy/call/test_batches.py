@@ -4,12 +4,13 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import gateway_before, listens, runs
+from support.gateway import gateway_before, listens, runs, says
 from support.policies import CARD, REDACTED, REFUSAL, answer_itself, no_rockets, redact
-from support.wire import ask, ok, peer, post, response, spoken
+from support.wire import HI, ask, ok, peer, post, response, spoken
 
 TARGET = "/v1beta/models/gemini-2.5-flash:batchGenerateContent"
 STATE = "/v1beta/batches/b-1"
+COUNT = TARGET.replace("batchGenerateContent", "countTokens")
 
 
 def batch(*texts: str, **source: Any) -> dict[str, Any]:
@@ -214,3 +215,39 @@ async def test_answers_in_a_file_are_not_shown() -> None:
     ):
         answer = await ask(url, "GET", STATE)
     assert (answer.status, "in a file" in answer.error["message"]) == (403, True)
+
+
+async def test_a_hook_cannot_add_to_the_name_and_metadata_of_a_batch() -> None:
+    def add_a_turn(event: dict[str, Any]) -> dict[str, Any] | None:
+        messages = event["llm_request"]["messages"]
+        if messages[0]["content"] != "d":
+            return None
+        more = [*messages, {"role": "user", "content": "more"}]
+        return {"hookSpecificOutput": {"llm_request": {"messages": more}}}
+
+    hooks = {"BeforeModel": [runs(add_a_turn)]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, TARGET, batch("a"))
+    assert (answer.status, upstream.heard) == (403, [])
+    assert answer.error["message"].startswith(
+        "A hook's edit cannot be sent in a batch: batch: expected as many"
+    )
+
+
+async def test_a_denied_answer_of_a_batch_is_replaced_with_the_reason() -> None:
+    async with (
+        peer(ok(state("a rocket"))) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [says({"decision": "deny", "reason": "no"})]}) as url,
+    ):
+        answer = await ask(url, "GET", STATE)
+    [item] = answer.json["response"]["inlinedResponses"]["inlinedResponses"]
+    assert item["response"]["candidates"][0]["content"]["parts"] == [{"text": "no"}]
+    assert b"rocket" not in answer.body
+
+
+@pytest.mark.parametrize(("target", "body"), [(COUNT, HI), (TARGET, batch("a")), (STATE, None)])
+async def test_an_answer_that_breaks_off_is_an_error_of_the_upstream(target: str, body: Any) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+    async with peer(head) as upstream, gateway_before(upstream.url, {"BeforeModel": [says()]}) as url:
+        answer = await (ask(url, "GET", target) if body is None else post(url, target, body))
+    assert (answer.status, answer.error["status"]) == (502, "UNAVAILABLE")

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import json
+import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.failing import FAILURES, hang, is_denied, spawning
-from support.gateway import running_gateway, runs
+from support.gateway import gateway_before, listens, running_gateway, runs
 from support.hooks import write_file
-from support.wire import SSE, STREAM, UNARY, ask, post, prompt
+from support.wire import SSE, STREAM, UNARY, ask, ok, peer, post, prompt, spoken
 
 from hookgate.hooks.settings import SettingsSource, load_sources
+from hookgate.proxy.call import answer as answers
 
 Json = dict[str, Any]
 
@@ -215,3 +217,25 @@ def test_files_of_an_operator_fail_closed_and_gemini_cli_s_own_as_its_documents_
         "system": gemini,
         "extensions": gemini,
     }
+
+
+async def test_a_call_that_fails_inside_the_gateway_is_answered_with_an_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(answers, "check_response", lambda body: 1 / 0)
+    seen: list[Json] = []
+    async with (
+        peer(ok(json.dumps(spoken("ok")).encode())) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [listens(seen)]}) as url,
+    ):
+        answer = await post(url, UNARY, HI)
+        receipt = await ask(url, "GET", f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}")
+    assert (answer.status, answer.error["message"]) == (
+        500,
+        "Internal error in hookgate; see the gateway's log.",
+    )
+    assert (receipt.json["status"], seen) == (500, [])
+    assert "ZeroDivisionError" in caplog.text
+    assert [each.levelno for each in caplog.records if "please report this" in each.message] == [
+        logging.ERROR
+    ]

@@ -223,6 +223,26 @@ async def test_an_error_beside_other_fields_is_shown_to_hooks_like_any_other_eve
     assert (answer.status, answer.body, len(seen)) == (200, body, 1)
 
 
+@pytest.mark.parametrize("body", [b"", b"no JSON", b'{"candidates": [{"content": 1}]}'])
+async def test_an_answer_that_nobody_reads_passes_whatever_it_is(body: bytes) -> None:
+    async with (
+        peer(ok(body)) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [says()]}) as url,
+    ):
+        answer = await post(url, UNARY, HI)
+    assert (answer.status, answer.body) == (200, body)
+
+
+async def test_an_empty_answer_is_shown_to_no_hook() -> None:
+    seen: list[dict[str, Any]] = []
+    async with (
+        peer(ok(b"")) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [listens(seen)]}) as url,
+    ):
+        answer = await post(url, UNARY, HI)
+    assert (answer.status, answer.body, seen) == (200, b"", [])
+
+
 async def test_a_stream_without_any_event_ends_as_an_empty_one() -> None:
     async with peer(ok(b"", "text/event-stream")) as upstream, gateway_before(upstream.url, WATCHED) as url:
         answer = await post(url, SSE, HI)

@@ -57,7 +57,6 @@ class AnswerParser:
         """Prepare for the next answer. If `has_no_body` is true, it ends with its headers in any case."""
         self._has_no_body = has_no_body
         self._overhead = 0  # bytes received since the last byte of a body
-        self._reads_until_close = False
         self._chunks.clear()
         self.unread = 0
         """The number of bytes of the body that `take` would return."""

@@ -1,0 +1,165 @@
+"""Queries of the audit: which calls a filter matches, pages of calls, and calls by the beginning of an ID."""
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+from support.audits import entries_of, ledger_in, opened, reading, record_of
+
+from hookgate.hooks import SessionContext
+from hookgate.proxy.audit import reading as queries
+from hookgate.proxy.audit.chain import Columns, audit_entry, event_entry
+from hookgate.proxy.audit.reading import AuditReader, RecordFilter
+from hookgate.proxy.observe.record import make_receipt
+
+BEGAN, PAUSE = 1_750_000_000_000, 40_000  # milliseconds; a record may be a minute older than one before it
+CALLS = [
+    Columns(session, key, model, outcome)
+    for (session, key), (model, outcome) in product(
+        [("s-one", "alice"), ("s_one", "bob"), ("S-two", "Alice-2"), ("", "bob")],
+        [("gemini-2.5-flash", "answered"), ("gemini-2.5-pro", "answered"), ("gemini-2.5-pro", "denied")],
+    )
+]
+TIMES = [BEGAN + PAUSE * number for number in range(len(CALLS))]
+RUNNING, EVENT = "f" * 32, "e" * 32
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditReader]:
+    """Calls that ended one after another, then a shim's event, a change of the policy, and a running call."""
+    state = tmp_path_factory.mktemp("state")
+    with opened(state) as database, ledger_in(database, state) as chain:
+        for number, (columns, at) in enumerate(zip(CALLS, TIMES, strict=True)):
+            session = SessionContext(columns.session, key=columns.key)
+            call = record_of(
+                id=f"{number:032x}", model=columns.model, outcome=columns.outcome, session=session
+            )
+            start, end = entries_of(call)
+            chain.write([start._replace(at=at - 1000), end._replace(at=at)])
+        event = record_of(id=EVENT, kind="event", event="BeforeTool", session=SessionContext("s-event"))
+        running, _ = entries_of(record_of(id=RUNNING))
+        later = [event_entry(event, make_receipt(event)), audit_entry("policy"), running]
+        chain.write([entry._replace(at=TIMES[-1] + PAUSE) for entry in later])
+        chain.close()
+    with reading(state) as reader:
+        yield reader
+
+
+def times(audit: AuditReader, wanted: RecordFilter, **page: int) -> list[int]:
+    return [call.at for call in audit.calls(wanted, **page) if call.id != EVENT]
+
+
+def contains(whole: str, part: str) -> bool:
+    return part.lower() in whole.lower()
+
+
+def equals_if_given(whole: str, text: str) -> bool:
+    return text in ("", whole)
+
+
+@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize("names", [1, 50], ids=["many names", "few names"])
+def test_a_filter_matches_the_calls_with_all_of_its_fields(
+    partial: bool, names: int, audit: AuditReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "_MAX_NAMES", names)
+    matches = contains if partial else equals_if_given
+    for session, key, model, outcome in product(
+        ["", "s-one", "one", "s-", "_"],
+        ["", "alice", "Bob"],
+        ["", "gemini-2.5-pro"],
+        ["", "answered", "denied"],
+    ):
+        expected = [
+            at
+            for call, at in zip(CALLS, TIMES, strict=True)
+            if matches(call.session, session)
+            and matches(call.key, key)
+            and matches(call.model, model)
+            and equals_if_given(call.outcome, outcome)
+        ]
+        wanted = RecordFilter(session, key, model, outcome, partial=partial)
+        assert times(audit, wanted) == expected[::-1], wanted
+
+
+@pytest.mark.parametrize("since", [None, *TIMES[::3], TIMES[-1] + 1])
+@pytest.mark.parametrize("until", [None, TIMES[0], *TIMES[1::4]])
+def test_calls_of_a_time_ended_since_its_beginning_and_before_its_end(
+    since: int | None, until: int | None, audit: AuditReader
+) -> None:
+    expected = [at for at in TIMES if (since is None or at >= since) and (until is None or at < until)]
+    assert times(audit, RecordFilter(since=since, until=until)) == expected[::-1]
+
+
+def test_no_call_is_so_recent(audit: AuditReader) -> None:
+    assert audit.calls(RecordFilter(since=TIMES[-1] + 10 * PAUSE)) == []
+    assert audit.calls(RecordFilter(model="gemini", partial=True, since=TIMES[-1] + 10 * PAUSE)) == []
+
+
+@pytest.mark.parametrize("wanted", [RecordFilter(), RecordFilter(key="ob", session="ONE", partial=True)])
+@pytest.mark.parametrize("limit", [1, 2, 5, 100])
+def test_pages_contain_each_call_once_and_the_newest_first(
+    wanted: RecordFilter, limit: int, audit: AuditReader
+) -> None:
+    every = audit.calls(wanted)
+    pages, before = [], None
+    while page := audit.calls(wanted, limit, before):
+        assert len(page) <= limit
+        pages += page
+        before = page[-1].position
+    assert pages == every
+    assert len(every) == (3 if wanted.partial else len(CALLS) + 1)
+
+
+def test_new_calls_come_after_a_position_with_the_oldest_first(audit: AuditReader) -> None:
+    every = audit.calls(RecordFilter())[::-1]
+    assert audit.after(0) == every
+    assert audit.after(every[2].position, limit=2) == every[3:5]
+    assert audit.after(audit.last()) == []
+    assert audit.last() > every[-1].position
+
+
+def test_an_event_is_a_call_without_a_start(audit: AuditReader) -> None:
+    event, call = audit.calls(RecordFilter(), limit=2)
+    assert (event.id, event.type, event.start, event.session) == (EVENT, "event", None, "s-event")
+    assert (call.type, call.session, call.key, call.outcome) == ("end", *CALLS[-1][:2], "denied")
+    assert call.start is not None
+    assert call.start["model"] == call.model == CALLS[-1].model
+
+
+def test_a_call_that_runs_has_no_end_yet(audit: AuditReader) -> None:
+    assert [(call.id, call.at) for call in audit.running()] == [(RUNNING, TIMES[-1] + PAUSE)]
+    detail = audit.call(RUNNING)
+    assert detail is not None
+    assert detail.start is not None
+    assert (detail.end, queries.receipt_of(detail)) == (None, None)
+    assert audit.call("d" * 32) is None
+
+
+@pytest.mark.parametrize(
+    ("prefix", "limit", "expected"),
+    [
+        ("0" * 31, 20, [f"{number:032x}" for number in range(len(CALLS))]),
+        ("0", 3, [f"{number:032x}" for number in range(3)]),
+        (f"{3:032x}", 20, [f"{3:032x}"]),
+        ("ff", 20, [RUNNING]),
+        ("fe", 20, []),
+    ],
+)
+def test_the_beginning_of_an_id_finds_the_calls_that_have_it(
+    prefix: str, limit: int, expected: list[str], audit: AuditReader
+) -> None:
+    assert audit.ids(prefix, limit) == expected
+
+
+def test_a_receipt_is_put_together_from_the_records_of_a_call(audit: AuditReader) -> None:
+    record = record_of(id=f"{0:032x}", model="gemini-2.5-flash", session=SessionContext("s-one", key="alice"))
+    detail = audit.call(record.id)
+    assert detail is not None
+    receipt = queries.receipt_of(detail)
+    assert receipt is not None
+    measured = {"began", "timings"}
+    expected = {name: value for name, value in make_receipt(record).items() if name not in measured}
+    assert {name: receipt[name] for name in expected} == expected
+    assert receipt["began"] == "2025-06-15T15:06:39.000Z"
+    assert not {"client_gone", "reasons", "writer", "request_bytes", "answer_bytes"} & receipt.keys()
