@@ -179,6 +179,37 @@ def test_an_index_in_an_edit_names_a_place_among_candidates_without_one() -> Non
     assert after == {"candidates": [first, {"content": {"parts": [{"text": "new"}]}}]}
 
 
+@pytest.mark.parametrize(
+    ("edits", "reasons"),
+    [
+        pytest.param([{"index": 3, "finishReason": "SAFETY"}], [None, None, "SAFETY"], id="another index"),
+        pytest.param([{}, {}, {"finishReason": "SAFETY"}], [None, None, "SAFETY"], id="another place"),
+        pytest.param([{"index": 0, "finishReason": "SAFETY"}], [None, "SAFETY"], id="index of the second"),
+        pytest.param([{}, {"index": 0, "finishReason": "SAFETY"}], [None, "SAFETY"], id="index and place"),
+        pytest.param([{"finishReason": "SAFETY"}], ["SAFETY", None], id="place of the first"),
+        pytest.param([{}, {"finishReason": "SAFETY"}], [None, "SAFETY"], id="place of the second"),
+    ],
+)
+def test_an_edit_without_a_candidate_adds_one(edits: list[Json], reasons: list[str | None]) -> None:
+    """A candidate is found by its index, or else by its place."""
+    first, second = {"index": 1, "content": {}}, {"index": 0, "content": {}}
+    after = edited_response({"candidates": [first, second]}, {"candidates": edits})["candidates"]
+    assert [candidate.get("finishReason") for candidate in after] == reasons
+    assert [candidate.get("index") for candidate in after] == [1, 0, edits[0].get("index")][: len(reasons)]
+
+
+@pytest.mark.parametrize("content", [None, {}, {"parts": None}])
+def test_an_edit_without_parts_leaves_the_texts_alone(content: Json | None) -> None:
+    edit = {"candidates": [{"content": content, "finishReason": "SAFETY"}]}
+    assert show_response(edited_response(answer(), edit))["text"] == show_response(answer())["text"]
+
+
+def test_a_part_of_no_known_kind_becomes_its_json() -> None:
+    odd = {"odd": [1]}
+    after = edited_response(answer(), {"candidates": [{"content": {"parts": [odd]}}]})
+    assert show_response(after)["candidates"][0]["content"]["parts"][0] == '{"odd":[1]}'
+
+
 def test_more_strings_than_parts_become_parts_behind_the_last_text() -> None:
     body: Json = {"candidates": [{"content": {"parts": [{"text": "a"}, CALL]}}]}
     after = edited_response(body, {"candidates": [{"content": {"parts": ["a", "b"]}}]})

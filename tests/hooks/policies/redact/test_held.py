@@ -235,9 +235,11 @@ def test_the_built_in_detectors_are_found_in_any_scanner() -> None:
         assert secret not in redacted(alone, text), label
 
 
-def broken_off(scanner: Scanner, text: str) -> str:
-    redactor = Redactor(scanner, mask)
-    return "".join(piece.output for piece in [*redactor.feed(text), *redactor.cut_off()])
+def broken_off(scanner: Scanner, text: str, cap: int = 8192) -> str:
+    redactor = Redactor(scanner, mask, cap)
+    out = "".join(piece.output for piece in [*redactor.feed(text), *redactor.cut_off()])
+    assert redactor.held_characters == 0
+    return out
 
 
 @pytest.mark.parametrize("label", [pytest.param(label, id=label) for label in PLANTED])
@@ -256,3 +258,35 @@ def test_a_secret_that_is_cut_off_anywhere_shows_four_characters_at_most(
 @pytest.mark.parametrize("text", ["", "done. ", "it was sai", "Hello", "a, b", "see www.exa", "4 of 12"])
 def test_prose_that_is_cut_off_stays(scanner: Scanner, text: str) -> None:
     assert broken_off(scanner, text) == text
+
+
+SHORT_KEY = "-----BEGIN PRIVATE KEY-----\n" + f"{'Ab1+' * 16}\n" * 5 + "uyakVn==\n-----END PRIVATE KEY-----"
+
+
+def test_a_key_over_the_cap_that_is_cut_off_anywhere_is_masked_once(scanner: Scanner) -> None:
+    for end in range(len(SHORT_KEY) - 4 * 65, len(SHORT_KEY) + 1):
+        assert broken_off(scanner, f"see {SHORT_KEY[:end]}", cap=100) == "see [PRIVATE_KEY]", end
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        (" and mo", " and mo"),
+        ("\nto anna7@exa", "\nto [EMAIL]"),
+        ("\n\nAKIAQV6MAVZO", "\n\n[AWS_ACCESS_KEY]"),
+    ],
+)
+def test_what_follows_a_key_over_the_cap_is_cut_off_like_any_text(
+    scanner: Scanner, rest: str, expected: str
+) -> None:
+    assert broken_off(scanner, f"see {SHORT_KEY}{rest}", cap=100) == f"see [PRIVATE_KEY]{expected}"
+
+
+@pytest.mark.parametrize("before", ["", " ", "\n", "(", "a ", "é ", "x_y ", "* "])
+@pytest.mark.parametrize("emphasis", ["_", "__", "___"])
+def test_a_secret_in_emphasis_is_found_after_any_sign(scanner: Scanner, before: str, emphasis: str) -> None:
+    key = "AKIA" + "Q3EGRYH7XJ4WPL2D"
+    text = f"{before}{emphasis}{key}{emphasis}"
+    expected = f"{before}{emphasis}[AWS_ACCESS_KEY]{emphasis}"
+    assert redacted(scanner, text) == expected
+    assert redacted(scanner, *text) == expected

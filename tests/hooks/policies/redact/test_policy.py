@@ -627,3 +627,22 @@ def test_no_field_is_lost_whose_name_is_masked_like_others() -> None:
 @pytest.mark.parametrize("begun", ["eyJ", "password = "])
 def test_what_may_be_a_secret_and_is_longer_than_any_is_masked(begun: str) -> None:
     assert "aaaa" not in str(sent([user({"text": f"So: {begun}{'a' * 9000}"})]))
+
+
+@pytest.mark.parametrize("scope", ["prompts", "answers", "thoughts"])
+@pytest.mark.parametrize("role", ["user", "model"])
+@pytest.mark.parametrize(
+    ("part", "masked"),
+    [(MAIL, "[EMAIL]"), ([MAIL, 5], ["[EMAIL]", 5]), (4111111111111111, "[CARD]")],
+    ids=["string", "list", "number"],
+)
+def test_a_part_that_is_no_object_is_redacted_in_the_scope_of_its_turn(
+    part: Any, masked: Any, role: str, scope: str
+) -> None:
+    """It is not a documented format, but it would be forwarded."""
+    turn = {"role": role, "parts": [part, {"text": "hi"}, None]}
+    following = user({"text": "go on"})  # the model's turns at the end are the client's
+    options = {"scopes": [scope]}
+    own = {"user": "prompts", "model": "answers"}[role]
+    expected = {"role": role, "parts": [masked, {"text": "hi"}, None]} if scope == own else turn
+    assert sent([turn, following], options) == [expected, following]

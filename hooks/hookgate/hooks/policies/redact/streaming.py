@@ -123,24 +123,22 @@ class Redactor:
         return pieces
 
     def cut_off(self) -> list[TextPiece]:
-        """End the text although it is incomplete: held text that may be part of a finding is replaced.
+        """End the text although it is incomplete: held text that may be part of a finding is not shown.
 
         A few characters, or a plain word that could only be the beginning of an address, are kept.
         """
-        pieces: list[TextPiece] = []
-        if self._extent:
-            self._drop_extent(pieces, self._extent, final=True)
         if not self._held:
-            return pieces
-        data = _encoded(self._context + self._held)
+            return []
+        held = self._held
+        if self._extent:  # all of it may belong to the finding that was replaced
+            self._held = ""
+            return [DroppedPiece(held)]
+        data = _encoded(self._context + held)
         suspect = self._scanner.suspect(searchable(data), len(_encoded(self._context)))
-        if len(self._held) <= _HARMLESS_LENGTH or (
-            suspect.kind in _WORD_KINDS and _WORD.fullmatch(self._held)
-        ):
-            return pieces + self.finish()
-        pieces.append(ReplacedPiece(suspect.kind, self._held, self._replace(suspect.kind, self._held)))
+        if len(held) <= _HARMLESS_LENGTH or (suspect.kind in _WORD_KINDS and _WORD.fullmatch(held)):
+            return self.finish()
         self._held = ""
-        return pieces
+        return [ReplacedPiece(suspect.kind, held, self._replace(suspect.kind, held))]
 
     def _emit_decided(self, pieces: list[TextPiece], final: bool) -> None:
         """Move the decided part of the held text to the pieces."""
