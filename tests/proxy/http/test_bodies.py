@@ -3,14 +3,22 @@
 import gzip
 import json
 import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
 from support.gateway import running_gateway, running_upstream, runs, says
-from support.life import gateway_with
+from support.life import gateway_with, until
 from support.wire import HI, KEY, SSE, UNARY, connected, post, request_bytes
 
+from hookgate.proxy.app import serve_on
 from hookgate.proxy.config import LimitSettings
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.http.bodies import SMALL_BODY, VALUE_BYTES, BodyWorker, read_request
+from hookgate.proxy.http.connection import error_response
+from hookgate.translator.strictjson import parse
 
 TEXT = json.dumps(HI).encode()
 HOOKS = {"BeforeModel": [says()]}
@@ -190,3 +198,69 @@ async def test_a_connection_serves_the_next_call_after_a_refused_body() -> None:
         assert (await wire.answer()).status == 400
         await wire.post(UNARY, HI)
         assert (await wire.answer()).status == 200
+
+
+# ---- the memory that bodies hold
+
+
+@asynccontextmanager
+async def reader(limits: LimitSettings) -> AsyncIterator[tuple[str, list[Any]]]:
+    """A server that reads bodies; gives its base URL, and its requests."""
+    requests: list[Any] = []
+
+    async def read(request: Any) -> web.StreamResponse:
+        requests.append(request)
+        try:
+            await read_request(request)
+        except ApiError as error:
+            return error_response(error)
+        finally:
+            sizes.append(request.memory_lease.size)
+            request.memory_lease.release()
+        return web.Response()
+
+    sizes: list[int] = []
+    async with serve_on(read, "127.0.0.1", 0, limits) as url:
+        yield url, requests
+    requests.append(sizes)
+
+
+LARGE = json.dumps({"a": ["x" * (SMALL_BODY + 200), 1, {"b": 2}]}).encode()
+LIMITS = LimitSettings(body=2 * SMALL_BODY)
+
+
+@pytest.mark.parametrize("chunked", [True, False], ids=["chunked", "with a length"])
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+async def test_a_body_holds_what_it_may_take_and_then_what_it_takes(chunked: bool, coding: str) -> None:
+    data = LARGE if coding == "identity" else gzip.compress(LARGE, 0)
+    length = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": str(len(data))}
+    pieces = [data[:100], data[100:-100], data[-100:]]
+    held = [SMALL_BODY, LIMITS.body] if chunked else [len(data)] * 2
+    async with reader(LIMITS) as (url, requests), connected(url) as wire:
+        await wire.write(request_bytes("POST", UNARY, b"", {"Content-Encoding": coding, **length}))
+        for piece, size in zip(pieces[:2], held, strict=True):
+            await wire.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+            await until(lambda: requests and requests[0].memory_lease.size == size)  # noqa: B023  # at once
+        await wire.write(b"64\r\n%b\r\n0\r\n\r\n" % pieces[2] if chunked else pieces[2])
+        assert (await wire.answer()).status == 200
+        assert requests[0].body_worker.held_bytes == 0
+    values = parse(LARGE, BodyWorker(LIMITS).bounds).count
+    assert requests[-1] == [len(LARGE) + VALUE_BYTES * values]
+
+
+async def test_a_body_that_is_slow_makes_way_for_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BodyWorker, "fair_seconds", 0)
+    async with (
+        reader(LimitSettings(body=SMALL_BODY, memory=SMALL_BODY)) as (url, requests),
+        connected(url) as slow,
+        connected(url) as waiting,
+    ):
+        await slow.write(request_bytes("POST", UNARY, b"", {"Transfer-Encoding": "chunked"}))
+        await slow.write(b"1\r\n{\r\n")
+        await until(lambda: requests and requests[0].memory_lease.size == SMALL_BODY)
+        await waiting.post(UNARY, HI)
+        await until(lambda: requests[0].body_worker.contended)
+        await slow.write(b"1\r\n \r\n")
+        refused = await slow.answer()
+        assert (await waiting.answer()).status == 200
+    assert (refused.status, "too slowly" in refused.error["message"]) == (400, True)

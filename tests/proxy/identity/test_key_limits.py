@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.gateway import listens
 from support.keys import id_of, issue, issuing_gateway, key_table, sent, why
-from support.wire import HI, SSE, UNARY, ask, post
+from support.wire import HI, SSE, UNARY, ask, peer, post, spoken, sse
 
 from hookgate.proxy.identity.key_secrets import create_key
 from hookgate.proxy.observe.usage import read_prices
@@ -103,6 +103,24 @@ async def test_usage_is_summed_over_gateways_and_survives_outages(url: str | Non
     assert unused not in usage
     assert (usage[id_of(key)].calls, usage[id_of(key)].input_tokens > 0) == (3, True)
     assert time.time() - 60 < usage[id_of(key)].last_used <= time.time()
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE])
+@pytest.mark.parametrize("hooks", [{}, {"AfterModel": [listens([])]}], ids=["unread", "judged"])
+async def test_the_tokens_of_an_answer_that_breaks_off_count(hooks: Any, target: str, tmp_path: Path) -> None:
+    key = issue(tmp_path)
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9999\r\n\r\n"
+    usage = {"promptTokenCount": 7, "candidatesTokenCount": 5, "totalTokenCount": 12}
+    [event] = sse({**spoken("so far"), "usageMetadata": usage})
+    async with (
+        peer(head, event if target == SSE else event.removeprefix(b"data: ")) as upstream,
+        issuing_gateway(tmp_path, hooks, upstream_url=upstream.url) as gateway,
+    ):
+        await post(gateway.url, target, HI, sent(key))
+        await gateway.keys.flush()
+    with key_table(tmp_path) as table:
+        used = table.usage()[id_of(key)]
+    assert (used.calls, used.input_tokens, used.output_tokens) == (1, 7, 5)
 
 
 def _fail(*_: Any) -> None:

@@ -148,7 +148,9 @@ async def test_tokens_of_other_issuers_are_the_callers_own_credentials(tmp_path:
         assert gateway.recorded[1].headers["x-goog-api-key"] == UPSTREAM_KEY
 
 
-@pytest.mark.parametrize("name", ["auth0|5f7c8", "a" * 33, "älice", "a\nb", "no-key"])
+@pytest.mark.parametrize(
+    "name", ["auth0|5f7c8", "a" * 33, "älice", "a\nb", "no-key", "token-", "token-5f7c8"]
+)
 async def test_a_claim_that_cannot_be_a_name_is_replaced_with_its_hash(name: str, tmp_path: Path) -> None:
     found = tokens.Tokens(_model(settings(tmp_path)))
     caller = await found.identify(token(sub=name))
@@ -156,6 +158,7 @@ async def test_a_claim_that_cannot_be_a_name_is_replaced_with_its_hash(name: str
     assert caller is not None
     assert other is not None
     assert (caller.state, caller.owner[:6], len(caller.owner)) == ("valid", "token-", 30)
+    assert name not in (caller.owner, other.owner)
     assert caller.owner != other.owner
 
 
@@ -187,6 +190,27 @@ async def issuer(*sets: Any) -> AsyncIterator[tuple[str, list[str]]]:
 
 def from_url(url: str) -> dict[str, Any]:
     return {"issuer": ISSUER, "audience": ["hookgate"], "jwks_url": url}
+
+
+async def test_entries_of_a_key_set_that_are_no_keys_for_signatures_are_skipped(tmp_path: Path) -> None:
+    usable = jwk(RSA, "one")
+    odd: list[Any] = [
+        5,
+        {**usable, "kid": 1},
+        {**usable, "kid": ["one"]},
+        {**usable, "kty": "odd", "kid": "two"},
+    ]
+    odd += [{**usable, "kid": "two", "use": "enc"}, {"kty": "oct", "k": "AAAA", "kid": "two"}]
+    found = tokens.Tokens(_model(settings(tmp_path, *odd, usable)))
+    states = [await found.identify(each) for each in (token(), token(kid=None), token(kid="two"))]
+    assert [caller and caller.state for caller in states] == ["valid", "valid", "unknown"]
+
+
+async def test_a_key_without_an_id_is_for_tokens_that_name_none(tmp_path: Path) -> None:
+    unnamed = {name: value for name, value in jwk(RSA, "").items() if name not in ("kid", "use")}
+    found = tokens.Tokens(_model(settings(tmp_path, unnamed)))
+    states = [await found.identify(each) for each in (token(kid=None), token())]
+    assert [caller and caller.state for caller in states] == ["valid", "unknown"]
 
 
 async def test_keys_are_read_again_for_an_unknown_one_but_not_often(monkeypatch: pytest.MonkeyPatch) -> None:

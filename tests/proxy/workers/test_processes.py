@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import re
@@ -24,6 +25,8 @@ from support.program import Server, run, serving
 from support.wire import HI, KEY, UNARY, Wire, ask, connected, request_bytes
 
 from hookgate.proxy.audit.reading import RecordFilter
+from hookgate.proxy.workers import processes
+from hookgate.proxy.workers.processes import WorkerProcesses, WorkerStartError
 
 GUARD = '''
 import os
@@ -357,3 +360,39 @@ async def test_workers_import_nothing_from_the_current_folder(tmp_path: Path) ->
             process.terminate()
         await process.communicate()
     assert not marker.exists()
+
+
+def cannot_spawn(_: Any) -> Any:
+    raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+
+async def test_a_process_that_cannot_be_created_is_reported_and_ends_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(processes, "_spawn", cannot_spawn)
+    workers = WorkerProcesses(2, [], tmp_path)
+    try:
+        with pytest.raises(WorkerStartError):
+            await workers.start()
+    finally:
+        workers.close()
+    reason = "it cannot be started: Cannot allocate memory"
+    assert [record.message for record in caplog.records] == [f"worker 1 has not accepted clients ({reason})"]
+
+
+async def test_a_worker_that_ran_before_is_started_until_its_process_can_be_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(processes, "_spawn", cannot_spawn)
+    monkeypatch.setattr(processes, "_FIRST_PAUSE", 0.001)
+    workers = WorkerProcesses(1, [], tmp_path)
+    workers.workers[0].was_ready = True
+    starting = asyncio.create_task(workers.start())
+    try:
+        await until(lambda: len(caplog.records) >= 3)
+        assert not starting.done()
+    finally:
+        starting.cancel()
+        workers.close()
+        await asyncio.wait([starting])
+    assert all("ended unexpectedly (it cannot be started: " in record.message for record in caplog.records)
