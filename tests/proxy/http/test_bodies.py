@@ -243,7 +243,7 @@ async def test_a_body_holds_what_it_may_take_and_then_what_it_takes(chunked: boo
             await until(lambda: requests and requests[0].memory_lease.size == size)  # noqa: B023  # at once
         await wire.write(b"64\r\n%b\r\n0\r\n\r\n" % pieces[2] if chunked else pieces[2])
         assert (await wire.answer()).status == 200
-        assert requests[0].body_worker.held_bytes == 0
+        assert requests[0].body_worker.leased_bytes == 0
     values = parse(LARGE, BodyWorker(LIMITS).bounds).count
     assert requests[-1] == [len(LARGE) + VALUE_BYTES * values]
 
