@@ -108,6 +108,12 @@ def test_a_message_with_another_role_and_other_text_is_a_new_one() -> None:
     assert align([("user", "a")], [("model", "a")]) == [0]
 
 
+def test_a_message_of_which_only_the_role_changed_is_not_taken_for_a_new_one() -> None:
+    shown, edited, new = ("user", "a text"), ("model", "a text"), ("user", "another text")
+    assert align([shown], [edited, new]) == [0, None]
+    assert align([shown], [new, edited]) == [None, 0]
+
+
 @pytest.mark.parametrize(("messages", "texts"), [(1_000, 1), (20_000, 20_000)], ids=["the same", "distinct"])
 def test_a_list_of_which_every_other_message_is_edited_takes_no_time(messages: int, texts: int) -> None:
     shown = [("user", str(i % texts)) for i in range(messages)]
