@@ -42,8 +42,8 @@ and variables they are relative to the current folder. `~` is the home folder.
 paths and `,` separates names; a JSON list is accepted too. An empty variable is treated as not set. For
 secrets, add `_FILE` to the name of any variable and set it to the path of a file that contains the value:
 `HOOKGATE_UPSTREAM__PROXY_FILE=/run/secrets/proxy`. It is an error if two variables give the same setting,
-or if a variable with `__` belongs to no setting. Tables that you name yourself, `[keys.NAME]`, can only be
-in the file.
+or if a variable with `__` belongs to no setting. Tables that you name yourself, `[keys.NAME]` and
+`[credentials.NAME]`, can only be in the file.
 
 **Errors** are reported together, each with its file and line, variable or flag. The gateway does not start
 until they are corrected. `config check` exits with status 1 if there are errors.
@@ -91,6 +91,8 @@ def _row(kind: type[BaseModel], setting: Setting) -> list[str]:
 
 def _default(setting: Setting) -> str:
     value = setting.field.default
+    if setting.field.is_required():
+        return "required"
     return f"`{json.dumps(value)}`" if value not in (None, ()) else "none"
 
 

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -14,7 +14,7 @@ from hookgate.hooks.settings import Layer, SettingsSource, load_sources
 from hookgate.proxy import embedded
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.call.gateway import Gateway
-from hookgate.proxy.config import Config, UpstreamSettings
+from hookgate.proxy.config import Config, CredentialSettings, UpstreamSettings
 from hookgate.proxy.embedded import Script
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.identity.sessions import Sessions
@@ -86,10 +86,15 @@ async def gateway_before(
                 await engine.close()
 
 
-def upstreams_at(url: str, settings: UpstreamSettings | None = None) -> Upstreams:
+def upstreams_at(
+    url: str,
+    settings: UpstreamSettings | None = None,
+    credentials: Mapping[str, CredentialSettings] | None = None,
+) -> Upstreams:
     """All three upstreams at one place."""
     origins = {"gemini": url, "vertex": url, "code_assist": url}
-    return Upstreams(UpstreamSettings(**{**(settings or UpstreamSettings()).model_dump(), **origins}))
+    settings = UpstreamSettings(**{**(settings or UpstreamSettings()).model_dump(), **origins})
+    return Upstreams(settings, credentials=credentials)
 
 
 def write_settings(folder: Path, hooks: dict[str, Any]) -> Path:

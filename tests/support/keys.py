@@ -93,6 +93,7 @@ class Issuing:
     url: str
     recorded: Any
     keys: IssuedKeys
+    gateway: Gateway
     metrics: Metrics
 
 
@@ -113,14 +114,15 @@ async def issuing_gateway(
     metrics = Metrics(settings.metrics.models, known_prices)
     async with (
         running_upstream() as (embedded, recorded),
-        upstreams_at(upstream_url or embedded, settings.upstream) as upstreams,
+        upstreams_at(upstream_url or embedded, settings.upstream, settings.credentials) as upstreams,
         Store(StoreSettings(url=url), state) as store,
         open_audit_trail(AuditSettings(), url, state) as audit,
         open_issued_keys(settings, url, state, store.counters(), known_prices) as keys,
     ):
+        metrics.watch_tokens(tuple(upstreams.held.tokens))
         gateway = Gateway(engine, upstreams, settings, metrics, audit=audit, issued_keys=keys)
         async with serve_on(gateway.handle, "127.0.0.1", 0, settings.limits) as address:
-            yield Issuing(address, recorded, keys, metrics)
+            yield Issuing(address, recorded, keys, gateway, metrics)
         await engine.close()
 
 

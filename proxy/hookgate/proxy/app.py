@@ -176,7 +176,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
     config, live, metrics, state = parts.config, parts.live, parts.metrics, parts.sources.state
     live.watchers.append(lambda _: parts.budget.check(live.current.configuration))
     async with (
-        Upstreams(config.upstream, parts.limits.connections) as upstreams,
+        Upstreams(config.upstream, parts.limits.connections, config.credentials) as upstreams,
         open_tracing(config.tracing, metrics, upstreams.origins) as traces,
         open_audit_trail(config.audit, parts.store_url, state) as audit,
         _open_sessions(config, parts.store_url, state) as sessions,
@@ -190,6 +190,7 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         admin.audit, admin.pushed = audit, parts.pushed
         if parts.pushed is not None:
             metrics.watch_pushed_policy(parts.pushed)
+        metrics.watch_tokens(tuple(upstreams.held.tokens))
         if audit is not None:
             metrics.watch_audit(audit.writer)
             live.watchers.append(audit.record_policy)

@@ -33,6 +33,7 @@ _STATUS = {
     429: "RESOURCE_EXHAUSTED",
     500: "INTERNAL",
     502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
 
@@ -40,8 +41,12 @@ DOMAIN = "hookgate"
 """The `domain` of the gateway's ErrorInfo: it distinguishes the gateway's errors from the upstream's."""
 
 
+NO_TOKEN = "TOKEN_UNAVAILABLE"  # noqa: S105  # no password
+"""The `reason` if there is no access token for a credential of the gateway's own."""
+
 UPSTREAM_FAILED = frozenset(
     {
+        NO_TOKEN,
         "UPSTREAM_BROKE",
         "UPSTREAM_ELSEWHERE",
         "UPSTREAM_TIMEOUT",

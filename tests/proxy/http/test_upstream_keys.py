@@ -15,9 +15,9 @@ from hookgate.proxy.config import ConfigError, UpstreamSettings, read_config
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import read_whole
 from hookgate.proxy.http.client import UpstreamAnswer, Upstreams
-from hookgate.proxy.http.upstream_keys import KeyMask
+from hookgate.proxy.http.key_mask import KeyMask
 from hookgate.proxy.observe.record import UpstreamAttempt
-from hookgate.proxy.routing.table import match, with_gateway_key
+from hookgate.proxy.routing.table import match, without_credentials
 
 OWN = "AIza-canary-of-the-gateway"
 CALLERS = "hgk_canary-of-a-caller"
@@ -40,11 +40,11 @@ async def exchange(
     answer: bytes, headers: dict[str, str] | None = None, api: str = "gemini", query: str = "", **options: Any
 ) -> tuple[str, UpstreamAnswer, bytes]:
     """A call with the gateway's key: what the upstream heard, its answer, and the answer's body."""
-    route = with_gateway_key(match("POST", TARGETS[api] + query))
+    route = without_credentials(match("POST", TARGETS[api] + query))
     settings = UpstreamSettings.model_validate({f"{api}_key": OWN})
     async with peer(answer) as other, upstreams_at(other.url, settings) as upstreams:
         attempt = UpstreamAttempt(None)
-        how = {"decompress": True, **options}
+        how = {"decompress": True, "candidate": upstreams.candidates(route)[0], **options}
         async with upstreams.open(attempt, "POST", route, headers or {}, b"{}", **how) as got:
             body = await read_whole(got.chunks())
     return other.heard[0].decode(), got, body
@@ -71,17 +71,18 @@ async def test_the_gateways_key_is_sent_in_place_of_the_callers_credentials(
 
 
 async def test_the_openai_compatible_path_receives_the_key_as_openais_clients_send_it() -> None:
-    route = with_gateway_key(match("POST", "/v1beta/openai/chat/completions", ("openai",)))
+    route = without_credentials(match("POST", "/v1beta/openai/chat/completions", ("openai",)))
     upstreams = Upstreams(UpstreamSettings.model_validate({"gemini_key": OWN}))
-    sent = upstreams._keys.replaced(route, {"x-goog-api-key": CALLERS})
-    assert sent == {"Accept-Encoding": "identity", "Authorization": f"Bearer {OWN}"}
+    (candidate,) = upstreams.held.candidates(route)
+    sent = await candidate.authenticated({"x-goog-api-key": CALLERS})
+    assert sent == ({"Accept-Encoding": "identity", "Authorization": f"Bearer {OWN}"}, OWN)
 
 
 def test_a_token_in_the_query_is_not_sent_with_the_gateways_key() -> None:
     live = "/ws/google.ai.generativelanguage.v1.GenerativeService.BidiGenerateContent"
     route = match("GET", f"{live}?access_token={CALLERS}&alt=json&key={CALLERS}", ("live",))
-    assert with_gateway_key(route).query == "alt=json"
-    assert "canary" not in repr(with_gateway_key(route))
+    assert without_credentials(route).query == "alt=json"
+    assert "canary" not in repr(without_credentials(route))
 
 
 @pytest.mark.parametrize("status", [200, 403])
@@ -139,13 +140,16 @@ async def test_only_what_may_begin_the_key_is_held_back() -> None:
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
-def test_the_key_is_read_from_a_file(ending: str, tmp_path: Path) -> None:
+async def test_the_key_is_read_from_a_file(ending: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(OWN + ending)
     upstreams = Upstreams(UpstreamSettings(gemini_key_file=file))
-    assert (upstreams.has_key("gemini"), upstreams.has_key("vertex")) == (True, False)
-    route = match("POST", TARGETS["gemini"])
-    assert upstreams._keys.replaced(route, {})["x-goog-api-key"] == OWN
+    refusal = upstreams.refusal(without_credentials(match("POST", TARGETS["vertex"])))
+    assert refusal is not None
+    assert refusal.reason == "UPSTREAM_KEY_MISSING"
+    (candidate,) = upstreams.held.candidates(without_credentials(match("POST", TARGETS["gemini"])))
+    headers, _ = await candidate.authenticated({})
+    assert headers["x-goog-api-key"] == OWN
 
 
 @pytest.mark.parametrize(
@@ -175,7 +179,8 @@ def test_the_key_is_read_from_a_variable_and_shown_nowhere(
 ) -> None:
     monkeypatch.setenv("HOOKGATE_UPSTREAM__GEMINI_KEY", OWN)
     effective = read_config({"config": "/dev/null"})
-    assert Upstreams(effective.config.upstream).has_key("gemini")
+    route = without_credentials(match("POST", TARGETS["gemini"]))
+    assert Upstreams(effective.config.upstream).refusal(route) is None
     for command in ("check", "show"):
         assert run_command(["config", command, "--config", "/dev/null", "--state", str(tmp_path)]) == 0
     shown = "".join(capsys.readouterr())

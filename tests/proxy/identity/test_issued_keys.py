@@ -280,7 +280,7 @@ async def test_a_key_is_not_for_code_assist_or_an_api_without_a_key_of_the_gatew
         assert why(await post(gateway.url, CODE_ASSIST, body, key)) == "KEY_NOT_ALLOWED"
         missing = await post(gateway.url, UNARY, HI, key)
         assert why(missing) == "UPSTREAM_KEY_MISSING"
-        assert "upstream.gemini_key_file" in missing.error["message"]
+        assert "[credentials.NAME]" in missing.error["message"]
         assert (await post(gateway.url, f"/v1/publishers/google{UNARY[7:]}", HI, key)).status == 200
         assert len(gateway.recorded) == 1
 

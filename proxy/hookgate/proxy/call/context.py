@@ -19,6 +19,7 @@ from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import SMALL_BODY
 from hookgate.proxy.http.client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.http.connection import Request
+from hookgate.proxy.http.fail_over import FailOver
 from hookgate.proxy.identity.bypass import Bypasses
 from hookgate.proxy.identity.callers import Caller, Callers, IssuedKey, load_named_keys, named_session
 from hookgate.proxy.identity.sessions import LocalSessions, OpenSession, Sessions, text_fingerprint
@@ -28,7 +29,7 @@ from hookgate.proxy.observe.logs import note_cause, note_session
 from hookgate.proxy.observe.record import CallRecord, Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routing.envelopes import Bare, Envelope
-from hookgate.proxy.routing.table import Route, session_name, with_gateway_key
+from hookgate.proxy.routing.table import Route, session_name, without_credentials
 from hookgate.translator.fields import JsonObject, has_part, read, read_list, read_object, texts_of, write
 from hookgate.translator.strictjson import dumps, loads
 
@@ -248,9 +249,10 @@ class CallContext:
         if issued is None or services.issued_keys is None:
             services.callers.admit(self.route, self.request.headers)
             return
-        has_key = services.upstreams.has_key(self.route.api)
-        self.record.at_end = await services.issued_keys.admit(issued, self.route, has_upstream_key=has_key)
-        self.route = with_gateway_key(self.route)
+        route = without_credentials(self.route, issued.team)
+        refusal = services.upstreams.refusal(route)
+        self.record.at_end = await services.issued_keys.admit(issued, self.route, refusal)
+        self.route = route
 
     async def check_key_again(self) -> None:
         """Check the caller's issued key again after its body has arrived. Raises ApiError (403)."""
@@ -312,6 +314,11 @@ class CallContext:
         if self.caller.issued is not None:
             await self.check_key_again()
         upstreams, method = self.services.upstreams, self.request.method
+        if route.caller_team is not None:
+            attempts = FailOver(upstreams, self.record, method, route, decompress=decompress)
+            async with attempts.first_answer(headers, data) as answer:
+                yield answer
+            return
         with self.record.attempt() as attempt:
             async with upstreams.open(attempt, method, route, headers, data, decompress=decompress) as answer:
                 yield answer

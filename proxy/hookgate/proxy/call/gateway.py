@@ -193,11 +193,16 @@ class Gateway:
         return GenerationCall(context, recorded).run()
 
     def _needs_content(self, context: CallContext) -> bool:
-        """Return whether the audit, transcripts, traces or the caller's key need the content of the call."""
+        """Return whether the audit, transcripts, traces or the caller's key need the content of the call.
+
+        So does a call that may be sent again with another credential: its body must be complete.
+        """
         if context.record.content is not None or self._services.transcripts is not None:
             return True
         trace, issued = context.record.trace, context.caller.issued
         if issued is not None and issued.restricts_models:  # bodies may name models, too
+            return True
+        if len(self._services.upstreams.candidates(context.route)) > 1:
             return True
         return trace is not None and trace.keeps_content
 

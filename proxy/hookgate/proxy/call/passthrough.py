@@ -14,8 +14,8 @@ from hookgate.proxy.call.reply import abort_connection
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import content_coding
 from hookgate.proxy.http.client import UpstreamAnswer, has_controls, to_client, to_upstream
+from hookgate.proxy.http.key_mask import KeyMask
 from hookgate.proxy.http.upstream_connection import UpstreamError
-from hookgate.proxy.http.upstream_keys import KeyMask
 from hookgate.proxy.observe.usage import UsageMeter
 from hookgate.proxy.routing.table import Route
 
@@ -242,7 +242,7 @@ async def tunnel(context: CallContext) -> web.StreamResponse:
     wanted = [name for name in offered if name]
     await context.services.put_on_record(context.record)
     with context.record.attempt() as attempt:
-        async with upstreams.connect(attempt, context.route, headers, wanted, MAX_MESSAGE) as there:
+        async with upstreams.connect(attempt, context.route, headers, wanted, MAX_MESSAGE) as (there, mask):
             here = web.WebSocketResponse(
                 protocols=[there.protocol] if there.protocol else (),
                 autoclose=False,
@@ -251,17 +251,16 @@ async def tunnel(context: CallContext) -> web.StreamResponse:
                 max_msg_size=MAX_MESSAGE,
             )
             await here.prepare(request)
-            await _join(here, there, context)
+            await _join(here, there, context, mask)
     return here
 
 
-async def _join(here: _Socket, there: _Socket, context: CallContext) -> None:
+async def _join(here: _Socket, there: _Socket, context: CallContext, mask: KeyMask | None) -> None:
     """Copy in both directions until one side closes, then close both with its code.
 
-    The gateway's key is masked in what the upstream sends. If the client's key was issued, both sides are
+    `mask` is applied to what the upstream sends. If the client's key was issued, both sides are
     closed as well once it is withdrawn.
     """
-    mask = context.services.upstreams.mask_for(context.route)
     ways = [asyncio.create_task(_copy(here, there)), asyncio.create_task(_copy(there, here, mask))]
     if context.caller.issued is not None:
         ways.append(asyncio.create_task(_withdrawal(context)))

@@ -18,6 +18,7 @@ from hookgate.proxy.config.reading import (
     shown_settings,
 )
 from hookgate.proxy.config.sources import ConfigError
+from hookgate.proxy.credentials.held import CredentialsError, HeldCredentials
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.tls import Certificate
 from hookgate.proxy.identity.callers import KeysError, load_named_keys
@@ -89,7 +90,13 @@ def _unusable(config: Config) -> Iterator[tuple[str, str]]:
     except ConfigError as error:
         yield "sign_in.client_secret_file", str(error).removeprefix("sign_in.client_secret_file: ")
     try:
+        HeldCredentials(config.upstream, config.credentials)
+    except CredentialsError as error:
+        yield from error.problems
+    try:
         Upstreams(config.upstream)
+    except CredentialsError:
+        pass  # see above
     except (ValueError, OSError) as error:
         yield str(error).partition(":")[0], str(error)
 

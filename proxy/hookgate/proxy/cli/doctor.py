@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 
 import aiohttp
@@ -16,7 +16,7 @@ from hookgate.proxy.cli.trials import Diagnosis, diagnose_hooks, print_diagnoses
 from hookgate.proxy.config import Config, ConfigError
 from hookgate.proxy.config.reading import EffectiveConfig, read_config, state_folder
 from hookgate.proxy.config.values import host_and_port
-from hookgate.proxy.errors import DOMAIN, pluralize
+from hookgate.proxy.errors import DOMAIN, ApiError, pluralize
 from hookgate.proxy.http.client import NoAnswerError, Upstreams, expired_authorities
 from hookgate.proxy.http.descriptors import Budget, DescriptorError, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.http.listener import CLIENTS, OPERATORS, ListenerPurpose, check_address, url_of
@@ -202,15 +202,16 @@ def _check_descriptors(config: Config) -> Iterator[Diagnosis]:
 
 
 async def _check_upstreams(effective: EffectiveConfig) -> list[Diagnosis]:
-    """Check whether each upstream can be reached."""
-    settings = effective.config.upstream
+    """Check whether each upstream can be reached, and whether Google issues access tokens."""
+    config = effective.config
     try:
-        upstreams = Upstreams(settings)
+        upstreams = Upstreams(config.upstream, credentials=config.credentials)
     except (ValueError, OSError):
         return []  # the check of the configuration has reported it
     async with upstreams:
         return await asyncio.gather(
-            *(_check_upstream(upstreams, api, effective) for api in upstreams.origins)
+            *(_check_upstream(upstreams, api, effective) for api in upstreams.origins),
+            *(_check_token(token.name, token.get, effective) for token in upstreams.held.tokens),
         )
 
 
@@ -225,3 +226,13 @@ async def _check_upstream(upstreams: Upstreams, api: str, effective: EffectiveCo
         needed = api == "gemini" or name in effective.places  # the others may be blocked on purpose
         return Diagnosis(message, "FAIL" if needed else "note")
     return Diagnosis(f"{name}: {origin} can be reached", "ok")
+
+
+async def _check_token(name: str, get: Callable[[], Awaitable[str]], effective: EffectiveConfig) -> Diagnosis:
+    setting = f"credentials.{name}"
+    try:
+        await get()
+    except ApiError:
+        problem = "Google issues no access token for it; the log names the cause"
+        return Diagnosis(f"{effective.places.get(setting, setting)}: {setting}: {problem}")
+    return Diagnosis(f"{setting}: Google issues access tokens for it", "ok")

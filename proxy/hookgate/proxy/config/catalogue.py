@@ -11,11 +11,11 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from hookgate.proxy.config.models import Config, NamedKey
+from hookgate.proxy.config.models import Config, CredentialSettings, NamedKey
 
 PREFIX = "HOOKGATE_"
 
-NAMED: dict[str, type[BaseModel]] = {"keys": NamedKey}
+NAMED: dict[str, type[BaseModel]] = {"keys": NamedKey, "credentials": CredentialSettings}
 """The classes of tables that operators name, such as `[keys.alice]`. Only the file can contain them."""
 
 _FLAGS = {
@@ -96,6 +96,10 @@ _MEANT = {
     **{("keys", key): ("file", "sha256") for key in ("key", "api_key", "value", "secret")},
     ("keys", "hash"): ("sha256",),
     ("keys", "path"): ("file",),
+    **{("credentials", key): ("locations",) for key in ("location", "region", "regions")},
+    **{("credentials", key): ("key_file", "service_account_file") for key in ("file", "path")},
+    ("credentials", "team"): ("teams",),
+    ("credentials", "api_key"): ("key",),
 }
 """The keys that are meant by usual names of other programs, by table and name."""
 

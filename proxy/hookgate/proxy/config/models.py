@@ -16,8 +16,10 @@ from hookgate.proxy.config.values import (
     HostName,
     HttpsUrl,
     KeyName,
+    Location,
     ModelPattern,
     Origin,
+    Project,
     ProxyUrl,
     Seconds,
     Section,
@@ -25,6 +27,8 @@ from hookgate.proxy.config.values import (
     StoreUrl,
     Token,
 )
+
+VERTEX_API = "https://aiplatform.googleapis.com"
 
 Unhooked = Literal["interactions", "openai", "live", "caches", "predict", "agents"]
 """Routes whose answers are generated and that no hook can judge yet."""
@@ -149,15 +153,17 @@ class UpstreamSettings(Section):
     gemini: ApiOrigin = GEMINI_API
     """The base URL of the Gemini API."""
 
-    vertex: ApiOrigin = "https://aiplatform.googleapis.com"
-    """The base URL of Vertex AI."""
+    vertex: ApiOrigin = VERTEX_API
+    """The base URL of Vertex AI. For calls with a credential of the gateway's own, the default becomes that
+    of the credential's location; any other URL is used for all locations."""
 
     code_assist: ApiOrigin = "https://cloudcode-pa.googleapis.com"
     """The base URL of Code Assist, which Gemini CLI uses with a Google login."""
 
     gemini_key: ApiKey | None = None
     """An API key of the gateway's own for the Gemini API, which is sent in place of keys that the gateway has
-    issued. It is better kept in a file or a variable than in hookgate.toml."""
+    issued, before those of `[credentials.NAME]`. It is better kept in a file or a variable than in
+    hookgate.toml."""
 
     gemini_key_file: File | None = None
     """A file that contains only that key. It is read at startup."""
@@ -175,7 +181,7 @@ class UpstreamSettings(Section):
     """A PEM file with the certificate authorities to trust instead of the system's."""
 
     connect_timeout: Seconds = 10
-    """Seconds to set up a connection, including TLS."""
+    """Seconds to set up a connection, including TLS, and to wait for an access token of a credential."""
 
     header_timeout: Seconds = 300
     """Seconds to wait for all headers of an answer: the model may think before its first word."""
@@ -321,7 +327,7 @@ class ClientSettings(Section):
 
     issued_keys: bool = False
     """Whether clients may use keys that `hookgate keys create` has issued. Calls with such a key go upstream
-    with the gateway's own key, `upstream.gemini_key_file`."""
+    with a credential of the gateway's own: `upstream.gemini_key_file`, or one of `[credentials.NAME]`."""
 
     pepper_file: File | None = None
     """A file with the secret with which issued keys are hashed; by default `keys.pepper` in the state folder,
@@ -372,6 +378,71 @@ class NamedKey(Section):
         if (self.sha256 is None) == (self.file is None):
             raise ValueError("needs exactly one of sha256 and file; `hookgate key-hash` prints a sha256")
         return self
+
+
+class CredentialSettings(Section):
+    """A credential of the gateway's own, in a table of its own: `[credentials.main]`. Calls with issued keys
+    are sent with it. If there are several, the first one in the file is used; if it fails before the answer
+    has begun, the next one. A credential is one of `key`, `key_file`, `service_account_file` and `default`.
+    """
+
+    api: Literal["gemini", "vertex"]
+    """The API that the credential is for. Service accounts and default credentials need `vertex`."""
+
+    key: ApiKey | None = None
+    """An API key. It is better kept in a file."""
+
+    key_file: File | None = None
+    """A file that contains only an API key. It is read at startup."""
+
+    service_account_file: File | None = None
+    """The JSON file with the key of a Google service account. It is read at startup. This, and `default`,
+    need the extra `google`: `pip install '.[google]'` in a checkout."""
+
+    default: bool = False
+    """Whether to use Google's Application Default Credentials: the file in the variable
+    `GOOGLE_APPLICATION_CREDENTIALS`, also for workload identity federation, or the metadata server of the
+    machine or the Kubernetes cluster."""
+
+    project: Project | None = None
+    """The Google Cloud project to call. Service accounts and default credentials need it."""
+
+    locations: tuple[Location, ...] = ("global",)
+    """The locations of Vertex AI that calls may go to, in the order in which they are tried."""
+
+    serves: tuple[Literal["gemini", "vertex"], ...] = ()
+    """The APIs whose calls are sent with the credential; by default the one in `api`. A credential for Vertex
+    AI can also serve calls of the Gemini API."""
+
+    teams: tuple[KeyName, ...] = ()
+    """The teams whose calls are sent with it; by default all calls."""
+
+    @model_validator(mode="after")
+    def _is_one_credential(self) -> Self:
+        given = (self.key, self.key_file, self.service_account_file, self.default or None)
+        if sum(each is not None for each in given) != 1:
+            raise ValueError("needs exactly one of key, key_file, service_account_file and default")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_used_for_its_apis(self) -> Self:
+        if self.api == "gemini" and (self.has_tokens or self.project or "vertex" in self.serves):
+            raise ValueError(
+                'api = "gemini" needs key or key_file, and has no project and does not serve vertex; '
+                'did you mean api = "vertex"?'
+            )
+        if self.has_tokens and not self.project:
+            raise ValueError("needs project, the Google Cloud project to call")
+        if not self.project and "locations" in self.model_fields_set:
+            raise ValueError("locations need project, the Google Cloud project to call")
+        if not self.locations or len(set(self.locations)) < len(self.locations):
+            raise ValueError("locations must name at least one location, and each only once")
+        return self
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether access tokens are sent, and not an API key."""
+        return self.default or self.service_account_file is not None
 
 
 class TranscriptSettings(Section):
@@ -494,6 +565,9 @@ class Config(Section):
     clients: ClientSettings = ClientSettings()
     tokens: TokenSettings = TokenSettings()
     keys: Annotated[dict[KeyName, NamedKey], Field(json_schema_extra={"additionalProperties": False})] = {}  # noqa: RUF012  # pydantic copies defaults
+    credentials: Annotated[
+        dict[KeyName, CredentialSettings], Field(json_schema_extra={"additionalProperties": False})
+    ] = {}  # noqa: RUF012  # pydantic copies defaults
     transcripts: TranscriptSettings = TranscriptSettings()
     store: StoreSettings = StoreSettings()
     audit: AuditSettings = AuditSettings()

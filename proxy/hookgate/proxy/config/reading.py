@@ -73,11 +73,18 @@ def conflicts(config: Config) -> Iterator[tuple[str, str]]:
             "everybody who can connect may make calls",
         )
     own = (upstream.gemini_key, upstream.gemini_key_file, upstream.vertex_key, upstream.vertex_key_file)
-    if clients.issued_keys and not any(own):
+    if clients.issued_keys and not any(own) and not config.credentials:
         yield (
             "clients.issued_keys",
             "clients.issued_keys: calls with issued keys need a key of the gateway's own; name its file in "
-            "upstream.gemini_key_file",
+            "upstream.gemini_key_file, or describe it in [credentials.NAME]",
+        )
+    if config.credentials and not clients.issued_keys:
+        name = f"credentials.{next(iter(config.credentials))}"
+        yield (
+            name,
+            f"{name}: credentials are only used for calls with issued keys; set clients.issued_keys to true, "
+            "or remove the table",
         )
     if config.tokens.issuer:
         yield from (("tokens.issuer", f"tokens.issuer: {problem}") for problem in _token_problems(config))

@@ -43,6 +43,8 @@ _SHA256 = r"[0-9a-fA-F]{64}"
 _API_KEY = r"[!-~]{8,512}"
 _STORE = r"postgresql(\+psycopg)?://([^/@?#\s]+@)?[^/@?#\s]*/[^/@?#\s]+(\?[^@#\s]*)?"
 _HOST = r"[A-Za-z0-9_.-]+"
+_PROJECT = r"[a-z0-9][a-z0-9-]{2,62}"
+_LOCATION = r"[a-z][a-z0-9-]{1,62}"
 _ADDRESS = r"(\[[0-9a-fA-F:.]+\]|[^:\s\[\]]+):([0-9]{1,9})"
 _MAX_PORT = 65535
 
@@ -80,6 +82,18 @@ def _address(text: str) -> str:
 def _host(text: str) -> str:
     if not re.fullmatch(_HOST, text):
         raise ValueError("must be a host name without a scheme or port, such as metrics.example.com")
+    return text
+
+
+def _project(text: str) -> str:
+    if not re.fullmatch(_PROJECT, text):
+        raise ValueError("must be the ID or the number of a Google Cloud project, such as my-project-123")
+    return text
+
+
+def _location(text: str) -> str:
+    if not re.fullmatch(_LOCATION, text):
+        raise ValueError("must be a location of Vertex AI, such as global or europe-west4")
     return text
 
 
@@ -223,6 +237,8 @@ ApiKey = Annotated[
     AfterValidator(_secret_api_key),
     Field(json_schema_extra={"pattern": f"^{_API_KEY}$"}),
 ]
+Project = Annotated[str, AfterValidator(_project), Field(json_schema_extra={"pattern": f"^{_PROJECT}$"})]
+Location = Annotated[str, AfterValidator(_location), Field(json_schema_extra={"pattern": f"^{_LOCATION}$"})]
 ModelPattern = Annotated[str, Field(min_length=1, max_length=128)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0)]

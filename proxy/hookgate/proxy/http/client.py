@@ -5,8 +5,9 @@ import re
 import ssl
 import time
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -14,11 +15,14 @@ from pathlib import Path
 import aiohttp
 from aiohttp import hdrs
 
-from hookgate.proxy.config import LimitSettings, UpstreamSettings
+from hookgate.proxy.config import CredentialSettings, LimitSettings, UpstreamSettings
+from hookgate.proxy.config.models import VERTEX_API
 from hookgate.proxy.config.values import parse_proxy
+from hookgate.proxy.credentials.held import Candidate, HeldCredentials
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.answer_parser import InvalidAnswerError
 from hookgate.proxy.http.bodies import CODINGS, INFLATE_STEP, compression_window, inflate_pieces
+from hookgate.proxy.http.key_mask import KeyMask
 from hookgate.proxy.http.upstream_connection import (
     Body,
     HostNotFoundError,
@@ -27,12 +31,12 @@ from hookgate.proxy.http.upstream_connection import (
     UpstreamError,
     describe_connection_error,
 )
-from hookgate.proxy.http.upstream_keys import KeyMask, UpstreamKeys
 from hookgate.proxy.http.upstream_pool import Origin, UpstreamPool
 from hookgate.proxy.http.upstream_websockets import WebSockets
 from hookgate.proxy.identity.callers import KEY_HEADER
 from hookgate.proxy.observe.record import UpstreamAttempt
 from hookgate.proxy.routing.table import Route
+from hookgate.proxy.routing.vertex import vertex_origin
 
 _IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT"})
 _SENT_WITHOUT_LENGTH = frozenset({"GET", "HEAD", "OPTIONS"})  # if they have no body
@@ -41,11 +45,12 @@ _SENT_WITHOUT_LENGTH = frozenset({"GET", "HEAD", "OPTIONS"})  # if they have no 
 class NoAnswerError(ApiError):
     """Raised when no answer came from `origin`; `why` describes the failure.
 
-    The message for the client contains neither the origin nor the URL.
+    `sent` says whether a part of the request may have been sent. The message for the client contains neither
+    the origin nor the URL.
     """
 
-    def __init__(self, origin: str, error: OSError) -> None:
-        self.origin, self.why = origin, describe_connection_error(error)
+    def __init__(self, origin: str, error: OSError, *, sent: bool = True) -> None:
+        self.origin, self.why, self.sent = origin, describe_connection_error(error), sent
         if isinstance(error, TimeoutError):
             super().__init__(504, "The upstream did not answer in time.", "UPSTREAM_TIMEOUT")
         else:
@@ -119,24 +124,42 @@ class UpstreamAnswer:
             raise UpstreamError(f"its body is not one complete {coding} stream")
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """How a request is sent: where to, its route there, its headers, and the mask for the answer."""
+
+    origin: Origin
+    route: Route
+    headers: Mapping[str, str]
+    mask: KeyMask | None
+
+
 class Upstreams:
     """A client for the upstreams. Use it as an async context manager: it owns a connection pool.
 
-    At most `max_connections` connections are in use at once, by default as many as clients may open. Raises
-    ValueError or OSError if the CA bundle, or the file of a key, cannot be used.
+    At most `max_connections` connections are in use at once, by default as many as clients may open.
+    `credentials` are those of the gateway's own by name, in addition to the keys in `settings`. Raises
+    ValueError or OSError if the CA bundle, or a credential, cannot be used.
     """
 
     def __init__(
-        self, settings: UpstreamSettings, max_connections: int = LimitSettings().connections
+        self,
+        settings: UpstreamSettings,
+        max_connections: int = LimitSettings().connections,
+        credentials: Mapping[str, CredentialSettings] | None = None,
     ) -> None:
         self._settings, self._max_connections = settings, max_connections
-        self._keys = UpstreamKeys(settings)
+        self.header_timeout = settings.header_timeout
+        """Seconds to wait for all headers of an answer."""
+        self.held = HeldCredentials(settings, credentials or {})
+        """The credentials of the gateway's own."""
         self.origins = {
             "gemini": settings.gemini,
             "vertex": settings.vertex,
             "code_assist": settings.code_assist,
         }
         self._origins = {api: Origin.from_url(url) for api, url in self.origins.items()}
+        self._locations: dict[str, Origin] = {}
         self._ca_bundle = _ssl_context(settings.ca_bundle) if settings.ca_bundle else None
 
     async def __aenter__(self) -> "Upstreams":
@@ -160,28 +183,48 @@ class Upstreams:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._pool)
             await stack.enter_async_context(self._web_sockets)
+            await stack.enter_async_context(self.held.kept_fresh())
             self._stack = stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    def has_key(self, api: str) -> bool:
-        """Return whether the gateway has a key of its own for an API."""
-        return api in self._keys
+    def candidates(self, route: Route) -> Sequence[Candidate | None]:
+        """Return the credentials with which to send a call, in order; None stands for the caller's own.
 
-    def mask_for(self, route: Route) -> KeyMask | None:
-        """Return the mask for what the upstream answers on a route, or None if nothing must be masked."""
-        return self._keys.mask(route.api) if route.uses_gateway_key else None
+        Raises ApiError if the gateway has none for the route.
+        """
+        return (None,) if route.caller_team is None else self.held.candidates(route)
 
-    def _headers_for(
-        self, route: Route, attempt: UpstreamAttempt, headers: Mapping[str, str]
-    ) -> Mapping[str, str]:
-        """Return the headers to send, with the credential of the caller or of the gateway."""
-        all_headers = attempt.headers(headers)
-        if route.uses_gateway_key:
-            return self._keys.replaced(route, all_headers)
-        return with_key(all_headers, route.key)
+    def refusal(self, route: Route) -> ApiError | None:
+        """Return the error for a route that no credential of the gateway's own is for, or None."""
+        try:
+            self.held.candidates(route)
+        except ApiError as error:
+            return error
+        return None
+
+    def _origin(self, route: Route, location: str) -> Origin:
+        """Return the origin of a route, at Vertex AI in a location if one is given."""
+        if not location:
+            return self._origins[route.api]
+        if location not in self._locations:
+            url = vertex_origin(self.origins["vertex"], VERTEX_API, location)
+            self._locations[location] = Origin.from_url(url)
+        return self._locations[location]
+
+    async def _prepare(
+        self, attempt: UpstreamAttempt, route: Route, headers: Mapping[str, str], candidate: Candidate | None
+    ) -> "_Prepared":
+        """Return how to send a request with a credential. Raises ApiError if there is no access token."""
+        headers = attempt.headers(headers)
+        if candidate is None:
+            return _Prepared(self._origins[route.api], route, with_key(headers, route.key), None)
+        origin = self._origin(candidate.route, candidate.location)
+        attempt.note_credential(candidate.credential.name, candidate.location, origin.host)
+        authenticated, secret = await candidate.authenticated(headers)
+        return _Prepared(origin, candidate.route, authenticated, KeyMask(secret))
 
     @asynccontextmanager
     async def open(  # noqa: PLR0913  # the parts of a request
@@ -193,18 +236,20 @@ class Upstreams:
         data: Body,
         *,
         decompress: bool,
+        candidate: Candidate | None = None,
     ) -> AsyncIterator[UpstreamAnswer]:
         """Send a request and yield the answer before its body is read.
 
-        `attempt` comes from `CallRecord.attempt`. An iterable `data` is sent in chunks, unless `headers`
-        contains its length. Leaving the context before the end of the body closes the connection, which also
-        cancels the call upstream. Raises ApiError if there is no answer or it is invalid.
+        `attempt` comes from `CallRecord.attempt`, and `candidate` from `candidates`. An iterable `data` is
+        sent in chunks, unless `headers` contains its length. Leaving the context before the end of the body
+        closes the connection, which also cancels the call upstream. Raises ApiError if there is no answer or
+        it is invalid.
         """
-        origin = self._origins[route.api]
+        prepared = await self._prepare(attempt, route, headers, candidate)
+        origin, route = prepared.origin, prepared.route
         # Joined as text: re-encoding could change the checked path.
         target = f"{route.path}?{route.query}" if route.query else route.path
-        all_headers = self._headers_for(route, attempt, headers)
-        head = self._request_head(method, origin, target, all_headers, data)
+        head = self._request_head(method, origin, target, prepared.headers, data)
         length = headers.get(hdrs.CONTENT_LENGTH)
         try:
             connection = await self._begin_exchange(
@@ -212,10 +257,8 @@ class Upstreams:
             )
         except InvalidAnswerError as error:
             raise _unreadable(str(error)) from None
-        except OSError as error:
-            raise NoAnswerError(self.origins[route.api], error) from None
         try:
-            answer = UpstreamAnswer(connection, decompress=decompress, mask=self.mask_for(route))
+            answer = UpstreamAnswer(connection, decompress=decompress, mask=prepared.mask)
             attempt.answer_began(answer.status)
             yield answer
         finally:
@@ -227,19 +270,25 @@ class Upstreams:
         """Return a connection on which the headers of the answer have arrived.
 
         The upstream may close an idle connection just as a request is sent on it. Only an idempotent request
-        is then sent again, because any other request may have been processed.
+        is then sent again, because any other request may have been processed. Raises NoAnswerError and
+        InvalidAnswerError.
         """
         may_retry = method in _IDEMPOTENT and (data is None or isinstance(data, bytes))
         fresh = False
         while True:
-            connection = await self._pool.acquire(origin, fresh=fresh)
+            try:
+                connection = await self._pool.acquire(origin, fresh=fresh)
+            except OSError as error:
+                raise NoAnswerError(origin.url, error, sent=False) from None
             try:
                 await connection.begin_exchange(head, data, length, has_no_body=method == hdrs.METH_HEAD)
             except BaseException as error:
                 await self._pool.release(connection, origin)
-                if not (may_retry and connection.reused and isinstance(error, ConnectionError)):
+                fresh = may_retry and connection.reused and isinstance(error, ConnectionError)
+                if not fresh and isinstance(error, OSError):
+                    raise NoAnswerError(origin.url, error) from None
+                if not fresh:
                     raise
-                fresh = True
             else:
                 return connection
 
@@ -272,21 +321,24 @@ class Upstreams:
         headers: Mapping[str, str],
         protocols: Iterable[str],
         max_message: int,
-    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse[bool]]:
-        """Open a WebSocket. Raises ApiError if the upstream refuses it or does not answer."""
-        query = f"?{route.query}" if route.query else ""
-        url = f"{self.origins[route.api]}{route.path}{query}"
-        headers = self._headers_for(route, attempt, headers)
+    ) -> AsyncIterator[tuple[aiohttp.ClientWebSocketResponse[bool], KeyMask | None]]:
+        """Open a WebSocket. Yields it with the mask for what it receives, if a secret was sent.
+
+        Raises ApiError if the upstream refuses it or does not answer.
+        """
+        prepared = await self._prepare(attempt, route, headers, self.candidates(route)[0])
+        query = f"?{prepared.route.query}" if prepared.route.query else ""
+        url = f"{prepared.origin.url}{prepared.route.path}{query}"
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._pool.reserve())
                 socket = await stack.enter_async_context(
-                    self._web_sockets.connect(url, headers, protocols, max_message)
+                    self._web_sockets.connect(url, prepared.headers, protocols, max_message)
                 )
             except OSError as error:
-                raise NoAnswerError(self.origins[route.api], error) from None
+                raise NoAnswerError(prepared.origin.url, error) from None
             attempt.answer_began(101)
-            yield socket
+            yield socket, prepared.mask
 
     async def check(self, api: str) -> None:
         """Check that the origin of an API can be reached: name resolution, connection, TLS and the proxy.
@@ -303,9 +355,9 @@ class Upstreams:
             if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED and self._settings.proxy:
                 raise ProxyError(f"the proxy answered {status}")
         except InvalidAnswerError:
-            raise NoAnswerError(self.origins[api], ConnectionError()) from None
+            raise NoAnswerError(origin.url, ConnectionError()) from None
         except OSError as error:
-            raise NoAnswerError(self.origins[api], error) from None
+            raise NoAnswerError(origin.url, error) from None
 
 
 def expired_authorities(ca_bundle: Path) -> tuple[int, int]:

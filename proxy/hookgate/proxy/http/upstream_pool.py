@@ -31,6 +31,7 @@ AddressInfo = tuple[Any, ...]
 class Origin:
     """The destination of an API's requests: scheme, host, port, and a prefix for the paths of its routes."""
 
+    url: str
     tls: bool
     host: str
     port: int
@@ -44,9 +45,8 @@ class Origin:
         parsed = URL(url)
         authority, path = parsed.host_port_subcomponent, url.partition("://")[2].partition("/")[2]
         assert parsed.raw_host and parsed.port and authority  # noqa: S101, PT018  # they have been checked
-        return cls(
-            parsed.scheme == "https", parsed.raw_host, parsed.port, authority, f"/{path}" if path else ""
-        )
+        tls = parsed.scheme == "https"
+        return cls(url, tls, parsed.raw_host, parsed.port, authority, f"/{path}" if path else "")
 
     @property
     def server_name(self) -> str:

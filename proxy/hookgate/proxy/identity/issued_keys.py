@@ -78,10 +78,6 @@ _REVOKED = "The key {name} was revoked. Ask the operator of this gateway for a n
 _EXPIRED = "The key {name} expired at {at} UTC. Ask the operator of this gateway for a new one."
 _REPLACED = "The key {name} was replaced with a new one. Use the new one."
 _IN_PATH = "The path contains a key. Send it as x-goog-api-key, as Authorization: Bearer, or as ?key= only."
-_NO_UPSTREAM_KEY = (
-    "This gateway has no key of its own for {api}, so keys that it has issued cannot be used there. Ask its "
-    "operator to set upstream.{api}_key_file, or use another API."
-)
 _NO_CODE_ASSIST = "Keys that hookgate has issued cannot be used for Code Assist, which needs a Google login."
 _FULL = "The key {name} has used {used} of {most} {measure} in this {window}; it resets at {ends} UTC."
 _NO_PRICE = "The key {name} has a limit on cost, and the price table has no price for the model {model!r}."
@@ -219,11 +215,12 @@ class IssuedKeys:
     # ---- whether it may
 
     async def admit(
-        self, key: IssuedKey, route: Route, *, has_upstream_key: bool
+        self, key: IssuedKey, route: Route, refusal: ApiError | None
     ) -> Callable[[CallEnd], None] | None:
         """Admit a call with a key, and count it. Returns what to call at its end.
 
-        Raises ApiError (403) if the key does not allow the call.
+        `refusal` is the error if the gateway has no credential of its own for the route. Raises it for a
+        valid key, and ApiError (403) if the key does not allow the call.
         """
         if key.state != "valid" or key.scope is None:
             raise _refusal(key)
@@ -231,8 +228,8 @@ class IssuedKeys:
             return None
         if route.api == "code_assist":
             raise ApiError(403, _NO_CODE_ASSIST, "KEY_NOT_ALLOWED")
-        if not has_upstream_key:
-            raise ApiError(403, _NO_UPSTREAM_KEY.format(api=route.api), "UPSTREAM_KEY_MISSING")
+        if refusal is not None:
+            raise refusal
         if problem := key.scope.refusal(route):
             raise ApiError(403, f"The key {key.name} {problem}.", "KEY_NOT_ALLOWED")
         # The name differs from those of owners, whose calls the policy `limits` counts.

@@ -57,6 +57,18 @@ UPSTREAM_REQUESTS = MetricName(
     "Requests to the upstream; if the model is asked again, one call makes several.",
     ("model", "status_class"),
 )
+CREDENTIAL_REQUESTS = MetricName(
+    "hookgate_credential_requests_total",
+    "counter",
+    "Requests to the upstream that were sent, or tried, with a credential of the gateway's own.",
+    ("credential", "status_class"),
+)
+TOKEN_REFRESHES = MetricName(
+    "hookgate_token_refreshes_total",
+    "counter",
+    "Refreshes of access tokens for credentials of the gateway's own.",
+    ("credential", "result"),
+)
 UPSTREAM = MetricName(
     "hookgate_upstream_duration_seconds",
     "histogram",
@@ -148,6 +160,8 @@ METRICS = (
     DURATION,
     OVERHEAD,
     UPSTREAM_REQUESTS,
+    CREDENTIAL_REQUESTS,
+    TOKEN_REFRESHES,
     UPSTREAM,
     FIRST_TOKEN,
     HOOK_RUNS,
@@ -190,7 +204,9 @@ LABELS = {
     "for bypasses `unannounced`",
     "currency": "the currency of the price table",
     "group": "a group of `routes.unhooked`",
-    "result": "for reloads `applied`, `unchanged` or `refused`; for spans `exported` or `dropped`",
+    "result": "for reloads `applied`, `unchanged` or `refused`; for spans `exported` or `dropped`; "
+    "for access tokens `refreshed` or `failed`",
+    "credential": "a name in `[credentials.NAME]`, `upstream.gemini_key` or `upstream.vertex_key`",
     "revision": "the hash that `/readyz` reports",
     "number": "the number of the revision of the pushed policy",
     "sha256": "the first 12 digits of the SHA-256 of its document",

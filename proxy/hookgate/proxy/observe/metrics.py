@@ -3,7 +3,7 @@
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -113,6 +113,18 @@ class FollowedPolicy(Protocol):
         """Whether it is the newest one."""
 
 
+class RefreshedToken(Protocol):
+    """The access token of a credential."""
+
+    @property
+    def name(self) -> str:
+        """The name of the credential."""
+
+    @property
+    def results(self) -> Mapping[str, int]:
+        """The number of refreshes since the start by result: refreshed or failed."""
+
+
 class ReadMetrics(Collector):
     """A metric whose values are read with `read` when it is collected."""
 
@@ -165,6 +177,7 @@ class Metrics:
             self._totals(metric_names.UPSTREAM_REQUESTS),
             self._histograms(metric_names.UPSTREAM),
         )
+        self._credentials = self._totals(metric_names.CREDENTIAL_REQUESTS)
         self._runs, self._decisions = (
             self._totals(metric_names.HOOK_RUNS),
             self._totals(metric_names.HOOK_DECISIONS),
@@ -193,7 +206,10 @@ class Metrics:
         if record.attempts:
             self._upstream(*model).observe(record.upstream_seconds)
             for request in record.attempts:
-                _add(self._requests, (*model, status_class(request.status, NONE)))
+                status = status_class(request.status, NONE)
+                _add(self._requests, (*model, status))
+                if request.credential:
+                    _add(self._credentials, (request.credential, status))
         for tally in record.hooks.values():
             self._add_hook(tally)
         self._add_usage(record, *model)
@@ -247,6 +263,15 @@ class Metrics:
         self._read(metric_names.AUDIT_QUEUED, one_sample(lambda: audit.queued))
         self._read(metric_names.AUDIT_LAG, one_sample(lambda: audit.lag_seconds))
         self._read(metric_names.AUDIT_FAILURES, one_sample(lambda: audit.failures))
+
+    def watch_tokens(self, tokens: Sequence[RefreshedToken]) -> None:
+        """Expose the refreshes of access tokens."""
+        self._read(
+            metric_names.TOKEN_REFRESHES,
+            lambda: [
+                ((token.name, result), count) for token in tokens for result, count in token.results.items()
+            ],
+        )
 
     def watch_spans(self, sender: SentSpans) -> None:
         """Expose the metrics of exported spans."""

@@ -29,10 +29,21 @@ class UpstreamAttempt:
     """One request to the upstream. Times are in seconds of the monotonic clock.
 
     `span` is its id in the call's trace, or 0 without a trace. `status` is the answer's status, or 0 as long
-    as there is no answer.
+    as there is no answer. `credential` and `location` name the credential of the gateway's own with which it
+    was sent, and `server` the host; they are empty if it was sent with the caller's.
     """
 
-    __slots__ = ("_trace", "answered", "began", "ended", "span", "status")
+    __slots__ = (
+        "_trace",
+        "answered",
+        "began",
+        "credential",
+        "ended",
+        "location",
+        "server",
+        "span",
+        "status",
+    )
 
     def __init__(self, trace: Trace | None) -> None:
         self._trace = trace
@@ -40,6 +51,11 @@ class UpstreamAttempt:
         self.began = time.monotonic()
         self.answered = self.ended = 0.0
         self.status = 0
+        self.credential = self.location = self.server = ""
+
+    def note_credential(self, name: str, location: str, server: str) -> None:
+        """Note with which credential of the gateway's own the request is sent, and where to."""
+        self.credential, self.location, self.server = name, location, server
 
     def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         """Return the headers to send, with the trace's headers if there is a trace."""
@@ -401,6 +417,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
         "status": record.status or None,
         "bytes": {"request": record.request_bytes, "answer": record.answer_bytes},
         "upstream_requests": record.upstream_requests,
+        **({"attempts": attempts} if (attempts := _with_credentials(record)) else {}),
         "usage": {
             "input_tokens": record.usage.input_tokens,
             "output_tokens": record.usage.output_tokens,
@@ -420,6 +437,20 @@ def make_receipt(record: CallRecord) -> JsonObject:
         "blocked": [each.as_json() for each in record.blocked],
         "hooks": [_hook(tally) for tally in record.hooks.values()],
     }
+
+
+def _with_credentials(record: CallRecord) -> list[JsonObject]:
+    """Return the requests to the upstream that were sent with credentials of the gateway's own."""
+    return [
+        {
+            "credential": each.credential,
+            **({"location": each.location} if each.location else {}),
+            "status": each.status or None,
+            "ms": _ms(each.waited),
+        }
+        for each in record.attempts
+        if each.credential
+    ]
 
 
 def session_fields(session: SessionContext) -> JsonObject:

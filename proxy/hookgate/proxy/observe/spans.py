@@ -56,7 +56,7 @@ def spans_of(record: CallRecord, servers: Mapping[str, str]) -> Iterator[SpanDat
     for tally in record.hooks.values():
         yield _hook_span(tally, trace, clock, begin)
     for attempt in record.attempts:
-        server = urlsplit(servers.get(trace.api, "")).hostname or ""
+        server = attempt.server or urlsplit(servers.get(trace.api, "")).hostname or ""
         yield _upstream_span(attempt, record, trace, clock, server)
 
 
@@ -146,6 +146,8 @@ def _upstream_span(
         trace_context.SERVER: server,
         trace_context.REQUEST_MODEL: record.model,
         trace_context.STATUS: attempt.status,
+        trace_context.CREDENTIAL: attempt.credential,
+        trace_context.LOCATION: attempt.location,
     }
     attributes = {name: value for name, value in values.items() if value}
     error = "" if 0 < attempt.status < 400 else str(attempt.status or "no_answer")

@@ -73,6 +73,8 @@ def _latest_messages(messages: Iterable[JsonObject]) -> str:
 
 
 OPERATION = "gen_ai.operation.name"
+CREDENTIAL = "hookgate.credential"
+LOCATION = "hookgate.location"
 PROVIDER = "gen_ai.provider.name"
 CONVERSATION = "gen_ai.conversation.id"
 REQUEST_MODEL = "gen_ai.request.model"

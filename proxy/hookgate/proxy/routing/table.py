@@ -241,8 +241,9 @@ class Route:
     """The group of a generative route that the operator serves although hooks cannot judge it."""
     template: str = field(default="", compare=False)
     """The template of the path."""
-    uses_gateway_key: bool = False
-    """Whether the gateway's own key is sent upstream in place of the caller's credential."""
+    caller_team: str | None = None
+    """The caller's team, or an empty string, if a credential of the gateway's own is sent upstream in place
+    of the caller's; else None."""
 
     @property
     def streamed(self) -> bool:
@@ -259,10 +260,13 @@ class Route:
         return replace(self, model=model, path=f"{collection}/{model}:{self.verb}")
 
 
-def with_gateway_key(route: Route) -> Route:
-    """Return the route without the caller's credentials: the gateway's own key is sent in their place."""
+def without_credentials(route: Route, team: str = "") -> Route:
+    """Return the route without the caller's credentials: one that the gateway holds is sent in their place.
+
+    `team` is the caller's team, if it has one.
+    """
     query = _without(route.query, "access_token")
-    return replace(route, query=query, key="", access_token="", uses_gateway_key=True)
+    return replace(route, query=query, key="", access_token="", caller_team=team)
 
 
 def with_query(route: Route, row: Row, query: str) -> Route:

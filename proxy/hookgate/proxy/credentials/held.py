@@ -1,0 +1,245 @@
+"""The credentials that the gateway holds: which of them a call is sent with, in which order, and how.
+
+Secrets leave this module only as headers of a request to the upstream, together with their mask's text.
+"""
+
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
+
+from hookgate.proxy.config import CredentialSettings, UpstreamSettings
+from hookgate.proxy.config.values import api_key
+from hookgate.proxy.errors import ApiError, describe_os_error
+from hookgate.proxy.identity.callers import KEY_HEADER
+from hookgate.proxy.routing.table import Api, Route
+from hookgate.proxy.routing.vertex import is_stateless, on_vertex
+
+if TYPE_CHECKING:  # it needs google-auth
+    from hookgate.proxy.credentials.google_tokens import GoogleToken
+
+_OF_CALLERS = re.compile(r"authorization|x-goog-(?:api-key|user-project|iam-.*|authenticated-user-.*)", re.I)
+"""The headers with which a caller authenticates, or says on whose account it calls."""
+
+_AVOIDED_SECONDS = 10.0
+"""How long a credential is avoided that has failed, if the answer does not say."""
+_MAX_AVOIDED_SECONDS = 60.0
+_MAX_AVOIDED = 1000
+
+_NO_GOOGLE_AUTH = (
+    "needs google-auth, which is not installed; install the extra google: pip install '.[google]' in a "
+    "checkout of hookgate"
+)
+_NONE = (
+    "This gateway has no credential of its own for {api} that {team} may use, so keys that it has issued "
+    "cannot be used there. Ask its operator to add one to [credentials.NAME], or use another API."
+)
+
+
+class CredentialsError(ValueError):
+    """Raised for credentials that cannot be used. `problems` are pairs of a setting and a message."""
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(message for _, message in problems))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Credential:
+    """One credential: an API key, or what gets access tokens from Google."""
+
+    name: str
+    api: Api
+    project: str
+    locations: tuple[str, ...]
+    """The locations of Vertex AI; a single empty one for a credential without a project."""
+    serves: frozenset[str]
+    teams: frozenset[str]
+    key: str
+    token: "GoogleToken | None" = None
+
+    def is_for(self, route: Route) -> bool:
+        """Return whether calls of the route's API and team are sent with it."""
+        return route.api in self.serves and (not self.teams or route.caller_team in self.teams)
+
+    def route_in(self, route: Route, location: str) -> Route:
+        """Return the route to call with it. Raises ApiError if its API does not have such a route."""
+        return on_vertex(route, self.project, location) if self.api == "vertex" else route
+
+    async def secret(self) -> str:
+        """Return the key, or an access token. Raises ApiError (503) if there is no token in time."""
+        return self.key if self.token is None else await self.token.get()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A credential, with the location and the route with which a call can be sent."""
+
+    credential: Credential
+    location: str
+    route: Route
+
+    async def authenticated(self, headers: Mapping[str, str]) -> tuple[dict[str, str], str]:
+        """Return the headers with the secret in place of the caller's credentials, and the secret.
+
+        The answer must not be compressed, because the secret could not be masked in it. Raises ApiError (503)
+        if there is no access token.
+        """
+        kept = {name: value for name, value in headers.items() if not _OF_CALLERS.fullmatch(name)}
+        secret = await self.credential.secret()
+        # The OpenAI-compatible path accepts an API key as OpenAI's clients send it, and in no other place.
+        as_bearer = self.credential.token is not None or self.route.unhooked == "openai"
+        sent = {"Authorization": f"Bearer {secret}"} if as_bearer else {KEY_HEADER: secret}
+        return {**kept, "Accept-Encoding": "identity", **sent}, secret
+
+
+class HeldCredentials:
+    """All credentials of the gateway, in the order in which they are tried."""
+
+    def __init__(
+        self,
+        upstream: UpstreamSettings,
+        tables: Mapping[str, CredentialSettings],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Read all keys. `now` returns seconds.
+
+        Raises CredentialsError with every problem, and without any key.
+        """
+        problems: list[tuple[str, str]] = []
+        self._held: list[Credential] = []
+        for setting, name, settings in _configured(upstream, tables):
+            try:
+                self._held.append(_read(setting, name, settings, upstream))
+            except _UnusableError as error:
+                problems.append((error.setting, f"{error.setting}: {error}"))
+        if problems:
+            raise CredentialsError(problems)
+        self._now = now
+        self._avoided: LRUCache[tuple[str, str, str], float] = LRUCache(_MAX_AVOIDED)
+
+    @asynccontextmanager
+    async def kept_fresh(self) -> AsyncIterator[None]:
+        """Refresh access tokens ahead of their expiry while the block runs."""
+        async with AsyncExitStack() as stack:
+            for credential in self._held:
+                if credential.token is not None:
+                    await stack.enter_async_context(credential.token.kept_fresh())
+            yield
+
+    @property
+    def tokens(self) -> Iterator["GoogleToken"]:
+        """The sources of access tokens."""
+        return (each.token for each in self._held if each.token is not None)
+
+    def candidates(self, route: Route) -> list[Candidate]:
+        """Return with what a call can be sent, in the order in which to try; at least one.
+
+        A call that depends on what is stored in a project has one candidate, always the same. Raises ApiError
+        if there is none.
+        """
+        held = [each for each in self._held if each.is_for(route)]
+        found: list[Candidate] = []
+        problem: ApiError | None = None
+        for credential in held:
+            for location in credential.locations:
+                try:
+                    found.append(Candidate(credential, location, credential.route_in(route, location)))
+                except ApiError as error:
+                    problem = problem or error
+        if not found:
+            raise problem or _missing(route)
+        if len(found) > 1:
+            if not is_stateless(route):
+                return found[:1]
+            now = self._now()
+            found.sort(key=lambda each: self._avoided.get(_place(each), 0.0) > now)
+        return found
+
+    def avoid(self, candidate: Candidate, retry_after: str = "") -> None:
+        """Try a candidate that has failed after all others, for as long as its answer says, or a while.
+
+        `retry_after` is the value of the answer's header, in seconds; a date counts as none.
+        """
+        named = float(retry_after) if re.fullmatch(r"[0-9]{1,9}", retry_after) else _AVOIDED_SECONDS
+        self._avoided[_place(candidate)] = self._now() + min(named, _MAX_AVOIDED_SECONDS)
+
+
+def _place(candidate: Candidate) -> tuple[str, str, str]:
+    """Return what a quota is for: a credential's project, a location, and a model."""
+    return candidate.credential.name, candidate.location, candidate.route.model
+
+
+def _missing(route: Route) -> ApiError:
+    team = f"the team {route.caller_team}" if route.caller_team else "this key"
+    return ApiError(403, _NONE.format(api=route.api, team=team), "UPSTREAM_KEY_MISSING")
+
+
+# ---- reading
+
+
+class _UnusableError(ValueError):
+    """Raised for a credential that cannot be used. The message contains no secret."""
+
+    def __init__(self, setting: str, why: str) -> None:
+        self.setting = setting
+        super().__init__(why)
+
+
+def _configured(
+    upstream: UpstreamSettings, tables: Mapping[str, CredentialSettings]
+) -> Iterator[tuple[str, str, CredentialSettings]]:
+    """Yield the setting that names a file, the name and the settings of each credential, in order."""
+    for api in ("gemini", "vertex"):
+        key, file = getattr(upstream, f"{api}_key"), getattr(upstream, f"{api}_key_file")
+        if key is not None or file is not None:
+            name = f"upstream.{api}_key"
+            settings = CredentialSettings.model_validate({"api": api, "key": key, "key_file": file})
+            yield f"{name}_file", name, settings
+    for name, settings in tables.items():
+        yield f"credentials.{name}", name, settings
+
+
+def _read(setting: str, name: str, settings: CredentialSettings, upstream: UpstreamSettings) -> Credential:
+    key, token = "", None
+    if settings.has_tokens:
+        try:
+            from hookgate.proxy.credentials.google_tokens import GoogleToken  # noqa: PLC0415  # an extra
+        except ImportError:
+            raise _UnusableError(setting, _NO_GOOGLE_AUTH) from None
+        try:
+            token = GoogleToken(name, settings.service_account_file, upstream)
+        except ValueError as error:
+            raise _UnusableError(setting, str(error)) from None
+    elif settings.key is not None:
+        key = settings.key.get_secret_value()
+    else:
+        assert settings.key_file is not None  # noqa: S101  # the settings have been checked
+        key = _key_in(settings.key_file, setting)
+    return Credential(
+        name,
+        settings.api,
+        settings.project or "",
+        settings.locations if settings.project else ("",),
+        frozenset(settings.serves or (settings.api,)),
+        frozenset(settings.teams),
+        key,
+        token,
+    )
+
+
+def _key_in(file: Path, setting: str) -> str:
+    try:
+        return api_key(file.read_text(encoding="utf-8").rstrip("\r\n"))
+    except OSError as error:
+        why = f"cannot be read: {describe_os_error(error)}; check the path"
+    except UnicodeDecodeError:
+        why = "must contain an API key, and nothing else"
+    except ValueError as error:
+        why = str(error)
+    raise _UnusableError(setting, f"{file}: {why}")

@@ -1,0 +1,83 @@
+"""Sends a call with the gateway's credentials, one after another, until an upstream answers it."""
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
+
+from aiohttp import hdrs
+
+from hookgate.proxy.credentials.held import Candidate
+from hookgate.proxy.errors import NO_TOKEN, ApiError
+from hookgate.proxy.http.client import NoAnswerError, UpstreamAnswer, Upstreams
+from hookgate.proxy.http.upstream_connection import Body
+from hookgate.proxy.observe.record import CallRecord
+from hookgate.proxy.routing.table import Route
+
+_OVERLOADED = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+class FailOver:
+    """One call that is sent with credentials of the gateway's own.
+
+    Each is tried at most once, and the next one only as long as nothing of an answer has been used: if there
+    is no connection or no access token, or if the answer is 429 or 503. A request that was sent and not
+    answered is not sent again, because it may have been processed.
+    """
+
+    def __init__(
+        self, upstreams: Upstreams, record: CallRecord, method: str, route: Route, *, decompress: bool
+    ) -> None:
+        self._upstreams, self._record = upstreams, record
+        self._method, self._route, self._decompress = method, route, decompress
+
+    @asynccontextmanager
+    async def first_answer(self, headers: Mapping[str, str], data: Body) -> AsyncIterator[UpstreamAnswer]:
+        """Send the request, and yield the first answer that is final, before its body is read.
+
+        No other credential is tried once `upstream.header_timeout` has passed, or if `data` is an iterable,
+        which cannot be sent twice. Raises ApiError like `Upstreams.open`.
+        """
+        candidates = self._upstreams.held.candidates(self._route)
+        if not (data is None or isinstance(data, bytes)):
+            candidates = candidates[:1]
+        until = time.monotonic() + self._upstreams.header_timeout
+        for left, candidate in zip(reversed(range(len(candidates))), candidates, strict=True):
+            async with AsyncExitStack() as stack:
+                try:
+                    answer = await self._send(stack, candidate, headers, data)
+                except ApiError as error:
+                    if not _may_have_next(error):
+                        raise
+                    self._upstreams.held.avoid(candidate)
+                    if not left or time.monotonic() >= until:
+                        raise
+                    continue
+                if answer.status in _OVERLOADED:
+                    self._upstreams.held.avoid(candidate, answer.headers.get(hdrs.RETRY_AFTER, ""))
+                    if left and time.monotonic() < until:
+                        continue
+                yield answer
+                return
+
+    async def _send(
+        self, stack: AsyncExitStack, candidate: Candidate, headers: Mapping[str, str], data: Body
+    ) -> UpstreamAnswer:
+        """Send the request with one credential, as an attempt of the call's record that ends with `stack`."""
+        attempt = stack.enter_context(self._record.attempt())
+        return await stack.enter_async_context(
+            self._upstreams.open(
+                attempt,
+                self._method,
+                self._route,
+                headers,
+                data,
+                decompress=self._decompress,
+                candidate=candidate,
+            )
+        )
+
+
+def _may_have_next(error: ApiError) -> bool:
+    """Return whether the upstream has certainly not processed the request."""
+    return error.reason == NO_TOKEN or (isinstance(error, NoAnswerError) and not error.sent)
