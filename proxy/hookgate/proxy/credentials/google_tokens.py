@@ -91,12 +91,12 @@ class GoogleToken:
             failures = 0 if await self._refresh() else failures + 1
             self._ended.set()
             self._ended = asyncio.Event()
+            self._wanted.clear()  # by calls that this refresh was for
             left = self._expires - _now()
             pause = (
                 min(2.0**failures, _MAX_RETRY_SECONDS) if failures else max(left - _AHEAD_SECONDS, left / 2)
             )
             await asyncio.sleep(_RETRY_SECONDS)  # however many calls need a token, and however short it lives
-            self._wanted.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause - _RETRY_SECONDS):
                     await self._wanted.wait()
