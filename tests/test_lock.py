@@ -32,7 +32,7 @@ def wanted(requirements: list[str]) -> Iterator[Requirement]:
 
 def test_what_the_image_installs_is_what_the_project_allows() -> None:
     versions = locked("requirements.lock")
-    extras = [*EXTRAS["proxy"], *EXTRAS["postgres"], *EXTRAS["otel"], *EXTRAS["tokens"]]
+    extras = [*EXTRAS["proxy"], *EXTRAS["postgres"], *EXTRAS["otel"], *EXTRAS["tokens"], *EXTRAS["google"]]
     asked = DECLARED["project"]["dependencies"] + extras
     for each in wanted(asked):
         assert each.specifier.contains(versions[canonicalize_name(each.name)]), f"{each}; run: make lock"

@@ -46,6 +46,14 @@ def test_issued_keys_need_a_key_of_the_gateways_own(upstream: str) -> None:
     assert not [*conflicts(Config.model_validate({**issuing, **own}))]
 
 
+def test_credentials_are_for_issued_keys() -> None:
+    held = {"credentials": {"main": {"api": "gemini", "key": "a-key-of-the-gateway"}}}
+    assert not [*conflicts(Config.model_validate({**held, "clients": {"issued_keys": True}}))]
+    [(setting, problem)] = conflicts(Config.model_validate(held))
+    assert setting == "credentials.main"
+    assert "only used for calls with issued keys; set clients.issued_keys to true" in problem
+
+
 @pytest.mark.parametrize("command", [["serve"], ["serve", "--workers", "2"], ["config", "check"]])
 async def test_a_gateway_that_would_be_open_does_not_start(command: list[str], tmp_path: Path) -> None:
     ended = await run(*command, "--listen", "0.0.0.0:0", "--state", str(tmp_path))

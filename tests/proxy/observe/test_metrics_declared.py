@@ -39,6 +39,7 @@ async def test_a_page_holds_exactly_the_metrics_that_are_declared(tmp_path: Path
     metrics.watch_audit(SimpleNamespace(queued=2, lag_seconds=0.5, failures=1))
     revision = SimpleNamespace(number=7, sha256=b"\xab" * 32)
     metrics.watch_pushed_policy(SimpleNamespace(revision=revision, state="behind"))
+    metrics.watch_tokens([SimpleNamespace(name="cloud", results={"failed": 6})])
     metrics.watch_spans(SimpleNamespace(queued=3, results={"exported": 4, "dropped": 5}))
     async with (
         running_upstream() as (upstream_url, _),
@@ -59,6 +60,7 @@ async def test_a_page_holds_exactly_the_metrics_that_are_declared(tmp_path: Path
         state: found.of("hookgate_policy_state", state=state) for state in ("current", "behind", "unknown")
     }
     assert states == {"current": 0, "behind": 1, "unknown": 0}
+    assert found.of("hookgate_token_refreshes_total", credential="cloud", result="failed") == 6
 
 
 @pytest.mark.parametrize("name", METRICS, ids=lambda name: name.name)

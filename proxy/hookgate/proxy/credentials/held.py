@@ -117,7 +117,7 @@ class HeldCredentials:
             try:
                 self._held.append(_read(setting, name, settings, upstream))
             except _UnusableError as error:
-                problems.append((error.setting, f"{error.setting}: {error}"))
+                problems.append((setting, f"{error.place}: {error}"))
         if problems:
             raise CredentialsError(problems)
         self._now = now
@@ -186,8 +186,8 @@ def _missing(route: Route) -> ApiError:
 class _UnusableError(ValueError):
     """Raised for a credential that cannot be used. The message contains no secret."""
 
-    def __init__(self, setting: str, why: str) -> None:
-        self.setting = setting
+    def __init__(self, place: str, why: str) -> None:
+        self.place = place
         super().__init__(why)
 
 
@@ -215,12 +215,12 @@ def _read(setting: str, name: str, settings: CredentialSettings, upstream: Upstr
         try:
             token = GoogleToken(name, settings.service_account_file, upstream)
         except ValueError as error:
-            raise _UnusableError(setting, str(error)) from None
+            raise _UnusableError(f"{setting}.service_account_file", str(error)) from None
     elif settings.key is not None:
         key = settings.key.get_secret_value()
     else:
         assert settings.key_file is not None  # noqa: S101  # the settings have been checked
-        key = _key_in(settings.key_file, setting)
+        key = _key_in(settings.key_file, f"{setting}.key_file" if setting.endswith(name) else setting)
     return Credential(
         name,
         settings.api,
@@ -233,7 +233,7 @@ def _read(setting: str, name: str, settings: CredentialSettings, upstream: Upstr
     )
 
 
-def _key_in(file: Path, setting: str) -> str:
+def _key_in(file: Path, place: str) -> str:
     try:
         return api_key(file.read_text(encoding="utf-8").rstrip("\r\n"))
     except OSError as error:
@@ -242,4 +242,4 @@ def _key_in(file: Path, setting: str) -> str:
         why = "must contain an API key, and nothing else"
     except ValueError as error:
         why = str(error)
-    raise _UnusableError(setting, f"{file}: {why}")
+    raise _UnusableError(place, f"{file}: {why}")
