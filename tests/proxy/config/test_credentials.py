@@ -1,4 +1,4 @@
-"""`[credentials.NAME]`: what a file may say of credentials, and what is wrong with it; no output has a key."""
+"""`[credentials.NAME]`: what a file may say of credentials, and what can be wrong; no output has a key."""
 
 import asyncio
 from pathlib import Path

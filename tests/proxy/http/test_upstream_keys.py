@@ -44,7 +44,7 @@ async def exchange(
     settings = UpstreamSettings.model_validate({f"{api}_key": OWN})
     async with peer(answer) as other, upstreams_at(other.url, settings) as upstreams:
         attempt = UpstreamAttempt(None)
-        how = {"decompress": True, "candidate": upstreams.candidates(route)[0], **options}
+        how = {"decompress": True, "candidate": upstreams.held.candidates(route)[0], **options}
         async with upstreams.open(attempt, "POST", route, headers or {}, b"{}", **how) as got:
             body = await read_whole(got.chunks())
     return other.heard[0].decode(), got, body
@@ -76,6 +76,15 @@ async def test_the_openai_compatible_path_receives_the_key_as_openais_clients_se
     (candidate,) = upstreams.held.candidates(route)
     sent = await candidate.authenticated({"x-goog-api-key": CALLERS})
     assert sent == ({"Accept-Encoding": "identity", "Authorization": f"Bearer {OWN}"}, OWN)
+
+
+async def test_a_callers_issued_key_is_never_sent_upstream() -> None:
+    async with peer(response(200, b"{}", {})) as other, upstreams_at(other.url) as upstreams:
+        route, attempt = without_credentials(match("POST", TARGETS["gemini"])), UpstreamAttempt(None)
+        with pytest.raises(RuntimeError, match="must not be sent upstream"):
+            async with upstreams.open(attempt, "POST", route, {"a": CALLERS}, b"{}", decompress=True):
+                pass
+    assert not other.heard
 
 
 def test_a_token_in_the_query_is_not_sent_with_the_gateways_key() -> None:

@@ -200,10 +200,10 @@ class Gateway:
         if context.record.content is not None or self._services.transcripts is not None:
             return True
         trace, issued = context.record.trace, context.caller.issued
-        if issued is not None and issued.restricts_models:  # bodies may name models, too
-            return True
-        if len(self._services.upstreams.candidates(context.route)) > 1:
-            return True
+        if issued is not None:  # bodies may name models, too
+            held = self._services.upstreams.held
+            if issued.restricts_models or len(held.candidates(context.route)) > 1:
+                return True
         return trace is not None and trace.keeps_content
 
     async def _receipt(self, context: CallContext) -> web.Response:

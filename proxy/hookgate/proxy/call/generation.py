@@ -22,7 +22,7 @@ from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, T
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_tool_selection, before_wrapped_model
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import SLICE, read_request, read_whole
-from hookgate.proxy.http.client import UpstreamAnswer, to_client, to_upstream
+from hookgate.proxy.http.client import UpstreamAnswer
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.identity.memory import prompt_of
 from hookgate.proxy.identity.sessions import SHIM_HEADER, OpenSession
@@ -37,6 +37,7 @@ from hookgate.proxy.routing.envelopes import (
     open_request_body,
     with_model,
 )
+from hookgate.proxy.routing.headers import to_client, to_upstream
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import Framing, JsonArray, ServerSentEvents, declared_descriptions, show_request
 from hookgate.translator.fields import JsonObject, read_list

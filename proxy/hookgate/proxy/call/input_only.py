@@ -11,10 +11,11 @@ from hookgate.proxy.call.context import CallContext, RecordingEngine
 from hookgate.proxy.call.verdicts import DENIED, STOPPED
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import read_request, read_whole
-from hookgate.proxy.http.client import UpstreamAnswer, to_client, to_upstream
+from hookgate.proxy.http.client import UpstreamAnswer
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.usage import UsageMeter
 from hookgate.proxy.routing.envelopes import check_model, check_references, named_model, with_model
+from hookgate.proxy.routing.headers import to_client, to_upstream
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import BodyError, EditError, Inputs, check_request, read_inputs
 from hookgate.translator.fields import JsonObject, read, read_object, write

@@ -13,10 +13,11 @@ from hookgate.proxy.call.context import CallContext
 from hookgate.proxy.call.reply import abort_connection
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import content_coding
-from hookgate.proxy.http.client import UpstreamAnswer, has_controls, to_client, to_upstream
+from hookgate.proxy.http.client import UpstreamAnswer
 from hookgate.proxy.http.key_mask import KeyMask
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.usage import UsageMeter
+from hookgate.proxy.routing.headers import has_controls, to_client, to_upstream
 from hookgate.proxy.routing.table import Route
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")

@@ -1,13 +1,11 @@
 """The client for the upstreams, and the mapping of upstream failures to API errors."""
 
 import asyncio
-import re
 import ssl
 import time
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -35,6 +33,7 @@ from hookgate.proxy.http.upstream_pool import Origin, UpstreamPool
 from hookgate.proxy.http.upstream_websockets import WebSockets
 from hookgate.proxy.identity.callers import KEY_HEADER
 from hookgate.proxy.observe.record import UpstreamAttempt
+from hookgate.proxy.routing.headers import has_controls
 from hookgate.proxy.routing.table import Route
 from hookgate.proxy.routing.vertex import vertex_origin
 
@@ -124,16 +123,6 @@ class UpstreamAnswer:
             raise UpstreamError(f"its body is not one complete {coding} stream")
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """How a request is sent: where to, its route there, its headers, and the mask for the answer."""
-
-    origin: Origin
-    route: Route
-    headers: Mapping[str, str]
-    mask: KeyMask | None
-
-
 class Upstreams:
     """A client for the upstreams. Use it as an async context manager: it owns a connection pool.
 
@@ -190,13 +179,6 @@ class Upstreams:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    def candidates(self, route: Route) -> Sequence[Candidate | None]:
-        """Return the credentials with which to send a call, in order; None stands for the caller's own.
-
-        Raises ApiError if the gateway has none for the route.
-        """
-        return (None,) if route.caller_team is None else self.held.candidates(route)
-
     def refusal(self, route: Route) -> ApiError | None:
         """Return the error for a route that no credential of the gateway's own is for, or None."""
         try:
@@ -214,17 +196,17 @@ class Upstreams:
             self._locations[location] = Origin.from_url(url)
         return self._locations[location]
 
-    async def _prepare(
-        self, attempt: UpstreamAttempt, route: Route, headers: Mapping[str, str], candidate: Candidate | None
-    ) -> "_Prepared":
-        """Return how to send a request with a credential. Raises ApiError if there is no access token."""
-        headers = attempt.headers(headers)
-        if candidate is None:
-            return _Prepared(self._origins[route.api], route, with_key(headers, route.key), None)
+    async def _authenticated(
+        self, attempt: UpstreamAttempt, candidate: Candidate, headers: Mapping[str, str]
+    ) -> tuple[Origin, Mapping[str, str], KeyMask]:
+        """Return where to send a request with a credential, its headers, and the mask for the answer.
+
+        Raises ApiError (503) if there is no access token.
+        """
         origin = self._origin(candidate.route, candidate.location)
         attempt.note_credential(candidate.credential.name, candidate.location, origin.host)
         authenticated, secret = await candidate.authenticated(headers)
-        return _Prepared(origin, candidate.route, authenticated, KeyMask(secret))
+        return origin, authenticated, KeyMask(secret)
 
     @asynccontextmanager
     async def open(  # noqa: PLR0913  # the parts of a request
@@ -245,11 +227,18 @@ class Upstreams:
         closes the connection, which also cancels the call upstream. Raises ApiError if there is no answer or
         it is invalid.
         """
-        prepared = await self._prepare(attempt, route, headers, candidate)
-        origin, route = prepared.origin, prepared.route
+        origin, mask = self._origins[route.api], None
+        all_headers = attempt.headers(headers)
+        if candidate is None:
+            if route.caller_team is not None:
+                raise RuntimeError("the credential of a caller with an issued key must not be sent upstream")
+            all_headers = with_key(all_headers, route.key)
+        else:
+            route = candidate.route
+            origin, all_headers, mask = await self._authenticated(attempt, candidate, all_headers)
         # Joined as text: re-encoding could change the checked path.
         target = f"{route.path}?{route.query}" if route.query else route.path
-        head = self._request_head(method, origin, target, prepared.headers, data)
+        head = self._request_head(method, origin, target, all_headers, data)
         length = headers.get(hdrs.CONTENT_LENGTH)
         try:
             connection = await self._begin_exchange(
@@ -258,7 +247,7 @@ class Upstreams:
         except InvalidAnswerError as error:
             raise _unreadable(str(error)) from None
         try:
-            answer = UpstreamAnswer(connection, decompress=decompress, mask=prepared.mask)
+            answer = UpstreamAnswer(connection, decompress=decompress, mask=mask)
             attempt.answer_began(answer.status)
             yield answer
         finally:
@@ -326,19 +315,26 @@ class Upstreams:
 
         Raises ApiError if the upstream refuses it or does not answer.
         """
-        prepared = await self._prepare(attempt, route, headers, self.candidates(route)[0])
-        query = f"?{prepared.route.query}" if prepared.route.query else ""
-        url = f"{prepared.origin.url}{prepared.route.path}{query}"
+        origin, mask = self._origins[route.api], None
+        headers = attempt.headers(headers)
+        if route.caller_team is None:
+            headers = with_key(headers, route.key)
+        else:
+            candidate = self.held.candidates(route)[0]
+            route = candidate.route
+            origin, headers, mask = await self._authenticated(attempt, candidate, headers)
+        query = f"?{route.query}" if route.query else ""
+        url = f"{origin.url}{route.path}{query}"
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self._pool.reserve())
                 socket = await stack.enter_async_context(
-                    self._web_sockets.connect(url, prepared.headers, protocols, max_message)
+                    self._web_sockets.connect(url, headers, protocols, max_message)
                 )
             except OSError as error:
-                raise NoAnswerError(prepared.origin.url, error) from None
+                raise NoAnswerError(origin.url, error) from None
             attempt.answer_began(101)
-            yield socket, prepared.mask
+            yield socket, mask
 
     async def check(self, api: str) -> None:
         """Check that the origin of an API can be reached: name resolution, connection, TLS and the proxy.
@@ -386,79 +382,8 @@ def _ssl_context(ca_bundle: Path | None) -> ssl.SSLContext:
     return context
 
 
-# The headers that are forwarded in each direction. These are allow-lists: a header that is not known to be
-# needed is not forwarded, so neither hop-by-hop headers nor headers meant for the gateway itself can leak to
-# the other side.
-_TO_UPSTREAM = frozenset(
-    {
-        "accept",
-        "accept-language",
-        "authorization",
-        "content-type",
-        "traceparent",
-        "tracestate",
-        "user-agent",
-        "x-request-id",
-        "x-server-timeout",
-    }
-)
-_TO_CLIENT = frozenset(
-    {
-        "content-disposition",
-        "content-range",
-        "content-type",
-        "date",
-        "retry-after",
-        "server-timing",
-        "x-request-id",
-    }
-)
-_BOTH_WAYS = ("x-goog-", "x-gemini-")
-# They change the form of the answer, like the query parameters that are refused, or hold the URL of an
-# upload: uploads must go through the gateway, so passthrough.py rewrites that URL.
-_NEVER_FORWARDED = frozenset(
-    {
-        "x-goog-encode-response-if-executable",
-        "x-goog-fieldmask",
-        "x-goog-upload-control-url",
-        "x-goog-upload-url",
-    }
-)
-
-# Includes lone surrogates: they stand for bytes that are not UTF-8 and could not be encoded again.
-_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
-def to_upstream(headers: Mapping[str, str], accept_encoding: str) -> dict[str, str]:
-    """Return the client's headers to forward upstream, with `Accept-Encoding` set to `accept_encoding`."""
-    return {**_forwarded(headers.items(), _TO_UPSTREAM), "Accept-Encoding": accept_encoding}
-
-
 def with_key(headers: Mapping[str, str], key: str) -> Mapping[str, str]:
     """Return the headers with an API key from the query added, unless it is empty or a header has a key."""
     if not key or any(name.lower() == KEY_HEADER for name in headers):
         return headers
     return {**headers, KEY_HEADER: key}
-
-
-def to_client(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the upstream's headers to forward to the client.
-
-    Headers that describe the body's length are not included: the gateway sets them. Neither are values with
-    control characters, which no header may contain.
-    """
-    forwarded = _forwarded(headers.items(), _TO_CLIENT)
-    return {name: value for name, value in forwarded.items() if not has_controls(value)}
-
-
-def has_controls(value: str) -> bool:
-    """Return True if a header's value or a reason phrase contains control characters."""
-    return _CONTROLS.search(value) is not None
-
-
-def _forwarded(headers: Iterable[tuple[str, str]], allowed: frozenset[str]) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in headers
-        if (low := name.lower()) in allowed or (low.startswith(_BOTH_WAYS) and low not in _NEVER_FORWARDED)
-    }
