@@ -75,6 +75,7 @@ async def test_calls_at_the_same_time_wait_for_one_refresh(tmp_path: Path) -> No
             await asyncio.sleep(0)
             cloud.open.set()
             assert set(await asyncio.gather(*calls)) == {f"{TOKEN}-1"}
+            assert not token._wanted.is_set()  # no further refresh follows
         assert cloud.asked == 1
 
 
