@@ -21,6 +21,9 @@ TOKEN = "ya29.canary-token"  # noqa: S105  # no password
 
 _AUDIENCE = "https://oauth2.googleapis.com/token"  # which google-auth signs, wherever it asks
 
+WORKLOAD = "canary-of-a-workload"
+"""What a workload proves its identity with."""
+
 PROJECT_ID = "my-project"
 TEXT = {"candidates": [{"content": {"role": "model", "parts": [{"text": "ok"}]}, "finishReason": "STOP"}]}
 
@@ -83,7 +86,11 @@ class GoogleCloud:
 
     async def _grant(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/token":
-            assertion = (await request.post())["assertion"]
+            form = await request.post()
+            if (workload := form.get("subject_token")) is not None:
+                assert workload == WORKLOAD
+            assertion = form.get("assertion", "")
+        if request.path == "/token" and assertion:
             claims = jwt.decode(str(assertion), _key().public_key(), algorithms=["RS256"], audience=_AUDIENCE)
             assert claims["scope"] == "https://www.googleapis.com/auth/cloud-platform"
         elif not request.path.endswith("/token"):  # the metadata server says that it is one, and for whom

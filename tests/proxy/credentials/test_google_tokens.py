@@ -19,7 +19,7 @@ from support.audits import reading
 from support.collector import collecting
 from support.counted import Counted
 from support.gateway import listens
-from support.google_cloud import PROJECT_ID, TOKEN, GoogleCloud, google_cloud, vertex
+from support.google_cloud import PROJECT_ID, TOKEN, WORKLOAD, GoogleCloud, google_cloud, vertex
 from support.keys import issue, issuing_gateway, sent
 from support.wire import HI, SSE, UNARY, ask, post
 
@@ -285,6 +285,28 @@ async def test_default_credentials_are_those_that_the_variable_names(
         token = GoogleToken("cloud", None, UpstreamSettings())
         async with token.kept_fresh():
             assert await token.get() == f"{TOKEN}-1"
+
+
+async def test_default_credentials_may_be_those_of_a_workload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+    (tmp_path / "proof").write_text(WORKLOAD)
+    async with google_cloud() as cloud:
+        pool = "//iam.googleapis.com/projects/123/locations/global/workloadIdentityPools/pool/providers/ours"
+        federation = {
+            "type": "external_account",
+            "audience": pool,
+            "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+            "token_url": f"{cloud.url}/token",
+            "credential_source": {"file": str(tmp_path / "proof")},
+        }
+        (tmp_path / "federation.json").write_text(json.dumps(federation))
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "federation.json"))
+        token = GoogleToken("cloud", None, UpstreamSettings())
+        async with token.kept_fresh():
+            assert await token.get() == f"{TOKEN}-1"
+        assert cloud.asked == 1
 
 
 async def test_default_credentials_are_those_of_the_metadata_server(

@@ -19,6 +19,7 @@ from typing import Any
 import google.auth
 import requests
 from google.auth import exceptions
+from google.auth.credentials import with_scopes_if_required
 from google.auth.transport.requests import Request
 from google.oauth2 import service_account
 
@@ -124,7 +125,9 @@ class GoogleToken:
                 session.verify = str(self._upstream.ca_bundle)
             request: Any = partial(Request(session), timeout=self._upstream.connect_timeout)
             if self._source is None:
-                self._source, _ = google.auth.default(scopes=_SCOPES, request=request)
+                # With scopes, the library would ask another service for the project, which may be blocked.
+                found, _ = google.auth.default(request=request)
+                self._source = with_scopes_if_required(found, _SCOPES)  # type: ignore[no-untyped-call]
             self._source.refresh(request)
         token, expiry = self._source.token, self._source.expiry
         if not isinstance(token, str) or not re.fullmatch(r"[!-~]{8,8192}", token) or expiry is None:
