@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -197,6 +198,62 @@ async def test_a_connection_between_two_requests_is_closed() -> None:
     async with stoppable() as gateway, connected(gateway.url) as wire:
         await wire.post(UNARY, HI)
         assert (await wire.answer()).status == 200
+        gateway.stop.set()
+        assert await wire.ended()
+        await gateway.stopped
+
+
+# ---- with limits.drain_delay
+
+
+async def test_for_a_while_it_goes_on_accepting_connections_and_answers_once_on_each() -> None:
+    async with stoppable(drain_delay=0.5) as gateway, connected(gateway.url) as idle:
+        await idle.post(UNARY, HI)
+        assert "connection" not in (await idle.answer()).headers
+        gateway.stop.set()
+        await asyncio.sleep(0)
+        async with connected(gateway.url) as new:
+            for wire in (idle, new):
+                await wire.post(UNARY, HI)
+                answer = await wire.answer()
+                assert (answer.status, answer.headers["connection"]) == (200, "close")
+                assert await wire.ended()
+        await until(lambda: not listens(gateway.url))
+        await gateway.stopped
+
+
+async def test_a_connection_that_waits_to_be_accepted_when_the_listener_closes_is_served() -> None:
+    for delay in (0, 0.2):
+        async with stoppable(drain_delay=delay) as gateway:
+            address = gateway.url.removeprefix("http://").split(":")
+            # Connected by the kernel, without the event loop: nobody has accepted it when the gateway stops.
+            waiting = [socket.create_connection((address[0], int(address[1]))) for _ in range(20)]
+            for each in waiting:
+                each.sendall(request_bytes("POST", UNARY, json.dumps(HI).encode(), KEY))
+            gateway.stop.set()
+            for each in waiting:
+                reader, writer = await asyncio.open_connection(sock=each)
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+                writer.close()
+            await gateway.stopped
+
+
+async def test_an_answer_that_has_promised_another_one_keeps_its_connection_for_the_delay() -> None:
+    async with in_flight(1, HOOKGATE_LIMITS__DRAIN_DELAY="0.3") as call:
+        call.server.signal(signal.SIGTERM)
+        await until_refused(call.server.url)
+        await call.finish_all()  # its headers have not announced that the connection closes
+        [wire] = call.wires
+        await wire.post(UNARY, HI)
+        answer = await wire.answer()
+        assert answer.headers["connection"] == "close"
+        assert await call.server.ended() == 0
+
+
+async def test_an_idle_connection_is_closed_when_the_delay_is_over() -> None:
+    async with stoppable(drain_delay=0.2) as gateway, connected(gateway.url) as wire:
+        await wire.post(UNARY, HI)
+        await wire.answer()
         gateway.stop.set()
         assert await wire.ended()
         await gateway.stopped

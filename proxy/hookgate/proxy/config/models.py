@@ -12,6 +12,7 @@ from hookgate.proxy.config.values import (
     ApiKey,
     ApiOrigin,
     Count,
+    Delay,
     File,
     HostName,
     HttpsUrl,
@@ -261,8 +262,12 @@ class LimitSettings(Section):
     events: Count = 1000
     """Events per second that one caller's agents may send; excess events are refused."""
 
+    drain_delay: Delay = 0
+    """Seconds for which a gateway that stops goes on accepting connections, and keeps idle ones open, so that a
+    load balancer can turn to others. It must be longer than the balancer keeps idle connections."""
+
     drain_timeout: Seconds = 60
-    """Seconds to wait for calls in progress when the gateway stops."""
+    """Seconds to wait for calls in progress when the gateway stops, after `limits.drain_delay`."""
 
 
 class StreamSettings(Section):

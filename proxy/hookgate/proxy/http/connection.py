@@ -285,7 +285,7 @@ class Request(web.BaseRequest):
     def keep_alive(self) -> bool:
         """Whether the connection is reused: not after an incomplete body, nor while the server stops."""
         connection: Connection = self._protocol  # type: ignore[assignment]  # ours are
-        return not (self._message.should_close or self.content.exception() or connection.stopping)
+        return not (self._message.should_close or self.content.exception() or connection.is_last_answer)
 
     @property
     def dropped(self) -> bool:
@@ -306,8 +306,14 @@ class Request(web.BaseRequest):
 class Server(web.Server):
     """The server interface that a `Connection` uses."""
 
+    draining = False
+    """Whether the server is about to stop, so that each answer is the last one on its connection."""
+
     stopping = False
-    """Whether the server accepts no more requests."""
+    """Whether the server accepts no more connections."""
+
+    idle_grace = 0.0
+    """Seconds for which an idle connection is kept open while the server stops: its client may be sending."""
 
     has_calls = True
     """Whether the server takes clients' calls, which are not ended to make room for new connections."""
@@ -322,7 +328,7 @@ class Server(web.Server):
 class Connection(TimedConnection):
     """A client's connection. Invalid and late requests are answered with errors in Google's format."""
 
-    __slots__ = ("_handled", "_server", "dropped", "tracked")
+    __slots__ = ("_handled", "_idle_since", "_server", "dropped", "tracked")
 
     def __init__(
         self,
@@ -335,6 +341,7 @@ class Connection(TimedConnection):
         self._server = server
         self.tracked = tracked
         self._handled = 0  # requests that have been answered
+        self._idle_since = loop.time()  # when it was accepted, or its last answer ended
         self.dropped = False  # whether the gateway ended it while the client was still connected
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -354,7 +361,10 @@ class Connection(TimedConnection):
             return await super()._handle_request(*request)
         finally:
             self._handled += 1
+            self._idle_since = self._loop.time()
             self._update_phase()
+            if self.stopping and self._server.idle_grace:
+                self._close_when_idle()
 
     def _refuse_head(self) -> None:
         super()._refuse_head()
@@ -424,13 +434,30 @@ class Connection(TimedConnection):
         if (phase := self.phase) is not self.tracked.phase:
             self._server.moved(self.tracked, phase)
 
+    @property
+    def is_last_answer(self) -> bool:
+        """Whether an answer that begins now is the last one on the connection."""
+        return self.stopping or self._server.draining
+
     def _close_if_done(self) -> None:
         if not self._body.is_eof() or self._head_since is not None:
             return
-        if self._waiter is not None and not self._waiter.done():
+        if self._server.idle_grace:
+            self._close_when_idle()  # an answer that began before may have promised another one
+        elif self._waiter is not None and not self._waiter.done():
             self.force_close()
         else:
             self.close()  # after the current answer
+
+    def _close_when_idle(self) -> None:
+        """Close the connection once it has been idle for `idle_grace`. Answers that begin now close it anyway."""
+        if self._wire is None or self.phase is not Phase.IDLE:
+            return
+        due = self._idle_since + self._server.idle_grace
+        if self._loop.time() >= due:
+            self.force_close()
+        else:
+            self._loop.call_at(due, self._close_when_idle)
 
 
 def error_response(error: ApiError) -> web.Response:

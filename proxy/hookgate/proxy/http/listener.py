@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import logging
 import os
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ _DESCRIPTOR_WAIT = 0.5  # seconds until the next attempt when descriptors have r
 _RETRY_SECONDS = 0.25  # seconds until closable connections are looked for again
 _ACCEPT_BATCH = 16  # connections that are accepted before other tasks run
 _WARNING_INTERVAL = 10.0  # seconds between two warnings about too many connections
+_SO_ATTACH_FILTER = 26  # of Linux; the module `socket` does not have it
 _ABORT_TIMEOUT = 5.0  # seconds that handlers of aborted connections have to clean up
 
 
@@ -263,6 +266,22 @@ class Connections(Server):
                 "the limit on connections from %s is reached: new connections replace idle ones", source
             )
 
+    async def announce_stop(self) -> None:
+        """Go on for `limits.drain_delay` seconds, but use no connection for another request."""
+        if self.has_calls and self._limits.drain_delay:
+            self.draining, self.idle_grace = True, self._limits.drain_delay
+            await asyncio.sleep(self._limits.drain_delay)
+
+    async def accept_waiting(self, listener: socket.socket, certificate: Certificate | None) -> None:
+        """Accept the connections that clients have opened already."""
+        while True:
+            try:
+                connection, address = listener.accept()
+            except OSError:  # there is no other
+                return
+            connection.setblocking(False)
+            await self._receive(connection, address_of(address[0] if address else ""), certificate)
+
     async def drain(self) -> None:
         """Wait until the requests in progress have finished, up to `limits.drain_timeout` seconds."""
         self.stopping = True
@@ -334,9 +353,18 @@ async def accepting(  # noqa: PLR0913, PLR0917  # the parts of a listener
         yield
     finally:
         try:  # a second interrupt may occur at each of these awaits
-            await _stop_accepting(tasks, listeners)
+            await server.announce_stop()
+            if server.draining:
+                await _turn_away(listeners)
+            await _end_accepting(tasks)
+            for listener in listeners:
+                await server.accept_waiting(listener, certificate)
+                listener.close()
+            await asyncio.sleep(0)  # let the connections that were accepted last be set up
             await server.drain()
         finally:
+            for listener in listeners:
+                listener.close()
             await server.abort()
 
 
@@ -346,15 +374,32 @@ async def check_address(host: str, port: int, purpose: ListenerPurpose) -> None:
         listener.close()
 
 
-async def _stop_accepting(tasks: list[asyncio.Task[None]], listeners: list[socket.socket]) -> None:
+_NO_SYN = ((0x30, 0, 0, 13), (0x54, 0, 0, 0x12), (0x15, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFF))
+"""A packet filter: load the flags of TCP, keep SYN and ACK; drop the packet if it is SYN alone, else pass it."""
+
+_HANDSHAKE_SECONDS = 0.25
+"""How long a TCP handshake that has begun may take to end."""
+
+
+async def _turn_away(listeners: list[socket.socket]) -> None:
+    """Let no further connection begin, and wait until those that have begun can be accepted.
+
+    Connections that wait in the queue of a listener are reset when it is closed, and some may arrive between the
+    last look into the queue and that. So the kernel drops the packets with which connections begin. Their
+    senders repeat them after a second, when the listener is closed, and are refused before they send anything.
+    """
+    filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in _NO_SYN))
+    program = struct.pack("HP", len(_NO_SYN), ctypes.addressof(filters))
+    for listener in listeners:
+        with contextlib.suppress(OSError):  # some sandboxes have no packet filters
+            listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+    await asyncio.sleep(_HANDSHAKE_SECONDS)
+
+
+async def _end_accepting(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
-    try:
-        await asyncio.gather(*tasks, return_exceptions=True)
-    finally:
-        for listener in listeners:
-            listener.close()
-    await asyncio.sleep(0)  # let the connections that were accepted last be set up
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def bind_listeners(host: str, port: int, purpose: ListenerPurpose) -> list[socket.socket]:
