@@ -8,7 +8,7 @@ ADK_DIR := tests/e2e/adk
 ADK_VENV := .venv-adk
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install node adk browser pictures demo test slow fuzz lint bench bench-quick lock image container clean
+.PHONY: help install node adk browser pictures demo test slow team fuzz lint bench bench-quick lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -62,6 +62,9 @@ test: install node adk browser ## run all tests
 slow: install node adk ## run tests that take many minutes: a soak under attack, and every client with a slow hook
 	$(BIN)/pytest -m slow -s --timeout 0
 
+team: install ## start three gateways behind nginx with PostgreSQL and Prometheus, without containers; needs these
+	@$(BIN)/python scripts/team.py
+
 fuzz: install ## send a million mutated requests, then run the property tests with 300 times as many examples
 	HOOKGATE_FUZZ_REQUESTS=1000000 $(BIN)/pytest -s --timeout 0 tests/fuzz
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest -n 2 --timeout 0 -m hypothesis
@@ -87,6 +90,9 @@ lock: install ## update requirements.lock and requirements-build.lock to the new
 
 image: ## build the container image hookgate:latest
 	docker build -t hookgate:latest .
+
+release-check: ## build the packages of a release twice into dist/, compare and check them, and run the demo of the wheel
+	$(PYTHON) scripts/release_check.py
 
 IMAGE_ROOT := build/image
 container: install image ## run the files of the image as docker-compose.yml does; needs root

@@ -135,9 +135,9 @@ def _answers(url: str) -> bool:
 class Postgres(Service):
     """A PostgreSQL server with a cluster of its own, and the database of the gateways."""
 
-    def __init__(self, folder: Path, password_file: Path) -> None:
+    def __init__(self, folder: Path, password_file: Path, address: str | None = None) -> None:
         super().__init__("postgres", folder)
-        self.address = free_address()
+        self.address = address or free_address()
         self._data, self._password_file = folder / "postgres", password_file
         versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
         self._folders = versions[::-1]
@@ -233,10 +233,10 @@ class Gateway(Service):
 class Team:
     """The running set-up."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str], postgres: str | None = None) -> None:
         self.folder = folder
         self.secrets = folder / "secrets"
-        self.postgres = Postgres(folder, self.secrets / "database-password")
+        self.postgres = Postgres(folder, self.secrets / "database-password", postgres)
         self.gateways = [Gateway(number, folder, settings) for number in range(1, GATEWAYS + 1)]
         self.nginx, self.prometheus = Service("nginx", folder), Service("prometheus", folder)
         self.address = free_address("127.0.0.1")  # to others, Gemini CLI does not send HTTP without TLS
@@ -290,13 +290,19 @@ async def _connected(address: str, service: Service) -> None:
 
 @asynccontextmanager
 async def running_team(
-    upstream: str | None = None, hooks: Path | None = None, *, database: str | None = None, **settings: str
+    upstream: str | None = None,
+    hooks: Path | None = None,
+    *,
+    postgres: str | None = None,
+    database: str | None = None,
+    **settings: str,
 ) -> AsyncIterator[Team]:
     """Start the set-up, and stop it at the end of the block. Raises TeamError if something does not start.
 
     Args:
         upstream: The URL of the upstream in place of the Gemini API.
         hooks: The settings of hooks in place of those in deploy/hooks.
+        postgres: The address of PostgreSQL; by default the system chooses one.
         database: The address at which the gateways reach PostgreSQL, if that is not its own.
         settings: Further environment variables of the gateways.
     """
@@ -314,7 +320,7 @@ async def running_team(
         if upstream:
             own["HOOKGATE_UPSTREAM__GEMINI"] = upstream
         own["HOOKGATE_HOOKS__POLICY"] = str(hooks or PROJECT / "deploy" / "hooks" / "settings.json")
-        team = Team(folder, {**own, **settings})
+        team = Team(folder, {**own, **settings}, postgres)
         creating = Service("secrets", folder)
         await creating.run([SETTINGS / "secrets.sh", secrets, database or team.postgres.address])
         if await creating.ended():

@@ -1,20 +1,20 @@
-"""Gateways of a team that are restarted, or killed, while clients call."""
+"""Gateways of a team that are restarted or killed while clients call, and a database that is."""
 
 import asyncio
 import signal
-import time
+from pathlib import Path
 
 import pytest
 from support.audits import reading, report_of
 from support.python_sdk import sdk_warnings
-from support.team_load import load
-from team import Team
+from support.relay import Relay
+from support.team_load import Load, load
+from support.wire import HI, KEY, UNARY, ask, post
+from team import Gateway, Team
 
 from hookgate.proxy.audit.reading import RecordFilter
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), sdk_warnings]
-
-
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.slow)])
@@ -23,11 +23,118 @@ async def test_no_call_fails_or_is_cut_off_while_gateways_are_restarted(team: Te
     async with load(team.url) as clients:
         for _ in range(rounds):
             for gateway in restarted:
-                before = clients.streams
-                t = time.time()
                 await gateway.restart()
-                print(gateway.log.stem, time.time() - t, clients.streams - before, clients.edits, clients.stops)
     assert [failure.why for failure in clients.failures] == []
+    check_conversations(clients)
+    print(f"{rounds * len(restarted)} restarts: {clients.streams} streams, {clients.edits + clients.stops} other calls")
+
+
+def check_conversations(clients: Load) -> None:
+    """No conversation has lost what hooks did to it."""
     assert clients.forgotten == []
     assert clients.edits
     assert clients.stops
+
+
+@pytest.mark.slow
+async def test_a_gateway_that_is_killed_ends_its_own_calls_alone_and_each_is_recorded(
+    team: Team, tmp_path: Path
+) -> None:
+    for number in range(5):
+        killed = team.gateways[number % len(team.gateways)]
+        before = await interrupted(team, tmp_path)
+        async with load(team.url) as clients:
+            await until_streams(clients, 50)
+            killed.send(signal.SIGKILL)
+            await killed.ended()
+            await until_streams(clients, clients.streams + 100)
+            failed = len(clients.failures)
+            await killed.start()
+            await until_streams(clients, clients.streams + 100)
+        assert len(clients.failures) == failed, "a call failed although it was not in progress at that gateway"
+        check_conversations(clients)
+        receipts = {failure.receipt for failure in clients.failures} - {None}
+        ended = await all_recorded(team, tmp_path) - before
+        assert receipts <= ended
+        assert len(ended) <= failed
+        assert not ended & {*clients.receipts}
+        print(f"kill {number + 1}: {failed} calls ended, {len(ended)} of them recorded as interrupted")
+
+
+async def until_streams(clients: Load, count: int) -> None:
+    async with asyncio.timeout(60):
+        while clients.streams < count:  # noqa: ASYNC110  # clients in this process, which tell nobody
+            await asyncio.sleep(0.05)
+
+
+def url_of(team: Team) -> str:
+    return (team.secrets / "store-url").read_text().strip()
+
+
+async def interrupted(team: Team, state: Path) -> set[str]:
+    """The receipts of all interrupted calls."""
+
+    def read() -> set[str]:
+        with reading(state, url_of(team)) as audit:
+            return {call.id for call in audit.calls(RecordFilter(outcome="interrupted"), limit=10**6)}
+
+    return await asyncio.to_thread(read)
+
+
+async def all_recorded(team: Team, state: Path) -> set[str]:
+    """Wait until no call of a killed gateway is without its end, and return the interrupted ones."""
+
+    def running() -> list[str]:
+        with reading(state, url_of(team)) as audit:
+            return [call.id for call in audit.running()]
+
+    async with asyncio.timeout(60):
+        while await asyncio.to_thread(running):
+            await asyncio.sleep(0.5)
+    return await interrupted(team, state)
+
+
+# ---- the database
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0, 20], ids=["restarted", "cut off for 20 seconds"])
+async def test_an_outage_of_the_database_loses_and_doubles_no_record(
+    team: Team, relay: Relay, seconds: int, tmp_path: Path
+) -> None:
+    async with load(team.url, streams=20, sdks=5) as clients:
+        await until_streams(clients, 20)
+        if seconds:
+            relay.cut()
+            await asyncio.sleep(1)
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            answer = await post(team.url, UNARY, HI, KEY)
+            assert (answer.status, loop.time() - began < 12) == (403, True)
+            await asyncio.sleep(seconds - 1)
+            relay.restore()
+        else:
+            await team.postgres.restart()
+        async with asyncio.timeout(60):
+            while not all([await ready(gateway) for gateway in team.gateways]):
+                await asyncio.sleep(0.2)
+        failed = len(clients.failures)
+        await until_streams(clients, clients.streams + 100)
+        assert len(clients.failures) - failed <= 50, "calls that were refused before, and have ended since"
+    check_conversations(clients)
+    await all_recorded(team, tmp_path)
+    report = report_of(tmp_path, url_of(team))
+    assert report.problems == []
+
+    def ends() -> list[str]:
+        with reading(tmp_path, url_of(team)) as audit:
+            return [call.id for call in audit.calls(RecordFilter(), limit=10**6)]
+
+    recorded = await asyncio.to_thread(ends)
+    assert len(recorded) == len({*recorded})
+    assert {*clients.receipts} <= {*recorded}
+    print(f"{clients.streams} streams, {len(clients.failures)} refused")
+
+
+async def ready(gateway: Gateway) -> bool:
+    return (await ask(f"http://{gateway.admin}", "GET", "/readyz")).status == 200

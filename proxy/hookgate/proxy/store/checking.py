@@ -11,7 +11,14 @@ from alembic.util import CommandError
 from sqlalchemy import URL, create_engine
 
 from hookgate.proxy.errors import StoreError
-from hookgate.proxy.store.database import FAILURES, STEPS, Database, reason, server_engine
+from hookgate.proxy.store.database import (
+    FAILURES,
+    STEPS,
+    Database,
+    is_next_version,
+    reason,
+    server_engine,
+)
 
 _BLOCK = bytes(4096)
 """The data to write as a check of a folder: a full disk still accepts empty files."""
@@ -69,6 +76,8 @@ def _describe_version(name: str, version: str | None) -> str:
         return "has no tables yet; the gateway creates them"
     if version == newest:
         return f"can be opened and has tables of version {version}"
+    if is_next_version(version):
+        return f"can be opened and has tables of version {version}, one newer than {newest} of this version"
     try:
         steps.get_revision(version)
     except CommandError:

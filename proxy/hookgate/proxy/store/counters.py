@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, select
 from sqlalchemy.exc import DBAPIError
 
 from hookgate.proxy.errors import StoreError
-from hookgate.proxy.store.database import FAILURES, Database, reason
+from hookgate.proxy.store.database import ANSWER_SECONDS, FAILURES, NO_ANSWER, Database, reason
 from hookgate.proxy.store.models import counters
 
 log = logging.getLogger("hookgate.store")
@@ -92,7 +92,10 @@ class SqlCounters:
 
     async def _run(self, step: Callable[[Connection], T]) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, step)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, step)
+        except TimeoutError:
+            raise StoreError(f"the store of limits cannot be used: {NO_ANSWER}") from None
         except FAILURES as error:
             raise StoreError(f"the store of limits cannot be used: {reason(error)}") from None
 

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -33,6 +34,8 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.models import NEWEST, metadata
 
+log = logging.getLogger("hookgate.store")
+
 STEPS = Path(__file__).parent / "migrations"
 """The folder of the migrations."""
 
@@ -55,12 +58,24 @@ def update_tables(connection: Connection) -> None:
     A new file, and tables that are up to date, need no migration, and alembic takes long to import.
     """
     has_tables = inspect(connection).has_table(_VERSION.name)
+    if has_tables and is_next_version(version := connection.execute(select(_VERSION.c.version_num)).scalar()):
+        log.warning("the tables have version %s, one newer than this version of hookgate creates", version)
+        return
     if not has_tables and connection.dialect.name == "sqlite":
         metadata.create_all(connection, checkfirst=False)
         _VERSION.create(connection)
         connection.execute(insert(_VERSION), {"version_num": NEWEST})
     elif not has_tables or connection.execute(select(_VERSION.c.version_num)).scalars().all() != [NEWEST]:
         run_migrations(connection)
+
+
+def is_next_version(version: str | None) -> bool:
+    """Return whether tables are one version newer than this version creates.
+
+    A migration only adds to tables, or removes what the version before it no longer used. So gateways of two
+    successive versions can serve together, and an upgrade can be taken back.
+    """
+    return version is not None and version.isdigit() and int(version) == int(NEWEST) + 1
 
 
 def run_migrations(connection: Connection) -> None:
@@ -76,7 +91,10 @@ def run_migrations(connection: Connection) -> None:
     try:
         command.upgrade(config, "head")
     except CommandError:
-        raise MigrationError("a newer version of hookgate has upgraded it; run that version") from None
+        raise MigrationError(
+            "it was upgraded by a version of hookgate that is newer by more than one version of the tables; "
+            "run that version, or the one before it"
+        ) from None
 
 
 FILE = "hookgate.db"
@@ -106,6 +124,12 @@ _NO_DATABASE = "move that file away, or name another folder with --state"
 
 FAILURES = (SQLAlchemyError, sqlite3.Error)
 """The errors of a database. SQLAlchemy does not wrap those that are raised during setup."""
+
+
+ANSWER_SECONDS = float(_BUSY_SECONDS)
+"""How long a call waits for the database. A statement that takes longer may still be executed."""
+
+NO_ANSWER = f"the database has not answered for {_BUSY_SECONDS} seconds"
 
 
 class Database:
@@ -199,6 +223,8 @@ def server_engine(url: str) -> Engine:
     except (ArgumentError, ValueError):
         raise StoreError("store.url: is not the URL of a PostgreSQL database; check host and port") from None
     limits = {"connect_timeout": _BUSY_SECONDS, "tcp_user_timeout": _BUSY_SECONDS * 1000}
+    # A server that is gone would otherwise be noticed after hours, if it was to send something.
+    limits |= {"keepalives_idle": _BUSY_SECONDS, "keepalives_interval": 2, "keepalives_count": 2}
     # Connections are checked before use: the server may have been restarted.
     return create_engine(parsed, connect_args=limits, pool_pre_ping=True)
 

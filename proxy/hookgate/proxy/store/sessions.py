@@ -13,7 +13,15 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, Table, bindparam, case, delete, func, select, tuple_, update
 
 from hookgate.proxy.errors import StoreError
-from hookgate.proxy.store.database import BEGIN_READING, FAILURES, Database, open_sessions, reason
+from hookgate.proxy.store.database import (
+    ANSWER_SECONDS,
+    BEGIN_READING,
+    FAILURES,
+    NO_ANSWER,
+    Database,
+    open_sessions,
+    reason,
+)
 from hookgate.proxy.store.marks import ChangeMarks
 from hookgate.proxy.store.models import accepted_keys, session_effects, session_names, sessions
 
@@ -381,7 +389,10 @@ class SessionStore:
     @staticmethod
     async def _run(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(threads, work)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(threads, work)
+        except TimeoutError:
+            raise StoreError(f"the store of sessions cannot be used: {NO_ANSWER}") from None
         except FAILURES as error:
             raise StoreError(f"the store of sessions cannot be used: {reason(error)}") from None
 

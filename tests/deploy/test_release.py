@@ -1,0 +1,41 @@
+""".github/workflows/release.yml: valid for GitHub, and careful with its rights."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.commands import missing
+from support.places import PROJECT
+
+yaml = pytest.importorskip("yaml", reason="needs PyYAML: run `make install`")
+
+FILE = PROJECT / ".github" / "workflows" / "release.yml"
+WORKFLOW: dict[Any, Any] = yaml.safe_load(FILE.read_text())
+
+
+def test_it_has_the_schema_of_workflows() -> None:
+    program = shutil.which("check-jsonschema", path=str(Path(sys.executable).parent))
+    if program is None:
+        missing("needs check-jsonschema: run `make install`")
+    words = [program, "--builtin-schema", "vendor.github-workflows", FILE]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_only_a_tag_publishes() -> None:
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    assert WORKFLOW["jobs"]["publish"]["if"] == "github.ref_type == 'tag'"
+    image = WORKFLOW["jobs"]["image"]["steps"]
+    [push] = [step["with"]["push"] for step in image if step.get("id") == "build"]
+    assert push == "${{ github.ref_type == 'tag' }}"
+
+
+def test_it_runs_targets_that_the_makefile_has() -> None:
+    targets = {*re.findall(r"^([\w-]+):", (PROJECT / "Makefile").read_text(), re.M)}
+    used = {*re.findall(r"run: make ([\w-]+)", FILE.read_text())}
+    assert used
+    assert used <= targets

@@ -1,0 +1,41 @@
+"""deploy/systemd: systemd accepts the unit, and rates its exposure as low."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.commands import missing
+from support.places import PROJECT
+
+UNIT = PROJECT / "deploy" / "systemd" / "hookgate.service"
+
+
+@pytest.fixture
+def analyze() -> str:
+    found = shutil.which("systemd-analyze")
+    if found is None:
+        missing("needs systemd-analyze; on Debian: apt-get install systemd")
+    return found
+
+
+def test_systemd_accepts_the_unit(analyze: str, tmp_path: Path) -> None:
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text().replace("/opt/hookgate/bin/hookgate", "/bin/true"))
+    ran = subprocess.run([analyze, "verify", unit], capture_output=True, text=True, check=False)
+    assert [line for line in ran.stderr.splitlines() if UNIT.name in line] == []
+
+
+def test_the_unit_leaves_little_exposed(analyze: str) -> None:
+    words = [analyze, "security", "--offline=true", "--no-pager", UNIT]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    level = re.search(r"Overall exposure level for hookgate.service: ([\d.]+)", ran.stdout)
+    assert level is not None, ran.stderr
+    assert float(level[1]) <= 2
+
+
+def test_a_stop_waits_for_the_calls_in_progress() -> None:
+    seconds = re.search(r"TimeoutStopSec=(\d+)s", UNIT.read_text())
+    assert seconds is not None
+    assert int(seconds[1]) > 60  # limits.drain_timeout
