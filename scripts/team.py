@@ -325,6 +325,10 @@ async def running_team(
         await creating.run([SETTINGS / "secrets.sh", secrets, database or team.postgres.address])
         if await creating.ended():
             raise TeamError(f"the secrets were not created:\n{creating.log.read_text()}")
+        for number in range(1, GATEWAYS + 1):
+            state = folder / f"state-{number}"
+            state.mkdir(mode=0o700)
+            shutil.copy(secrets / "redact.key", state)
         # PostgreSQL's own database is as good as another.
         url = secrets / "store-url"
         text = re.sub(r"/hookgate\n$", "/postgres\n", url.read_text())
@@ -358,7 +362,7 @@ A key for a client, and a call with it:
     -d '{{"contents": [{{"role": "user", "parts": [{{"text": "hi"}}]}}]}}'
 
 {upstream}
-Restart a gateway while clients call: kill -TERM {pid}, and start it again with Enter. End everything with Ctrl-C.
+Enter restarts the gateways, one after another. Ctrl-C ends everything.
 """
 
 
@@ -391,12 +395,37 @@ async def _try(arguments: argparse.Namespace) -> None:
                 variables=" ".join(pairs),
                 config=SETTINGS / "hookgate.toml",
                 upstream=about,
-                pid=team.gateways[0].pid,
             ),
             flush=True,
         )
+        restarting = asyncio.create_task(_restart_on_enter(team))
         await interrupted.wait()
+        restarting.cancel()
         print("stopping", flush=True)
+
+
+async def _restart_on_enter(team: Team) -> None:
+    """Restart the gateways in turn whenever Enter is pressed."""
+    pressed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        if not os.read(0, 1024):  # there is no terminal
+            loop.remove_reader(0)
+            return
+        pressed.set()
+
+    try:
+        loop.add_reader(0, read)
+    except OSError:  # a file cannot be waited for
+        return
+    while True:
+        await pressed.wait()
+        for gateway in team.gateways:
+            print(f"restarting {gateway.log.stem}", flush=True)
+            await gateway.restart()
+        print("all gateways have been restarted", flush=True)
+        pressed.clear()
 
 
 def main() -> None:

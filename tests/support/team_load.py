@@ -105,14 +105,17 @@ class Load:
             self.edits += said is not None
             await asyncio.sleep(0.05)
 
-    async def stopped(self, client: aiohttp.ClientSession, session: str) -> None:
-        """Stop a conversation by a hook, and go on with it."""
+    async def stop(self, client: aiohttp.ClientSession, session: str) -> None:
+        """Stop a conversation by a hook."""
         await self._say(client, session, [user("hi")])
         event = {"cwd": "/", "transcript_path": "/t", "tool_name": "last", "tool_input": {}, "tool_response": {}}
         headers = {**KEY, "x-hookgate-session": session}
         where = self.url + "/hookgate/v1/events/AfterTool"
         async with client.post(where, json=event, headers=headers) as told:
             assert told.status == 200, await told.text()
+
+    async def stopped(self, client: aiohttp.ClientSession, session: str) -> None:
+        """Go on with a conversation that a hook has stopped."""
         while not self.stopping:
             said = await self._say(client, session, [user("hi")])
             if said not in (None, STOPPED):
@@ -164,12 +167,14 @@ async def load(url: str, streams: int = 40, sdks: int = 10, conversations: int =
     clients = Load(url)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session, asyncio.TaskGroup() as tasks:
+        names = [f"conversation-{next(_numbers)}" for _ in range(conversations)]
+        for name in names:
+            await clients.stop(session, f"{name}-stopped")
         for _ in range(streams):
             tasks.create_task(clients.stream(session))
         for _ in range(sdks):
             tasks.create_task(clients.sdk())
-        for number in range(conversations):
-            name = f"conversation-{next(_numbers)}-{number}"
+        for name in names:
             tasks.create_task(clients.edited(session, f"{name}-edited"))
             tasks.create_task(clients.stopped(session, f"{name}-stopped"))
         try:

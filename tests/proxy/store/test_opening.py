@@ -4,7 +4,8 @@ import logging
 import sqlite3
 import stat
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from support.databases import postgres
 
 from hookgate.proxy.config import StoreSettings
 from hookgate.proxy.store import Store, StoreError
-from hookgate.proxy.store.database import open_database, run_migrations
-from hookgate.proxy.store.models import metadata
+from hookgate.proxy.store.checking import check_database
+from hookgate.proxy.store.database import FILE, Database, open_database, run_migrations
+from hookgate.proxy.store.models import NEWEST, metadata
 
 CANARY = "canary-4c1d"
 URL = f"postgresql+psycopg://gate:{CANARY}@127.0.0.1:1/limits"
@@ -94,12 +96,38 @@ async def test_a_store_opens_one_database(tmp_path: Path) -> None:
         assert store.counters() is store.counters()
 
 
+NEXT = f"{int(NEWEST) + 1:04}"
+
+
+def as_the_next_version_leaves_it(database: Database) -> None:
+    """Change tables as a migration may: every table gets a column that this version does not know."""
+    with database.engine.begin() as connection:
+        for table in metadata.tables:
+            connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN of_the_next_version TEXT")
+        connection.exec_driver_sql("CREATE TABLE of_the_next_version (id TEXT)")
+        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{NEXT}'")
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+async def test_tables_that_are_one_version_newer_can_be_used_and_stay_as_they_are(kind: str, tmp_path: Path) -> None:
+    with postgres() if kind == "postgresql" else nullcontext() as url:
+        open_database(url, tmp_path).close()
+        with closing(open_database(url, tmp_path)) as database:
+            as_the_next_version_leaves_it(database)
+        settings = StoreSettings(url=url)
+        async with Store(settings, tmp_path) as store:
+            assert await store.counters().add("calls", 2, datetime.now(UTC)) == 2
+        assert f"tables of version {NEXT}, one newer than {NEWEST}" in check_database(url, tmp_path / FILE)
+        with closing(open_database(url, tmp_path)) as database, database.engine.connect() as connection:
+            assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == NEXT
+
+
 def test_a_database_of_a_newer_hookgate_is_left_alone(tmp_path: Path) -> None:
     open_database(None, tmp_path).close()
     with closing(sqlite3.connect(tmp_path / "hookgate.db", isolation_level=None)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(
-        StoreError, match=r"hookgate\.db cannot be opened: a newer version of hookgate has upgraded it"
+        StoreError, match=r"hookgate\.db cannot be opened: it was upgraded by a version of hookgate that is newer by more"
     ):
         open_database(None, tmp_path)
 
