@@ -1,7 +1,7 @@
 """Builds the packages of a release into dist/, twice, and checks them: `make release-check`.
 
-The two builds must be equal, byte for byte. The wheel is installed into an environment of its own, with the exact
-versions of requirements.lock, and its command must start.
+The two builds must be equal, byte for byte. The wheel is installed into an environment of its own, with the
+exact versions of requirements.lock, and into another one with its demo, which must pass.
 """
 
 import hashlib
@@ -49,7 +49,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         builder = python_in(folder / "build", "-r", PROJECT / "requirements-build.lock")  # with hashes
-        run(builder, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "build>=1.2,<2", "twine>=6,<7")
+        run(
+            builder,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "build>=1.2,<2",
+            "twine>=6,<7",
+        )
         first, second = built(builder, DIST), built(builder, folder / "again")
         if first != second:
             sys.exit(f"two builds of one commit differ: {first} and {second}")

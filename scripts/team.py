@@ -1,10 +1,11 @@
-"""Starts the gateways of a team without containers: three of them behind nginx, with PostgreSQL and Prometheus.
+"""Starts the gateways of a team without containers: three behind nginx, with PostgreSQL and Prometheus.
 
 `make team` runs it. It is for trying: everything is in one temporary folder, which is removed at the end, and
-listens on loopback addresses that no other program uses, on ports that the system chooses. The configuration is
-that of containers: deploy/team/hookgate.toml, nginx.conf and prometheus.yml, with other addresses.
+listens on loopback addresses that no other program uses, on ports that the system chooses. The configuration
+is that of containers: deploy/team/hookgate.toml, nginx.conf and prometheus.yml, with other addresses.
 
-PostgreSQL and nginx must be installed; on Debian: apt-get install postgresql nginx. No system service is touched.
+PostgreSQL and nginx must be installed; on Debian: apt-get install postgresql nginx. No service of the system
+is touched.
 """
 
 import argparse
@@ -119,7 +120,7 @@ class Service:
 
 
 def _bound_to_this_process(user: str | None) -> list[str]:
-    """Return the beginning of a command whose program ends with this one, and runs as a user if one is given."""
+    """Return the beginning of a command that ends with this process, and runs as a user if one is given."""
     who = ["--reuid", user, "--regid", user, "--clear-groups"] if user else []
     return ["setpriv", *who, "--pdeathsig", "SIGINT", "--"]
 
@@ -148,12 +149,17 @@ class Postgres(Service):
         if not self._data.exists():
             await self._create()
         host, port = self.address.split(":")
-        options = {"listen_addresses": host, "port": port, "unix_socket_directories": "", "max_connections": "200"}
+        options = {
+            "listen_addresses": host,
+            "port": port,
+            "unix_socket_directories": "",
+            "max_connections": "200",
+        }
         flags = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         await self.run([self._program("postgres"), "-D", self._data, *flags], user=self._user)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                while not await self._is_ready():
+                while not await self._is_ready():  # noqa: ASYNC110  # a process
                     await asyncio.sleep(0.05)
                 return
         raise TeamError(f"PostgreSQL has not started:\n{self.log.read_text()[-2000:]}")
@@ -217,7 +223,7 @@ class Gateway(Service):
         await self.start()
 
     async def command(self, *words: str) -> str:
-        """Return what a command such as `keys create` prints, with this gateway's settings. Raises TeamError."""
+        """Return what a command such as `keys create` prints, with these settings. Raises TeamError."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hookgate.proxy", *words, "--config", str(SETTINGS / "hookgate.toml")),
             stdout=asyncio.subprocess.PIPE,
@@ -271,7 +277,10 @@ class Team:
         file = self.folder / "prometheus.yml"
         file.write_text(self.with_addresses("prometheus.yml"))
         shutil.copy(PROJECT / "deploy" / "prometheus" / "alerts.yml", self.folder)
-        where = [f"--web.listen-address={self.prometheus_address}", f"--storage.tsdb.path={self.folder}/metrics"]
+        where = [
+            f"--web.listen-address={self.prometheus_address}",
+            f"--storage.tsdb.path={self.folder}/metrics",
+        ]
         await self.prometheus.run([program("prometheus"), f"--config.file={file}", *where])
         await self.prometheus.until(f"http://{self.prometheus_address}/-/ready")
         return True
@@ -308,7 +317,7 @@ async def running_team(
     """
     with tempfile.TemporaryDirectory(prefix="hookgate-team-") as name:
         folder = Path(name)
-        folder.chmod(0o711)  # PostgreSQL runs as a user of its own
+        folder.chmod(0o711)  # PostgreSQL runs as a user of its own  # noqa: ASYNC240  # nothing else runs yet
         secrets = folder / "secrets"
         paths = {
             "HOOKGATE_ADMIN__TOKEN_FILE": "admin-token",
@@ -373,14 +382,21 @@ async def _try(arguments: argparse.Namespace) -> None:
     async with AsyncExitStack() as stack:
         upstream, about = arguments.upstream, "Calls go to the Gemini API, with GEMINI_API_KEY."
         if upstream is None and "GEMINI_API_KEY" not in os.environ:
-            upstream, about = f"http://{free_address()}", "Without GEMINI_API_KEY, an embedded upstream answers."
+            upstream, about = (
+                f"http://{free_address()}",
+                "Without GEMINI_API_KEY, an embedded upstream answers.",
+            )
             embedded = Service("upstream", Path(stack.enter_context(tempfile.TemporaryDirectory())))
             stack.push_async_callback(embedded.end)
             words = ["-m", "hookgate.proxy", "upstream", "--listen", upstream.removeprefix("http://")]
             await embedded.run([sys.executable, *words])
         team = await stack.enter_async_context(running_team(upstream, arguments.hooks))
         has_prometheus = await team.start_prometheus()
-        secrets = ("STORE__URL_FILE=store-url", "CLIENTS__PEPPER_FILE=pepper", "UPSTREAM__GEMINI_KEY_FILE=gemini-key")
+        secrets = (
+            "STORE__URL_FILE=store-url",
+            "CLIENTS__PEPPER_FILE=pepper",
+            "UPSTREAM__GEMINI_KEY_FILE=gemini-key",
+        )
         pairs = [f"HOOKGATE_{pair.replace('=', f'={team.secrets}/')}" for pair in secrets]
         print(
             _TEXT.format(
@@ -432,7 +448,9 @@ def main() -> None:
     """Run the set-up until it is interrupted."""
     parser = argparse.ArgumentParser(description="Start three gateways behind nginx, with PostgreSQL.")
     parser.add_argument("--upstream", metavar="URL", help="an upstream in place of the Gemini API")
-    parser.add_argument("--hooks", metavar="FILE", type=Path, help="settings of hooks; by default there are none")
+    parser.add_argument(
+        "--hooks", metavar="FILE", type=Path, help="settings of hooks; by default there are none"
+    )
     try:
         asyncio.run(_try(parser.parse_args()))
     except TeamError as error:

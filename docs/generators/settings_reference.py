@@ -126,6 +126,8 @@ def _words(schema: dict[str, Any]) -> str:
 def _range(kind: str, schema: dict[str, Any]) -> str:
     if "maximum" in schema:
         return f"{kind} from {schema['minimum']} to {schema['maximum']}"
+    if "minimum" in schema:
+        return f"{kind} from {schema['minimum']:g}"
     return f"{kind} above {schema['exclusiveMinimum']:g}"
 
 

@@ -117,7 +117,9 @@ def test_a_gateway_of_a_team_gets_every_secret_that_its_configuration_names(name
 def test_every_secret_is_one_that_the_script_creates(tmp_path: Path) -> None:
     script = PROJECT / "deploy" / "team" / "secrets.sh"
     for _ in range(2):  # what exists is kept
-        subprocess.run([script, tmp_path / "secrets"], check=True, env={**os.environ, "GEMINI_API_KEY": "of-google"})
+        subprocess.run(
+            [script, tmp_path / "secrets"], check=True, env={**os.environ, "GEMINI_API_KEY": "of-google"}
+        )
     made = {path.name: path.read_text(errors="replace") for path in (tmp_path / "secrets").iterdir()}
     assert made.keys() == COMPOSE["secrets"].keys()
     assert made["gemini-key"] == "of-google\n"

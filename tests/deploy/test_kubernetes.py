@@ -22,7 +22,9 @@ def manifests() -> list[dict[str, Any]]:
     """The documents of all files but the kustomization."""
     kustomization = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
     return [
-        document for name in kustomization["resources"] for document in yaml.safe_load_all((FOLDER / name).read_text())
+        document
+        for name in kustomization["resources"]
+        for document in yaml.safe_load_all((FOLDER / name).read_text())
     ]
 
 
@@ -35,7 +37,9 @@ POD = only("Deployment")["spec"]["template"]
 CONTAINER = POD["spec"]["containers"][0]
 
 
-@pytest.mark.parametrize("manifest", manifests(), ids=lambda each: f"{each['kind']} {each['metadata']['name']}")
+@pytest.mark.parametrize(
+    "manifest", manifests(), ids=lambda each: f"{each['kind']} {each['metadata']['name']}"
+)
 def test_each_manifest_has_the_schema_of_kubernetes(manifest: dict[str, Any]) -> None:
     try:
         validator = importlib.import_module("kubernetes_validate")
@@ -75,7 +79,9 @@ def test_probes_ask_the_operators_listener() -> None:
     ports = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
     assert SETTINGS["listen"]["address"].endswith(f":{ports['http']}")
     assert SETTINGS["admin"]["address"].endswith(f":{ports['admin']}")
-    probes = {name: CONTAINER[name]["httpGet"] for name in ("startupProbe", "readinessProbe", "livenessProbe")}
+    probes = {
+        name: CONTAINER[name]["httpGet"] for name in ("startupProbe", "readinessProbe", "livenessProbe")
+    }
     assert {probe["port"] for probe in probes.values()} == {"admin"}
     assert probes["livenessProbe"]["path"] == "/healthz"  # a gateway that finishes its calls is alive
     assert probes["readinessProbe"]["path"] == "/readyz"

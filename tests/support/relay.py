@@ -57,7 +57,7 @@ class Relay:
 async def relay_to(relay: Relay) -> AsyncIterator[Relay]:
     """The relay while the block runs, on a port that the system chooses."""
     server = await asyncio.start_server(relay.handle, "127.0.0.1", 0)
-    relay.address = "127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+    relay.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield relay
     finally:

@@ -1,4 +1,4 @@
-"""Clients of a team's gateways: streams, conversations whose results hooks hide, and conversations that are stopped."""
+"""Clients of a team's gateways: streams, conversations whose results hooks hide, and stopped ones."""
 
 import asyncio
 import json
@@ -96,7 +96,7 @@ class Load:
                     await asyncio.sleep(0.1)  # it may fail without having waited for anything
 
     async def edited(self, client: aiohttp.ClientSession, session: str) -> None:
-        """Send a conversation again and again whose result hooks have hidden: the upstream says what it sees."""
+        """Send a conversation again and again whose result is hidden: the upstream says what it sees."""
         contents = tool_turn("secret", f"the secret of {session}")
         while not self.stopping:
             said = await self._say(client, session, contents)
@@ -108,7 +108,13 @@ class Load:
     async def stop(self, client: aiohttp.ClientSession, session: str) -> None:
         """Stop a conversation by a hook."""
         await self._say(client, session, [user("hi")])
-        event = {"cwd": "/", "transcript_path": "/t", "tool_name": "last", "tool_input": {}, "tool_response": {}}
+        event = {
+            "cwd": "/",
+            "transcript_path": "/t",
+            "tool_name": "last",
+            "tool_input": {},
+            "tool_response": {},
+        }
         headers = {**KEY, "x-hookgate-session": session}
         where = self.url + "/hookgate/v1/events/AfterTool"
         async with client.post(where, json=event, headers=headers) as told:

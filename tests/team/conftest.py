@@ -13,9 +13,10 @@ from support.relay import Relay, relay_to
 from support.team_load import SCRIPT, hooks_in
 from team import Team, free_address, running_team
 
+POSTGRES = [*Path("/usr/lib/postgresql").glob("*/bin/initdb")]
 SETTINGS = {
     "HOOKGATE_CLIENTS__UNKNOWN_KEYS": "allow",
-    "HOOKGATE_LIMITS__DRAIN_DELAY": "1.5",  # longer than nginx keeps idle connections, but less than for people
+    "HOOKGATE_LIMITS__DRAIN_DELAY": "1.5",  # longer than nginx keeps idle connections
 }
 
 
@@ -29,7 +30,7 @@ async def relay() -> AsyncIterator[Relay]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def team(tmp_path_factory: pytest.TempPathFactory, relay: Relay) -> AsyncIterator[Team]:
     """Three gateways behind nginx, with PostgreSQL."""
-    if not (shutil.which("nginx", path="/usr/sbin:/usr/bin") and [*Path("/usr/lib/postgresql").glob("*/bin/initdb")]):
+    if not (shutil.which("nginx", path="/usr/sbin:/usr/bin") and POSTGRES):
         missing("needs nginx and PostgreSQL; on Debian: apt-get install nginx postgresql")
     folder = tmp_path_factory.mktemp("hooks")
     hooks = write_file(folder, {"hooks": hooks_in(folder)})

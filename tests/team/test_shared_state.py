@@ -1,4 +1,4 @@
-"""Gateways of a team behave as one: limits, revoked keys, and conversations whose calls go to them in turn."""
+"""Gateways of a team behave as one: limits, revoked keys, conversations whose calls go to them in turn."""
 
 import asyncio
 import time
@@ -39,7 +39,9 @@ async def test_a_revoked_key_is_refused_by_every_gateway_within_five_seconds(tea
             await asyncio.sleep(0.05)
 
 
-async def test_what_hooks_did_to_a_conversation_holds_at_whichever_gateway_its_calls_arrive(team: Team) -> None:
+async def test_what_hooks_did_to_a_conversation_holds_at_whichever_gateway_its_calls_arrive(
+    team: Team,
+) -> None:
     urls = [f"http://{gateway.address}" for gateway in team.gateways]
     session = {**KEY, "x-hookgate-session": "in-turn"}
     for url in (*urls, *urls):

@@ -263,8 +263,8 @@ class LimitSettings(Section):
     """Events per second that one caller's agents may send; excess events are refused."""
 
     drain_delay: Delay = 0
-    """Seconds for which a gateway that stops goes on accepting connections, and keeps idle ones open, so that a
-    load balancer can turn to others. It must be longer than the balancer keeps idle connections."""
+    """Seconds for which a gateway that stops goes on accepting connections, and keeps idle ones open, so that
+    a load balancer can turn to others. It must be longer than the balancer keeps idle connections."""
 
     drain_timeout: Seconds = 60
     """Seconds to wait for calls in progress when the gateway stops, after `limits.drain_delay`."""

@@ -450,7 +450,7 @@ class Connection(TimedConnection):
             self.close()  # after the current answer
 
     def _close_when_idle(self) -> None:
-        """Close the connection once it has been idle for `idle_grace`. Answers that begin now close it anyway."""
+        """Close the connection once it has been idle for `idle_grace`. Answers that begin now close it."""
         if self._wire is None or self.phase is not Phase.IDLE:
             return
         due = self._idle_since + self._server.idle_grace

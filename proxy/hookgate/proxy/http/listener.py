@@ -375,7 +375,7 @@ async def check_address(host: str, port: int, purpose: ListenerPurpose) -> None:
 
 
 _NO_SYN = ((0x30, 0, 0, 13), (0x54, 0, 0, 0x12), (0x15, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFF))
-"""A packet filter: load the flags of TCP, keep SYN and ACK; drop the packet if it is SYN alone, else pass it."""
+"""A packet filter: load the flags of TCP, keep SYN and ACK; drop the packet if that is SYN, else pass it."""
 
 _HANDSHAKE_SECONDS = 0.25
 """How long a TCP handshake that has begun may take to end."""
@@ -384,9 +384,10 @@ _HANDSHAKE_SECONDS = 0.25
 async def _turn_away(listeners: list[socket.socket]) -> None:
     """Let no further connection begin, and wait until those that have begun can be accepted.
 
-    Connections that wait in the queue of a listener are reset when it is closed, and some may arrive between the
-    last look into the queue and that. So the kernel drops the packets with which connections begin. Their
-    senders repeat them after a second, when the listener is closed, and are refused before they send anything.
+    Connections that wait in the queue of a listener are reset when it is closed, and some may arrive between
+    the last look into the queue and that. So the kernel drops the packets with which connections begin.
+    Their senders repeat them after a second, when the listener is closed, and are refused before they send
+    anything.
     """
     filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in _NO_SYN))
     program = struct.pack("HP", len(_NO_SYN), ctypes.addressof(filters))
