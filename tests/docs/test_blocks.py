@@ -35,6 +35,9 @@ NOT_READ = {
     ("docs/architecture.md", "detectors/"): "a table",
     ("docs/architecture.md", "settings/"): "a table",
     ("docs/audit.md", '{"v": 1, "writer": W'): _NOTATION,
+    ("docs/deploying.md", "rules:"): "the configuration of prometheus-adapter",
+    ("docs/deploying.md", "gcloud run deploy"): "needs a project of Google Cloud",
+    ("docs/scaling.md", "processors of gateways"): "formulas",
     ("docs/events.md", "POST /hookgate/v1/events/{event}"): _NOTATION,
     (
         "docs/hook-kinds.md",
