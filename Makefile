@@ -8,7 +8,7 @@ ADK_DIR := tests/e2e/adk
 ADK_VENV := .venv-adk
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install node adk browser pictures demo test slow team fuzz lint bench bench-quick lock image container release-check clean
+.PHONY: help install node adk browser pictures site demo test slow team fuzz lint bench bench-quick lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -41,6 +41,10 @@ browser:
 
 pictures: install node browser ## take the screenshots in docs/images again, for docs/panel.md
 	$(BIN)/python docs/screenshots.py
+
+site: install ## build the documentation site in build/site
+	$(BIN)/python scripts/site.py build/pages
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # google-adk needs another google-genai than ours: an environment of its own.
 adk: install $(ADK_VENV)/.installed

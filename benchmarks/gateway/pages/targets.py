@@ -203,7 +203,7 @@ GOALS = (
 
 def targets_table(figures: Figures) -> list[list[str]]:
     """Return the cells of a table: a header, then a row for each target."""
-    rows = [["target", "bound", "measured", ""]]
+    rows = [["target", "bound", "measured", "result"]]
     for goal in GOALS:
         result = goal.result(figures)
         text, reached = result or ("not measured", None)
