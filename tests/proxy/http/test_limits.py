@@ -377,15 +377,14 @@ async def test_requests_behind_a_streaming_one_are_held_back() -> None:
 
 async def test_it_goes_on_accepting_when_there_are_descriptors_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "_DESCRIPTOR_WAIT", 0.01)
-    loop = asyncio.get_running_loop()
-    accept, failures = loop.sock_accept, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
+    accept, failures = socket.socket.accept, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
 
-    async def failing(listener: socket.socket) -> Any:
+    def failing(listener: socket.socket) -> Any:
         if failures:
             raise OSError(failures.pop(), "no")
-        return await accept(listener)
+        return accept(listener)
 
-    monkeypatch.setattr(loop, "sock_accept", failing)
+    monkeypatch.setattr(socket.socket, "accept", failing)
     async with gateway(limits=LimitSettings(connections=1)) as url:
         for _ in range(2):
             assert (await post(url, UNARY, HI)).status == 200

@@ -33,6 +33,7 @@ _RETRY_SECONDS = 0.25  # seconds until closable connections are looked for again
 _ACCEPT_BATCH = 16  # connections that are accepted before other tasks run
 _WARNING_INTERVAL = 10.0  # seconds between two warnings about too many connections
 _SO_ATTACH_FILTER = 26  # of Linux; the module `socket` does not have it
+_SETUP_SECONDS = 1.0  # for which a stopping gateway waits for TLS handshakes
 _ABORT_TIMEOUT = 5.0  # seconds that handlers of aborted connections have to clean up
 
 
@@ -144,10 +145,28 @@ class _LoopAcceptor:
     """Accepts connections as soon as they arrive."""
 
     async def accept(self, listener: socket.socket) -> tuple[socket.socket, Any]:
-        return await asyncio.get_running_loop().sock_accept(listener)
+        # Not loop.sock_accept: if that is cancelled, it may lose a connection that it has just accepted.
+        while True:
+            try:
+                connection, address = listener.accept()
+            except BlockingIOError:
+                await readable(listener)
+                continue
+            connection.setblocking(False)
+            return connection, address
 
     def note_open(self, connections: int) -> None:
         """Do nothing."""
+
+
+async def readable(listener: socket.socket) -> None:
+    """Wait until a listening socket has a connection to accept, or another process has accepted it."""
+    loop, arrived = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(listener, arrived.set)
+    try:
+        await arrived.wait()
+    finally:
+        loop.remove_reader(listener)
 
 
 class Connections(Server):
@@ -207,7 +226,7 @@ class Connections(Server):
                 connection.close()
             accepted += 1
             if accepted % _ACCEPT_BATCH == 0:
-                await asyncio.sleep(0)  # sock_accept does not yield while more connections are pending
+                await asyncio.sleep(0)  # accept does not yield while more connections are pending
 
     async def _receive(
         self, connection: socket.socket, address: str, certificate: Certificate | None
@@ -281,6 +300,16 @@ class Connections(Server):
                 return
             connection.setblocking(False)
             await self._receive(connection, address_of(address[0] if address else ""), certificate)
+
+    async def read_first_bytes(self) -> None:
+        """Wait until the connections that were accepted last are set up and have read what was sent to them.
+
+        Otherwise `drain` would take them for idle ones.
+        """
+        if self._handshakes:
+            await asyncio.wait(self._handshakes, timeout=_SETUP_SECONDS)
+        for _ in range(3):  # the transport is created, it is added to the selector, it is read from
+            await asyncio.sleep(0)
 
     async def drain(self) -> None:
         """Wait until the requests in progress have finished, up to `limits.drain_timeout` seconds."""
@@ -360,7 +389,7 @@ async def accepting(  # noqa: PLR0913, PLR0917  # the parts of a listener
             for listener in listeners:
                 await server.accept_waiting(listener, certificate)
                 listener.close()
-            await asyncio.sleep(0)  # let the connections that were accepted last be set up
+            await server.read_first_bytes()
             await server.drain()
         finally:
             for listener in listeners:

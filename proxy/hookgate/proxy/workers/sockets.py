@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from hookgate.proxy.http.listener import readable
+
 _VARIABLE = "HOOKGATE_WORKER"
 
 
@@ -118,7 +120,7 @@ class BalancedAcceptor:
         """Return the next connection and its address. Raises OSError."""
         loop = asyncio.get_running_loop()
         while True:
-            await _readable(listener)
+            await readable(listener)
             deadline = loop.time() + _PATIENCE
             while not self._counts.is_least(self._number) and loop.time() < deadline:  # noqa: ASYNC110  # shared memory signals nothing
                 await asyncio.sleep(_PAUSE)
@@ -128,15 +130,6 @@ class BalancedAcceptor:
                 continue  # another worker has it
             connection.setblocking(False)
             return connection, address
-
-
-async def _readable(listener: socket.socket) -> None:
-    loop, readable = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(listener, readable.set)
-    try:
-        await readable.wait()
-    finally:
-        loop.remove_reader(listener)
 
 
 def counts_file(workers: int) -> int:
