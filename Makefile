@@ -6,9 +6,11 @@ BIN := $(VENV)/bin
 NODE_DIR := tests/e2e/node
 ADK_DIR := tests/e2e/adk
 ADK_VENV := .venv-adk
+ANTIGRAVITY_DIR := tests/e2e/antigravity
+ANTIGRAVITY_VENV := .venv-antigravity
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install node adk browser pictures site demo test slow team fuzz lint bench bench-quick lock image container release-check clean
+.PHONY: help install node adk antigravity browser pictures site demo test slow team fuzz lint bench bench-quick lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -54,16 +56,26 @@ $(ADK_VENV)/.installed: $(ADK_DIR)/requirements.txt
 	$(ADK_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
+# So does google-antigravity. Its wheels contain a program of 100 MB, and not every machine has one.
+antigravity: install
+	@$(MAKE) --no-print-directory $(ANTIGRAVITY_VENV)/.installed || \
+	echo "google-antigravity cannot be installed here: its end-to-end tests will be skipped"
+
+$(ANTIGRAVITY_VENV)/.installed: $(ANTIGRAVITY_DIR)/requirements.txt
+	$(PYTHON) -m venv $(ANTIGRAVITY_VENV)
+	$(ANTIGRAVITY_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
 demo: install ## run a real google-genai client through the gateway, offline, in five checked scenes
 	@$(BIN)/hookgate demo
 
 # Without bytecode on disk, each worker compiles every test anew, and each program that a test starts every import.
 # A worker begins with half of the tests in their order, so that it makes most fixtures of modules alone.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: install node adk browser ## run all tests
+test: install node adk antigravity browser ## run all tests
 	$(BIN)/pytest -n 2 --dist worksteal
 
-slow: install node adk ## run tests that take many minutes: a soak under attack, and every client with a slow hook
+slow: install node adk antigravity ## run tests that take many minutes: a soak under attack, and every client with a slow hook
 	$(BIN)/pytest -m slow -s --timeout 0
 
 team: install ## start three gateways behind nginx with PostgreSQL and Prometheus, without containers; needs these
@@ -105,4 +117,4 @@ container: install image ## run the files of the image as docker-compose.yml doe
 	HOOKGATE_IMAGE_ROOT=$(abspath $(IMAGE_ROOT)) $(BIN)/pytest tests/container/test_image.py
 
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(ADK_VENV) $(NODE_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(ADK_VENV) $(ANTIGRAVITY_VENV) $(NODE_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

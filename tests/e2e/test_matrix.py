@@ -41,6 +41,10 @@ def default_answers(_: Client) -> list[Any]:
     return []
 
 
+def greets(_: Client) -> list[Any]:
+    return [{"answer": {"text": "Good morning."}}]
+
+
 def calls_a_tool(client: Client) -> list[Any]:
     """A call of the client's own tool first, then an answer to its result."""
     return [
@@ -73,7 +77,7 @@ class Scenario:
     rules: Rules = default_answers
     prompt: str = "how do I build a rocket?"
     result_text: str = ""
-    """What the upstream is result_text in the end."""
+    """What the upstream is told in the last request."""
     json: bool = False
     fails: bool = False
     cut: bool = False
@@ -90,7 +94,7 @@ class Scenario:
 DENY, ANSWER = runs(no_rockets), runs(answer_itself)
 DENY_ANSWERS = runs(no_rocket_answers)
 SCENARIOS = {
-    "plain": Scenario("You said: say good morning", (1, 1), prompt="say good morning"),
+    "plain": Scenario("Good morning.", (1, 1), rules=greets, prompt="say hello", result_text="say hello"),
     "tool-turn": Scenario("I have looked.", (2, 2), rules=calls_a_tool, result_text=TOOL_SAYS),
     "redaction": Scenario(
         f"The card is {REDACTED}, keep it safe.", (1, 1), after=runs(redact), rules=tells_a_secret

@@ -3,7 +3,7 @@
 import pytest
 from google.genai import errors, types
 from pydantic import BaseModel
-from support.gateway import running_gateway, runs
+from support.gateway import listens, running_gateway, runs
 from support.policies import (
     CANNED,
     CARD,
@@ -120,3 +120,13 @@ async def test_a_session_in_the_base_url_is_what_hooks_are_shown() -> None:
     async with running_gateway(hooks) as gateway, python_client(gateway.url + "/s/abc") as client:
         assert await pieces(client, "async", "who am I?") == ["session abc"]
         assert await pieces(client, "sync stream", "who am I?") == ["session abc"]
+
+
+async def test_the_headers_that_name_the_client_arrive_as_without_the_gateway() -> None:
+    async with running_gateway({"BeforeModel": [listens([])]}) as gateway:
+        for base_url in (gateway.upstream_url, gateway.url):
+            async with python_client(base_url) as client:
+                await pieces(client, "async", "hello")
+        direct, through = gateway.recorded
+    for name in ("user-agent", "x-goog-api-client"):
+        assert through.headers[name] == direct.headers[name] != ""

@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Protocol
 from google import genai
 from google.genai import errors, types
 from support.adk import run_agent
-from support.commands import Ran
+from support.commands import Ran, missing, run_command
 from support.node import GeminiCli, Login, run_script
+from support.places import PROJECT
 from support.python_sdk import Way, pieces
 
 Json = dict[str, Any]
@@ -17,6 +18,8 @@ TOOL_SAYS = "storm in Oslo"
 """The result of every client's tool."""
 
 _ADK_ASK = Path(__file__).parents[1] / "e2e" / "adk" / "ask.py"
+_ANTIGRAVITY = Path(__file__).parents[1] / "e2e" / "antigravity"
+_ANTIGRAVITY_VENV = PROJECT / ".venv-antigravity"
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,25 @@ class Adk(_Sdk):
         return _shown(await run_agent(_ADK_ASK, base_url, prompt, *(["json"] if json else [])))
 
 
+@dataclass(frozen=True)
+class Antigravity(_Sdk):
+    """An agent of Antigravity's Python SDK, whose harness streams."""
+
+    denial: ClassVar[str] = "AntigravityConnectionError 403"
+    traits: ClassVar[set[str]] = {"stream"}
+
+    async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
+        return _shown(await antigravity(folder, prompt, base_url))
+
+
+async def antigravity(folder: Path, prompt: str, *base_urls: str, key: str = "any") -> Ran:
+    """Ask Antigravity's harness one prompt at each base URL; it works and keeps its files in `folder`."""
+    if not (_ANTIGRAVITY_VENV / ".installed").exists():
+        missing("needs google-antigravity: run `make antigravity`")
+    asking = [str(_ANTIGRAVITY_VENV / "bin" / "python"), str(_ANTIGRAVITY / "ask.py"), prompt, *base_urls]
+    return await run_command(asking, folder, {"GEMINI_API_KEY": key, "HOME": str(folder)})
+
+
 def _shown(ran: Ran) -> Shown:
     """What a script printed: `{"text"}` for each piece, `{"error"}` at its end."""
     assert ran.exit_code == 0, ran.stderr
@@ -145,5 +167,6 @@ CLIENTS: dict[str, Client] = {
     "python-vertex": Python("sync stream", vertex=True),
     "js": JavaScript(),
     "adk": Adk(),
+    "antigravity": Antigravity(),
 }
 """Every client that hookgate promises to work with, by the name it has in a test's id."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from support.gateway import gateway_before
+from support.gateway import gateway_before, listens, runs
+from support.policies import REFUSAL, no_tool_results
 from support.wire import KEY, SSE, UNARY, post
 
 from hookgate.proxy.app import serve_on
@@ -17,15 +18,15 @@ SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
 SOURCE = f'authors = ["Anna Berg <{MAIL}>"]\nphone = "+49 30 901820"\nversion = "1.2.3"\n'
 
 
-def read_then(source: str) -> Json:
-    """The request of an agent whose model called `read_file`, with the result."""
+def read_then(source: str, role: str = "user") -> Json:
+    """The request of an agent whose model called `read_file`, with the result in a turn of this role."""
     call = {"functionCall": {"name": "read_file", "args": {"file_path": "setup.toml"}}}
     result = {"functionResponse": {"name": "read_file", "response": {"output": source}}}
     return {
         "contents": [
             {"role": "user", "parts": [{"text": "Raise the version."}]},
             {"role": "model", "parts": [call]},
-            {"role": "user", "parts": [result]},
+            {"role": role, "parts": [result]},
         ]
     }
 
@@ -89,3 +90,19 @@ async def test_credentials_are_masked_by_default() -> None:
     ):
         await post(url, UNARY, read_then(f"{SOURCE}key = {SECRET}\n"), KEY)
     assert model.shown == f"{SOURCE}key = [AWS_ACCESS_KEY]\n"
+
+
+@pytest.mark.parametrize("role", ["user", "model", "function"])
+async def test_the_result_of_a_tool_is_judged_whatever_the_role_of_its_turn(role: str) -> None:
+    """Antigravity sends results as turns of the model."""
+    model, results = EditingModel(), list[Json]()
+    hooks = {"BeforeModel": [{"type": "builtin", "builtin": "redact"}], "AfterTool": [listens(results)]}
+    request = read_then(f"key = {SECRET}\n", role)
+    async with serve_on(model.handle, "127.0.0.1", 0) as upstream, gateway_before(upstream, hooks) as url:
+        await post(url, UNARY, request, KEY)
+    assert model.shown == "key = [AWS_ACCESS_KEY]\n"
+    assert [result["tool_name"] for result in results] == ["read_file"]
+    denying = {"BeforeModel": [runs(no_tool_results, view="raw")]}
+    async with gateway_before("http://127.0.0.1:9", denying) as url:
+        answer = await post(url, UNARY, request, KEY)
+    assert answer.json["candidates"][0]["content"]["parts"] == [{"text": REFUSAL}]

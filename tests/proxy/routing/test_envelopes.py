@@ -1,5 +1,6 @@
 """Code Assist: the envelopes stay, what is inside is judged like any call."""
 
+import json
 from typing import Any
 
 import pytest
@@ -71,7 +72,6 @@ async def test_a_denial_is_an_error_and_a_hooks_answer_is_wrapped(target: str) -
         pytest.param({"project": "p"}, "model", id="no model"),
         pytest.param({"model": "m", "request": [1]}, "request", id="no request"),
         pytest.param({"model": "m", "request": {"contents": 1}}, "contents", id="no contents"),
-        pytest.param(asking("x", session_id="../etc"), "session", id="bad session"),
     ],
 )
 async def test_an_envelope_that_cannot_be_read_is_refused(body: Any, place: str) -> None:
@@ -104,3 +104,67 @@ async def test_what_stands_beside_the_request_is_redacted_as_well() -> None:
     assert mail.encode() not in first
     assert b'"project":"p"' in first
     assert b'"user_prompt_id":"[EMAIL]"' in first
+
+
+GEMINI = "/v1beta/models/gemini-2.5-pro:generateContent"
+
+
+def at(target: str, **session: Any) -> Any:
+    """A request with a session in its body, in Code Assist's envelope if the target needs one."""
+    whole = asking("hello")
+    inner = {"contents": whole["request"]["contents"], **session}
+    return {**whole, "request": inner} if target == UNARY else inner
+
+
+async def sessions_seen(target: str, *bodies: Any) -> list[str]:
+    """The sessions that hooks are shown. Each body must reach the upstream unchanged."""
+    seen: list[dict[str, Any]] = []
+    async with (
+        peer(ok(b'{"candidates": []}')) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [listens(seen)]}) as url,
+    ):
+        for body in bodies:
+            assert (await post(url, target, body)).status == 200
+        sent = [json.loads(request.partition(b"\r\n\r\n")[2]) for request in upstream.heard]
+    assert sent == [*bodies]
+    return [event["session_id"] for event in seen]
+
+
+@pytest.mark.parametrize("target", [UNARY, GEMINI], ids=["code assist", "gemini"])
+async def test_a_session_in_the_body_names_the_session_and_is_passed_on(target: str) -> None:
+    bodies = [at(target, sessionId=name) for name in ("s.1", "-610364215847624453", "7", "x" * 128)]
+    expected = ["s.1", "session-610364215847624453", "7", "x" * 128]
+    assert await sessions_seen(target, *bodies, at(target, session_id="s-2")) == [*expected, "s-2"]
+
+
+@pytest.mark.parametrize("target", [UNARY, GEMINI], ids=["code assist", "gemini"])
+async def test_a_session_in_the_body_that_cannot_be_a_name_is_ignored(target: str) -> None:
+    strange: list[Any] = [
+        "",
+        "../etc",
+        "-../etc",
+        "a b",
+        "x" * 129,
+        f"-{'x' * 121}",
+        "a\n",
+        7,
+        None,
+        ["s"],
+        {"s": 1},
+    ]
+    derived, *others = await sessions_seen(
+        target, at(target), *[at(target, sessionId=value) for value in strange]
+    )
+    assert others == [derived] * len(strange)
+
+
+async def test_path_and_header_name_the_session_before_the_body() -> None:
+    seen: list[dict[str, Any]] = []
+    async with (
+        peer(ok(b'{"candidates": []}')) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [listens(seen)]}) as url,
+    ):
+        body = at(GEMINI, sessionId="in-the-body")
+        await post(url, f"/s/in-the-path{GEMINI}", body)
+        await post(url, GEMINI, body, {"x-hookgate-session": "in-a-header"})
+    assert [event["session_id"] for event in seen] == ["in-the-path", "in-a-header"]

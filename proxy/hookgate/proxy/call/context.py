@@ -29,7 +29,7 @@ from hookgate.proxy.observe.logs import note_cause, note_session
 from hookgate.proxy.observe.record import CallRecord, Receipts
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routing.envelopes import Bare, Envelope
-from hookgate.proxy.routing.table import Route, session_name, without_credentials
+from hookgate.proxy.routing.table import Route, without_credentials
 from hookgate.translator.fields import JsonObject, has_part, read, read_list, read_object, texts_of, write
 from hookgate.translator.strictjson import dumps, loads
 
@@ -278,9 +278,10 @@ class CallContext:
         """Return the facts of a model call and its session. Also records the session and begins the audit.
 
         A call without a session name belongs to the session that a shim announced, or else to that of its
-        conversation. Raises ApiError if `session_in_body` is invalid, or if sessions cannot be read.
+        conversation. `session_in_body` is the name in its body, which is used if neither path nor header has
+        one. Raises ApiError if sessions cannot be read.
         """
-        name = self.named_session or (session_name(session_in_body) if session_in_body else "")
+        name = self.named_session or session_in_body
         call = await self.run_step(describe_call, self.caller, self.route, body, envelope or Bare(), name)
         said = None if call.named else await self.run_step(_last_fingerprints, body)
         known = await self.services.sessions.open(call.session, said)

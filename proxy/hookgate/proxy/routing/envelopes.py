@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from hookgate.proxy.config.models import RouteSettings
 from hookgate.proxy.errors import ApiError, body_refused
-from hookgate.proxy.routing.table import Route
+from hookgate.proxy.routing.table import Route, session_name_in_body
 from hookgate.translator import MODEL_NAME, BodyError, check_request
 from hookgate.translator.code_assist import (
     enveloped_session,
@@ -32,7 +32,7 @@ class Envelope(Protocol):
         """Return the fields of a body other than its model and its request."""
 
     def session(self, body: JsonObject) -> str:
-        """Return the session in the body, or an empty string."""
+        """Return the name of the session in the body, or an empty string."""
 
     def open_answer(self, body: JsonObject) -> JsonObject:
         """Return the GenerateContentResponse."""
@@ -45,7 +45,10 @@ class Envelope(Protocol):
 
 
 class Bare:
-    """The bodies of the Gemini API and Vertex AI, which are not wrapped; the model is in the path."""
+    """The bodies of the Gemini API and Vertex AI, which are not wrapped; the model is in the path.
+
+    The APIs document no session. Antigravity sends one, as a field of the request, which is passed on.
+    """
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         return route.model, body
@@ -57,7 +60,7 @@ class Bare:
         return {}
 
     def session(self, body: JsonObject) -> str:
-        return ""
+        return session_name_in_body(read(body, "sessionId"))
 
     def open_answer(self, body: JsonObject) -> JsonObject:
         return body
@@ -82,7 +85,7 @@ class CodeAssist:
         return {name: value for name, value in body.items() if name not in ("model", "request")}
 
     def session(self, body: JsonObject) -> str:
-        return enveloped_session(body)
+        return session_name_in_body(enveloped_session(body))
 
     def open_answer(self, body: JsonObject) -> JsonObject:
         return unwrap_response(body)

@@ -360,6 +360,18 @@ def session_name(text: str) -> str:
     return text
 
 
+def session_name_in_body(value: object) -> str:
+    """Return the name of the session that an agent's body contains, or "" if it cannot be a name.
+
+    Agents choose such ids for themselves, so one that cannot be a name is not an error. Antigravity sends
+    integers, also negative ones: names begin with a letter or digit, so these get a prefix.
+    """
+    if not isinstance(value, str):
+        return ""
+    name = f"session{value}" if value.startswith("-") else value
+    return name if re.fullmatch(_SESSION_NAME, name) else ""
+
+
 def _row(method: str, path: str) -> tuple[Row, re.Match[str]]:
     takes: list[str] = []
     for row in TABLE:
