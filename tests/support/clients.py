@@ -141,11 +141,16 @@ class Antigravity(_Sdk):
         return _shown(await antigravity(folder, prompt, base_url))
 
 
-async def antigravity(folder: Path, prompt: str, *base_urls: str, key: str = "any") -> Ran:
-    """Ask Antigravity's harness one prompt at each base URL; it works and keeps its files in `folder`."""
+def antigravity_python() -> str:
+    """The interpreter that has google-antigravity; skips the test if it is missing."""
     if not (_ANTIGRAVITY_VENV / ".installed").exists():
         missing("needs google-antigravity: run `make antigravity`")
-    asking = [str(_ANTIGRAVITY_VENV / "bin" / "python"), str(_ANTIGRAVITY / "ask.py"), prompt, *base_urls]
+    return str(_ANTIGRAVITY_VENV / "bin" / "python")
+
+
+async def antigravity(folder: Path, prompt: str, *base_urls: str, key: str = "any") -> Ran:
+    """Ask Antigravity's harness one prompt at each base URL; it works and keeps its files in `folder`."""
+    asking = [antigravity_python(), str(_ANTIGRAVITY / "ask.py"), prompt, *base_urls]
     return await run_command(asking, folder, {"GEMINI_API_KEY": key, "HOME": str(folder)})
 
 

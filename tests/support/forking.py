@@ -21,7 +21,17 @@ from hookgate.proxy import __main__ as program
 process._LOWER_PRIORITY = 0  # as in conftest.py
 
 # What the commands import when they run, or when a setting asks for it.
-_COMMANDS = ("audit", "config", "doctor", "hooks", "main", "receipts", "replay.command", "tools")
+_COMMANDS = (
+    "agents.command",
+    "audit",
+    "config",
+    "doctor",
+    "hooks",
+    "main",
+    "receipts",
+    "replay.command",
+    "tools",
+)
 _POLICIES = ("cassette", "limits", "models", "redact.policy", "tools")
 for _name in (
     "anyio._backends._asyncio",

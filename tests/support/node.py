@@ -10,26 +10,23 @@ from typing import Literal
 from support.commands import Ran, missing, run_command
 from support.terminal import Terminal, in_terminal
 
+from hookgate.proxy.cli.agents.known import find_agent
+
 NODE_DIR = Path(__file__).parents[1] / "e2e" / "node"
 _INSTALLED = NODE_DIR / "node_modules" / "@google"
 _GEMINI = str(NODE_DIR / "node_modules" / ".bin" / "gemini")
 _NOWHERE = "http://127.0.0.1:9"  # nothing listens there
 
 Login = Literal["api key", "vertex", "code assist"]
-_LOGINS: dict[Login, tuple[str, str, dict[str, str]]] = {
-    "api key": ("gemini-api-key", "GOOGLE_GEMINI_BASE_URL", {"GEMINI_API_KEY": "any"}),
-    "vertex": (
-        "vertex-ai",
-        "GOOGLE_VERTEX_BASE_URL",
-        {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_API_KEY": "any"},
-    ),
+_LOGINS: dict[Login, tuple[str, dict[str, str]]] = {
+    "api key": ("gemini-cli", {}),
+    "vertex": ("gemini-cli-vertex", {}),
     "code assist": (
-        "oauth-personal",
-        "CODE_ASSIST_ENDPOINT",
-        {"GOOGLE_GENAI_USE_GCA": "true", "GOOGLE_CLOUD_ACCESS_TOKEN": "any"},
+        "gemini-cli-login",
+        {"GOOGLE_GENAI_USE_GCA": "true", "GOOGLE_CLOUD_ACCESS_TOKEN": "any"},  # in place of a browser
     ),
 }
-"""Each way to log in: its name in settings.json, the variable for the base URL, and the other variables."""
+"""Each way to log in: the agent whose settings `hookgate agents` prints, and further variables."""
 
 
 def need_node(*, packages: bool = True) -> None:
@@ -68,8 +65,10 @@ class GeminiCli:
         self._home = folder / "home"
         self.workspace.mkdir()
         (self._home / ".gemini").mkdir(parents=True)
-        selected, self._base_url, self._credentials = _LOGINS[login]
-        auth = {"security": {"auth": {"selectedType": selected}}}
+        name, self._credentials = _LOGINS[login]
+        self._agent = find_agent(name)
+        [(_, printed)] = self._agent.files.items()
+        auth = json.loads(printed)
         settings = {
             **({} if project_settings else auth),
             "privacy": {"usageStatisticsEnabled": False},  # or it phones home at its start and end
@@ -106,7 +105,7 @@ class GeminiCli:
     def _variables(self, base_url: str) -> dict[str, str]:
         return {
             **self._credentials,
-            self._base_url: base_url,
+            **self._agent.variables(base_url, "any"),
             "HOME": str(self._home),
             "TMPDIR": str(self._home),  # it writes a report of a failed call there
             "HTTPS_PROXY": _NOWHERE,  # with a Google login it asks Google who that is, and can do without

@@ -132,6 +132,13 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_doctor, log_level=logging.ERROR)
 
 
+def _add_agents(parser: argparse.ArgumentParser) -> None:
+    from hookgate.proxy.cli.agents.command import add_agents  # noqa: PLC0415  # see the module's docstring
+
+    add_agents(parser)
+    parser.set_defaults(run=_agents, log_level=logging.WARNING)
+
+
 def _add_receipt(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "receipt", metavar="ID", help="the receipt's ID, from the answer's header x-hookgate-receipt"
@@ -219,6 +226,7 @@ _COMMANDS: Mapping[str, tuple[Callable[[argparse.ArgumentParser], None], str]] =
     "key-hash": (_add_key_hash, "print the SHA-256 of the API key on stdin, for a [keys.NAME] table"),
     "keys": (_add_keys, "issue, list, rotate and revoke keys of clients, and show their usage"),
     "policy": (_add_policy, "push the policy of all gateways, show its revisions, and roll back"),
+    "agents": (_add_agents, "print the settings of agents, and check that their calls arrive"),
     "receipt": (_add_receipt, "show the receipt of a call"),
     "replay": (_add_replay, "try a policy on recorded calls"),
     "audit": (_add_audit, "list, export and verify the records of calls"),
@@ -280,6 +288,12 @@ async def _policy(given: argparse.Namespace) -> int:
     from hookgate.proxy.cli.policy import run_policy  # noqa: PLC0415  # see the module's docstring
 
     return await run_policy(given)
+
+
+async def _agents(given: argparse.Namespace) -> int:
+    from hookgate.proxy.cli.agents.command import run_agents  # noqa: PLC0415  # see the module's docstring
+
+    return await run_agents(given)
 
 
 async def _receipt(given: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from hookgate.proxy.config import AdminSettings
 from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.errors import describe_os_error
 from hookgate.proxy.observe.logs import escape_controls
+from hookgate.translator.fields import JsonObject
 
 _SECONDS = 10.0
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -23,9 +24,9 @@ async def show_receipt(receipt: str, admin: str | None, configured: AdminSetting
     If no token is configured, the request has the token that a gateway on this machine keeps in its `state`
     folder. Returns 1 if there is no such receipt, else 0. Raises ValueError, whose message contains a remedy.
     """
-    path, address = f"/receipts/{check_receipt_id(receipt)}", _address(admin, configured)
+    path, address = f"/receipts/{check_receipt_id(receipt)}", admin_address(admin, configured)
     token = admin_token_source(configured) or find_token(state, address)
-    status, body = await asyncio.to_thread(_get, address, path, token)
+    status, body = await asyncio.to_thread(ask_admin, address, path, token)
     if status != 200:
         print(f"hookgate: {escape_controls(body['error']['message'])}", file=sys.stderr)
         return 1
@@ -43,8 +44,11 @@ def check_receipt_id(receipt: str) -> str:
     return receipt
 
 
-def _address(given: str | None, configured: AdminSettings) -> tuple[str, int]:
-    """Return the address of the admin listener. `given` may be a URL, as in the gateway's log."""
+def admin_address(given: str | None, configured: AdminSettings) -> tuple[str, int]:
+    """Return the address of the admin listener. `given` may be a URL, as in the gateway's log.
+
+    Raises ValueError if the listener is off, or if `given` is invalid.
+    """
     address = configured.address if given is None else given.removeprefix("http://").rstrip("/")
     if address is None:
         raise ValueError("the admin listener is off; set the address of another one with --admin HOST:PORT")
@@ -54,7 +58,11 @@ def _address(given: str | None, configured: AdminSettings) -> tuple[str, int]:
         raise ValueError(f"--admin: {given!r} must be HOST:PORT, such as 127.0.0.1:9787") from None
 
 
-def _get(address: tuple[str, int], path: str, token: str | None) -> tuple[int, dict[str, dict[str, str]]]:
+def ask_admin(address: tuple[str, int], path: str, token: str | None) -> tuple[int, JsonObject]:
+    """Return the status and the JSON that the admin listener answers.
+
+    Raises ValueError if it cannot be reached.
+    """
     connection = HTTPConnection(*address, timeout=_SECONDS)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})

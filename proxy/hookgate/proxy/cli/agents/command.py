@@ -1,0 +1,227 @@
+"""`hookgate agents`: prints the settings of agents, and waits for their calls."""
+
+import argparse
+import asyncio
+import math
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hookgate.proxy.admin.access import admin_token_source, find_token
+from hookgate.proxy.cli.agents.known import AGENTS, Agent, find_agent
+from hookgate.proxy.cli.flags import add_state_flags
+from hookgate.proxy.cli.receipts import admin_address, ask_admin
+from hookgate.proxy.cli.tables import outcome_lines
+from hookgate.proxy.config import Config, read_config
+from hookgate.proxy.config.reading import state_folder
+from hookgate.proxy.config.values import host_and_port, is_loopback
+from hookgate.shim.command.gateway import URL, GatewayAddress
+from hookgate.translator.fields import JsonObject
+
+PLACEHOLDER = "YOUR_KEY"
+"""What stands for the client's key in printed settings."""
+
+_PAUSE = 0.5
+"""Seconds between two looks at the calls of the gateway."""
+_LOOKED_AT = 200
+"""Calls that one look returns; more than that in half a second could hide one."""
+_EXCEPT = {"elsewhere": ", except on this machine"}
+_WILDCARDS = ("0.0.0.0", "::")  # noqa: S104  # only compared
+
+
+def add_agents(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `hookgate agents`."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="an agent; without it, all are listed")
+    parser.add_argument(
+        "--gateway",
+        metavar="URL",
+        help="the gateway's base URL, as agents reach it (default: HOOKGATE_URL, or the configured address)",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="wait for a call of this agent, and say what became of it"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long --check waits (default: 60)",
+    )
+    parser.add_argument(
+        "--admin", metavar="HOST:PORT", help="the gateway's admin listener (default: the configured one)"
+    )
+    add_state_flags(parser)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError("must be a positive number of seconds")
+    return seconds
+
+
+async def run_agents(given: argparse.Namespace) -> int:
+    """List agents, print one's settings, or wait for its calls.
+
+    Returns 1 if no call of the agent arrived, or if it was refused, else 0. Raises ValueError, whose message
+    contains a remedy.
+    """
+    if given.name is None:
+        if given.check:
+            raise ValueError("--check needs the name of an agent; `hookgate agents` lists them")
+        for line in _listed():
+            print(line)
+        return 0
+    agent = find_agent(given.name)
+    config = read_config(vars(given)).config
+    url = _gateway_url(given.gateway, config)
+    if not given.check:
+        for line in agent_settings(agent, url, config):
+            print(line)
+        return 0
+    address = admin_address(given.admin, config.admin)
+    token = admin_token_source(config.admin) or find_token(state_folder(config.hooks), address)
+    return await _Check(agent, url, address, token).run(given.timeout)
+
+
+def _listed() -> Iterator[str]:
+    width = max(len(agent.name) for agent in AGENTS)
+    for agent in AGENTS:
+        yield f"{agent.name.ljust(width)}  {_plain(agent.title)}. {agent.tested}"
+    yield ""
+    yield "`hookgate agents NAME` prints the settings of one; with --check, it waits for a call of it."
+
+
+def _plain(markdown: str) -> str:
+    return markdown.replace("`", "")
+
+
+def _gateway_url(given: str | None, config: Config) -> str:
+    """Return the base URL of the gateway. Raises ValueError if it is unknown."""
+    if named := given or os.environ.get(URL):
+        if set(named) & set("\"'\\"):
+            raise ValueError("the gateway's URL must not contain quotes or backslashes; encode them")
+        return GatewayAddress(named).url
+    host, port = host_and_port(config.listen.address)
+    if port == 0:
+        raise ValueError(
+            "listen.address has port 0, so the gateway's port is unknown; set it with --gateway URL"
+        )
+    scheme = "https" if config.listen.certificate else "http"
+    reached = "127.0.0.1" if host in _WILDCARDS else host
+    return GatewayAddress(f"{scheme}://{f'[{reached}]' if ':' in reached else reached}:{port}").url
+
+
+def agent_settings(agent: Agent, url: str, config: Config) -> Iterator[str]:
+    """Yield the lines of the settings that make the agent use the gateway at `url`."""
+    issued = config.clients.issued_keys
+    yield _plain(agent.title)
+    yield agent.tested
+    if agent.environment:
+        yield from ("", "In the shell that starts it:")
+        variables = agent.variables(url, PLACEHOLDER)
+        yield from (f"    export {name}={shlex.quote(value)}" for name, value in variables.items())
+    for path, text in agent.files.items():
+        yield from ("", f"In {path}:", f"    {text}")
+    if agent.code:
+        yield from ("", "In its program:")
+        yield from (f"    {line}".rstrip() for line in agent.program(url, PLACEHOLDER).splitlines())
+    yield ""
+    if not agent.needs_google_login:
+        yield f"{PLACEHOLDER} is {'a key from `hookgate keys create`' if issued else 'your Google API key'}."
+    elif issued:
+        yield "A Google login cannot be replaced with an issued key; this gateway may refuse it."
+    host = GatewayAddress(url).host
+    if not url.startswith("https://") and (
+        agent.https == "always" or (agent.https and not is_loopback(host))
+    ):
+        yield f"It requires https{_EXCEPT.get(agent.https, '')}: set listen.certificate, or use a TLS proxy."
+    if is_loopback(host):
+        yield "This address works on this machine only; for others, set --gateway URL."
+    yield from agent.notes
+    yield f"To see whether its calls arrive: hookgate agents {agent.name} --check"
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Waits for a call of an agent, by the calls that the gateway shows to operators."""
+
+    agent: Agent
+    url: str
+    address: tuple[str, int]
+    token: str | None
+
+    async def run(self, seconds: float) -> int:
+        seen = {call["id"] for call in await self._calls()}
+        print(
+            f"waiting {seconds:g} seconds for a call of {_plain(self.agent.title)} at {self.url}", flush=True
+        )
+        others: dict[str, None] = {}
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            for call in reversed(await self._calls()):
+                if call["id"] in seen:
+                    continue
+                seen.add(call["id"])
+                if self.agent.recognizes(str(call["client"]), str(call["path"])):
+                    return await self._tell(call)
+                others[_line(call)] = None
+            if (left := deadline - loop.time()) <= 0:
+                break
+            await asyncio.sleep(min(_PAUSE, left))
+        print(f"no call of {_plain(self.agent.title)} arrived")
+        self._explain(list(others))
+        return 1
+
+    async def _calls(self) -> list[JsonObject]:
+        found: list[JsonObject] = (await self._get(f"/api/calls?limit={_LOOKED_AT}"))["calls"]
+        return found
+
+    async def _get(self, path: str) -> JsonObject:
+        status, body = await asyncio.to_thread(ask_admin, self.address, path, self.token)
+        if status != 200:
+            raise ValueError(f"the admin listener answers: {body['error']['message']}")
+        return body
+
+    async def _tell(self, call: JsonObject) -> int:
+        """Print what became of the call. Returns 1 if it was refused or failed, else 0."""
+        facts = (await self._get(f"/api/calls/{call['id']}"))["facts"]
+        print(f"arrived: {_line(call)}")
+        print(f"judged:  {_judged(call)}")
+        for line in outcome_lines(facts):
+            print(line)
+        print(f"receipt: {call['id']}")
+        return 1 if call["outcome"] in ("refused", "failed") else 0
+
+    def _explain(self, others: list[str]) -> None:
+        if others:
+            print("These calls arrived, but do not look like calls of this agent:")
+            for line in others:
+                print(f"    {line}")
+            return
+        print(f"Nothing arrived. `hookgate agents {self.agent.name}` prints the settings. Check that")
+        if self.agent.environment:
+            print(f"- {', '.join(self.agent.environment)} are exported in the shell that starts it;")
+        for path in self.agent.files:
+            print(f"- {path} selects the type of login;")
+        print(f"- {self.url} can be reached from where the agent runs;")
+        print(f"- it is the gateway whose admin listener is at {':'.join(map(str, self.address))};")
+        print("- the gateway's log has no request that was refused for its path;")
+        print("- the agent did not fail before its first call; a call is shown when it has ended.")
+
+
+def _line(call: JsonObject) -> str:
+    if not call["path"]:
+        return f"a request with status {call['status']} whose path the gateway does not serve; see its log"
+    named = {"model": call["model"], "session": call["session"], "key": call["key"]}
+    facts = "".join(f", {name} {value}" for name, value in named.items() if value)
+    return f"{call['client'] or 'a client without a name'} at {call['path']}{facts}"
+
+
+def _judged(call: JsonObject) -> str:
+    if call["kind"] != "judged":
+        return "no, this route is forwarded without hooks"
+    hooks = dict.fromkeys(f"{hook['hook']} ({hook['event']})" for hook in call["hooks"])
+    return f"by {', '.join(hooks)}" if hooks else "no hook ran for this call"

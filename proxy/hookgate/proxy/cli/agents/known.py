@@ -1,0 +1,254 @@
+"""The agents that are known, and the settings with which each of them uses the gateway.
+
+In settings, {url} is the gateway's base URL without a slash at its end, and {key} the key of the client.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Api = Literal["gemini", "vertex", "code_assist"]
+
+_PATHS: Mapping[Api, str] = {
+    "gemini": r"/v1(?:beta|alpha)?/(?!projects/|publishers/)",
+    "vertex": r"/v1(?:beta1)?/(?:projects|publishers)/",
+    "code_assist": r"/v1internal[:/]",
+}
+"""The beginnings of each API's paths."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent, how it is pointed at the gateway, and how its calls are recognized."""
+
+    name: str
+    title: str
+    base_url: str
+    """Where the base URL is set, in Markdown, as in docs/clients.md."""
+    login: str
+    """What the login needs, in Markdown."""
+    tested: str
+    """What the project's tests or authors have run. Nothing that goes beyond it is promised."""
+    clients: tuple[str, ...]
+    """The beginnings of the client's name in receipts, which is the first word of its User-Agent."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Contents of files by their paths."""
+    code: str = ""
+    """Code of the agent's program."""
+    notes: tuple[str, ...] = ()
+    apis: tuple[Api, ...] = ("gemini",)
+    https: Literal["", "elsewhere", "always"] = ""
+    """Where it requires https: at addresses of other machines, or at all."""
+    needs_google_login: bool = False
+    """Whether the login cannot be replaced with an issued key."""
+
+    def variables(self, url: str, key: str) -> dict[str, str]:
+        """Return the variables of its environment for a gateway and a key."""
+        return {name: value.format(url=url, key=key) for name, value in self.environment.items()}
+
+    def program(self, url: str, key: str) -> str:
+        """Return the code of its program for a gateway and a key."""
+        return self.code.format(url=url, key=key)
+
+    def recognizes(self, client: str, path: str) -> bool:
+        """Return whether a call with this client and path, as in a receipt, may be this agent's."""
+        return client.startswith(self.clients) and any(re.match(_PATHS[api], path) for api in self.apis)
+
+
+_SDK = ("google-genai-sdk",)
+_SDK_NOTE = (
+    "Google's SDKs, google-adk and LangChain all call themselves google-genai-sdk, so `--check` cannot "
+    "distinguish them."
+)
+_CLI = ("GeminiCLI",)
+_CLI_TESTED = "The tests run Gemini CLI 0.61 with these settings."
+_CLI_NOTE = (
+    "Select the type in the settings of your user: Gemini CLI skips those of a folder until you trust it."
+)
+
+
+def _cli_settings(selected: str) -> dict[str, str]:
+    return {"~/.gemini/settings.json": f'{{"security": {{"auth": {{"selectedType": "{selected}"}}}}}}'}
+
+
+AGENTS = (
+    Agent(
+        "gemini-cli",
+        "Gemini CLI, API key",
+        "`GOOGLE_GEMINI_BASE_URL`",
+        "`GEMINI_API_KEY`, with the selected type `gemini-api-key`",
+        _CLI_TESTED,
+        _CLI,
+        {"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_API_KEY": "{key}"},
+        _cli_settings("gemini-api-key"),
+        notes=(_CLI_NOTE,),
+        https="elsewhere",
+    ),
+    Agent(
+        "gemini-cli-vertex",
+        "Gemini CLI, Vertex AI",
+        "`GOOGLE_VERTEX_BASE_URL`",
+        "`GOOGLE_GENAI_USE_VERTEXAI=true` and `GOOGLE_API_KEY`, with the selected type `vertex-ai`",
+        _CLI_TESTED,
+        _CLI,
+        {
+            "GOOGLE_VERTEX_BASE_URL": "{url}",
+            "GOOGLE_GENAI_USE_VERTEXAI": "true",
+            "GOOGLE_API_KEY": "{key}",
+        },
+        _cli_settings("vertex-ai"),
+        notes=(_CLI_NOTE,),
+        apis=("vertex",),
+        https="elsewhere",
+    ),
+    Agent(
+        "gemini-cli-login",
+        "Gemini CLI, Google login",
+        "`CODE_ASSIST_ENDPOINT`",
+        "the login, with the selected type `oauth-personal`",
+        f"{_CLI_TESTED[:-1]}, with an access token in place of the login in a browser.",
+        _CLI,
+        {"CODE_ASSIST_ENDPOINT": "{url}"},
+        _cli_settings("oauth-personal"),
+        notes=(_CLI_NOTE,),
+        apis=("code_assist",),
+        https="elsewhere",
+        needs_google_login=True,
+    ),
+    Agent(
+        "google-genai",
+        "google-genai (Python)",
+        '`GOOGLE_GEMINI_BASE_URL`, or `http_options={"base_url": …}`',
+        "as without the gateway",
+        "The tests run google-genai 3.4 with both, for the Gemini API and for Vertex AI with an API key.",
+        _SDK,
+        {"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_API_KEY": "{key}"},
+        code='from google import genai\n\nbase = {{"base_url": "{url}"}}\n'
+        'client = genai.Client(api_key="{key}", http_options=base)\n'
+        'print(client.models.generate_content(model="gemini-2.5-flash", contents="Say good morning.").text)',
+        notes=(
+            "Set either the variables or the options.",
+            "It ignores GOOGLE_VERTEX_BASE_URL. For Vertex AI, set the options.",
+            _SDK_NOTE,
+        ),
+        apis=("gemini", "vertex"),
+    ),
+    Agent(
+        "google-genai-js",
+        "@google/genai (JavaScript)",
+        "`GOOGLE_GEMINI_BASE_URL`, or `httpOptions: {baseUrl: …}`",
+        "as without the gateway",
+        "The tests run @google/genai 3.1 with these options.",
+        _SDK,
+        {"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_API_KEY": "{key}"},
+        code='import {{GoogleGenAI}} from "@google/genai";\n\n'
+        'const client = new GoogleGenAI({{apiKey: "{key}", httpOptions: {{baseUrl: "{url}"}}}});\n'
+        'const asked = {{model: "gemini-2.5-flash", contents: "Say good morning."}};\n'
+        "const answer = await client.models.generateContent(asked);\n"
+        "console.log(answer.text);",
+        notes=(
+            "Set either the variables or the options.",
+            "For Vertex AI it reads GOOGLE_VERTEX_BASE_URL instead.",
+            _SDK_NOTE,
+        ),
+        apis=("gemini", "vertex"),
+    ),
+    Agent(
+        "google-adk",
+        "google-adk",
+        "`Gemini(model=…, base_url=…)`",
+        "`GOOGLE_API_KEY`",
+        "The tests run google-adk 2.13 with this model.",
+        _SDK,
+        {"GOOGLE_API_KEY": "{key}"},
+        code="from google.adk.agents import LlmAgent\nfrom google.adk.models import Gemini\n\n"
+        'model = Gemini(model="gemini-2.5-flash", base_url="{url}")\n'
+        'agent = LlmAgent(name="helper", model=model)',
+        notes=("The plugin of docs/shim.md reports its tools to the gateway.", _SDK_NOTE),
+    ),
+    Agent(
+        "google-adk-apigee",
+        "google-adk with `ApigeeLlm`",
+        "`ApigeeLlm(model=…, proxy_url=…)`, or `APIGEE_PROXY_URL`",
+        "`GOOGLE_API_KEY`",
+        "The tests run google-adk 2.13 with this model. Vertex AI by ApigeeLlm was not tested.",
+        _SDK,
+        {"GOOGLE_API_KEY": "{key}"},
+        code="from google.adk.agents import LlmAgent\nfrom google.adk.models.apigee_llm import ApigeeLlm\n\n"
+        'model = ApigeeLlm(model="apigee/gemini/v1beta/gemini-2.5-flash", proxy_url="{url}")\n'
+        'agent = LlmAgent(name="helper", model=model)',
+        notes=(_SDK_NOTE,),
+    ),
+    Agent(
+        "antigravity-sdk",
+        "Antigravity, Python SDK",
+        "`GeminiAPIEndpoint(base_url=…, api_key=…)`",
+        "the endpoint's `api_key`",
+        "The tests run google-antigravity 0.1.22 with this model.",
+        ("google-antigravity-sdk",),
+        code="from google.antigravity import LocalAgentConfig, types\n\n"
+        'endpoint = types.GeminiAPIEndpoint(base_url="{url}", api_key="{key}")\n'
+        'config = LocalAgentConfig(model=types.ModelTarget(name="gemini-2.5-flash", endpoint=endpoint))',
+    ),
+    Agent(
+        "antigravity",
+        "Antigravity and `agy`, gateway mode",
+        "`AGY_LLM_GATEWAY_URL`, https only",
+        "`AGY_LLM_GATEWAY_API_KEY`, an [issued key](keys.md)",
+        "Not tested: agy has not been run. The variables are those that Google documents.",
+        ("antigravity",),
+        {
+            "AGY_LLM_GATEWAY_URL": "{url}",
+            "AGY_LLM_GATEWAY_API_KEY": "{key}",
+            "AGY_LLM_GATEWAY_WIRE_PROTOCOL": "genai",
+        },
+        notes=(
+            "In this mode, gateways issue the keys of their clients: set clients.issued_keys.",
+            "If a private authority has issued the gateway's certificate, set AGY_LLM_GATEWAY_CA_CERT to its "
+            "bundle.",
+            'The wire protocol "openai" uses routes that are refused unless routes.unhooked lists them.',
+            "Device management sets the same in admin_settings.json. Google documents its format under "
+            '"Deploy Google Antigravity Enterprise Gateway"; this command does not write it.',
+        ),
+        apis=("gemini", "vertex"),
+        https="always",
+    ),
+    Agent(
+        "langchain",
+        "LangChain (langchain-google-genai)",
+        "`ChatGoogleGenerativeAI(base_url=…)`",
+        "`api_key`, or `GOOGLE_API_KEY`",
+        "Tried by hand with langchain-google-genai 4.4.2: answers, streams, and denials after one request.",
+        _SDK,
+        code="from langchain_google_genai import ChatGoogleGenerativeAI\n\n"
+        'model = ChatGoogleGenerativeAI(model="gemini-2.5-flash", api_key="{key}", base_url="{url}")\n'
+        'print(model.invoke("Say good morning.").content)',
+        notes=(_SDK_NOTE,),
+    ),
+    Agent(
+        "litellm",
+        "LiteLLM",
+        "`api_base=…`, with `/v1beta` at its end",
+        "`api_key`",
+        "Tried by hand with LiteLLM 1.106.2: answers, streams, and denials after one request.",
+        ("litellm",),
+        code="import litellm\n\n"
+        'messages = [{{"role": "user", "content": "Say good morning."}}]\n'
+        'model, base = "gemini/gemini-2.5-flash", "{url}/v1beta"\n'
+        'answer = litellm.completion(model=model, api_base=base, api_key="{key}", messages=messages)\n'
+        "print(answer.choices[0].message.content)",
+        notes=("Without /v1beta at its end, the paths are refused: LiteLLM does not add a version.",),
+    ),
+)
+"""All agents, in the order in which they are listed."""
+
+
+def find_agent(name: str) -> Agent:
+    """Return the agent of this name. Raises ValueError with the known names."""
+    for agent in AGENTS:
+        if agent.name == name:
+            return agent
+    known = ", ".join(agent.name for agent in AGENTS)
+    raise ValueError(f"{name!r} is not an agent that hookgate knows; choose one of: {known}")

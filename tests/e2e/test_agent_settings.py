@@ -1,0 +1,87 @@
+"""The code that `hookgate agents NAME` prints is run as printed. Gemini CLI's settings are those of its tests."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from support.adk import adk_python
+from support.clients import antigravity_python
+from support.commands import run_command
+from support.gateway import listens, running_gateway
+from support.node import NODE_DIR, need_node
+
+from hookgate.proxy.cli.agents.known import find_agent
+
+PROMPT = "Say good morning."
+ADK = """
+import asyncio
+from google.adk.runners import InMemoryRunner
+
+async def main():
+    runner = InMemoryRunner(agent=agent, app_name="app")
+    for event in await runner.run_debug("Say good morning.", quiet=True):
+        print(event.content.parts[0].text)
+
+asyncio.run(main())
+"""
+ANTIGRAVITY = """
+import asyncio
+from google.antigravity import Agent
+
+async def main():
+    async with Agent(config) as agent:
+        print(await (await agent.chat("Say good morning.")).text())
+
+asyncio.run(main())
+"""
+RUNS_IT = {
+    "google-genai": "",
+    "google-genai-js": "",
+    "google-adk": ADK,
+    "google-adk-apigee": ADK,
+    "antigravity-sdk": ANTIGRAVITY,
+}
+"""What makes a call with the printed code, behind it."""
+
+PYTHONS = {
+    "google-adk": adk_python,
+    "google-adk-apigee": adk_python,
+    "antigravity-sdk": antigravity_python,
+}
+
+
+@pytest.mark.parametrize("name", RUNS_IT)
+async def test_the_printed_settings_bring_the_agents_calls_to_the_hooks(name: str, tmp_path: Path) -> None:
+    agent = find_agent(name)
+    seen: list[dict[str, object]] = []
+    async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
+        code = agent.program(gateway.url, "any-key") + RUNS_IT[name]
+        if name == "google-genai-js":
+            need_node()
+            command = ["node", "--input-type=module", "--eval", code]
+            folder = NODE_DIR
+        else:
+            command = [PYTHONS.get(name, lambda: sys.executable)(), "-c", code]
+            folder = tmp_path
+        variables = {
+            **agent.variables(gateway.url, "any-key"),
+            "HOME": str(tmp_path),
+            "GEMINI_API_KEY": "any",
+        }
+        ran = await run_command(command, folder, variables)
+        [call] = gateway.recorded
+    assert ran.exit_code == 0, ran.stderr
+    assert "You said: " in ran.stdout
+    assert PROMPT in ran.stdout
+    assert len(seen) == 1
+    assert agent.recognizes(call.headers["user-agent"].partition("/")[0], call.path_qs)
+
+
+async def test_the_variables_suffice_for_the_python_sdk(tmp_path: Path) -> None:
+    code = "from google import genai\nclient = genai.Client()\nprint(client.models.list()[0].name)"
+    agent = find_agent("google-genai")
+    async with running_gateway() as gateway:
+        variables = agent.variables(gateway.url, "any-key")
+        ran = await run_command([sys.executable, "-c", code], tmp_path, variables)
+    assert ran.exit_code == 0, ran.stderr
+    assert [call.path_qs.partition("?")[0] for call in gateway.recorded] == ["/v1/models"]

@@ -1,0 +1,205 @@
+"""`hookgate agents`: the settings that it prints, and what it says of calls that arrive, or do not."""
+
+import asyncio
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from support import program
+from support.gateway import says
+from support.panel import TOKEN, Paneled, panel_gateway
+from support.places import PROJECT
+from support.program import Ended, run
+from support.wire import HI, SSE, UNARY, post
+
+from hookgate.proxy.cli.agents.known import AGENTS, Agent
+
+URL = "https://gate.example.org/team"
+GUARD = {"BeforeModel": [{**says({"decision": "deny", "reason": "Not here."}), "name": "guard"}]}
+LISTENS = {"BeforeModel": [{**says({}), "name": "listens"}]}
+VERTEX = "/v1/publishers/google/models/gemini-2.5-flash:generateContent"
+
+
+async def test_every_agent_is_listed_with_what_was_tested() -> None:
+    listed = await run("agents")
+    assert listed.code == 0, listed.err
+    for agent in AGENTS:
+        [line] = [line for line in listed.out.splitlines() if line.startswith(f"{agent.name} ")]
+        assert line.endswith(agent.tested)
+
+
+def test_the_page_about_clients_has_the_same_rows() -> None:
+    rows = [line for line in (PROJECT / "docs/clients.md").read_text().splitlines() if line.startswith("| `")]
+    assert rows[: len(AGENTS)] == [
+        f"| `{agent.name}` | {agent.title} | {agent.base_url} | {agent.login} |" for agent in AGENTS
+    ]
+
+
+@pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.name) for agent in AGENTS])
+async def test_the_settings_name_the_gateway_and_a_place_for_the_key(agent: Agent) -> None:
+    printed = await run("agents", agent.name, "--gateway", f"{URL}/")
+    assert printed.code == 0, printed.err
+    for name, value in agent.variables(URL, "YOUR_KEY").items():
+        assert f"\n    export {name}={value}\n" in printed.out
+    for path, text in agent.files.items():
+        assert f"\nIn {path}:\n    {text}\n" in printed.out
+    code = [f"    {line}".rstrip() for line in agent.program(URL, "YOUR_KEY").splitlines()]
+    assert "\n".join(code) in printed.out
+    assert URL in printed.out
+    assert f"{URL}/\n" not in printed.out
+    assert ("YOUR_KEY is your Google API key." in printed.out) is (agent.name != "gemini-cli-login")
+    assert agent.tested in printed.out
+
+
+def configured(folder: Path, text: str) -> tuple[str, str]:
+    file = folder / "hookgate.toml"
+    file.write_text(text)
+    return "--config", str(file)
+
+
+async def test_the_address_is_the_configured_one(tmp_path: Path) -> None:
+    flags = configured(tmp_path, "[listen]\naddress = '0.0.0.0:8000'\n[clients]\nopen = true\n")
+    printed = await run("agents", "gemini-cli", *flags)
+    assert "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8000\n" in printed.out
+    assert "This address works on this machine only" in printed.out
+    assert "It requires https" not in printed.out
+    certificate = configured(tmp_path, "[listen]\naddress = 'gate.local:8443'\ncertificate = 'c.pem'\n")
+    printed = await run("agents", "antigravity", *certificate)
+    assert "AGY_LLM_GATEWAY_URL=https://gate.local:8443\n" in printed.out
+    assert "It requires https" not in printed.out
+    printed = await run("agents", "gemini-cli", env={"HOOKGATE_URL": "http://10.0.0.1"})
+    assert "GOOGLE_GEMINI_BASE_URL=http://10.0.0.1\n" in printed.out
+    assert "It requires https, except on this machine: " in printed.out
+    assert "It requires https: " in (await run("agents", "antigravity")).out
+
+
+async def test_a_gateway_that_issues_keys_asks_for_one_of_them(tmp_path: Path) -> None:
+    flags = configured(tmp_path, "[clients]\nissued_keys = true\n[upstream]\ngemini_key = 'AIza-example'\n")
+    assert "YOUR_KEY is a key from `hookgate keys create`." in (await run("agents", "litellm", *flags)).out
+    login = (await run("agents", "gemini-cli-login", *flags)).out
+    assert "A Google login cannot be replaced with an issued key" in login
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("nope",), "'nope' is not an agent that hookgate knows; choose one of: gemini-cli, "),
+        (("--check",), "--check needs the name of an agent; `hookgate agents` lists them"),
+        (("litellm", "--gateway", 'http://h/";id;"'), "must not contain quotes or backslashes"),
+        (("litellm", "--gateway", "gate"), "'gate' is not a URL; write it like http"),
+        (("litellm", "--gateway", "http://a/?key=x"), "an address only, without a key"),
+        (("litellm", "--check", "--admin", "127.0.0.1:9"), "no gateway answers at 127.0.0.1:9"),
+    ],
+)
+async def test_a_mistake_is_told_in_one_line(words: tuple[str, ...], complaint: str) -> None:
+    ended = await run("agents", *words)
+    assert ended.code == 1
+    assert complaint in ended.complaint
+
+
+async def test_a_port_that_is_chosen_at_start_cannot_be_printed(tmp_path: Path) -> None:
+    ended = await run("agents", "litellm", *configured(tmp_path, "[listen]\naddress = '127.0.0.1:0'\n"))
+    assert "set it with --gateway URL" in ended.complaint
+
+
+async def test_text_of_the_address_stays_one_word_of_the_shell() -> None:
+    printed = (await run("agents", "gemini-cli", "--gateway", "http://h/$(id)")).out
+    [line] = re.findall(r"export GOOGLE_GEMINI_BASE_URL=.*", printed)
+    assert shlex.split(line) == ["export", "GOOGLE_GEMINI_BASE_URL=http://h/$(id)"]
+
+
+# ---- --check
+
+
+async def checked(gateway: Paneled, name: str, *calls: tuple[str, str], seconds: str = "20") -> Ended:
+    """What the check says while calls arrive, each a User-Agent and a target, until it has ended."""
+    words = ("agents", name, "--check", "--gateway", gateway.url, "--admin", gateway.admin)
+    ending = asyncio.create_task(
+        program.run(*words, "--timeout", seconds, env={"HOOKGATE_ADMIN__TOKEN": TOKEN})
+    )
+    while not ending.done():
+        for agent, target in calls:
+            await post(gateway.url, target, HI, {"x-goog-api-key": "k", "user-agent": agent})
+        await asyncio.wait((ending,), timeout=0.1)
+    return ending.result()
+
+
+AGY = "google-antigravity-sdk/0.1.22 python/3.11.7"
+
+
+@pytest.mark.parametrize(
+    ("name", "client", "target"),
+    [
+        ("antigravity-sdk", AGY, SSE),
+        ("gemini-cli", "GeminiCLI-tui/0.61.0/gemini-2.5-flash (linux)", f"/s/mine{UNARY}"),
+        ("gemini-cli-vertex", "GeminiCLI-tui/0.61.0", VERTEX),
+        ("google-genai", "google-genai-sdk/3.4.0 gl-python/3.11.7", VERTEX),
+    ],
+)
+async def test_a_call_that_arrives_is_shown_with_the_hooks_that_judged_it(
+    name: str, client: str, target: str, tmp_path: Path
+) -> None:
+    async with panel_gateway(tmp_path, LISTENS) as gateway:
+        ended = await checked(gateway, name, ("curl/8", UNARY), (client, target))
+    assert ended.code == 0, ended
+    arrived, judged, outcome, *_ = ended.out.splitlines()[1:]
+    path = target.removeprefix("/s/mine").removesuffix("?alt=sse")
+    assert arrived.startswith(
+        f"arrived: {client.partition('/')[0]} at {path}, model gemini-2.5-flash, session "
+    )
+    assert judged == "judged:  by listens (BeforeModel)"
+    assert outcome == "outcome: answered, with status 200"
+
+
+async def test_a_denial_has_arrived_as_well(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path, GUARD, audit={}) as gateway:
+        ended = await checked(gateway, "antigravity-sdk", (AGY, UNARY))
+    assert ended.code == 0, ended
+    assert "outcome: denied, with status 403\nhooks:   guard\nreason:  Not here.\n" in ended.out
+
+
+async def test_a_call_that_no_hook_sees_is_not_called_judged(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        ended = await checked(gateway, "litellm", ("litellm/1", UNARY))
+    assert "judged:  no hook ran for this call\n" in ended.out
+
+
+async def test_a_request_whose_path_is_not_served_is_told(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        ended = await checked(gateway, "litellm", ("litellm/1", "/models/m:generateContent"), seconds="2")
+    assert ended.code == 1
+    assert "a request with status 403 whose path the gateway does not serve; see its log" in ended.out
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        pytest.param([("GeminiCLI/0.61", VERTEX)], id="another API"),
+        pytest.param([("curl/8", UNARY)], id="another client"),
+    ],
+)
+async def test_calls_of_others_are_named_when_none_of_the_agent_has_arrived(
+    calls: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        ended = await checked(gateway, "gemini-cli", *calls, seconds="1.5")
+    assert ended.code == 1
+    assert "no call of Gemini CLI, API key arrived\nThese calls arrived, but" in ended.out
+    assert f"    {calls[0][0].partition('/')[0]} at {calls[0][1]}, model" in ended.out
+
+
+async def test_without_any_call_it_says_what_to_check(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        await post(gateway.url, UNARY, HI, {"user-agent": "GeminiCLI/0.61"})  # before the check
+        ended = await checked(gateway, "gemini-cli", seconds="0.2")
+    assert ended.code == 1
+    assert "GOOGLE_GEMINI_BASE_URL, GEMINI_API_KEY are exported in the shell" in ended.out
+    assert "- ~/.gemini/settings.json selects the type of login;" in ended.out
+
+
+async def test_the_check_needs_the_token(tmp_path: Path) -> None:
+    async with panel_gateway(tmp_path) as gateway:
+        words = ("agents", "litellm", "--check", "--gateway", gateway.url, "--admin", gateway.admin)
+        ended = await run(*words, env={"HOOKGATE_ADMIN__TOKEN": "another-token-of-length"})
+    assert "the admin listener answers: This is not the admin token." in ended.complaint
