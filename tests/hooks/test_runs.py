@@ -96,6 +96,7 @@ async def test_what_is_left_of_the_time_is_what_a_sequel_has() -> None:
         ({"keys": "alice"}, {"key": "alice"}),
         ({"teams": "search"}, {"team": "search"}),
         ({"sessions": "s-1*"}, {"session_id": "s-17"}),
+        ({"operations": "*enerateContent"}, {"call_state": CallState(operation="streamGenerateContent")}),
         ({"json": True}, {"call_state": CallState(requires_json=True)}),
     ],
 )

@@ -154,6 +154,7 @@ class Engine:
             "session_id": session.session_id,
             "tools": known.tools,
             "trigger": known.trigger,
+            "operation": session.call_state.operation,
             "requires_json": session.call_state.requires_json,
         }
         subject = {name: value for name, value in properties.items() if name in checked}

@@ -75,6 +75,8 @@ class CallState:
     """Filters for the answer to the client, applied after all hooks, such as one that restores names."""
     at_end: list[Callable[[CallEnd], None]] = field(default_factory=list)
     """Callbacks for the end of the call. They must be quick, and must not raise."""
+    operation: str = ""
+    """The API's method, such as `generateContent`; empty if it is unknown, as in events of a shim."""
     requires_json: bool = False
     """Whether the client requires an answer in JSON."""
     offload: Offload | None = None

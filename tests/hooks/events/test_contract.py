@@ -96,7 +96,7 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_an_input_has_every_field_in_every_spelling_of_the_documents(event: str) -> None:
-    assert {*BASE, *SPELLINGS[event]} == set(INPUTS[event].model_fields)
+    assert {*BASE, "operation", *SPELLINGS[event]} == set(INPUTS[event].model_fields)
 
 
 TEXT = st.text(max_size=5)

@@ -106,6 +106,7 @@ SUBJECT = Subject(
     team="search",
     session_id="team-a-7",
     tools=("read_file",),
+    operation="embedContent",
 )
 
 
@@ -125,6 +126,8 @@ SUBJECT = Subject(
         ({"teams": "search"}, True),
         ({"teams": ["plat*", "sea*"], "clients": "GeminiCLI"}, True),
         ({"teams": ["platform"], "keys": "*"}, False),
+        ({"operations": ["countTokens", "embed*"]}, True),
+        ({"operations": "*enerateContent"}, False),
         ({"json": False}, True),
         ({"json": True}, False),
         ({"json": False, "teams": "platform"}, False),

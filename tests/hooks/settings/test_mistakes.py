@@ -95,7 +95,7 @@ def test_keys_of_gemini_cli_that_are_not_about_hooks_are_reported_of_nowhere(tmp
         ("key", "did you mean keys?"),
         ("team", "did you mean teams?"),
         ("client", "did you mean clients?"),
-        ("user", "known keys are clients, json, keys, models, sessions, teams, tools"),
+        ("user", "known keys are clients, json, keys, models, operations, sessions, teams, tools"),
     ],
 )
 def test_an_unknown_condition_is_reported_with_the_one_that_was_meant(

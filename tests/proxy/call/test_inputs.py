@@ -144,6 +144,7 @@ async def test_only_the_hooks_before_the_model_run(target: str, body: Any) -> No
     async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, hooks) as url:
         await post(url, target, body("hi"))
     assert {event["hook_event_name"] for event in seen} == {"BeforeModel"}
+    assert {event["operation"] for event in seen} == {target.rpartition(":")[2]}
     assert {event["llm_request"]["model"] for event in seen} == {"gemini-embedding-001"}
 
 
@@ -349,3 +350,19 @@ async def test_a_reference_to_what_no_hook_has_seen_is_refused(verb: str, body: 
         async with gateway_before(upstream.url, hooks, through) as url:
             await post(url, target, body)
         assert len(upstream.heard) == 1
+
+
+@shapes
+async def test_a_hook_for_other_operations_does_not_run(target: str, body: Any) -> None:
+    operation = target.rpartition(":")[2]
+    seen: list[dict[str, Any]] = []
+    hooks = {
+        "BeforeModel": [
+            listens(seen) | {"when": {"operations": [f"{operation[:-3]}*"]}},
+            runs(no_rocket_anywhere) | {"when": {"operations": ["generateContent", "streamGenerateContent"]}},
+        ]
+    }
+    async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, target, body("a rocket"))
+    assert answer.status == 200
+    assert {event["operation"] for event in seen} == {operation}

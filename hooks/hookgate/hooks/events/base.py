@@ -179,6 +179,10 @@ class HookInput(BaseModel):
     timestamp: str
     """The time of the event: ISO 8601, UTC."""
 
+    operation: str | None = None
+    """The API's method of the call, such as `generateContent`, `countTokens` or `embedContent`. It is missing
+    in events that an agent reports."""
+
     @model_validator(mode="wrap")
     @classmethod
     def _keep_order(cls, document: Any, parse: ModelWrapValidatorHandler[Self]) -> Self:

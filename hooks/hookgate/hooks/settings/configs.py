@@ -100,6 +100,9 @@ class When(BaseModel):
     tools: Globs | None = None
     """Names of tools that the call declares or uses."""
 
+    operations: Globs | None = None
+    """Methods of the API, such as `generateContent` and `embedContent`."""
+
     requires_json: bool | None = Field(default=None, alias="json")
     """Whether the call requires a JSON answer, as an agent's own questions do."""
 

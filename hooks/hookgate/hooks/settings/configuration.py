@@ -56,6 +56,7 @@ class Subject:
     session_id: str = ""
     tools: tuple[str, ...] = ()
     trigger: str = ""
+    operation: str = ""
     requires_json: bool = False
     stream: str = ""
     """The stream mode of the hooks that a piece of a streamed answer is for; empty for all other events."""
@@ -139,6 +140,7 @@ _CHECKED = {
     "teams": "team",
     "sessions": "session_id",
     "tools": "tools",
+    "operations": "operation",
     "requires_json": "requires_json",
 }
 """The property of a Subject that each condition of `when` checks."""
@@ -153,6 +155,7 @@ def holds(when: When, subject: Subject) -> bool:
         and _matches_any(when.teams, [subject.team])
         and _matches_any(when.sessions, [subject.session_id])
         and _matches_any(when.tools, subject.tools)
+        and _matches_any(when.operations, [subject.operation])
         and when.requires_json in (None, subject.requires_json)
     )
 

@@ -214,6 +214,7 @@ def call_in_session(
 ) -> JudgedCall:
     """Return the facts of the call with `body` in a session that the client names, or that is derived."""
     contents = read_list(body, "contents")
+    session.call_state.operation = route.verb
     session.call_state.requires_json = requires_json(body)
     return JudgedCall(
         route=route,
