@@ -6,7 +6,6 @@ import inspect
 import re
 import types as python_types
 import typing
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from support.builtins import SENSITIVE, made
-from support.places import DOCS
+from support.planting import SECRET, documented, left, undocumented
 from support.secrets import PLANTED, planted
 
 from hookgate.hooks import SessionContext
@@ -27,18 +26,9 @@ from hookgate.hooks.runners.inprocess import PolicyEnvironment
 from hookgate.translator.fields import camel
 
 Json = dict[str, Any]
-SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
-"""It is base64 as well, of bytes that are no text."""
 
 SCANNER = Scanner(DETECTORS)
-PAGE = DOCS / "redaction.md"
 SNAKE = pytest.mark.parametrize("snake", [False, True], ids=["camelCase", "snake_case"])
-
-
-def documented() -> set[str]:
-    """The fields that the docs say pass unseen, by how their paths end."""
-    [table] = re.findall(r"## What is not scanned\n.*?\n(\| field.*?)\n\n", PAGE.read_text(), re.DOTALL)
-    return {path for row in table.splitlines()[2:] for path in re.findall("`([^`]+)`", row.split("|")[1])}
 
 
 def sample(annotation: Any, *, snake: bool, within: tuple[type, ...] = ()) -> Any:
@@ -86,24 +76,6 @@ def response(*, snake: bool) -> Json:
     body = fields(types.GenerateContentResponse, snake=snake)
     candidate = {**body["candidates"][0], "index": 0, "groundingAttributions": [{"content": SECRET}]}
     return {**body, "candidates": [candidate], "unknown": {SECRET: [[SECRET]]}}
-
-
-def left(value: Any, path: str = "") -> Iterator[str]:
-    """Where the secret is left."""
-    if isinstance(value, dict):
-        for name, item in value.items():
-            if SECRET in name:
-                yield f"{path}.{{key}}"
-            yield from left(item, f"{path}.{camel(name)}")
-    elif isinstance(value, list):
-        for item in value:
-            yield from left(item, f"{path}[]")
-    elif SECRET in str(value):
-        yield path
-
-
-def undocumented(value: Any) -> list[str]:
-    return [path for path in left(value) if not path.endswith(tuple(f".{name}" for name in documented()))]
 
 
 def redacted_request(body: Json, **options: Any) -> Json:

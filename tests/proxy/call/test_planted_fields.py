@@ -1,0 +1,260 @@
+"""A secret in any text field of a judged request or answer, by google-genai's types, reaches nobody.
+
+The SDK makes the requests, so a field that a new version of it sends is covered, or fails this test.
+"""
+
+import base64
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import httpx2
+import orjson
+import pytest
+from aiohttp import web
+from google import genai
+from google.auth.credentials import Credentials
+from google.genai import types
+from support.builtins import SENSITIVE
+from support.gateway import gateway_before
+from support.planting import SECRET, leaves, left, merged, refused_alone, undocumented
+from support.wire import SSE, UNARY, post, prompt
+
+from hookgate.proxy.app import serve_on
+from hookgate.proxy.config import Config
+from hookgate.translator.fields import camel
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # of methods that are experimental, and of unknown enumerators
+
+Json = dict[str, Any]
+Leaf = tuple[str, Any]
+REDACT = {"type": "builtin", "builtin": "redact", "options": SENSITIVE}
+FORWARDS = Config.model_validate({"routes": {"files": "forward", "unhooked": ["caches"]}})
+NOT_SENT = ("http_options", "sdk_http_response", "should_return_http_response")
+"""Fields for the SDK itself."""
+
+PLAIN_NAMES = ("role", "task_type", "model")
+"""Fields that refuse a request unless they are plain names, or the name of the path's model."""
+
+WEBHOOK = "webhook_config"
+"""A field of batches that is refused whatever it contains: answers would be sent past the gateway."""
+ENCODED = base64.b64encode(SECRET.encode()).decode()
+
+
+class _Login(Credentials):  # type: ignore[no-untyped-call,misc]  # the library has no types
+    def __init__(self) -> None:
+        super().__init__()
+        self.token = "any"  # noqa: S105  # no secret
+
+    def refresh(self, request: Any) -> None:
+        pass
+
+
+class Sdk:
+    """A client of one API, which notes requests in place of sending them."""
+
+    def __init__(self, *, vertex: bool) -> None:
+        self.requests: list[httpx2.Request] = []
+        transport = httpx2.Client(transport=httpx2.MockTransport(self._answer))
+        options = types.HttpOptions(base_url="http://gate", httpx_client=transport)
+        place = {"vertexai": True, "project": "p", "location": "l", "credentials": _Login()}
+        login: Any = place if vertex else {"api_key": "k"}
+        self.client = genai.Client(**login, http_options=options)
+
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        self.requests.append(request)
+        return httpx2.Response(200, json={})
+
+    def request(self, call: Callable[[genai.Client], Any]) -> tuple[str, Json]:
+        """The path and the body of a call. Raises what the SDK raises if it sends nothing."""
+        self.requests.clear()
+        try:
+            call(self.client)
+        except Exception:
+            if not self.requests:
+                raise
+        return self.requests[0].url.raw_path.decode(), json.loads(self.requests[0].content)
+
+
+class Recording:
+    """An upstream that notes bodies, and answers with one."""
+
+    def __init__(self) -> None:
+        self.bodies: list[Any] = []
+        self.answer: Any = {}
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.bodies.append(orjson.loads(await request.read()))
+        if "alt=sse" in request.path_qs:
+            data = b"data: " + orjson.dumps(self.answer) + b"\r\n\r\n"
+            return web.Response(body=data, content_type="text/event-stream")
+        return web.Response(body=orjson.dumps(self.answer), content_type="application/json")
+
+
+@pytest.fixture
+async def gateway() -> AsyncIterator[tuple[str, Recording]]:
+    upstream = Recording()
+    hooks = {"BeforeModel": [REDACT], "AfterModel": [REDACT]}
+    async with (
+        serve_on(upstream.handle, "127.0.0.1", 0) as upstream_url,
+        gateway_before(upstream_url, hooks, FORWARDS) as url,
+    ):
+        yield url, upstream
+
+
+def leaves_of(kind: Any) -> list[Leaf]:
+    return [leaf for leaf in leaves(kind) if not any(f".{name}" in leaf[0] for name in NOT_SENT)]
+
+
+CONTENTS = leaves_of(list[types.Content])
+HI = [{"role": "user", "parts": [{"text": "hi"}]}]
+
+
+def generate(client: genai.Client, given: Any) -> Any:
+    return client.models.generate_content(model="m", **({"contents": HI} | given))
+
+
+def count(client: genai.Client, given: Any) -> Any:
+    return client.models.count_tokens(model="m", **({"contents": HI} | given))
+
+
+def compute(client: genai.Client, given: Any) -> Any:
+    return client.models.compute_tokens(model="m", **({"contents": HI} | given))
+
+
+def embed(client: genai.Client, given: Any) -> Any:
+    return client.models.embed_content(model="gemini-embedding-001", **({"contents": HI} | given))
+
+
+def embed_one(client: genai.Client, given: Any) -> Any:
+    return client.models.embed_content(model="gemini-embedding-2-preview", **({"contents": HI} | given))
+
+
+def batch(client: genai.Client, given: Any) -> Any:
+    src = [{"contents": HI} | each for each in given.get("src", [{}])]
+    return client.batches.create(model="m", src=src, config=given.get("config"))
+
+
+def embed_batch(client: genai.Client, given: Any) -> Any:
+    inlined = {"contents": HI} | given.get("src", {})
+    return client.batches.create_embeddings(
+        model="m", src={"inlined_requests": inlined}, config=given.get("config")
+    )
+
+
+def beside(name: str, found: list[Leaf]) -> list[Leaf]:
+    return [(f"{name}{path}", {name: value}) for path, value in found]
+
+
+EMBEDS = [*beside("contents", CONTENTS), *beside("config", leaves_of(types.EmbedContentConfig))]
+METHODS: dict[str, tuple[Any, list[Leaf]]] = {
+    "generate_content": (
+        generate,
+        [*beside("contents", CONTENTS), *beside("config", leaves_of(types.GenerateContentConfig))],
+    ),
+    "count_tokens": (
+        count,
+        [*beside("contents", CONTENTS), *beside("config", leaves_of(types.CountTokensConfig))],
+    ),
+    "compute_tokens": (compute, beside("contents", CONTENTS)),
+    "embed_content": (embed, EMBEDS),
+    "embed_content of one": (embed_one, EMBEDS),
+    "batches.create": (
+        batch,
+        [
+            *beside("src", leaves_of(list[types.InlinedRequest])),
+            *beside("config", leaves_of(types.CreateBatchJobConfig)),
+        ],
+    ),
+    "batches.create_embeddings": (
+        embed_batch,
+        [
+            *beside("src", leaves_of(types.EmbedContentBatch)),
+            *beside("config", leaves_of(types.CreateEmbeddingsBatchJobConfig)),
+        ],
+    ),
+}
+VERTEX = ["generate_content", "count_tokens", "compute_tokens", "embed_content", "embed_content of one"]
+CELLS = [
+    pytest.param(method, vertex, id=f"{'vertex' if vertex else 'gemini'}-{method}")
+    for method in METHODS
+    for vertex in (False, True)
+    if (method in VERTEX if vertex else method != "compute_tokens")
+]
+
+
+@pytest.mark.parametrize(("method", "vertex"), CELLS)
+async def test_a_secret_in_any_text_field_of_a_request_does_not_reach_the_upstream(
+    method: str, vertex: bool, gateway: tuple[str, Recording]
+) -> None:
+    url, upstream = gateway
+    sdk, (call, found) = Sdk(vertex=vertex), METHODS[method]
+    refused: set[str] = set()
+    planted = 0
+
+    async def accepted(some: Sequence[Leaf]) -> bool:
+        nonlocal planted
+        try:
+            given: Any = {}
+            for _, value in some:
+                given = merged(given, value)
+            path, body = sdk.request(lambda client: call(client, given))
+        except Exception:  # the SDK does not send these fields, or not together
+            return False
+        upstream.bodies.clear()
+        answer = await post(url, path, body)
+        assert answer.status in (200, 400, 403), answer.body
+        assert answer.status == 200 or not upstream.bodies
+        if answer.status != 200:
+            refused.update(path for path, _ in some if len(some) == 1)
+            return False
+        [sent] = upstream.bodies
+        assert undocumented(sent) == []
+        assert ENCODED not in json.dumps(sent)
+        planted += len([*left(body)]) + json.dumps(body).count(ENCODED)
+        return True
+
+    await refused_alone(found, accepted)
+    assert [path for path in refused if not path.endswith(PLAIN_NAMES) and WEBHOOK not in path] == []
+    assert planted >= 60
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE], ids=["whole", "stream"])
+async def test_a_secret_in_any_text_field_of_an_answer_does_not_reach_the_client(
+    target: str, gateway: tuple[str, Recording]
+) -> None:
+    url, upstream = gateway
+    refused: set[str] = set()
+    planted = 0
+
+    async def accepted(some: Sequence[Leaf]) -> bool:
+        nonlocal planted
+        body: Any = {}
+        try:
+            for _, value in some:
+                body = merged(body, value)
+        except ValueError:
+            return False
+        upstream.answer = camel_case(body)
+        answer = await post(url, target, prompt("hi"))
+        if answer.status != 200:
+            assert SECRET not in answer.body.decode()
+            refused.update(path for path, _ in some if len(some) == 1)
+            return False
+        for got in answer.events if target == SSE else [answer.json]:
+            assert undocumented(got) == []
+        planted += len([*left(body)])
+        return True
+
+    await refused_alone(leaves_of(types.GenerateContentResponse), accepted)
+    assert refused == {".candidates[].content.role"}
+    assert planted > 150
+
+
+def camel_case(value: Any) -> Any:
+    """A value in REST's spelling."""
+    if isinstance(value, dict):
+        return {key if key == SECRET else camel(key): camel_case(item) for key, item in value.items()}
+    return [camel_case(item) for item in value] if isinstance(value, list) else value
