@@ -30,7 +30,6 @@ from hookgate.proxy.observe.content import SessionTranscript
 from hookgate.proxy.observe.record import no_bytes
 from hookgate.proxy.observe.usage import UsageMeter
 from hookgate.proxy.routing.envelopes import (
-    Envelope,
     check_model,
     check_references,
     envelope_of,
@@ -38,8 +37,7 @@ from hookgate.proxy.routing.envelopes import (
     with_model,
 )
 from hookgate.proxy.routing.headers import to_client, to_upstream
-from hookgate.proxy.routing.table import Route
-from hookgate.translator import Framing, JsonArray, ServerSentEvents, declared_descriptions, show_request
+from hookgate.translator import Framing, declared_descriptions, show_request
 from hookgate.translator.fields import JsonObject, read_list
 from hookgate.translator.strictjson import dumps
 
@@ -52,14 +50,15 @@ class GenerationCall:
 
     def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
         self._context, self._engine, self._record = context, engine, context.record
+        self._envelope = envelope_of(context.route)
         self._config = context.services.config
         self._meter: UsageMeter
         """The meter of the current attempt."""
 
     async def run(self) -> web.StreamResponse:
         """Answer the request; denials and upstream errors are answers, too."""
-        context, route = self._context, self._context.route
-        reply = Reply(context.request, _framing(route), envelope_of(route), context.observers)
+        context, envelope = self._context, self._envelope
+        reply = Reply(context.request, envelope.framing(context.route), envelope, context.observers)
         async with reply.keeping_alive(self._config.streams):
             try:
                 outgoing = await self._prepare_request()
@@ -76,8 +75,7 @@ class GenerationCall:
     async def _prepare_request(self) -> OutgoingCall:
         """Read the request and run its hooks. Raises ReplacementAnswer or ApiError if the call ends here."""
         context, engine, route = self._context, self._engine, self._context.route
-        run_step = context.run_step
-        envelope = envelope_of(route)
+        run_step, envelope = context.run_step, self._envelope
         outer = await read_request(context.request)
         for observer in context.observers:
             observer.see_request(outer)
@@ -99,7 +97,7 @@ class GenerationCall:
         prompt, descriptions = "", {}
         if engine.listens_to(BeforeTool.name, AfterAgent.name):
             prompt, descriptions = prompt_of(contents), declared_descriptions(body)
-        payload = await self._payload(envelope, outer, model, with_model(route, model, body))
+        payload = await self._payload(outer, model, with_model(route, model, body))
         self._record.model = model
         if self._record.content is None:  # otherwise the parsed request is needed later
             memory = context.request.memory_lease
@@ -109,10 +107,10 @@ class GenerationCall:
             call, routed, model, payload, after_model, shown, allowed, reported, prompt, descriptions
         )
 
-    async def _payload(self, envelope: Envelope, outer: JsonObject, model: str, body: JsonObject) -> bytes:
+    async def _payload(self, outer: JsonObject, model: str, body: JsonObject) -> bytes:
         """Return the request as it is sent upstream, and show it to the observers."""
         run_step = self._context.run_step
-        closed = envelope.close_request(outer, model, body)
+        closed = self._envelope.close_request(outer, model, body)
         payload = await run_step(dumps, closed)
         for observer in self._context.observers:
             await run_step(observer.see_upstream_request, model, closed, body)
@@ -180,7 +178,7 @@ class GenerationCall:
     async def _forward(self, outgoing: OutgoingCall, reply: Reply, pipeline: AnswerPipeline) -> None:
         context = self._context
         headers = to_upstream(context.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
-        self._meter = UsageMeter()
+        self._meter = UsageMeter(self._envelope.usage_name)
         for observer in context.observers:
             observer.begin_answer()
         self._record.holding = pipeline.held_bytes
@@ -301,9 +299,3 @@ async def _send_pieces(pieces: list[Piece], pipeline: AnswerPipeline, reply: Rep
     await reply.write(b"".join(encoded))
     if pipeline.pending_error is not None:
         raise pipeline.pending_error
-
-
-def _framing(route: Route) -> Framing | None:
-    if not route.streamed:
-        return None
-    return ServerSentEvents() if route.alt == "sse" else JsonArray()

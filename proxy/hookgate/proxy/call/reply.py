@@ -11,7 +11,7 @@ from hookgate.proxy.config import StreamSettings
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.observe.content import CallObserver
 from hookgate.proxy.routing.envelopes import Envelope
-from hookgate.translator import Framing, text_response
+from hookgate.translator import Framing
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.streaming.framing import KEEP_ALIVE
 from hookgate.translator.strictjson import dumps
@@ -28,8 +28,8 @@ def abort_connection(request: web.BaseRequest) -> None:
 class Reply:
     """One answer to one client.
 
-    After a stream has started (`started`), errors are sent as text with finishReason STOP: clients ignore or
-    retry an error inside a stream.
+    After a stream has started (`started`), errors are sent in the form that the envelope defines. For
+    generateContent, this is a text with finishReason STOP: clients ignore or retry an error inside a stream.
     """
 
     def __init__(
@@ -58,16 +58,19 @@ class Reply:
 
     async def send_answer(self, body: JsonObject) -> None:
         """Send `body` as the whole answer, or as the last event of the stream."""
-        data = dumps(self._envelope.answer(body))
+        await self._send_last(self._envelope.answer(body))
+
+    async def _send_last(self, body: JsonObject) -> None:
+        data = dumps(body)
         if self.framing is None:
             await self.send_whole(200, _JSON, data)
         else:
             await self.write(self.framing.event(data) + self.framing.end())
 
     async def send_error(self, error: ApiError) -> None:
-        """Send an error, as text if the stream has started."""
+        """Send an error, as the last event if the stream has started."""
         if not await self.send_whole(error.code, _JSON, error.body()):
-            await self.send_answer(text_response(error.message))
+            await self._send_last(self._envelope.failure(error.message))
 
     async def send_whole(self, status: int, headers: Mapping[str, str], body: bytes) -> bool:
         """Send a body. Returns False, and sends nothing, if a stream has started."""

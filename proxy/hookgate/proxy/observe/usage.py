@@ -18,7 +18,8 @@ from hookgate.proxy.config.reading import describe_errors
 from hookgate.proxy.config.sources import PRICE_KEYS, describe_toml_error, lines_of, read_toml
 from hookgate.translator.fields import JsonObject
 
-_KEY = re.compile(rb'"usageMetadata"\s*:\s*(?=\{)')
+_KEYS = {name: re.compile(rb'"%b"\s*:\s*(?=\{)' % name) for name in (b"usageMetadata", b"usage")}
+"""Patterns of the fields that have the tokens of an answer: of generateContent, and of an interaction."""
 _MAX_METADATA = 16 * 1024
 """The expected maximum size of a usageMetadata in bytes: it lists a few counts for each modality."""
 _MAX_COUNT = 2**31 - 1
@@ -48,12 +49,14 @@ class Usage:
 
 
 class UsageMeter:
-    """Finds the last usageMetadata in an answer's bytes: each one counts from the start of the answer.
+    """Finds the last usage in an answer's bytes: each one counts from the start of the answer.
 
     The name between unescaped quotes is always a field's name: within a string the quotes would be escaped.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: bytes = b"usageMetadata") -> None:
+        """`name` is the field of the usage: `usageMetadata`, or `usage` for an interaction."""
+        self._key = _KEYS[name]
         self._found = self._previous = b""
         self._tail = b""
 
@@ -61,7 +64,7 @@ class UsageMeter:
         """Search the next bytes of the answer, which may be split anywhere."""
         data = self._tail + chunk
         seen = len(self._tail)
-        begins = [match.end() for match in _KEY.finditer(data) if match.end() >= seen]
+        begins = [match.end() for match in self._key.finditer(data) if match.end() >= seen]
         if begins:
             self._previous = self._found if len(begins) == 1 else data[begins[-2] :][:_MAX_METADATA]
             self._found = data[begins[-1] :][:_MAX_METADATA]
@@ -70,7 +73,7 @@ class UsageMeter:
         self._tail = data[-_OVERLAP:]
 
     def usage(self) -> Usage:
-        """Return the usage in the last usageMetadata that is complete; all zero if there is none."""
+        """Return the last usage that is complete; all zero if there is none."""
         for found in (self._found, self._previous):
             try:
                 metadata, _ = _decoder.raw_decode(found.decode(errors="replace"))
@@ -81,7 +84,13 @@ class UsageMeter:
 
 
 def read_usage(metadata: JsonObject) -> Usage:
-    """Return the tokens in a usageMetadata, which counts thoughts and the prompts of tools separately."""
+    """Return the tokens in a usage, which counts thoughts and the prompts of tools separately."""
+    if "total_input_tokens" in metadata or "total_output_tokens" in metadata:
+        return Usage(
+            _count(metadata, "total_input_tokens") + _count(metadata, "total_tool_use_tokens"),
+            _count(metadata, "total_output_tokens") + _count(metadata, "total_thought_tokens"),
+            _count(metadata, "total_cached_tokens"),
+        )
     return Usage(
         _count(metadata, "promptTokenCount") + _count(metadata, "toolUsePromptTokenCount"),
         _count(metadata, "candidatesTokenCount") + _count(metadata, "thoughtsTokenCount"),

@@ -1,4 +1,8 @@
-"""Extracts a request from its body, with its model and the files that it refers to. It does no I/O."""
+"""The dialects of the APIs: how to read and write their requests, answers and streams. It does no I/O.
+
+A dialect shows its bodies as those of generateContent, on which hooks and the gateway work. A further one
+needs a class here, and a module of the translator that converts its bodies in both directions.
+"""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +11,15 @@ from typing import Any, Protocol
 from hookgate.proxy.config.models import RouteSettings
 from hookgate.proxy.errors import ApiError, body_refused
 from hookgate.proxy.routing.table import Route, session_name_in_body
-from hookgate.translator import MODEL_NAME, BodyError, check_request
+from hookgate.translator import (
+    MODEL_NAME,
+    BodyError,
+    Framing,
+    JsonArray,
+    ServerSentEvents,
+    check_request,
+    text_response,
+)
 from hookgate.translator.code_assist import (
     enveloped_session,
     rewrap_request,
@@ -18,9 +30,18 @@ from hookgate.translator.code_assist import (
 )
 from hookgate.translator.fields import JsonObject, read, read_list, write
 
+GENERATED = b"usageMetadata"
+"""The field of a GenerateContentResponse with the tokens that it used."""
+
 
 class Envelope(Protocol):
-    """Unwraps the bodies of one API for hooks, and wraps them again; unchanged values keep their identity."""
+    """Unwraps the bodies of one API for hooks, and wraps them again; unchanged values keep their identity.
+
+    One object serves one call.
+    """
+
+    usage_name: bytes
+    """The field in which answers report the tokens that they used."""
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         """Return the model and the GenerateContentRequest. Raises BodyError if the body is invalid."""
@@ -43,12 +64,20 @@ class Envelope(Protocol):
     def answer(self, inner: JsonObject) -> JsonObject:
         """Return the body of a synthetic answer."""
 
+    def failure(self, message: str) -> JsonObject:
+        """Return the body that tells the client why a stream that has begun ends here."""
+
+    def framing(self, route: Route) -> Framing | None:
+        """Return the framing of a streamed answer; None for a call with one whole answer."""
+
 
 class Bare:
     """The bodies of the Gemini API and Vertex AI, which are not wrapped; the model is in the path.
 
     The APIs document no session. Antigravity sends one, as a field of the request, which is passed on.
     """
+
+    usage_name = GENERATED
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
         return route.model, body
@@ -71,8 +100,16 @@ class Bare:
     def answer(self, inner: JsonObject) -> JsonObject:
         return inner
 
+    def failure(self, message: str) -> JsonObject:
+        return text_response(message)
 
-class CodeAssist:
+    def framing(self, route: Route) -> Framing | None:
+        if not route.streamed:
+            return None
+        return ServerSentEvents() if route.alt == "sse" else JsonArray()
+
+
+class CodeAssist(Bare):
     """The bodies of Code Assist, which contain model, session, and request or response."""
 
     def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
@@ -95,6 +132,9 @@ class CodeAssist:
 
     def answer(self, inner: JsonObject) -> JsonObject:
         return wrap_response(inner)
+
+    def failure(self, message: str) -> JsonObject:
+        return wrap_response(text_response(message))
 
 
 def envelope_of(route: Route) -> Envelope:
