@@ -234,6 +234,8 @@ class ShownRequest:
             "messages": self._messages.show(),
             "config": _show_config(self._body),
         }
+        if "previous_interaction_id" in self._body:
+            view |= {"previousInteractionId": self._body["previous_interaction_id"], "history": "unknown"}
         tool_config = show_tool_config(self._body)
         return view if tool_config is None else {**view, "toolConfig": tool_config}
 

@@ -15,7 +15,7 @@ from hookgate.proxy.observe.content import CallContent, KeptBytes
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.routing.envelopes import envelope_of
 from hookgate.proxy.routing.table import Route
-from hookgate.translator import BodyError, JsonArray, ServerSentEvents, check_response, join_events
+from hookgate.translator import BodyError, check_response, join_events
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
 
@@ -174,8 +174,8 @@ def _joined(kept: KeptBytes, route: Route) -> Any:
 
 def _events(data: bytes, route: Route) -> list[Any]:
     envelope = envelope_of(route)
-    if not route.streamed or data.lstrip().startswith(b"{"):  # an error before a stream starts has no framing
+    framing = envelope.framing(route)
+    if framing is None or data.lstrip().startswith(b"{"):  # an error before a stream starts has no framing
         return [envelope.open_answer(loads(data))]
-    framing = ServerSentEvents() if route.alt == "sse" else JsonArray()
     frames = [*framing.feed(data), *framing.finish()]
     return [envelope.open_answer(loads(frame.data)) for frame in frames if frame.data.strip()]

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from aiohttp import hdrs, web
 
 from hookgate.hooks import Engine, Engines
-from hookgate.proxy.call.batches import BATCHED, Batches
 from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingEngine
 from hookgate.proxy.call.events import EventService
 from hookgate.proxy.call.generation import GenerationCall
-from hookgate.proxy.call.input_only import InputOnlyCalls
+from hookgate.proxy.call.kinds.batches import BATCHED, Batches
+from hookgate.proxy.call.kinds.input_only import InputOnlyCalls
+from hookgate.proxy.call.kinds.interactions import InteractionCalls
 from hookgate.proxy.call.passthrough import forward_unread, tunnel
 from hookgate.proxy.config import Config
 from hookgate.proxy.errors import ApiError
@@ -24,6 +25,7 @@ from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
 from hookgate.proxy.observe.tracing import Traces
+from hookgate.proxy.routing.envelopes import INTERACTIONS
 from hookgate.proxy.routing.table import UnhookedRoutes, match
 from hookgate.translator import INPUTS
 from hookgate.translator.strictjson import dumps
@@ -190,6 +192,8 @@ class Gateway:
             return Batches(context, recorded).run()
         if verb in INPUTS:
             return InputOnlyCalls(context, recorded).run()
+        if verb in INTERACTIONS:
+            return InteractionCalls(context, recorded).run()
         return GenerationCall(context, recorded).run()
 
     def _needs_content(self, context: CallContext) -> bool:

@@ -48,7 +48,9 @@ class GenerationCall:
     All hooks of the call run with one engine.
     """
 
-    def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
+    def __init__(self, context: CallContext, engine: RecordingEngine, body: JsonObject | None = None) -> None:
+        """`body` is the body of the request, if it has been read."""
+        self._body = body
         self._context, self._engine, self._record = context, engine, context.record
         self._envelope = envelope_of(context.route)
         self._config = context.services.config
@@ -76,7 +78,8 @@ class GenerationCall:
         """Read the request and run its hooks. Raises ReplacementAnswer or ApiError if the call ends here."""
         context, engine, route = self._context, self._engine, self._context.route
         run_step, envelope = context.run_step, self._envelope
-        outer = await read_request(context.request)
+        outer = self._body or await read_request(context.request)
+        self._body = None
         for observer in context.observers:
             observer.see_request(outer)
         model, body = await run_step(open_request_body, envelope, route, outer)

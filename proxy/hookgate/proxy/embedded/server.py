@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from aiohttp import web
 
 from hookgate.proxy.embedded import answers, requests
 from hookgate.proxy.embedded.answers import ModelCall
+from hookgate.proxy.embedded.interactions import interaction_answer, interaction_stream, read_interaction
 from hookgate.proxy.embedded.requests import (
     EmbeddedApiError,
     Json,
@@ -31,6 +32,7 @@ from hookgate.proxy.embedded.wire import (
     refuse,
     send,
     stream,
+    stream_events,
 )
 from hookgate.proxy.errors import describe_os_error
 
@@ -53,6 +55,8 @@ Wrap = Callable[[Json], Json]
 
 _PLAYER = web.AppKey("player", Player)
 _FILES = web.AppKey("files", Files)
+_INTERACTIONS: web.AppKey[OrderedDict[str, Json]] = web.AppKey("interactions", OrderedDict)
+_MAX_INTERACTIONS = 1000
 
 
 def make_app(script: Script | None = None) -> web.Application:
@@ -68,6 +72,11 @@ def make_app(script: Script | None = None) -> web.Application:
     app.router.add_post(f"{_GEMINI}/models/{_MODEL}{_method(_METHODS)}", _call_model)
     for place in _VERTEX:
         app.router.add_post(f"{place}{_MODEL}{_method(_METHODS[:4])}", _call_model)
+    app[_INTERACTIONS] = OrderedDict()
+    app.router.add_post(_GEMINI + "/interactions", _create_interaction)
+    app.router.add_get(_GEMINI + "/interactions/{id:[^/]+}", _get_interaction)
+    app.router.add_post(_GEMINI + "/interactions/{id:[^/]+}/cancel", _get_interaction)
+    app.router.add_delete(_GEMINI + "/interactions/{id:[^/]+}", _delete_interaction)
     app.router.add_get(_GEMINI + "/models", _list_models)
     app.router.add_get(_GEMINI + "/models/" + _MODEL, _get_model)
     _add_files(app.router)
@@ -235,6 +244,44 @@ async def _generate(request: web.Request, call: ModelCall, wrap: Wrap) -> web.St
     if pace.cut_after == 0:
         return abort_stream(request, web.Response())
     return await send(request, chunks[0])
+
+
+async def _create_interaction(request: web.Request) -> web.StreamResponse:
+    _require_key(request)
+    body = parse_request_body(request)
+    call = read_interaction(body)
+    _fail_on_demand(call.model)
+    answer = request.app[_PLAYER].pick(call.scene)
+    pace = answer or Pace()
+    await asyncio.sleep(pace.delay_ms / 1000)
+    if answer and answer.error:
+        raise EmbeddedApiError(answer.error.status, answer.error.message)
+    made = interaction_answer(answers.respond(call, answer), call)
+    if body.get("store") is not False:
+        kept = request.app[_INTERACTIONS]
+        kept[made["id"]] = made
+        while len(kept) > _MAX_INTERACTIONS:
+            kept.popitem(last=False)
+    if call.stream:
+        return await stream_events(request, interaction_stream(made), pace)
+    return await send(request, made)
+
+
+def _kept_interaction(request: web.Request) -> str:
+    _require_key(request)
+    name = request.match_info["id"]
+    if name not in request.app[_INTERACTIONS]:
+        raise EmbeddedApiError(404, f"There is no interaction {name}.")
+    return name
+
+
+async def _get_interaction(request: web.Request) -> web.StreamResponse:
+    return await send(request, request.app[_INTERACTIONS][_kept_interaction(request)])
+
+
+async def _delete_interaction(request: web.Request) -> web.StreamResponse:
+    del request.app[_INTERACTIONS][_kept_interaction(request)]
+    return await send(request, {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,17 +96,31 @@ async def send(request: web.Request, body: Json, status: int = 200) -> web.Strea
 async def stream(request: web.Request, chunks: list[Json], pace: Pace) -> web.StreamResponse:
     """Send events one by one: as server-sent events if the request asks for them, else as a JSON array."""
     sse = request.query.get("alt") == "sse"
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream" if sse else _JSON})
+    events = [_event(chunk, count, sse) for count, chunk in enumerate(chunks)]
+    return await stream_events(
+        request, events, pace, "text/event-stream" if sse else _JSON, b"" if sse else b"]"
+    )
+
+
+async def stream_events(
+    request: web.Request,
+    events: list[bytes],
+    pace: Pace,
+    content_type: str = "text/event-stream",
+    end: bytes = b"",
+) -> web.StreamResponse:
+    """Send the bytes of events one by one, and then those of the end."""
+    response = web.StreamResponse(headers={"Content-Type": content_type})
     await response.prepare(request)
-    for count, chunk in enumerate(chunks):
+    for count, event in enumerate(events):
         if count == pace.cut_after:
             return abort_stream(request, response)
         await asyncio.sleep(pace.chunk_delay_ms / 1000 if count else 0)
-        await response.write(_event(chunk, count, sse))
-    if pace.cut_after == len(chunks):
+        await response.write(event)
+    if pace.cut_after == len(events):
         return abort_stream(request, response)
-    if not sse:
-        await response.write(b"]")
+    if end:
+        await response.write(end)
     return await finish(request, response)
 
 

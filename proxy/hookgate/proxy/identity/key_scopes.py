@@ -30,6 +30,10 @@ _VERBS: dict[str, RouteGroup] = {
     "batchGenerateContent": "batches",
     "getBatch": "batches",
     "listBatches": "batches",
+    "createInteraction": "interactions",
+    "streamInteraction": "interactions",
+    "getInteraction": "interactions",
+    "cancelInteraction": "interactions",
 }
 
 _TEMPLATES: tuple[tuple[str, RouteGroup], ...] = (
@@ -37,6 +41,7 @@ _TEMPLATES: tuple[tuple[str, RouteGroup], ...] = (
     ("/files", "files"),
     ("/cachedContents", "caches"),
     ("/batches", "batches"),
+    ("/interactions", "interactions"),
     ("operations", "predict"),
     ("models", "models"),
 )

@@ -5,11 +5,11 @@ needs a class here, and a module of the translator that converts its bodies in b
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Protocol
 
 from hookgate.proxy.config.models import RouteSettings
-from hookgate.proxy.errors import ApiError, body_refused
+from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.routing.table import Route, session_name_in_body
 from hookgate.translator import (
     MODEL_NAME,
@@ -28,7 +28,16 @@ from hookgate.translator.code_assist import (
     unwrap_response,
     wrap_response,
 )
-from hookgate.translator.fields import JsonObject, read, read_list, write
+from hookgate.translator.fields import JsonObject, read, read_list, snake, write
+from hookgate.translator.interactions import (
+    InteractionEvents,
+    InteractionRequest,
+    close_event,
+    close_interaction,
+    new_interaction,
+    open_event,
+    open_interaction,
+)
 
 GENERATED = b"usageMetadata"
 """The field of a GenerateContentResponse with the tokens that it used."""
@@ -137,8 +146,69 @@ class CodeAssist(Bare):
         return wrap_response(text_response(message))
 
 
+INTERACTIONS = frozenset({"createInteraction", "streamInteraction", "getInteraction", "cancelInteraction"})
+"""The methods whose answers are interactions."""
+
+
+class Interactions:
+    """The bodies of the Interactions API, which name the model or an agent."""
+
+    usage_name = b"usage"
+
+    def __init__(self) -> None:
+        self._request: InteractionRequest | None = None
+        self._model = ""
+
+    def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
+        self._request = InteractionRequest(body)
+        self._model = named_model(route, {"model": self._request.named})
+        return self._model, self._request.shown
+
+    def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
+        if self._request is None or self._request.body is not body:
+            self._request = InteractionRequest(body)
+        self._model = model
+        try:
+            return self._request.edited(model, inner)
+        except BodyError as error:
+            raise policy_denied(_NO_PLACE.format(error), "BeforeModel") from None
+
+    def beside(self, body: JsonObject) -> JsonObject:
+        return {}
+
+    def session(self, body: JsonObject) -> str:
+        return ""
+
+    def open_answer(self, body: JsonObject) -> JsonObject:
+        return open_event(body) if "event_type" in body or "events" in body else open_interaction(body)
+
+    def close_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
+        is_event = "event_type" in body or "events" in body
+        try:
+            return close_event(body, inner) if is_event else close_interaction(body, inner)
+        except BodyError as error:
+            raise policy_denied(_NO_PLACE.format(error), "AfterModel") from None
+
+    def answer(self, inner: JsonObject) -> JsonObject:
+        try:
+            return new_interaction(inner, self._model)
+        except BodyError as error:
+            raise policy_denied(_NO_PLACE.format(error), "AfterModel") from None
+
+    def failure(self, message: str) -> JsonObject:
+        return {"event_type": "error", "error": {"code": "permission_denied", "message": message}}
+
+    def framing(self, route: Route) -> Framing | None:
+        return InteractionEvents() if route.streamed else None
+
+
+_NO_PLACE = "A hook's edit cannot be sent with an interaction: {}"
+
+
 def envelope_of(route: Route) -> Envelope:
     """Return the envelope of the route's API."""
+    if route.verb in INTERACTIONS:
+        return Interactions()
     return CodeAssist() if route.api == "code_assist" else Bare()
 
 
@@ -206,6 +276,31 @@ _STORE = (
     "hooks cannot inspect file search stores; omit the tool, or set "
     'routes.files = "forward" in hookgate.toml to forward files unjudged.'
 )
+
+
+_REFUSED = {
+    "agent": "hooks cannot judge an agent that runs at Google with tools of its own; name a model",
+    "agentConfig": "hooks cannot judge an agent that runs at Google with tools of its own; name a model",
+    "environment": "hooks cannot judge what runs in an environment at Google; omit it",
+    "background": "hooks judge an answer while its call is open; omit it",
+}
+"""Fields of an interaction that hooks cannot judge, with the reason and the remedy."""
+
+_WEBHOOK = "webhook_config: a webhook would deliver answers that no hook has judged; omit it."
+
+
+def check_interaction(body: JsonObject, unhooked: Collection[str]) -> None:
+    """Check a body that creates an interaction for what hooks cannot judge.
+
+    `unhooked` contains the groups of routes that are forwarded unjudged; webhooks are refused in any case.
+    Raises ApiError (403), with the field and the remedy.
+    """
+    if read(body, "webhookConfig") is not None:
+        raise ApiError(403, _WEBHOOK, "ROUTE_NOT_ALLOWED")
+    for field, reason in _REFUSED.items():
+        if read(body, field) not in (None, False) and "interactions" not in unhooked:
+            setting = 'or set routes.unhooked = ["interactions"] in hookgate.toml to allow it'
+            raise ApiError(403, f"{snake(field)}: {reason}, {setting}.", "ROUTE_NOT_ALLOWED")
 
 
 def check_references(body: JsonObject, routes: RouteSettings) -> None:

@@ -10,6 +10,7 @@ _TO_UPSTREAM = frozenset(
     {
         "accept",
         "accept-language",
+        "api-revision",
         "authorization",
         "content-type",
         "traceparent",

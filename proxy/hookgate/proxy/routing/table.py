@@ -123,6 +123,18 @@ def _live(api: Api, template: str, *verbs: str) -> Row:
     return Row(api, "tunnel", _GET, template, verbs, frozenset({"access_token"}), unhooked="live")
 
 
+def _interactions(api: Api, place: str) -> tuple[Row, ...]:
+    """Return the rows of the Interactions API below a path. All answers but that of DELETE have text."""
+    path = f"{place}/interactions"
+    return (
+        Row(api, "judged", _POST, path, ("createInteraction",), alts=frozenset({"json", "sse"})),
+        Row(api, "judged", _GET, f"{path}/{{id}}", ("getInteraction",), _INTERACTIONS),
+        Row(api, "judged", _POST, f"{path}/{{id}}/cancel", ("cancelInteraction",)),
+        _forwarded(api, _DELETE, f"{path}/{{id}}"),
+        _unhooked("interactions", api, _ANY, f"{path}{{rest}}"),
+    )
+
+
 _GEMINI = (
     Row("gemini", "judged", _POST, "/{v}/{models}/{model}:{verb}", (*_GENERATE, "batchGenerateContent")),
     # The state of a batch contains the generated answers, also in a list of batches.
@@ -162,7 +174,7 @@ _GEMINI = (
     _unhooked("caches", "gemini", _POST, "/{v}/cachedContents"),
     _unhooked("caches", "gemini", ("PATCH",), "/{v}/cachedContents/{id}"),
     _unhooked("predict", "gemini", _POST, "/{v}/{models}/{model}:{verb}", "predict", "predictLongRunning"),
-    _unhooked("interactions", "gemini", _ANY, "/{v}/interactions{rest}"),
+    *_interactions("gemini", "/{v}"),
     _unhooked("openai", "gemini", _ANY, "/{v}/openai{rest}"),
     _unhooked("agents", "gemini", _ANY, "/{v}/{agents}{rest}"),
     _unhooked("agents", "gemini", ("POST", "PUT"), "/upload/{v}/environments{rest}"),
@@ -191,7 +203,7 @@ _VERTEX = (
         for path in _VERTEX_MODELS
     ),
     _unhooked("predict", "vertex", _ANY, f"{_PLACE}/batchPredictionJobs{{rest}}"),
-    _unhooked("interactions", "vertex", _ANY, f"{_PLACE}/interactions{{rest}}"),
+    *_interactions("vertex", _PLACE),
     _unhooked("openai", "vertex", _ANY, f"{_PLACE}/endpoints/openapi{{rest}}"),
     _live("vertex", "/ws/google.cloud.aiplatform.{v}.LlmBidiService/{verb}", "BidiGenerateContent"),
 )
@@ -247,7 +259,7 @@ class Route:
 
     @property
     def streamed(self) -> bool:
-        return self.verb == "streamGenerateContent"
+        return self.verb in ("streamGenerateContent", "streamInteraction")
 
     def for_model(self, model: str) -> "Route":
         """Return the route for another model. Tuned models and endpoints are replaced with a Google model."""

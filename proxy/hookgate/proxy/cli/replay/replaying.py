@@ -15,7 +15,6 @@ from hookgate.hooks import (
 )
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.events.reading import read_event
-from hookgate.proxy.call.batches import BATCHED, map_responses
 from hookgate.proxy.call.context import JudgedCall, RecordingEngine, call_in_session
 from hookgate.proxy.call.derived_events import (
     ToolCallEvents,
@@ -24,6 +23,7 @@ from hookgate.proxy.call.derived_events import (
     run_session_events,
 )
 from hookgate.proxy.call.events import apply_outcome
+from hookgate.proxy.call.kinds.batches import BATCHED, map_responses
 from hookgate.proxy.call.stages import spoken_text_of
 from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate, ToolSelection
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_model, before_tool_selection, enforce

@@ -6,8 +6,8 @@ A synthetic answer is not possible, so a call that a hook denies, stops or answe
 from aiohttp import hdrs, web
 
 from hookgate.hooks import BeforeModel, Verdict
-from hookgate.proxy.call.batches import IN_FILE
 from hookgate.proxy.call.context import CallContext, RecordingEngine
+from hookgate.proxy.call.kinds.batches import IN_FILE
 from hookgate.proxy.call.verdicts import DENIED, STOPPED
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import read_request, read_whole

@@ -1,0 +1,1 @@
+"""The kinds of judged calls besides the generation of one answer: batches, inputs and interactions."""

@@ -1,0 +1,22 @@
+"""The Interactions API: shows its bodies as those of generateContent, and applies edits of these to them.
+
+Hooks, policies and the gateway work on GenerateContentRequests and GenerateContentResponses. Each object of
+an interaction is therefore shown as the corresponding object of generateContent, with its other fields in
+place, so that it can be converted back from what a hook left of it. What nobody edited is returned as the
+same object.
+"""
+
+from hookgate.translator.interactions.answer import close_interaction, new_interaction, open_interaction
+from hookgate.translator.interactions.events import close_event, open_event
+from hookgate.translator.interactions.framing import InteractionEvents
+from hookgate.translator.interactions.request import InteractionRequest
+
+__all__ = [
+    "InteractionEvents",
+    "InteractionRequest",
+    "close_event",
+    "close_interaction",
+    "new_interaction",
+    "open_event",
+    "open_interaction",
+]

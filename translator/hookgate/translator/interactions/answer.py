@@ -1,0 +1,234 @@
+"""An interaction, the answer of the API, as a GenerateContentResponse, and back with a hook's edits.
+
+The contents of all steps of the model become the parts of one candidate. Steps of the user, which an
+interaction has when it is read later, are under `userSteps`. All other fields keep their names.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hookgate.translator.conversation.alignment import gaps, in_order
+from hookgate.translator.fields import BodyError, JsonObject, read_list, read_object, same
+from hookgate.translator.interactions.steps import close_turn, open_step
+from hookgate.translator.strictjson import dumps
+
+_USERS = ("user_input", "function_result")
+_TAKEN = frozenset({"candidates", "usageMetadata", "usage_metadata", "userSteps", "user_steps"})
+_REPEATED = frozenset({"output_audio", "output_image", "output_text", "output_video"})
+"""Fields that repeat the contents of steps. They are removed if steps were edited."""
+
+_COUNTS = {
+    "total_input_tokens": "promptTokenCount",
+    "total_output_tokens": "candidatesTokenCount",
+    "total_thought_tokens": "thoughtsTokenCount",
+    "total_tokens": "totalTokenCount",
+    "total_cached_tokens": "cachedContentTokenCount",
+    "total_tool_use_tokens": "toolUsePromptTokenCount",
+}
+_COUNTED: dict[str, str] = {shown: name for name, shown in _COUNTS.items()}
+_REASONS = {
+    "budget_exceeded": "MAX_TOKENS",
+    "cancelled": "OTHER",
+    "completed": "STOP",
+    "failed": "OTHER",
+    "incomplete": "MAX_TOKENS",
+    "requires_action": "STOP",
+    "requires_continuation": "MAX_TOKENS",
+}
+"""The finishReason for the status of an interaction that has ended."""
+
+SYNTHETIC_ID = "hookgate"
+"""The id of an interaction that a hook has answered. The API knows nothing of it."""
+
+
+def open_usage(usage: Any) -> JsonObject:
+    """Return a usage as usageMetadata."""
+    if not isinstance(usage, dict):
+        return {}
+    counts: JsonObject = usage
+    return {_COUNTS.get(key, key): value for key, value in counts.items()}
+
+
+def close_usage(metadata: JsonObject) -> JsonObject:
+    """Return usageMetadata as a usage."""
+    return {_COUNTED.get(key, key): value for key, value in metadata.items()}
+
+
+def finish_reason(status: Any) -> str | None:
+    """Return the finishReason for the status of an interaction; None if it has not ended."""
+    return _REASONS.get(status) if isinstance(status, str) else None
+
+
+def candidate_of(parts: Sequence[JsonObject], reason: str | None = None) -> JsonObject:
+    """Return the only candidate of an answer."""
+    candidate: JsonObject = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
+    return candidate if reason is None else {**candidate, "finishReason": reason}
+
+
+def parts_of_answer(response: JsonObject) -> list[JsonObject]:
+    """Return the parts of a response that hooks left. Candidates that they added have no place."""
+    candidates = read_list(response, "candidates")
+    return read_list(read_object(candidates[0], "content"), "parts") if candidates else []
+
+
+def open_interaction(body: JsonObject) -> JsonObject:
+    """Return the GenerateContentResponse for an interaction. Raises BodyError."""
+    response, _, _ = _opened(body)
+    return response
+
+
+def _opened(body: JsonObject) -> tuple[JsonObject, list[JsonObject], list[tuple[int, JsonObject]]]:
+    """Return the response, the turns of the model's steps, and each part with the number of its turn."""
+    check_revision(body)
+    steps = body.get("steps")
+    if not isinstance(steps, list | None):
+        raise BodyError("steps", "the steps must be a list")
+    turns: list[JsonObject] = []
+    users: list[Any] = []
+    parts: list[tuple[int, JsonObject]] = []
+    for number, step in enumerate(steps or ()):
+        turn = open_step(step, f"steps[{number}]")
+        if step["type"] in _USERS:
+            users.append(step)
+            continue
+        parts += [(len(turns), part) for part in turn.get("parts", ())]
+        turns.append(turn)
+    reason = finish_reason(body.get("status"))
+    response = {key: value for key, value in body.items() if key not in ("steps", "usage")}
+    response["candidates"] = [candidate_of([part for _, part in parts], reason)] if parts or reason else []
+    unshown = [{k: v for k, v in turn.items() if k != "parts"} for turn in turns]
+    if any(len(turn) > 2 for turn in unshown):  # fields besides type and role, which could contain text
+        response["stepFields"] = unshown
+    if users:
+        response["userSteps"] = users
+    if body.get("usage") is not None:
+        response["usageMetadata"] = open_usage(body["usage"])
+    return response, turns, parts
+
+
+def check_revision(body: JsonObject) -> None:
+    """Refuse the answers of older revisions of the API. Raises BodyError."""
+    if "outputs" in body:
+        raise BodyError(
+            "outputs", "hooks judge steps; send the header Api-Revision: 2026-05-20 or a newer one"
+        )
+    for key in body:
+        if key in _TAKEN or key == "stepFields":
+            raise BodyError(key, "the Interactions API has no such field")
+
+
+def close_interaction(body: JsonObject, response: JsonObject) -> JsonObject:
+    """Return the interaction after an edit of its response, or the interaction itself if nothing changed.
+
+    Raises BodyError if an interaction cannot express the edit.
+    """
+    was, turns, parts = _opened(body)
+    if same(was, response):
+        return body
+    new_turns = _with_fields(turns, response.get("stepFields"))
+    closed = _closed_turns(turns, new_turns, parts, parts_of_answer(response))
+    users = iter(response.get("userSteps", ()))
+    steps: list[Any] = []
+    originals = [step for step in body.get("steps") or () if step["type"] not in _USERS]
+    rest = iter(zip(closed, originals, strict=False))
+    for step in body.get("steps") or ():
+        if step["type"] in _USERS:
+            steps += [next(users)] if "userSteps" in response else []
+            continue
+        new, original = next(rest)
+        steps += [original] if new is None else new
+    steps += [each for new in closed[len(originals) :] for each in new or ()]
+    return _closed(body, response, steps)
+
+
+def _closed(body: JsonObject, response: JsonObject, steps: list[Any]) -> JsonObject:
+    """Return the interaction with new steps, and with the other fields of the response."""
+    kept = {key: value for key, value in response.items() if key not in (*_TAKEN, "stepFields")}
+    changed = not same(steps, body.get("steps") or [])
+    new: JsonObject = {}
+    for key in body:
+        if key == "steps":
+            new[key] = steps
+        elif key == "usage":
+            new[key] = close_usage(read_object(response, "usageMetadata"))
+        elif key in kept and not (changed and key in _REPEATED):
+            new[key] = kept[key]
+    if "steps" not in body and steps:
+        new["steps"] = steps
+    if new.get("status") == "requires_action" and changed and not _calls(steps):
+        new["status"] = "completed"
+    return new
+
+
+def _calls(steps: Sequence[Any]) -> bool:
+    return any(isinstance(step, dict) and step.get("type") == "function_call" for step in steps)
+
+
+def _with_fields(turns: list[JsonObject], fields: Any) -> list[JsonObject]:
+    """Return the turns with their fields as hooks left them. An unchanged turn is the same object."""
+    if not isinstance(fields, list) or len(fields) != len(turns):
+        return turns
+    new = [
+        {**field, "parts": turn["parts"]} if "parts" in turn else field
+        for field, turn in zip(fields, turns, strict=True)
+    ]
+    return [turn if same(turn, each) else each for turn, each in zip(turns, new, strict=True)]
+
+
+def _closed_turns(
+    turns: Sequence[JsonObject],
+    new_turns: Sequence[JsonObject],
+    parts: Sequence[tuple[int, JsonObject]],
+    edited: Sequence[JsonObject],
+) -> list[list[JsonObject] | None]:
+    """Return the new steps of each turn, or None for an unchanged one; new steps at the end are added."""
+    now = align_parts([part for _, part in parts], edited)
+    groups: dict[int, list[JsonObject]] = {}
+    at = 0 if turns else -1
+    for part, match in zip(edited, now, strict=True):
+        at = at if match is None else parts[match][0]
+        groups.setdefault(at, []).append(part)
+    closed: list[list[JsonObject] | None] = []
+    for number, turn in enumerate(new_turns):
+        left = groups.get(number, [])
+        if same(left, turn.get("parts", [])):
+            closed.append(None if turn is turns[number] else close_turn(turn))
+        else:
+            closed.append(close_turn({**turn, "parts": left}) if left else [])
+    if -1 in groups:
+        closed.append(close_turn({"role": "model", "parts": groups[-1]}))
+    return closed
+
+
+def align_parts(shown: Sequence[JsonObject], edited: Sequence[JsonObject]) -> list[int | None]:
+    """Return, for each edited part, the index of the part that it was, or None if it is new."""
+    if len(shown) == len(edited):
+        return list(range(len(shown)))
+    matches: list[int | None] = [None] * len(edited)
+    anchors = in_order([dumps(part) for part in shown], [dumps(part) for part in edited])
+    for old, new in anchors:
+        matches[new] = old
+    for olds, news in gaps(anchors, len(shown), len(edited)):
+        for old, new in zip(olds, news, strict=False):
+            matches[new] = old
+    return matches
+
+
+def new_interaction(response: JsonObject, model: str = "") -> JsonObject:
+    """Return the interaction for a response in the model's place. An interaction is returned itself.
+
+    Raises BodyError if an interaction cannot express the response.
+    """
+    if "steps" in response or "candidates" not in response:
+        return response
+    steps = close_turn({"role": "model", "parts": parts_of_answer(response)})
+    body: JsonObject = {
+        "id": SYNTHETIC_ID,
+        "object": "interaction",
+        "status": "requires_action" if _calls(steps) else "completed",
+        "steps": steps,
+    }
+    if model:
+        body["model"] = model
+    usage = close_usage(read_object(response, "usageMetadata"))
+    return {**body, "usage": usage} if usage else body

@@ -1,0 +1,84 @@
+"""Contents of an interaction (texts, images, audio, documents, videos) as parts of generateContent, and back.
+
+    {"type": "text", "text": "hi"}                          {"text": "hi"}
+    {"type": "image", "data": …, "mime_type": …}            {"inlineData": {"type": "image", "data": …, …}}
+    {"type": "document", "uri": …}                          {"fileData": {"type": "document", "fileUri": …}}
+
+Contents of other types are parts as they are: their `text`, if they have one, is shown as text.
+"""
+
+from typing import Any
+
+from hookgate.translator.checks import check_spellings
+from hookgate.translator.fields import BodyError, JsonObject, camel, is_text, read, read_object
+
+MEDIA = ("image", "audio", "document", "video")
+_SHOWN_AS = frozenset(
+    {
+        *("codeExecutionResult", "executableCode", "fileData", "functionCall", "functionResponse"),
+        *("inlineData", "parts", "role", "thought", "thoughtSignature", "toolCall", "toolResponse"),
+    }
+)
+"""Fields that mean something in generateContent, and do not exist in an interaction."""
+
+
+def check_fields(obj: Any, path: str) -> JsonObject:
+    """Return an object whose fields can be shown under their own names. Raises BodyError."""
+    if not isinstance(obj, dict):
+        raise BodyError(path, "it must be an object, since hooks cannot inspect other types")
+    check_spellings(obj, path)
+    for key in obj:
+        if camel(key) in _SHOWN_AS:
+            raise BodyError(f"{path}.{key}" if path else key, "the Interactions API has no such field")
+    return obj
+
+
+def open_content(content: Any, path: str) -> JsonObject:
+    """Return the part for a content. Raises BodyError."""
+    check_fields(content, path)
+    kind = content.get("type")
+    if kind == "text" or (kind is None and "text" in content):
+        if not isinstance(content.get("text"), str):
+            raise BodyError(f"{path}.text", "a text must be a string, since hooks cannot inspect other types")
+        return {key: value for key, value in content.items() if key != "type"}
+    if kind in MEDIA:
+        return _media_part(content)
+    if not isinstance(kind, str):
+        raise BodyError(f"{path}.type", "a content must have a type, such as text")
+    return dict(content)
+
+
+def _media_part(content: JsonObject) -> JsonObject:
+    uri = content.get("uri")
+    rest = {key: value for key, value in content.items() if key != "uri"}
+    if uri is None:
+        return {"inlineData": content}
+    if content.get("data") is None:
+        return {"fileData": {**rest, "fileUri": uri}}
+    return {"inlineData": rest, "fileData": {"fileUri": uri}}
+
+
+def close_content(part: JsonObject) -> JsonObject:
+    """Return the content for a part, which may be new. Raises BodyError for a part that cannot be one."""
+    part = {key: value for key, value in part.items() if key not in ("thought", "thoughtSignature")}
+    if "type" in part:
+        return part
+    if is_text(part):
+        return {"type": "text", **part}
+    blob, file = read_object(part, "inlineData"), read_object(part, "fileData")
+    if not blob and not file:
+        raise BodyError("", f"an interaction cannot contain a part with {', '.join(part) or 'no fields'}")
+    media = {**blob, **file}
+    media_type = read(media, "mimeType")
+    content = {"type": _media_type(media_type), **media}
+    if "mimeType" in content:
+        content["mime_type"] = content.pop("mimeType")
+    for name in ("fileUri", "file_uri"):
+        if name in content:
+            content["uri"] = content.pop(name)
+    return content
+
+
+def _media_type(media_type: Any) -> str:
+    major = media_type.partition("/")[0] if isinstance(media_type, str) else ""
+    return major if major in MEDIA else "document"

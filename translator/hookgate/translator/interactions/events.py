@@ -1,0 +1,351 @@
+"""The events of a streamed interaction as GenerateContentResponses, and back with a hook's edits.
+
+An event with a piece of a step becomes a response with a part. The other fields of an event keep their names.
+A function call is judged whole: `InteractionEvents` joins its events to `{"events": […]}`, which is shown as
+one response with the complete call.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hookgate.translator.checks import check_spellings
+from hookgate.translator.fields import BodyError, JsonObject, read_object, same, without
+from hookgate.translator.interactions.answer import (
+    align_parts,
+    candidate_of,
+    close_usage,
+    finish_reason,
+    open_usage,
+    parts_of_answer,
+)
+from hookgate.translator.interactions.contents import MEDIA, check_fields, close_content, open_content
+from hookgate.translator.interactions.steps import close_turn, open_step
+from hookgate.translator.strictjson import dumps, loads
+
+NEXT = -1
+"""The index of a step that hooks have added: the framing replaces it with the next free one."""
+
+_OLD = ("content.", "interaction.start", "interaction.complete")
+_REPEATED = frozenset({"steps", "output_audio", "output_image", "output_text", "output_video"})
+"""Fields of an interaction in an event that repeat what other events contain. They are not sent."""
+
+_TAKEN = frozenset({"candidates", "usageMetadata", "usage_metadata"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """An event, or a whole function call, as it is shown."""
+
+    numbers: list[int]
+    """The numbers of its events."""
+    parts: list[JsonObject]
+
+
+def open_event(event: JsonObject) -> JsonObject:
+    """Return the response for an event, or for joined events. Raises BodyError."""
+    response, _ = _opened(event)
+    return response
+
+
+def _opened(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:
+    if "event_type" in event or "events" not in event:
+        response, parts = _open_one(event, "")
+        return response, [_Shown([0], parts)]
+    events = event["events"]
+    if not isinstance(events, list) or len(event) != 1:
+        raise BodyError("events", "the events must be a list")
+    shown = _open_joined(events)
+    parts = [part for each in shown for part in each.parts]
+    rests = [_rest_of(each, f"events[{number}]") for number, each in enumerate(events)]
+    return {"candidates": [candidate_of(parts)], "events": rests}, shown
+
+
+def _rest_of(event: Any, path: str) -> JsonObject:
+    """Return an event without what is shown as parts."""
+    response, _ = _open_one(event, path)
+    delta = response.get("delta")
+    if isinstance(delta, dict) and delta.get("type") == "arguments_delta":
+        response["delta"] = without(delta, "arguments")
+    return without(response, "candidates")
+
+
+def _open_joined(events: Sequence[Any]) -> list[_Shown]:
+    """Return what is shown of joined events, step by step."""
+    by_index: dict[Any, list[int]] = {}
+    for number, event in enumerate(events):
+        check_fields(event, f"events[{number}]")
+        index = event.get("index")
+        if type(index) is not int and index is not None:
+            raise BodyError(f"events[{number}].index", "an index must be an integer")
+        by_index.setdefault(("" if index is None else index), []).append(number)
+    shown: list[_Shown] = []
+    for numbers in by_index.values():
+        first = events[numbers[0]]
+        if read_object(first, "step").get("type") == "function_call":
+            shown.append(_Shown(numbers, [_whole_call(events, numbers)]))
+        else:
+            shown += [_Shown([n], _open_one(events[n], f"events[{n}]")[1]) for n in numbers]
+    return shown
+
+
+def _whole_call(events: Sequence[JsonObject], numbers: Sequence[int]) -> JsonObject:
+    """Return the part for a function call from all of its events. Raises BodyError."""
+    step = read_object(events[numbers[0]], "step")
+    pieces = []
+    for number in numbers[1:]:
+        delta = read_object(events[number], "delta")
+        if delta.get("type") == "arguments_delta":
+            piece = delta.get("arguments")
+            if not isinstance(piece, str | None):
+                raise BodyError(f"events[{number}].delta.arguments", "a piece of arguments must be a string")
+            pieces.append(piece or "")
+        elif events[number].get("event_type") == "step.start":
+            raise BodyError(f"events[{number}].index", "a step begins twice")
+    text = "".join(pieces)
+    if text:
+        if step.get("arguments"):
+            raise BodyError(
+                "step.arguments", "a function call has arguments in its first event and in others"
+            )
+        arguments = loads(text.encode())
+        if not isinstance(arguments, dict):
+            raise BodyError("delta.arguments", "the arguments of a call must be an object")
+        step = {**step, "arguments": arguments}
+    part: JsonObject = open_step(step, "step")["parts"][0]
+    return part
+
+
+def _open_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
+    """Return the response for a single event, and its parts."""
+    check_fields(event, path)
+    kind = event.get("event_type")
+    if not isinstance(kind, str):
+        raise BodyError(f"{path}.event_type" if path else "event_type", "an event must have a type")
+    if kind.startswith(_OLD[0]) or kind in _OLD:
+        raise BodyError(
+            "event_type", "hooks judge steps; send the header Api-Revision: 2026-05-20 or a newer one"
+        )
+    for key in event:
+        if key in _TAKEN or key == "events":
+            raise BodyError(key, "the Interactions API has no such field")
+    response = dict(event)
+    parts: list[JsonObject] = []
+    reason = None
+    if kind == "step.start":
+        turn = open_step(event.get("step"), "step")
+        parts = turn.get("parts", [])
+        response["step"] = {key: value for key, value in turn.items() if key not in ("parts", "role")}
+    elif kind == "step.delta":
+        response["delta"], parts = _open_delta(event.get("delta"))
+    elif kind.startswith("interaction."):
+        reason = _open_status(event, response)
+    if parts or reason:
+        response["candidates"] = [candidate_of(parts, reason)]
+    return response, parts
+
+
+def _open_status(event: JsonObject, response: JsonObject) -> str | None:
+    """Replace the fields of an event about the whole interaction. Returns the reason why it has ended."""
+    interaction = event.get("interaction")
+    if isinstance(interaction, dict):
+        check_spellings(interaction, "interaction")
+        if "outputs" in interaction:
+            raise BodyError(
+                "outputs", "hooks judge steps; send the header Api-Revision: 2026-05-20 or a newer one"
+            )
+        left = {key: value for key, value in interaction.items() if key not in _REPEATED and key != "usage"}
+        response["interaction"] = left
+        if isinstance(interaction.get("usage"), dict):
+            response["usageMetadata"] = open_usage(interaction["usage"])
+    if event["event_type"] != "interaction.completed":
+        return None
+    return finish_reason(read_object(event, "interaction").get("status")) or "STOP"
+
+
+def _open_delta(delta: Any) -> tuple[JsonObject, list[JsonObject]]:
+    """Return a delta without what is shown as a part, and the part, if there is one."""
+    check_fields(delta, "delta")
+    kind = delta.get("type")
+    typed = {"type": kind}
+    if not isinstance(kind, str):
+        raise BodyError("delta.type", "a delta must have a type, such as text")
+    if kind == "text" or kind in MEDIA:
+        return typed, [open_content(delta, "delta")]
+    if kind == "thought_summary":
+        rest = without(delta, "content")
+        content = delta.get("content")
+        return rest, [] if content is None else [{**open_content(content, "delta.content"), "thought": True}]
+    if kind == "thought_signature":
+        rest = without(delta, "signature")
+        signature = delta.get("signature")
+        return rest, [] if signature is None else [{"thoughtSignature": signature}]
+    if kind.endswith(("_call", "_result")) and kind not in ("function_call", "function_result"):
+        part = open_step(delta, "delta")["parts"][0]
+        return typed, [part]
+    return delta, []
+
+
+# ---- and back
+
+
+def close_event(event: JsonObject, response: JsonObject) -> JsonObject:
+    """Return the event, or `{"events": […]}`, after an edit; the event itself if nothing changed.
+
+    Raises BodyError if events cannot express the edit.
+    """
+    was, shown = _opened(event)
+    joined = "events" in was
+    if same(was, response) and not _repeats(event):
+        return event
+    events = event["events"] if joined else [event]
+    rests = response["events"] if joined else [response]
+    before = was["events"] if joined else [was]
+    edited = parts_of_answer(response)
+    places = [(number, part) for number, each in enumerate(shown) for part in each.parts]
+    groups: dict[int, list[JsonObject]] = {}
+    at = 0
+    for part, match in zip(edited, align_parts([part for _, part in places], edited), strict=True):
+        at = at if match is None else places[match][0]
+        groups.setdefault(at, []).append(part)
+    new: dict[int, list[JsonObject]] = {}
+    for number, each in enumerate(shown):
+        mine = [events[n] for n in each.numbers]
+        others = [_with_rest(events[n], before[n], rests[n]) for n in each.numbers]
+        left = groups.get(number, [])
+        if same(left, each.parts):
+            closed = [[other] for other in others]
+        elif len(mine) > 1:
+            closed = _close_call(others, left)
+        else:
+            closed = [_close_one(others[0], left)]
+        new |= dict(zip(each.numbers, closed, strict=True))
+    out = [each for number in range(len(events)) for each in new.get(number, [events[number]])]
+    if not joined and parts_of_answer(was) == edited == [] and "candidates" in was and not _ends(response):
+        out = []  # another answer follows
+    return out[0] if len(out) == 1 else {"events": out}
+
+
+def _repeats(event: JsonObject) -> bool:
+    """Return whether an event repeats what other events contain."""
+    events = event["events"] if "events" in event and "event_type" not in event else [event]
+    return any(not _REPEATED.isdisjoint(read_object(each, "interaction")) for each in events)
+
+
+def _ends(response: JsonObject) -> bool:
+    candidates = response.get("candidates") or [{}]
+    return candidates[0].get("finishReason") is not None
+
+
+def _with_rest(event: JsonObject, before: JsonObject, after: JsonObject) -> JsonObject:
+    """Return the event with the fields that hooks changed, and without repetitions."""
+    new = event
+    for key, value in after.items():
+        if key in ("candidates", "usageMetadata", "events") or same(value, before.get(key)):
+            continue
+        if key in ("step", "delta", "interaction"):
+            hidden = {k: v for k, v in event[key].items() if k not in before[key]}
+            new = {**new, key: {**value, **hidden}}
+        else:
+            new = {**new, key: value}
+    interaction = new.get("interaction")
+    if isinstance(interaction, dict):
+        left = {key: value for key, value in interaction.items() if key not in _REPEATED}
+        metadata = after.get("usageMetadata")
+        if metadata is not None and not same(metadata, before.get("usageMetadata")):
+            left["usage"] = close_usage(metadata)
+        new = new if same(left, interaction) else {**new, "interaction": left}
+    return new
+
+
+def _close_one(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the events for a single event whose parts were edited."""
+    if event["event_type"] == "step.start":
+        return _close_start(event, parts)
+    if event["event_type"] != "step.delta":  # text that hooks added at the end
+        return [*_new_step(parts), event]
+    events = []
+    for part in parts:
+        delta = _close_delta(part, event["delta"])
+        events.append({**event, "delta": delta})
+    return events
+
+
+def _close_delta(part: JsonObject, delta: JsonObject) -> JsonObject:
+    kind = delta["type"]
+    if part.get("thought"):
+        return {**without(delta, "content"), "type": "thought_summary", "content": close_content(part)}
+    if "thoughtSignature" in part and "text" not in part and "toolCall" not in part:
+        return {"type": "thought_signature", "signature": part["thoughtSignature"]}
+    if "toolCall" in part or "toolResponse" in part:
+        return close_turn({"type": kind, "role": "model", "parts": [part]})[0]
+    return close_content(part)
+
+
+def _close_start(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the first event of a step with edited parts. A step without any begins empty."""
+    step = event["step"]
+    turn = open_step(step, "step")
+    steps = close_turn({**turn, "parts": list(parts)})
+    if not steps:
+        kind = "model_output" if step["type"] == "function_call" else step["type"]
+        steps = [{"type": kind}]
+    if len(steps) > 1:
+        raise BodyError("step", "a hook's edit turned one step of a stream into several")
+    return [{**event, "step": steps[0]}]
+
+
+def _close_call(events: Sequence[JsonObject], parts: Sequence[JsonObject]) -> list[list[JsonObject]]:
+    """Return the events of a function call after a decision about it, one list for each event.
+
+    A call with other arguments has them in one piece. A refused call becomes a text.
+    """
+    first, rest = events[0], events[1:]
+    if not parts:
+        return [[] for _ in events]
+    steps = close_turn({"role": "model", "parts": list(parts)})
+    index = first.get("index")
+    if len(steps) == 1 and steps[0]["type"] == "function_call":
+        step = {**steps[0], "arguments": {}}
+        piece = {"type": "arguments_delta", "arguments": dumps(steps[0]["arguments"]).decode()}
+        begun = [{**first, "step": step}, {"event_type": "step.delta", "index": index, "delta": piece}]
+        return [begun, *([each] if not _is_piece(each) else [] for each in rest)]
+    return [_new_step(parts, index), *([] for _ in rest)]
+
+
+def _is_piece(event: JsonObject) -> bool:
+    return read_object(event, "delta").get("type") == "arguments_delta"
+
+
+def _new_step(parts: Sequence[JsonObject], index: Any = NEXT) -> list[JsonObject]:
+    """Return the events of new steps, each from its start to its stop."""
+    events: list[JsonObject] = []
+    for step in close_turn({"role": "model", "parts": list(parts)}):
+        events += step_events(step, index)
+        index = NEXT
+    return events
+
+
+def step_events(step: JsonObject, index: int) -> list[JsonObject]:
+    """Return the events of one step: its start, its texts or arguments as deltas, and its stop."""
+    bare, deltas = step, []
+    if step["type"] == "model_output":
+        bare, deltas = {"type": "model_output"}, step.get("content", [])
+    elif step["type"] == "function_call":
+        bare = {**step, "arguments": {}}
+        deltas = [{"type": "arguments_delta", "arguments": dumps(step["arguments"]).decode()}]
+    return [
+        {"event_type": "step.start", "index": index, "step": bare},
+        *({"event_type": "step.delta", "index": index, "delta": delta} for delta in deltas),
+        {"event_type": "step.stop", "index": index},
+    ]
+
+
+def interaction_events(body: JsonObject) -> list[JsonObject]:
+    """Return the events of a whole interaction, as the API would stream it."""
+    begun = {key: value for key, value in body.items() if key not in ("steps", "usage", "status")}
+    ended = {key: value for key, value in body.items() if key != "steps"}
+    events = [{"event_type": "interaction.created", "interaction": {**begun, "status": "in_progress"}}]
+    for index, step in enumerate(body.get("steps") or ()):
+        events += step_events(step, index)
+    return [*events, {"event_type": "interaction.completed", "interaction": ended}]
