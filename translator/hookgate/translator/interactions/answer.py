@@ -155,7 +155,8 @@ def _closed(body: JsonObject, response: JsonObject, steps: list[Any]) -> JsonObj
             new[key] = kept[key]
     if "steps" not in body and steps:
         new["steps"] = steps
-    if new.get("status") == "requires_action" and changed and not _calls(steps):
+    waits = new.get("status") == "requires_action" and _calls(body.get("steps") or ())
+    if waits and not _calls(steps):
         new["status"] = "completed"
     return new
 
@@ -221,7 +222,10 @@ def new_interaction(response: JsonObject, model: str = "") -> JsonObject:
     """
     if "steps" in response or "candidates" not in response:
         return response
-    steps = close_turn({"role": "model", "parts": parts_of_answer(response)})
+    steps = [
+        {**step, "id": step.get("id", f"call-{number}")} if step["type"] == "function_call" else step
+        for number, step in enumerate(close_turn({"role": "model", "parts": parts_of_answer(response)}))
+    ]
     body: JsonObject = {
         "id": SYNTHETIC_ID,
         "object": "interaction",

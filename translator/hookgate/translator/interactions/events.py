@@ -78,9 +78,9 @@ def _open_joined(events: Sequence[Any]) -> list[_Shown]:
         index = event.get("index")
         if type(index) is not int and index is not None:
             raise BodyError(f"events[{number}].index", "an index must be an integer")
-        by_index.setdefault(("" if index is None else index), []).append(number)
+        by_index.setdefault(-1 if index is None else index, []).append(number)
     shown: list[_Shown] = []
-    for numbers in by_index.values():
+    for _, numbers in sorted(by_index.items()):  # a step that began earlier continues the text before it
         first = events[numbers[0]]
         if read_object(first, "step").get("type") == "function_call":
             shown.append(_Shown(numbers, [_whole_call(events, numbers)]))

@@ -1,0 +1,173 @@
+"""The laws of editing a body that creates an interaction: what no hook changed comes out as it went in."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from pydantic import TypeAdapter
+from support.interactions import MODEL, Json, copied, requests, steps
+
+from hookgate.translator import BodyError, apply_request, apply_tool_config, check_request, show_request
+from hookgate.translator.fields import strings_in
+from hookgate.translator.interactions import InteractionRequest
+from hookgate.translator.interactions.steps import close_turn, open_step
+
+
+def opened(body: Json) -> InteractionRequest:
+    request = InteractionRequest(body)
+    check_request(request.shown)
+    return request
+
+
+@given(requests())
+def test_an_echo_of_any_view_gives_back_the_body_itself(body: Json) -> None:
+    request = opened(body)
+    assert request.edited(MODEL, request.shown) is body
+    assert request.edited(MODEL, copied(request.shown)) is body
+    view = show_request(MODEL, request.shown)
+    assert request.edited(*apply_request(MODEL, request.shown, copied(view))) is body
+
+
+@given(steps())
+def test_a_turn_alone_tells_the_step_that_it_came_from(step: Json) -> None:
+    turn = open_step(step, "")
+    closed = close_turn(copied(turn))
+    empty = step.get("content", step.get("summary")) == []
+    assert closed == [step] or (empty and closed in ([], [{**step, "summary": []}], [{"type": step["type"]}]))
+
+
+@given(requests())
+def test_every_string_of_the_body_is_in_what_hooks_are_shown(body: Json) -> None:
+    shown = "\n".join(strings_in(opened(body).shown))
+    hidden = [text for text in strings_in(body) if "<" in text and text not in shown]
+    assert hidden == []
+
+
+def upper(value: Any) -> Any:
+    """Each `text` of the value in capitals."""
+    if isinstance(value, list):
+        return [upper(item) for item in value]
+    if isinstance(value, dict):
+        changed = {key: upper(item) for key, item in value.items()}
+        return {**changed, **({"text": value["text"].upper()} if isinstance(value.get("text"), str) else {})}
+    return value
+
+
+@given(requests())
+def test_an_edit_of_all_texts_changes_nothing_else(body: Json) -> None:
+    request = opened(body)
+    edited = request.edited(MODEL, upper(copied(request.shown)))
+    expected = upper(copied(body))
+    if isinstance(body["input"], str):
+        expected["input"] = body["input"].upper()
+    if "system_instruction" in body:
+        expected["system_instruction"] = body["system_instruction"].upper()
+    assert edited == expected
+    assert list(edited) == list(expected)
+
+
+@given(requests())
+def test_another_model_changes_the_model_alone(body: Json) -> None:
+    request = opened(body)
+    edited = request.edited("gemini-2.5-pro", request.shown)
+    assert edited == {**body, "model": "gemini-2.5-pro"}
+    assert list(edited) == list(body)
+
+
+def test_an_untouched_step_is_the_same_object() -> None:
+    body = {"model": MODEL, "input": [user("one"), thought(), user("two")]}
+    request = opened(body)
+    view = show_request(MODEL, request.shown)
+    view["messages"][-1]["content"] = "2"
+    edited = request.edited(*apply_request(MODEL, request.shown, view))
+    assert edited["input"][0] is body["input"][0]
+    assert edited["input"][1] is body["input"][1]
+    assert edited["input"][2] == user("2")
+
+
+def test_a_message_that_a_hook_adds_becomes_a_step() -> None:
+    request = opened({"model": MODEL, "input": "hello"})
+    view = show_request(MODEL, request.shown)
+    view["messages"] = [{"role": "model", "content": "before"}, *view["messages"]]
+    edited = request.edited(*apply_request(MODEL, request.shown, view))
+    assert edited["input"] == [
+        {"type": "model_output", "content": [{"type": "text", "text": "before"}]},
+        user("hello"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("selection", "tools", "choice"),
+    [
+        ({"mode": "NONE"}, ["read_file", "shell"], "none"),
+        (
+            {"mode": "ANY", "allowedFunctionNames": ["shell"]},
+            ["read_file", "shell"],
+            {"allowed_tools": {"mode": "any", "tools": ["shell"]}},
+        ),
+        ({"allowedFunctionNames": ["shell"]}, ["shell"], None),
+    ],
+)
+def test_a_selection_of_tools_is_written_as_the_api_takes_it(
+    selection: Json, tools: list[str], choice: Any
+) -> None:
+    functions = [{"type": "function", "name": name} for name in ("read_file", "shell")]
+    body = {"model": MODEL, "input": "hi", "tools": [*functions, {"type": "google_search"}]}
+    request = opened(body)
+    edited = request.edited(MODEL, apply_tool_config(request.shown, selection))
+    assert [tool["name"] for tool in edited["tools"] if tool["type"] == "function"] == tools
+    assert edited["tools"][-1] is body["tools"][-1]  # type: ignore[index]
+    assert edited.get("generation_config", {}).get("tool_choice") == choice
+
+
+@given(requests())
+def test_an_edited_body_is_one_that_the_sdk_would_send(body: Json) -> None:
+    from google.genai._gaos.types.interactions import CreateModelInteraction  # noqa: PLC0415  # takes a second
+
+    request = opened(body)
+    edited = request.edited(MODEL, upper(copied(request.shown)))
+    read = TypeAdapter(CreateModelInteraction).validate_json(json.dumps(edited))
+    assert (read.input is None) is (edited["input"] in ("", None))
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"input": [{"type": "text", "text": "a"}, {"type": "user_input", "content": []}]}, "input[0]"),
+        ({"input": [{"type": "user_input", "content": "not a list"}]}, "input[0].content"),
+        ({"input": [{"type": "user_input", "content": [{"type": "text", "text": 1}]}]}, "text"),
+        ({"input": [{"type": "user_input", "content": [], "parts": [{"text": "a"}]}]}, "input[0].parts"),
+        ({"input": [{"type": "function_result", "call_id": "1", "callId": "2"}]}, "callId"),
+        ({"input": [{"type": "function_call", "arguments": "text"}]}, "input[0].arguments"),
+        ({"input": [{"content": [{"type": "text", "text": "a"}], "type": 1}]}, "input[0].type"),
+        ({"input": [{"type": "text", "text": "a", "thought": True}]}, "input[0].thought"),
+        ({"input": {"type": "user_input", "content": []}}, "input"),
+        ({"input": 7}, "input"),
+        ({"contents": [{"parts": [{"text": "a"}]}]}, "contents"),
+        ({"input": "a", "systemInstruction": "a", "system_instruction": "b"}, "systemInstruction"),
+        ({"input": "a", "system_instruction": {"parts": []}}, "system_instruction"),
+        ({"input": "a", "stream": "true"}, "stream"),
+        ({"input": "a", "tools": {"type": "function"}}, "tools"),
+        ({"input": "a", "tools": [{"functionDeclarations": [{"name": "shell"}]}]}, "functionDeclarations"),
+        (
+            {"input": "a", "generation_config": {"tool_choice": {"allowed_tools": {"names": []}}}},
+            "tool_choice",
+        ),
+        ({"input": "a", "generation_config": "text"}, "generation_config"),
+        ({"input": "a", "model": "m", "agent": "b"}, "agent"),
+        ({"input": [{"type": "image", "data": "not base64!"}]}, "data"),
+    ],
+)
+def test_what_hooks_and_the_api_could_read_differently_is_refused(body: Json, place: str) -> None:
+    with pytest.raises(BodyError) as refused:
+        opened({"model": MODEL, **body})
+    assert place in refused.value.path
+
+
+def user(text: str) -> Json:
+    return {"type": "user_input", "content": [{"type": "text", "text": text}]}
+
+
+def thought() -> Json:
+    return {"type": "thought", "signature": "c2ln", "summary": [{"type": "text", "text": "hm"}]}

@@ -1,0 +1,286 @@
+"""Streamed interactions: bytes stay as they came, calls are judged whole, and edits become events."""
+
+import json
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.interactions import (
+    CREATED,
+    Json,
+    called,
+    completed,
+    copied,
+    delta,
+    interactions,
+    sse,
+    started,
+    stopped,
+)
+
+from hookgate.hooks.policies.redact.answers import AnswerScreen
+from hookgate.hooks.policies.redact.detectors.detector import Detector
+from hookgate.hooks.policies.redact.redaction import Redaction, Search
+from hookgate.hooks.policies.redact.scanner import Scanner
+from hookgate.translator import BodyError, CallGate
+from hookgate.translator.fields import strings_in
+from hookgate.translator.interactions import InteractionEvents, close_event, new_interaction, open_event
+from hookgate.translator.interactions.events import interaction_events
+from hookgate.translator.strictjson import dumps, loads
+
+TEXT = {"type": "model_output"}
+SECRET = "sk_live_0123456789"  # noqa: S105  # made up
+PIECES = st.lists(st.text('ab ,.é\\"', max_size=6), min_size=1, max_size=4)
+
+
+def streamed(
+    data: bytes, change: Callable[[Json], Json] = lambda response: response, cuts: tuple[int, ...] = ()
+) -> bytes:
+    """What the client gets of a stream whose responses were changed, and whose bytes came in pieces."""
+    framing = InteractionEvents()
+    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    frames = [frame for a, b in pairwise(edges) for frame in framing.feed(data[a:b])]
+    out = b""
+    for frame in [*frames, *framing.finish()]:
+        if not frame.data:
+            out += framing.encode(frame, frame.data)
+            continue
+        event = loads(frame.data)
+        closed = close_event(event, change(open_event(event)))
+        out += framing.encode(frame, frame.data if closed is event else dumps(closed))
+    return out
+
+
+def events_of(data: bytes) -> list[Json]:
+    return [
+        json.loads(line) for line in re.findall(rb"^data: (.*)$", data, re.MULTILINE) if line != b"[DONE]"
+    ]
+
+
+def text_of(data: bytes) -> str:
+    deltas = [event["delta"] for event in events_of(data) if event["event_type"] == "step.delta"]
+    return "".join(each.get("text", "") for each in deltas)
+
+
+def arguments_of(data: bytes) -> str:
+    deltas = [event["delta"] for event in events_of(data) if event["event_type"] == "step.delta"]
+    return "".join(each.get("arguments", "") for each in deltas)
+
+
+def whole(*steps: list[Json]) -> bytes:
+    return sse([CREATED, *(event for step in steps for event in step), completed()])
+
+
+def text_step(pieces: list[str], index: int = 0) -> list[Json]:
+    return [started(TEXT, index), *(delta(piece, index) for piece in pieces), stopped(index)]
+
+
+# ---- what nobody changed
+
+
+@given(PIECES, PIECES, st.lists(st.integers(0, 10_000), max_size=4))
+def test_unchanged_events_keep_their_bytes_wherever_these_are_cut(
+    texts: list[str], arguments: list[str], cuts: list[int]
+) -> None:
+    call = called([piece for text in arguments for piece in (f'{{"a": {json.dumps(text)}', "}")][:2], 1)
+    data = whole(text_step(texts), call, text_step(texts, 2))
+    assert streamed(data, copied, tuple(cuts)) == data
+
+
+def test_events_of_steps_that_overlap_keep_their_bytes_and_order() -> None:
+    mixed = [started(TEXT, 0), started(TEXT, 1), delta("a", 0), delta("b", 1), stopped(1), stopped(0)]
+    assert streamed(whole(mixed), copied) == whole(mixed)
+
+
+@given(interactions())
+def test_every_string_of_an_event_is_in_what_hooks_are_shown(body: Json) -> None:
+    for event in interaction_events(body):
+        if event["event_type"] == "step.start" and event["step"]["type"] == "function_call":
+            continue  # judged with its arguments
+        shown = "\n".join(strings_in(open_event(event)))
+        assert [text for text in strings_in(event) if "<" in text and text not in shown] == []
+
+
+def test_a_completed_interaction_that_repeats_its_steps_is_sent_without_them() -> None:
+    data = sse([CREATED, completed(steps=[{**TEXT, "content": [{"type": "text", "text": SECRET}]}])])
+    assert SECRET.encode() not in streamed(data)
+    assert events_of(streamed(data))[-1] == completed()
+
+
+# ---- redaction
+
+
+def redacting() -> AnswerScreen:
+    detector = Detector("KEY", r"sk_live_[0-9]{10}", group="credentials")
+    return AnswerScreen(Redaction(Search(Scanner([detector])), lambda *_: "[KEY]"))
+
+
+def redacted(data: bytes) -> bytes:
+    """What the client gets of a stream that a redacting policy screens."""
+    framing, screen, out = InteractionEvents(), redacting(), b""
+    frames = [frame for frame in [*framing.feed(data), *framing.finish()] if frame.data]
+    bodies = [loads(frame.data) for frame in frames]
+    released = [(n, r) for body in bodies for n, r in screen.judge([open_event(body)], last=False)]
+    for number, response in [*released, *screen.judge([], last=True)]:
+        closed = close_event(bodies[number], response)
+        unchanged = closed is bodies[number]
+        out += framing.encode(frames[number], frames[number].data if unchanged else dumps(closed))
+    return out
+
+
+@pytest.mark.parametrize("cut", range(len(SECRET) + 1))
+def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_cut(cut: int) -> None:
+    data = whole(text_step(["the key is ", SECRET[:cut], SECRET[cut:], " as you know"]))
+    assert text_of(redacted(data)) == "the key is [KEY] as you know"
+
+
+@pytest.mark.parametrize("cut", range(1, len(SECRET)))
+def test_a_secret_is_masked_if_two_steps_that_overlap_share_its_events(cut: int) -> None:
+    mixed = [started(TEXT, 0), delta(SECRET[:cut], 0), started(TEXT, 1), delta("between", 1)]
+    data = whole([*mixed, delta(SECRET[cut:], 0), stopped(0), stopped(1)])
+    text = text_of(redacted(data))
+    assert SECRET not in text
+    assert "[KEY]" in text
+
+
+@pytest.mark.parametrize("cut", range(1, len(SECRET) + 9))
+def test_a_secret_is_masked_wherever_the_arguments_of_a_call_are_cut(cut: int) -> None:
+    text = json.dumps({"key": SECRET})
+    out = redacted(whole(called([text[:cut], text[cut:]])))
+    assert json.loads(arguments_of(out)) == {"key": "[KEY]"}
+
+
+# ---- decisions about calls
+
+
+def decided(decision: Any) -> Callable[[Json], Json]:
+    gate = CallGate()
+
+    def change(response: Json) -> Json:
+        return gate.apply_decisions(response, [decision] * len(gate.starting_calls(response)))
+
+    return change
+
+
+def test_a_call_is_judged_with_all_of_its_arguments() -> None:
+    seen: list[Json] = []
+
+    def note(response: Json) -> Json:
+        seen.extend(CallGate().starting_calls(response))
+        return response
+
+    streamed(whole(called(['{"pa', 'th": "/etc', '/passwd"}'])), note)
+    assert seen == [{"id": "c0", "name": "read_file", "args": {"path": "/etc/passwd"}}]
+
+
+def test_a_refused_call_becomes_a_text_and_the_interaction_waits_for_nothing() -> None:
+    status = {
+        "interaction_id": "v1_1",
+        "status": "requires_action",
+        "event_type": "interaction.status_update",
+    }
+    data = sse([CREATED, *called(['{"a": 1}']), status, completed("requires_action")])
+    out = streamed(data, decided("No."))
+    assert text_of(out) == "No."
+    assert b"function_call" not in out
+    assert b"requires_action" not in out
+    assert events_of(out)[-1]["interaction"]["status"] == "completed"
+
+
+def test_other_arguments_come_in_one_piece() -> None:
+    out = streamed(whole(called(['{"a"', ": 1}"])), decided({"b": 2}))
+    assert [event["event_type"] for event in events_of(out)[1:-1]] == [
+        "step.start",
+        "step.delta",
+        "step.stop",
+    ]
+    assert json.loads(arguments_of(out)) == {"b": 2}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [started({"type": "function_call", "id": "1", "name": "shell", "arguments": {}})],
+        called(['{"a": 1']),
+        called(["[1]"]),
+        called(['{"a": 1, "a": 2}']),
+        [*called(['{"a": 1}'])[:-1], started(TEXT, 0), stopped(0)],
+        [started({"type": "function_call", "name": "f", "arguments": {"a": 1}}), *called(['{"b": 2}'])[1:]],
+        [{"event_type": "content.delta", "delta": {"type": "text", "text": "of an older revision"}}],
+        [{"index": 0, "delta": {"type": "text", "text": 1}, "event_type": "step.delta"}],
+        [{"index": 0, "delta": "text", "event_type": "step.delta"}],
+        [{**CREATED, "candidates": [{"content": {"parts": [{"text": "not of this API"}]}}]}],
+        [{**completed(), "interaction": {"outputs": [{"type": "text", "text": "a"}]}}],
+    ],
+)
+def test_events_that_hooks_could_not_read_are_refused(events: list[Json]) -> None:
+    with pytest.raises(BodyError):
+        streamed(sse([CREATED, *events]))
+
+
+# ---- other answers
+
+
+def parsed(data: bytes) -> list[Any]:
+    from google.genai._gaos.types.interactions import InteractionSSEEvent  # noqa: PLC0415  # takes a second
+    from pydantic import TypeAdapter  # noqa: PLC0415
+
+    return [TypeAdapter(InteractionSSEEvent).validate_json(json.dumps(event)) for event in events_of(data)]
+
+
+def test_a_synthetic_answer_is_a_stream_that_the_sdk_reads() -> None:
+    body = new_interaction({"candidates": [{"content": {"parts": [{"text": "hello"}]}}]}, "m")
+    out = InteractionEvents().event(dumps(body))
+    kinds = [type(event).__name__ for event in parsed(out)]
+    assert kinds == [
+        "InteractionCreatedEvent", "StepStart", "StepDelta", "StepStop", "InteractionCompletedEvent"
+    ]  # fmt: skip
+    assert text_of(out) == "hello"
+    assert out.endswith(b"data: [DONE]\n\n")
+
+
+def test_an_answer_in_the_middle_of_a_stream_continues_it() -> None:
+    framing = InteractionEvents()
+    for frame in framing.feed(sse([CREATED, *text_step(["a"])])):
+        framing.encode(frame, frame.data)
+    body = new_interaction({"candidates": [{"content": {"parts": [{"text": "stop"}]}}]})
+    out = events_of(framing.event(dumps(body)))
+    assert out[0]["event_type"] == "step.start"
+    assert {event["index"] for event in out if "index" in event} == {1}
+
+
+def test_a_second_answer_of_the_model_continues_the_first_one() -> None:
+    framing, out = InteractionEvents(), b""
+    for data in (
+        sse([CREATED, *text_step(["a"])])[: -len("event: done\ndata: [DONE]\n\n")],
+        whole(text_step(["b"])),
+    ):
+        for frame in framing.feed(data):
+            out += framing.encode(frame, frame.data)
+        framing.begin_anew()
+    kinds = [event["event_type"] for event in events_of(out)]
+    assert kinds.count("interaction.created") == kinds.count("interaction.completed") == 1
+    assert [event["index"] for event in events_of(out) if event["event_type"] == "step.start"] == [0, 1]
+
+
+def test_text_that_a_hook_adds_at_the_end_is_a_step_of_its_own() -> None:
+    def add(response: Json) -> Json:
+        if response.get("event_type") != "interaction.completed":
+            return response
+        response = copied(response)
+        response["candidates"][0]["content"]["parts"].append({"text": "added"})
+        return response
+
+    out = events_of(streamed(whole(text_step(["a"])), add))
+    assert [event.get("index") for event in out if event["event_type"] == "step.start"] == [0, 1]
+    assert out[-1]["event_type"] == "interaction.completed"
+
+
+def test_names_of_events_stay_and_other_lines_that_could_hold_text_go() -> None:
+    framing = InteractionEvents()
+    [frame] = framing.feed(b": secret\nid: secret\nevent: secret\n" + sse([CREATED]).split(b"event: done")[0])
+    assert framing.bare(frame).raw == sse([CREATED]).split(b"event: done")[0]
