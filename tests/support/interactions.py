@@ -60,7 +60,11 @@ def steps() -> st.SearchStrategy[Json]:
     own = st.one_of(
         st.builds(lambda c: {"type": "user_input", "content": c}, listed),
         st.builds(lambda c: {"type": "model_output", "content": c}, listed),
-        st.builds(lambda c, s: {"type": "thought", "summary": c, **s}, st.lists(text_contents()), signature),
+        st.builds(
+            lambda c, s: {"type": "thought", "summary": c, **s},
+            st.lists(text_contents(), min_size=1),
+            signature,
+        ),
         st.just({"type": "thought", "signature": SIGNATURE}),
         st.builds(
             lambda s: {"type": "function_call", "id": "§", "name": "read_file", "arguments": {"a": "§"}, **s},

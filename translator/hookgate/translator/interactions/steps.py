@@ -11,7 +11,7 @@ A turn has the other fields of its step, so that the step can be made from the t
 from collections.abc import Sequence
 from typing import Any
 
-from hookgate.translator.fields import BodyError, JsonObject, is_text, read, read_list, spelling
+from hookgate.translator.fields import BodyError, JsonObject, is_text, read, read_list, spelling, without
 from hookgate.translator.interactions.contents import MEDIA, check_fields, close_content, open_content
 
 _CONTENTS = ("user_input", "model_output")
@@ -132,12 +132,14 @@ def close_turn(turn: JsonObject) -> list[JsonObject]:
     Raises BodyError for a part that cannot be in an interaction.
     """
     role = "model" if turn.get("role") == "model" else "user"
-    own: JsonObject | None = {key: value for key, value in turn.items() if key != "role"}
+    own: JsonObject = {key: value for key, value in turn.items() if key != "role"}
     kind = turn.get("type")
-    if kind in _CONTENTS and own is not None:
+    if kind in _CONTENTS:
         own["type"] = kind = _OUTPUT[role]
-    if "parts" not in turn:
-        return [own] if own and isinstance(kind, str) else []
+    if not read_list(turn, "parts"):
+        if not isinstance(kind, str) or kind.endswith(("_call", "_result")):
+            return []
+        return [without(own, "parts") if kind == "thought" else _begun(own, "content")]
     steps: list[JsonObject] = []
     joins = ""  # the field to which a further content of the same step is added
     for part in read_list(turn, "parts"):
@@ -148,11 +150,11 @@ def close_turn(turn: JsonObject) -> list[JsonObject]:
             continue
         field = "summary" if part.get("thought") or _is_signature(part) else "content"
         if field != joins:
-            fits = own is not None and (kind == "thought") is (field == "summary") and kind is not None
-            fits = fits and not (isinstance(kind, str) and kind.endswith(("_call", "_result")))
+            fits = own and isinstance(kind, str) and not kind.endswith(("_call", "_result"))
+            fits = fits and (kind == "thought") is (field == "summary")
             fresh = {"type": "thought" if field == "summary" else _OUTPUT[role], "parts": []}
-            steps.append(_begun(own if fits and own is not None else fresh, field))
-            own = None if fits else own
+            steps.append(_begun(own if fits else fresh, field))
+            own = {} if fits else own
             joins = field
         if _is_signature(part):
             if not steps[-1]["summary"]:
