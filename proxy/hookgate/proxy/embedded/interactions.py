@@ -17,6 +17,8 @@ def read_interaction(body: Json) -> ModelCall:
     if not isinstance(model, str) or not model:
         raise EmbeddedApiError(400, "Invalid value at 'model': a model's name is expected.")
     request: Json = {"contents": _contents(body.get("input"))}
+    if not request["contents"]:
+        raise EmbeddedApiError(400, "Invalid value at 'input': it has neither text nor calls or results.")
     if isinstance(instruction := body.get("system_instruction"), str):
         request["systemInstruction"] = {"parts": [{"text": instruction}]}
     tools = [tool for tool in body.get("tools") or [] if tool.get("type") == "function"]

@@ -51,6 +51,8 @@ def open_event(event: JsonObject) -> JsonObject:
 def _opened(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:
     if "event_type" in event or "events" not in event:
         response, parts = _open_one(event, "")
+        if _is_piece(event):
+            raise BodyError("delta", "arguments without the call that they belong to")
         return response, [_Shown([0], parts)]
     events = event["events"]
     if not isinstance(events, list) or len(event) != 1:
@@ -81,8 +83,8 @@ def _open_joined(events: Sequence[Any]) -> list[_Shown]:
         by_index.setdefault(-1 if index is None else index, []).append(number)
     shown: list[_Shown] = []
     for _, numbers in sorted(by_index.items()):  # a step that began earlier continues the text before it
-        first = events[numbers[0]]
-        if read_object(first, "step").get("type") == "function_call":
+        kind = read_object(events[numbers[0]], "step").get("type")
+        if kind == "function_call" or any(_is_piece(events[number]) for number in numbers):
             shown.append(_Shown(numbers, [_whole_call(events, numbers)]))
         else:
             shown += [_Shown([n], _open_one(events[n], f"events[{n}]")[1]) for n in numbers]
@@ -92,6 +94,8 @@ def _open_joined(events: Sequence[Any]) -> list[_Shown]:
 def _whole_call(events: Sequence[JsonObject], numbers: Sequence[int]) -> JsonObject:
     """Return the part for a function call from all of its events. Raises BodyError."""
     step = read_object(events[numbers[0]], "step")
+    if not str(step.get("type")).endswith("_call"):
+        raise BodyError(f"events[{numbers[0]}].step", "arguments without the call that they belong to")
     pieces = []
     for number in numbers[1:]:
         delta = read_object(events[number], "delta")
@@ -180,7 +184,9 @@ def _open_delta(delta: Any) -> tuple[JsonObject, list[JsonObject]]:
         rest = without(delta, "signature")
         signature = delta.get("signature")
         return rest, [] if signature is None else [{"thoughtSignature": signature}]
-    if kind.endswith(("_call", "_result")) and kind not in ("function_call", "function_result"):
+    if kind == "function_call":
+        raise BodyError("delta.type", "the Interactions API has no such delta")
+    if kind.endswith(("_call", "_result")):
         part = open_step(delta, "delta")["parts"][0]
         return typed, [part]
     return delta, []
@@ -275,9 +281,9 @@ def _close_delta(part: JsonObject, delta: JsonObject) -> JsonObject:
     kind = delta["type"]
     if part.get("thought"):
         return {**without(delta, "content"), "type": "thought_summary", "content": close_content(part)}
-    if "thoughtSignature" in part and "text" not in part and "toolCall" not in part:
+    if "thoughtSignature" in part and len(part) == 1:
         return {"type": "thought_signature", "signature": part["thoughtSignature"]}
-    if "toolCall" in part or "toolResponse" in part:
+    if not {"toolCall", "toolResponse", "functionResponse"}.isdisjoint(part):
         return close_turn({"type": kind, "role": "model", "parts": [part]})[0]
     return close_content(part)
 
@@ -305,7 +311,7 @@ def _close_call(events: Sequence[JsonObject], parts: Sequence[JsonObject]) -> li
         return [[] for _ in events]
     steps = close_turn({"role": "model", "parts": list(parts)})
     index = first.get("index")
-    if len(steps) == 1 and steps[0]["type"] == "function_call":
+    if len(steps) == 1 and steps[0]["type"].endswith("_call"):
         step = {**steps[0], "arguments": {}}
         piece = {"type": "arguments_delta", "arguments": dumps(steps[0]["arguments"]).decode()}
         begun = [{**first, "step": step}, {"event_type": "step.delta", "index": index, "delta": piece}]

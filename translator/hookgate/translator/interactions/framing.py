@@ -1,7 +1,7 @@
 """The framing of a streamed interaction: server-sent events with names, and `[DONE]` at the end.
 
-The events of a function call are joined to one frame, because a call is judged with all of its arguments. So
-are the events of steps that overlap. Other events pass one by one.
+The events of a call are joined to one frame, because a call is judged with all of its arguments. So are the
+events of steps that overlap. Other events pass one by one.
 """
 
 import re
@@ -24,7 +24,7 @@ class InteractionEvents(ServerSentEvents):
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: dict[int, bool] = {}  # steps that have begun, and whether they are function calls
+        self._open: dict[int, bool] = {}  # steps that have begun, and whether they are calls
         self._held: list[Frame] = []
         self._held_bytes = 0
         self._called = False  # whether the model has called a function
@@ -78,8 +78,9 @@ class InteractionEvents(ServerSentEvents):
         if type(index) is not int:
             return
         if kind == "step.start":
-            self._open[index] = read_object(event, "step").get("type") == "function_call"
-            self._called = self._called or self._open[index]
+            kind = str(read_object(event, "step").get("type"))
+            self._open[index] = kind.endswith("_call")
+            self._called = self._called or kind == "function_call"
         elif kind == "step.delta" and index not in self._open:  # as in a stream that was resumed
             self._open[index] = read_object(event, "delta").get("type") == "arguments_delta"
         elif kind == "step.stop":

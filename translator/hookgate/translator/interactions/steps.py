@@ -21,11 +21,11 @@ _OUTPUT = {"user": "user_input", "model": "model_output"}
 
 
 def is_step(item: Any) -> bool:
-    """Return whether an item of an interaction's input has the type of a step that the API documents."""
+    """Return whether an item of an interaction's input is a step. A content has no `content`."""
     kind = item.get("type") if isinstance(item, dict) else None
     if not isinstance(kind, str):
         return False
-    return kind in _CONTENTS or kind == "thought" or kind.endswith(("_call", "_result"))
+    return "content" in item or kind in _CONTENTS or kind == "thought" or kind.endswith(("_call", "_result"))
 
 
 def open_step(step: Any, path: str) -> JsonObject:

@@ -246,7 +246,7 @@ _PART: Mapping[str, Handler] = {
     "functionCall": _call,
     "toolCall": _within("tool_arguments"),
     "functionResponse": _result,
-    "toolResponse": _within("tool_results"),
+    "toolResponse": _result,
     "executableCode": _within("answers"),
     "codeExecutionResult": _within("tool_results"),
 }
