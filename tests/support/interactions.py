@@ -47,7 +47,6 @@ RESULTS: list[Any] = [
     [{"type": "text", "text": "§"}, {"type": "image", **PNG}],
     {"type": "image", **PNG},
     [{"type": "hologram", "shape": "§"}],
-    None,
     ["§"],
     {"part": 0},
 ]

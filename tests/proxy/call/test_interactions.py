@@ -300,6 +300,13 @@ async def test_an_interaction_that_is_read_or_cancelled_is_judged() -> None:
         assert answer.json["usage"] == ANSWER["usage"]
 
 
+async def test_a_body_of_a_cancel_request_is_not_passed_on() -> None:
+    async with peer(ok(json.dumps(ANSWER).encode())) as upstream, gateway_before(upstream.url, BOTH) as url:
+        await post(url, f"{PATH}/v1_1/cancel", {"input": "a rocket"})
+    assert b"rocket" not in upstream.heard[0]
+    assert b"content-length: 0" in upstream.heard[0].lower()
+
+
 async def test_a_tool_call_in_an_interaction_that_is_read_is_judged() -> None:
     call = {"type": "function_call", "id": "c0", "name": "shell", "arguments": {"command": "cat /etc/passwd"}}
     said = {**ANSWER, "status": "requires_action", "steps": [call]}

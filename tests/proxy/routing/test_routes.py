@@ -43,7 +43,15 @@ def test_every_form_of_a_call_is_judged(target: str, model: str) -> None:
     assert (route.kind, route.path, route.model, route.session) == ("judged", target, model, "abc")
 
 
-@pytest.mark.parametrize(("path", "verb"), [("/v1/batches/b", "getBatch"), ("/v1/batches", "listBatches")])
+@pytest.mark.parametrize(
+    ("path", "verb"),
+    [
+        ("/v1/batches/b", "getBatch"),
+        ("/v1/batches", "listBatches"),
+        ("/v1beta/interactions/v1_a-b==", "getInteraction"),
+        (f"{PLACE}/interactions/i", "getInteraction"),
+    ],
+)
 def test_generated_answers_are_judged_when_they_are_fetched_later(path: str, verb: str) -> None:
     route = match("GET", path)
     assert (route.kind, route.verb, route.model) == ("judged", verb, "")
@@ -109,9 +117,8 @@ def test_what_writes_files_passes_only_when_files_are_forwarded(method: str, tar
 @pytest.mark.parametrize(
     ("method", "target", "group"),
     [
-        ("POST", "/v1/interactions", "interactions"),
-        ("GET", "/v1/interactions/v1_abc=?stream=true", "interactions"),
-        ("POST", f"{PLACE}/interactions", "interactions"),
+        ("PATCH", "/v1/interactions/v1_abc=", "interactions"),
+        ("GET", f"{PLACE}/interactions/v1_abc/steps", "interactions"),
         ("POST", "/v1beta/openai/chat/completions", "openai"),
         ("POST", f"{PLACE}/endpoints/openapi/chat/completions", "openai"),
         ("GET", "/ws/google.ai.generativelanguage.v1.GenerativeService.BidiGenerateMusic", "live"),

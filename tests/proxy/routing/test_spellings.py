@@ -27,6 +27,7 @@ ROUTES: dict[str, Any] = {
     "/v1internal:generateContent": {"model": "m", "request": CONTENTS},
     "/v1internal:streamGenerateContent": {"model": "m", "request": CONTENTS},
     "/v1beta/interactions": {"model": "m", "input": FORBIDDEN},
+    f"{VERTEX}/interactions": {"model": "m", "input": [{"type": "text", "text": FORBIDDEN}], "stream": True},
     "/v1beta/openai/chat/completions": {"model": "m", "messages": [{"role": "user", "content": FORBIDDEN}]},
     f"{VERTEX}/endpoints/openapi/chat/completions": {"model": "m", "messages": [{"content": FORBIDDEN}]},
     "/v1beta/cachedContents": {"model": "models/m", **CONTENTS},

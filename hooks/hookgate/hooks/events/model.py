@@ -46,7 +46,8 @@ class ModelEventInput(HookInput):
     """The request: `model`, `messages`, `config`, `toolConfig`. With `"view": "raw"`, also `contents`,
     `generationConfig`, `systemInstruction` and the read-only `tools`. With `"view": "body"`, only `model`,
     the whole REST body under `raw`, and in BeforeModel the rest of Code Assist's envelope under `beside`.
-    In AfterModel, the request always has the default view."""
+    In AfterModel, the request always has the default view. If an interaction continues an earlier one, whose
+    turns are stored at Google, `history` is `unknown` and `previousInteractionId` names the earlier one."""
 
     @property
     def request(self) -> JsonObject:

@@ -302,7 +302,9 @@ class RouteSettings(Section):
     """The routes that are served in addition to those that hooks judge."""
 
     unhooked: tuple[Unhooked, ...] = ()
-    """Generative routes to forward although hooks cannot judge them. Each such call is counted and marked."""
+    """Generative routes to forward although hooks cannot judge them. Each such call is counted and marked.
+    `interactions` allows agents, environments, background and resumed streams; other interactions are always
+    judged."""
 
     files: Literal["refuse", "forward"] = "refuse"
     """Hooks do not see the content of files that are uploaded, imported, registered, or written to a file

@@ -29,6 +29,7 @@ _PLACEHOLDERS = {
     "models": "models|tunedModels",
     "model": MODEL_NAME,
     "id": _ID,
+    "interaction": r"[A-Za-z0-9][A-Za-z0-9._~=-]{0,511}",
     "project": _ID,
     "location": _ID,
     "operations": rf"(?:(?:models|tunedModels|fileSearchStores)/{_ID}/(?:upload/)?)?operations",
@@ -128,10 +129,10 @@ def _interactions(api: Api, place: str) -> tuple[Row, ...]:
     path = f"{place}/interactions"
     return (
         Row(api, "judged", _POST, path, ("createInteraction",), alts=frozenset({"json", "sse"})),
-        Row(api, "judged", _GET, f"{path}/{{id}}", ("getInteraction",), _INTERACTIONS),
-        Row(api, "judged", _POST, f"{path}/{{id}}/cancel", ("cancelInteraction",)),
-        _forwarded(api, _DELETE, f"{path}/{{id}}"),
-        _unhooked("interactions", api, _ANY, f"{path}{{rest}}"),
+        Row(api, "judged", _GET, f"{path}/{{interaction}}", ("getInteraction",), _INTERACTIONS),
+        Row(api, "judged", _POST, f"{path}/{{interaction}}/cancel", ("cancelInteraction",)),
+        _forwarded(api, _DELETE, f"{path}/{{interaction}}"),
+        _unhooked("interactions", api, ("GET", "PUT", "PATCH"), f"{path}/{{interaction}}{{rest}}"),
     )
 
 
