@@ -282,6 +282,27 @@ def test_text_that_a_hook_adds_at_the_end_is_a_step_of_its_own() -> None:
     assert out[-1]["event_type"] == "interaction.completed"
 
 
+def test_text_that_a_hook_adds_to_any_event_reaches_the_client_once_and_in_steps_of_their_own() -> None:
+    data = whole([started({"type": "thought"}, 0), stopped(0)], text_step(["a"], 1), called(['{"a": 1}'], 2))
+    places = len(InteractionEvents().feed(data)) - 1
+    for place in range(places):
+        left = iter(range(places))
+
+        def add(response: Json, place: int = place, left: Any = left) -> Json:
+            if next(left) != place:
+                return response
+            response = copied(response)
+            response["candidates"][0]["content"]["parts"].append({"text": "added"})
+            return response
+
+        out = events_of(streamed(data, add))
+        starts = [event["index"] for event in out if event["event_type"] == "step.start"]
+        assert starts == list(range(len(starts)))
+        assert json.dumps(out).count("added") == 1
+        stops = [event["index"] for event in out if event["event_type"] == "step.stop"]
+        assert sorted(stops) == starts
+
+
 def test_names_of_events_stay_and_other_lines_that_could_hold_text_go() -> None:
     framing = InteractionEvents()
     [frame] = framing.feed(b": secret\nid: secret\nevent: secret\n" + sse([CREATED]).split(b"event: done")[0])

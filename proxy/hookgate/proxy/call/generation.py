@@ -78,7 +78,7 @@ class GenerationCall:
         """Read the request and run its hooks. Raises ReplacementAnswer or ApiError if the call ends here."""
         context, engine, route = self._context, self._engine, self._context.route
         run_step, envelope = context.run_step, self._envelope
-        outer = self._body or await read_request(context.request)
+        outer = await read_request(context.request) if self._body is None else self._body
         self._body = None
         for observer in context.observers:
             observer.see_request(outer)

@@ -144,8 +144,8 @@ def _open_one(event: Any, path: str) -> tuple[JsonObject, list[JsonObject]]:
         response["delta"], parts = _open_delta(event.get("delta"))
     elif kind.startswith("interaction."):
         reason = _open_status(event, response)
-    if parts or reason:
-        response["candidates"] = [candidate_of(parts, reason)]
+    # Each event has a candidate, since hooks written for generateContent expect one.
+    response["candidates"] = [candidate_of(parts, reason)]
     return response, parts
 
 
@@ -227,7 +227,7 @@ def close_event(event: JsonObject, response: JsonObject) -> JsonObject:
             closed = [_close_one(others[0], left)]
         new |= dict(zip(each.numbers, closed, strict=True))
     out = [each for number in range(len(events)) for each in new.get(number, [events[number]])]
-    if not joined and parts_of_answer(was) == edited == [] and "candidates" in was and not _ends(response):
+    if not joined and _ends(was) and not _ends(response):
         out = []  # another answer follows
     return out[0] if len(out) == 1 else {"events": out}
 
@@ -268,8 +268,10 @@ def _close_one(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObjec
     """Return the events for a single event whose parts were edited."""
     if event["event_type"] == "step.start":
         return _close_start(event, parts)
-    if event["event_type"] != "step.delta":  # text that hooks added at the end
+    if event["event_type"] == "interaction.completed":
         return [*_new_step(parts), event]
+    if event["event_type"] != "step.delta":  # text that hooks added where there was none
+        return [event, *_new_step(parts)]
     events = []
     for part in parts:
         delta = _close_delta(part, event["delta"])
@@ -292,6 +294,8 @@ def _close_start(event: JsonObject, parts: Sequence[JsonObject]) -> list[JsonObj
     """Return the first event of a step with edited parts. A step without any begins empty."""
     step = event["step"]
     turn = open_step(step, "step")
+    if not turn.get("parts"):  # text that hooks added
+        return [*_new_step(parts), event]
     steps = close_turn({**turn, "parts": list(parts)})
     if not steps:
         kind = "model_output" if step["type"] == "function_call" else step["type"]

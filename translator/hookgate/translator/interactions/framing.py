@@ -31,11 +31,12 @@ class InteractionEvents(ServerSentEvents):
         self._began = False  # whether the client has received interaction.created
         self._calls = 0  # function calls that the client has received
         self._next = self._offset = 0  # the next free index of a step, and that of this answer's first step
+        self._places: dict[int, int] = {}  # the client's index of each step of this answer
 
     def begin_anew(self) -> None:
         super().begin_anew()
         self._open, self._held, self._held_bytes = {}, [], 0
-        self._offset = self._next
+        self._offset, self._places = self._next, {}
 
     # ---- from the upstream
 
@@ -113,7 +114,7 @@ class InteractionEvents(ServerSentEvents):
         body = _read(data)
         events = [body] if "event_type" in body else interaction_events(body)
         if self._began:
-            self._offset = self._next
+            self._offset, self._places = self._next, {}
         new = [each for each in map(self._sent, events) if each is not None]
         return self._missing_end() + b"".join(map(_framed, new)) + _END
 
@@ -124,18 +125,18 @@ class InteractionEvents(ServerSentEvents):
             again, self._began = self._began, True
             return None if again else event
         index = event.get("index")
-        if type(index) is int and (self._offset or index == NEXT):
-            place = self._place(index, kind)
+        if type(index) is int and (place := self._place(index, kind)) != index:
             event = {**event, "index": place}
         if kind == "step.start":
-            self._next = max(self._next, event.get("index", 0) + 1)
             self._calls += read_object(event, "step").get("type") == "function_call"
         return self._with_status(event) if self._called and not self._calls else event
 
     def _place(self, index: int, kind: Any) -> int:
-        if index != NEXT:
-            return index + self._offset
-        return self._next if kind == "step.start" else self._next - 1
+        """Return the client's index of a step. It differs after added steps and after another answer."""
+        if kind == "step.start":
+            place = self._next if index == NEXT else max(index + self._offset, self._next)
+            self._places[index], self._next = place, place + 1
+        return self._places.get(index, index + self._offset)
 
     def _with_status(self, event: JsonObject) -> JsonObject:
         """Return an event without the status that waits for function calls, because all were refused."""
