@@ -153,6 +153,10 @@ async def test_an_operator_may_allow_agents_and_background_but_no_webhook() -> N
         b'{"input": "hi"}',
         b'{"model": "m", "input": "hi", "contents": [{"parts": [{"text": "a rocket"}]}]}',
         b'{"model": "m", "agent": "a", "input": "hi"}',
+        b'{"model": "m", "INPUT": "a rocket"}',
+        b'{"model": "m", "input": [{"type": "user_input", "Content": [{"text": "a rocket"}]}]}',
+        b'{"model": "m", "input": "hi", "web_hook_config": {"url": "https://example.org"}}',
+        b'{"model": "m", "input": "hi", "WebhookConfig": {"url": "https://example.org"}}',
     ],
 )
 async def test_a_body_that_two_parsers_could_read_differently_is_refused(body: bytes) -> None:

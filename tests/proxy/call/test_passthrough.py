@@ -245,18 +245,18 @@ async def test_an_unhooked_route_is_refused_with_its_remedy_and_marked_when_it_i
 ) -> None:
     caplog.set_level("INFO")
     request = _head(
-        "Content-Length: 2", f"x-goog-api-key: {KEY['x-goog-api-key']}", target="/v1/interactions"
+        "Content-Length: 2", f"x-goog-api-key: {KEY['x-goog-api-key']}", target="/v1beta/openai/responses"
     )
     async with peer(ANSWER) as upstream:
         async with gateway_before(upstream.url) as url, connected(url) as wire:
             await wire.write(request + b"{}")
             answer = await wire.answer()
         assert answer.status == 403
-        remedy = 'set routes.unhooked = ["interactions"] in hookgate.toml to forward it unjudged'
+        remedy = 'set routes.unhooked = ["openai"] in hookgate.toml to forward it unjudged'
         assert remedy in answer.error["message"]
         assert upstream.heard == []
         async with gateway_before(
-            upstream.url, config=Config(routes=RouteSettings(unhooked=("interactions",)))
+            upstream.url, config=Config(routes=RouteSettings(unhooked=("openai",)))
         ) as url:
             for _ in range(2):
                 async with connected(url) as wire:

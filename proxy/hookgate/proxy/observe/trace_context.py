@@ -104,6 +104,7 @@ PROVIDERS = {"gemini": "gcp.gemini", "vertex": "gcp.vertex_ai", "code_assist": "
 OPERATIONS = {
     "generateContent": "generate_content",
     "streamGenerateContent": "generate_content",
+    "createInteraction": "generate_content",
     "batchGenerateContent": "generate_content",
     "embedContent": "embeddings",
     "batchEmbedContents": "embeddings",

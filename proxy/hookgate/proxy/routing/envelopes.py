@@ -32,6 +32,7 @@ from hookgate.translator.fields import JsonObject, read, read_list, snake, write
 from hookgate.translator.interactions import (
     InteractionEvents,
     InteractionRequest,
+    check_names,
     close_event,
     close_interaction,
     new_interaction,
@@ -293,8 +294,12 @@ def check_interaction(body: JsonObject, unhooked: Collection[str]) -> None:
     """Check a body that creates an interaction for what hooks cannot judge.
 
     `unhooked` contains the groups of routes that are forwarded unjudged; webhooks are refused in any case.
-    Raises ApiError (403), with the field and the remedy.
+    Raises ApiError (403), with the field and the remedy, or ApiError (400) for a field spelled otherwise.
     """
+    try:
+        check_names(body)
+    except BodyError as error:
+        raise body_refused(error, error.status) from None
     if read(body, "webhookConfig") is not None:
         raise ApiError(403, _WEBHOOK, "ROUTE_NOT_ALLOWED")
     for field, reason in _REFUSED.items():

@@ -7,6 +7,7 @@ same object.
 """
 
 from hookgate.translator.interactions.answer import close_interaction, new_interaction, open_interaction
+from hookgate.translator.interactions.contents import check_names
 from hookgate.translator.interactions.events import close_event, open_event
 from hookgate.translator.interactions.framing import InteractionEvents
 from hookgate.translator.interactions.request import InteractionRequest
@@ -14,6 +15,7 @@ from hookgate.translator.interactions.request import InteractionRequest
 __all__ = [
     "InteractionEvents",
     "InteractionRequest",
+    "check_names",
     "close_event",
     "close_interaction",
     "new_interaction",

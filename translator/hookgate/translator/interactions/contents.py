@@ -10,7 +10,7 @@ Contents of other types are parts as they are: their `text`, if they have one, i
 from typing import Any
 
 from hookgate.translator.checks import check_spellings
-from hookgate.translator.fields import BodyError, JsonObject, camel, is_text, read, read_object
+from hookgate.translator.fields import BodyError, JsonObject, camel, is_text, read, read_object, snake
 
 MEDIA = ("image", "audio", "document", "video")
 _SHOWN_AS = frozenset(
@@ -22,11 +22,32 @@ _SHOWN_AS = frozenset(
 """Fields that mean something in generateContent, and do not exist in an interaction."""
 
 
+_NAMES = frozenset(
+    {
+        *("agent", "agent_config", "arguments", "background", "content", "data", "environment"),
+        *("generation_config", "input", "model", "result", "step", "stream", "summary"),
+        *("system_instruction", "text", "tools", "type", "uri", "webhook_config"),
+    }
+)
+"""Fields that are read here, or that decide whether a call is allowed."""
+
+_PLAIN_NAMES = {name.replace("_", ""): name for name in _NAMES}
+
+
+def check_names(obj: JsonObject, path: str = "") -> None:
+    """Refuse a field that another parser could take for one that is read here. Raises BodyError."""
+    check_spellings(obj, path)
+    for key in obj:
+        name = _PLAIN_NAMES.get(key.replace("_", "").lower())
+        if name is not None and key != name and snake(key) != name:
+            raise BodyError(f"{path}.{key}" if path else key, f"the field must be spelled {name!r}")
+
+
 def check_fields(obj: Any, path: str) -> JsonObject:
     """Return an object whose fields can be shown under their own names. Raises BodyError."""
     if not isinstance(obj, dict):
         raise BodyError(path, "it must be an object, since hooks cannot inspect other types")
-    check_spellings(obj, path)
+    check_names(obj, path)
     for key in obj:
         if camel(key) in _SHOWN_AS:
             raise BodyError(f"{path}.{key}" if path else key, "the Interactions API has no such field")

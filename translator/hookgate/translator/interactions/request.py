@@ -12,7 +12,7 @@ from typing import Any
 
 from hookgate.translator.checks import check_spellings
 from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object, same, snake
-from hookgate.translator.interactions.contents import check_fields, close_content
+from hookgate.translator.interactions.contents import check_fields, check_names, close_content
 from hookgate.translator.interactions.steps import close_turn, is_step, open_contents, open_step
 
 _OWN = frozenset({"agent", "input", "model", "stream", "system_instruction", "systemInstruction"})
@@ -29,7 +29,7 @@ class InteractionRequest:
     """A body that creates an interaction. Raises BodyError if hooks and the API could read it differently."""
 
     def __init__(self, body: JsonObject) -> None:
-        check_spellings(body)
+        check_names(body)
         for key in body:
             if key in _TAKEN:
                 raise BodyError(key, "the Interactions API has no such field")
