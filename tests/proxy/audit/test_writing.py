@@ -97,6 +97,16 @@ async def test_records_that_no_call_waits_for_wake_an_idle_writer(
         await writer.append(*entries_of(record_of(5)))
 
 
+async def test_calls_that_one_batch_has_no_room_for_are_written_at_once_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_BATCH", 4)
+    monkeypatch.setattr(writing, "_PATIENCE", 3600)
+    async with writer_in(tmp_path) as writer:
+        await asyncio.gather(*(writer.append(*entries_of(record_of(number))) for number in range(5)))
+        assert count(tmp_path) == 10
+
+
 async def test_an_idle_writer_that_is_closed_ends_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
