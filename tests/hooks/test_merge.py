@@ -196,3 +196,34 @@ def test_only_hooks_of_the_tool_selection_select_tools(event: str) -> None:
     specific = {"toolConfig": {"mode": "NONE"}, "tools": ["read"]}
     verdict = merge(event, [{"hookSpecificOutput": specific}, {"hookSpecificOutput": {"toolConfig": "?"}}])
     assert (verdict.tool_config, verdict.tools) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("specific", "names", "config"),
+    [
+        ({"tools": ["read"]}, ["read"], None),
+        ({"toolConfig": {"mode": "ANY"}}, ["read", "shell"], {"functionCallingConfig": {"mode": "ANY"}}),
+        (
+            {"tools": ["read"], "toolConfig": {"mode": "ANY"}},
+            ["read"],
+            {"functionCallingConfig": {"mode": "ANY"}},
+        ),
+    ],
+)
+def test_a_selection_of_tools_or_of_how_they_are_called_is_applied_to_the_request(
+    specific: Any, names: list[str], config: Any
+) -> None:
+    verdict = merge(SELECTING, [{"hookSpecificOutput": specific}])
+    sent = verdict.apply_selection(
+        {"tools": [{"functionDeclarations": [{"name": n} for n in ("read", "shell")]}]}
+    )
+    assert verdict.selects_tools
+    assert [tool["name"] for tool in sent["tools"][0]["functionDeclarations"]] == names
+    assert sent.get("toolConfig") == config
+
+
+def test_without_a_selection_a_request_goes_on_as_it_came() -> None:
+    body = {"tools": [{"functionDeclarations": [{"name": "read"}]}]}
+    verdict = merge(SELECTING, [{"decision": "allow"}])
+    assert not verdict.selects_tools
+    assert verdict.apply_selection(body) is body
