@@ -140,14 +140,22 @@ async def test_a_body_that_falls_silent_behind_its_answer_ends_the_connection() 
         assert await wire.ended()
 
 
-async def test_an_idle_connection_is_kept_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "KEEP_ALIVE_TIMEOUT", 0.3)
-    async with gateway() as url, connected(url) as wire:
-        for _ in range(2):
+async def test_an_idle_connection_is_kept_for_75_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    clock, passed = loop.time, 0.0
+    monkeypatch.setattr(loop, "time", lambda: clock() + passed)
+    async with gateway() as url, AsyncExitStack() as stack:
+        place = urlsplit(url)
+        wire = Wire(*await asyncio.open_connection(place.hostname, place.port))
+        stack.push_async_callback(wire.leave)
+        for _ in range(3):
             await wire.post(UNARY, HI)
             assert (await wire.answer()).status == 200
-            await asyncio.sleep(0.15)  # longer than any other limit on what a client sends
-        assert await wire.ended()
+            passed += 70
+            await asyncio.sleep(0)  # what is due by then happens
+        passed += 6
+        async with asyncio.timeout(20):
+            assert await wire.ended()
 
 
 # ---- what is not taken
