@@ -363,7 +363,7 @@ class Connection(TimedConnection):
             self._handled += 1
             self._idle_since = self._loop.time()
             self._update_phase()
-            if self.stopping and self._server.idle_grace:
+            if self._server.idle_grace:
                 self._close_when_idle()
 
     def _refuse_head(self) -> None:
