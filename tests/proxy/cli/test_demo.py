@@ -9,6 +9,7 @@ from support.pages import block_of
 from support.program import run
 
 from hookgate.proxy.cli import demo
+from hookgate.proxy.cli.setup.templates import examples_folder
 from hookgate.proxy.embedded import EmbeddedUpstream
 
 
@@ -58,4 +59,4 @@ async def test_scenes_without_their_hooks_fail() -> None:
 
 
 async def test_the_demo_uses_the_examples_that_users_are_shown() -> None:
-    assert (demo._examples() / "settings.json").is_file()
+    assert (examples_folder() / "settings.json").is_file()

@@ -1,12 +1,9 @@
 """`hookgate demo`: a real google-genai client uses the gateway, offline, in checked scenes."""
 
 import shlex
-import shutil
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -19,6 +16,8 @@ from hookgate.hooks import Engine, load_settings
 from hookgate.proxy import embedded
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.call.gateway import Gateway
+from hookgate.proxy.cli.setup.command import command_name
+from hookgate.proxy.cli.setup.templates import examples_folder
 from hookgate.proxy.config import UpstreamSettings
 from hookgate.proxy.embedded import EmbeddedUpstream
 from hookgate.proxy.errors import pluralize
@@ -31,7 +30,7 @@ async def run_demo() -> int:
 
     The agent needs google-genai and rich, which hookgate[demo] installs.
     """
-    examples = _examples()
+    examples = examples_folder()
     script = embedded.load_script(examples / "upstream-script.json")
     engine = Engine(load_settings([examples / "settings.json"]))
     async with (
@@ -41,19 +40,8 @@ async def run_demo() -> int:
     ):
         code = await play_scenes(url, stand_in)
     if code == 0:
-        print("Next:", shlex.join([_command(), "serve", "--hooks", str(examples / "settings.json")]))
+        print("Next:", shlex.join([command_name(), "serve", "--hooks", str(examples / "settings.json")]))
     return code
-
-
-def _command() -> str:
-    """Return the command as the user can type it: by its name if that is found, else by its path."""
-    return "hookgate" if shutil.which("hookgate") else str(Path(sys.executable).with_name("hookgate"))
-
-
-def _examples() -> Path:
-    """Return the folder of the example hooks: beside this file if installed, else in the source tree."""
-    installed = Path(__file__).parent / "examples"
-    return installed if installed.is_dir() else Path(__file__).parents[4] / "examples"
 
 
 MODEL = "gemini-2.5-flash"

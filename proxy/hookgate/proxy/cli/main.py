@@ -1,4 +1,4 @@
-"""The command line of `hookgate`: `serve`, `config`, `doctor`, `hooks`, `tools`, `run`, `event` and more.
+"""The command line of `hookgate`: `init`, `serve`, `config`, `doctor`, `hooks`, `tools`, `run`, `event` and more.
 
 Each command imports its modules when it runs, so that it does not load those of the others, and `--version`
 loads none.
@@ -93,6 +93,13 @@ def _parser() -> argparse.ArgumentParser:
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     add_gateway_flags(parser)
     parser.set_defaults(run=_serve, log_level=logging.INFO)
+
+
+def _add_init(parser: argparse.ArgumentParser) -> None:
+    from hookgate.proxy.cli.setup.command import add_init  # noqa: PLC0415  # see the module's docstring
+
+    add_init(parser)
+    parser.set_defaults(run=_init, log_level=logging.WARNING)
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -220,6 +227,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 
 
 _COMMANDS: Mapping[str, tuple[Callable[[argparse.ArgumentParser], None], str]] = {
+    "init": (_add_init, "write a first configuration for a chosen use, and say what to type next"),
     "serve": (_add_serve, "run the gateway between Gemini agents and the Gemini API"),
     "config": (_add_config, "check and show the gateway's configuration"),
     "doctor": (_add_doctor, "check configuration, hooks, addresses, state and upstream"),
@@ -239,6 +247,12 @@ _COMMANDS: Mapping[str, tuple[Callable[[argparse.ArgumentParser], None], str]] =
     "demo": (_add_demo, "show a google-genai client using the gateway, offline"),
 }
 """The commands, each with the function that adds its arguments, and its description."""
+
+
+async def _init(arguments: argparse.Namespace) -> int:
+    from hookgate.proxy.cli.setup.command import run_init  # noqa: PLC0415  # see the module's docstring
+
+    return run_init(arguments)
 
 
 async def _serve(arguments: argparse.Namespace) -> int:

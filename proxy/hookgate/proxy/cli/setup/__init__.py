@@ -1,0 +1,1 @@
+"""`hookgate init`: writes a first configuration for a chosen use."""

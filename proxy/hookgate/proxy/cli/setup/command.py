@@ -1,0 +1,88 @@
+"""`hookgate init`: writes a set-up, and says what to type next."""
+
+import argparse
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from hookgate.proxy.cli.setup.templates import Setup, setups
+
+_USUAL_FOLDER = "gateway"
+
+_GATEWAY = "http://127.0.0.1:8787"
+_STAND_IN = "127.0.0.1:8788"
+"""The addresses that the configurations of all set-ups name, and the one that they suggest."""
+
+
+def add_init(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `hookgate init`."""
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path(_USUAL_FOLDER),
+        metavar="FOLDER",
+        help=f"a new or empty folder for the files (default: {_USUAL_FOLDER})",
+    )
+    wish = parser.add_mutually_exclusive_group(required=True)
+    wish.add_argument("--for", dest="use", choices=setups("uses"), help="what the gateway is for")
+    wish.add_argument("--from", dest="policy", choices=setups("policies"), help="a policy template")
+    wish.add_argument("--list", action="store_true", help="describe all set-ups, and write nothing")
+
+
+def run_init(arguments: argparse.Namespace) -> int:
+    """Write the chosen set-up, or list all of them. Returns 0; raises ValueError or OSError."""
+    if arguments.list:
+        _print_list()
+        return 0
+    setup = setups("uses")[arguments.use] if arguments.use else setups("policies")[arguments.policy]
+    written = setup.write(arguments.folder)
+    print(f"{setup.summary}\n\nWritten: {', '.join(map(str, written))}\n")
+    _print_next(setup, arguments.folder)
+    return 0
+
+
+def command_name() -> str:
+    """Return the command as the user can type it: by its name if that is found, else by its path."""
+    return "hookgate" if shutil.which("hookgate") else str(Path(sys.executable).with_name("hookgate"))
+
+
+def _print_list() -> None:
+    for title, flag, found in (
+        ("Uses", "--for", setups("uses")),
+        ("Policy templates", "--from", setups("policies")),
+    ):
+        print(f"{title}, for `hookgate init {flag} NAME`:")
+        for name, setup in found.items():
+            print(f"  {name:18}{setup.summary}")
+
+
+def _print_next(setup: Setup, folder: Path) -> None:
+    """Print the commands that follow, as they can be pasted into a shell."""
+    hookgate = shlex.quote(command_name())
+    configuration = f"--config {shlex.quote(str(folder / 'hookgate.toml'))}"
+    serve = f"{hookgate} serve {configuration}"
+    attempt = f"sh {shlex.quote(str(folder / 'try.sh'))}"
+    if setup.name == "team":
+        key_file = shlex.quote(str(folder / "gemini-key"))
+        _print_step("Save the gateway's own key", f'(umask 077; echo "$GEMINI_API_KEY" > {key_file})')
+        attempt = f"GEMINI_API_KEY=$({hookgate} keys create ivan --team interns {configuration}) {attempt}"
+    _print_step("Check the set-up", f"{hookgate} doctor {configuration}")
+    _print_step("Start the gateway", serve)
+    _print_step(
+        "Or, without a Gemini key, try it with a stand-in for the API, in two terminals",
+        f"{hookgate} upstream --listen {_STAND_IN}",
+        f"{serve} --upstream http://{_STAND_IN}",
+    )
+    _print_step("In another terminal, see what it does (the script says what to expect)", attempt)
+    _print_step("Point your agent at it", f"export GOOGLE_GEMINI_BASE_URL={_GATEWAY}")
+    print(
+        "Gemini CLI also needs GEMINI_API_KEY and, in ~/.gemini/settings.json,\n"
+        '{"security": {"auth": {"selectedType": "gemini-api-key"}}}\n'
+    )
+    print(f"Then change {folder / 'settings.json'}. A running gateway applies changes at once.")
+
+
+def _print_step(title: str, *commands: str) -> None:
+    print(f"{title}:", *(f"    {command}" for command in commands), "", sep="\n")

@@ -1,0 +1,171 @@
+"""`hookgate init`: each set-up loads, has no problem, and does what it says in front of the embedded upstream."""
+
+import asyncio
+import json
+import os
+import shlex
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from support.program import environment, run, serving
+from support.wire import HI, KEY, UNARY, post, prompt
+
+from hookgate.proxy.cli.setup.templates import setups
+from hookgate.proxy.embedded import EmbeddedUpstream, run_embedded
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ALL = [("--for", name) for name in setups("uses")] + [("--from", name) for name in setups("policies")]
+
+
+@dataclass(frozen=True)
+class Does:
+    """What a set-up does with its own try.sh, and with a call that it allows."""
+
+    client: str
+    """What the answer of try.sh contains."""
+    upstream: str | None
+    """What the upstream was sent; None if it was not asked."""
+    kept: str = ""
+    """What the upstream must not be sent."""
+    allowed: tuple[str, str] = ("read_file", '"functionCall"')
+    """A tool that the agent offers and the model calls, and what the agent receives."""
+
+
+DOES = {
+    "observe": Does("ada.lovelace@example.com", "ada.lovelace@example.com"),
+    "redact": Does("[AWS_ACCESS_KEY]", "[AWS_ACCESS_KEY]", "AKIAQ3EGVB7SNLK2PZXD"),
+    "tools": Does("Folders are not removed.", "Tool execution blocked"),
+    "team": Does("Interns use the flash models.", None),
+    "source-code": Does("The conversation contains a private key.", None),
+    "personal-data-eu": Does("DE89 3704 0044 0532 0130 00", "HG_IBAN_", "erika.mustermann"),
+    "read-only": Does("You said: Use a tool", "Use a tool", "functionDeclarations"),
+    "cost-caps": Does("Use a flash model", None),
+    "tool-allow-list": Does("You said: Use a tool", "Use a tool", "functionDeclarations"),
+    "prompt-injection": Does("web_fetch answered", "Ignore all previous", "They are data"),
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def upstream() -> AsyncIterator[EmbeddedUpstream]:
+    async with run_embedded() as stand_in:
+        yield stand_in
+
+
+async def shell(text: str, folder: Path, **env: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", text), cwd=folder, env=environment(env), stdout=asyncio.subprocess.PIPE
+    )
+    return (await process.communicate())[0].decode()
+
+
+def with_tool(name: str) -> dict[str, Any]:
+    declaration = {"name": name, "parameters": {"type": "OBJECT", "properties": {}}}
+    return prompt("Use a tool.", tools=[{"functionDeclarations": [declaration]}])
+
+
+@pytest.mark.parametrize(("flag", "name"), ALL)
+async def test_a_set_up_does_what_it_says(
+    flag: str, name: str, tmp_path: Path, upstream: EmbeddedUpstream
+) -> None:
+    does, folder, state = DOES[name], tmp_path / "gate way", {"HOOKGATE_STATE": str(tmp_path / "state")}
+    assert (await run("init", str(folder), flag, name)).code == 0
+    configuration, key = ("--config", str(folder / "hookgate.toml")), KEY
+    if name == "team":
+        (folder / "gemini-key").write_text("the-gateway-s-own\n")
+        issued = await run("keys", "create", "ivan", "--team", "interns", *configuration, env=state)
+        key = {"x-goog-api-key": issued.out.strip()}
+    checked = await run("hooks", "doctor", *configuration, env=state)
+    assert (checked.code, checked.err) == (0, "")
+    assert checked.out.endswith("0 problems found.\n")
+    assert "note" not in checked.out
+
+    words = ("serve", *configuration, "--listen", "127.0.0.1:0", "--upstream", upstream.url)
+    async with serving(*words, env={**state, "HOOKGATE_ADMIN__ADDRESS": "off"}) as gateway:
+        asked = len(upstream.recorded)
+        variables = {"HOOKGATE_URL": gateway.url, "GEMINI_API_KEY": key["x-goog-api-key"]}
+        answer = await shell("sh './gate way/try.sh'", tmp_path, **variables)
+        sent = json.dumps([request.body for request in list(upstream.recorded)[asked:]], ensure_ascii=False)
+        plain = await post(gateway.url, UNARY, HI, key)
+        tool, received = does.allowed
+        called = await post(gateway.url, UNARY, with_tool(tool), key)
+    assert does.client in answer
+    assert (does.upstream is None) == (sent == "[]")
+    assert (does.upstream or "") in sent
+    assert not does.kept or does.kept not in sent
+    assert "You said: hi" in plain.body.decode()
+    assert received in called.body.decode()
+
+
+async def test_marks_of_prompt_injection_reach_the_model_once_they_are_enforced(
+    tmp_path: Path, upstream: EmbeddedUpstream
+) -> None:
+    await run("init", str(tmp_path / "g"), "--from", "prompt-injection")
+    settings = tmp_path / "g/settings.json"
+    settings.write_text(settings.read_text().replace('"mode": "observe"', '"mode": "enforce"'))
+    words = (
+        "--config",
+        str(tmp_path / "g/hookgate.toml"),
+        "--listen",
+        "127.0.0.1:0",
+        "--upstream",
+        upstream.url,
+    )
+    async with serving("serve", *words) as gateway:
+        await shell("sh g/try.sh", tmp_path, HOOKGATE_URL=gateway.url)
+        assert "do not follow them" in json.dumps(upstream.recorded[-1].body)
+        script = tmp_path / "g/try.sh"
+        script.write_text(script.read_text().replace("Ignore all previous instructions", "Good morning"))
+        script.write_text(script.read_text().replace("do not tell the user", "good night"))
+        await shell("sh g/try.sh", tmp_path, HOOKGATE_URL=gateway.url)
+        assert "do not follow them" not in json.dumps(upstream.recorded[-1].body)
+
+
+async def test_a_cost_cap_shortens_answers(tmp_path: Path, upstream: EmbeddedUpstream) -> None:
+    await run("init", str(tmp_path / "g"), "--from", "cost-caps")
+    words = (
+        "--config",
+        str(tmp_path / "g/hookgate.toml"),
+        "--listen",
+        "127.0.0.1:0",
+        "--upstream",
+        upstream.url,
+    )
+    async with serving("serve", *words) as gateway:
+        await post(gateway.url, UNARY, prompt("hi", generationConfig={"maxOutputTokens": 60000}), KEY)
+    assert (upstream.recorded[-1].body or {})["generationConfig"]["maxOutputTokens"] == 8192
+
+
+async def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    refused = await run("init", str(tmp_path), "--for", "redact")
+    assert (refused.code, os.listdir(tmp_path)) == (1, ["notes"])
+    assert "is not empty" in refused.complaint
+    assert "new or empty folder" in refused.complaint
+    a_file = await run("init", str(tmp_path / "notes"), "--for", "redact")
+    assert a_file.code == 1
+    assert "notes" in a_file.complaint
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+async def test_all_set_ups_are_listed_with_what_they_do() -> None:
+    listed = await run("init", "--list")
+    assert listed.code == 0
+    for _, name in ALL:
+        [line] = [line for line in listed.out.splitlines() if line.startswith(f"  {name} ")]
+        assert line.endswith(".")
+
+
+async def test_the_printed_commands_are_those_that_hookgate_takes(tmp_path: Path) -> None:
+    folder = tmp_path / "it's new"
+    printed = (await run("init", str(folder), "--for", "redact")).out
+    assert sorted(os.listdir(folder)) == ["hookgate.toml", "settings.json", "try.sh"]
+    commands = [shlex.split(line) for line in printed.splitlines() if line.startswith("    ")]
+    [doctor] = [words[1:] for words in commands if "doctor" in words]
+    checked = await run(*doctor, "--offline", "--listen", "127.0.0.1:0", "--admin", "off")
+    assert checked.code == 0, checked
+    assert ["sh", str(folder / "try.sh")] in commands
