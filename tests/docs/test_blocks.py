@@ -39,10 +39,6 @@ NOT_READ = {
     ("docs/deploying.md", "gcloud run deploy"): "needs a project of Google Cloud",
     ("docs/scaling.md", "processors of gateways"): "formulas",
     ("docs/events.md", "POST /hookgate/v1/events/{event}"): _NOTATION,
-    (
-        "docs/hook-kinds.md",
-        "#!/usr/bin/env node",
-    ): "JavaScript: test_persistent.py",
     ("docs/hooks.md", '{"type": "text", "text"}'): _NOTATION,
     ("docs/panel.md", "open the panel: "): "a line of the log: test_commands.py",
     ("docs/receipts.md", "{"): "a receipt, abbreviated: test_commands.py",

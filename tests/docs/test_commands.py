@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.hooks import write_file
-from support.pages import block_of, write_guard
+from support.pages import ALL_BLOCKS, block_of, write_guard
 from support.program import COMMAND, Ended, environment, run, serving
 from support.wire import HI, KEY, UNARY, post
 
@@ -36,7 +36,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty folder with an empty home, in which `hookgate` and `python` are this environment's."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, words in (("hookgate", COMMAND), ("python", (sys.executable,))):
+    for name, words in (("hookgate", COMMAND), ("python", (sys.executable,)), ("python3", (sys.executable,))):
         (programs / name).write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         (programs / name).chmod(0o755)
     (tmp_path / "home").mkdir()
@@ -240,3 +240,43 @@ async def test_the_views_of_the_translator_give_an_edited_body() -> None:
     code = compile(block_of("docs/translator.md", "from hookgate.translator").text, "translator.md", "exec")
     exec(code, names)  # noqa: S102  # our own page
     assert names["body"]["contents"][-1]["parts"] == [{"text": "…"}]
+
+
+async def test_the_tutorial_leads_to_a_rule_of_one_s_own(tmp_path: Path) -> None:
+    """Every block of the page in its order: the servers as they are printed, but for their ports."""
+    texts = [block.text for block in ALL_BLOCKS if block.page == "docs/tutorial.md"]
+    install, set_up, upstream_line, serve_line, *steps = texts
+    assert "pip install" in install  # the only block that is not run here
+    work = tmp_path / "home/hookgate-tutorial"
+    described = await shell(set_up)
+    assert described.code == 0, described
+    os.chdir(work)
+
+    stand_in = [word.replace(":8788", ":0") for word in words_of(upstream_line)]
+    change_folder, serve_line = serve_line.splitlines()
+    assert change_folder == "cd ~/hookgate-tutorial"
+    state = {"HOOKGATE_STATE": os.environ["HOOKGATE_STATE"]}
+    async with serving(*stand_in) as upstream:
+        words = [word.replace("http://127.0.0.1:8788", upstream.url) for word in words_of(serve_line)]
+        admin = {**state, "HOOKGATE_ADMIN__ADDRESS": "127.0.0.1:0"}
+        async with serving(*words, "--listen", "127.0.0.1:0", env=admin) as gateway:
+            while "open the panel" not in gateway.log:
+                await gateway.next_line()
+            address = gateway.log.partition("open the panel: http://")[2].partition("/")[0]
+            variables = {"HOOKGATE_URL": gateway.url, "HOOKGATE_ADMIN__ADDRESS": address}
+            out = []
+            for step in steps:
+                applied = gateway.log.count("settings reloaded")
+                ended = await shell(step.replace("http://127.0.0.1:8787", gateway.url), **variables)
+                assert ended.code == 0, (step, ended)
+                out.append(ended.out)
+                while "gateway/settings.json" in step and gateway.log.count("settings reloaded") == applied:
+                    assert await gateway.next_line(), gateway.log
+    masked, _, _, checked, denied, _, observed, receipt, _ = out
+    assert "You said: Is [AWS_ACCESS_KEY] still valid?" in masked
+    assert "3 hooks checked, 0 problems found." in checked
+    assert "=== no-rockets" in checked
+    assert "Rockets are not discussed here." in denied
+    assert "You said: How do rockets fly?" in observed
+    [hook] = [hook for hook in json.loads(receipt)["hooks"] if hook["hook"] == "no-rockets"]
+    assert (hook["mode"], hook["decisions"]) == ("observe", {"stop": 1})

@@ -16,9 +16,24 @@ from hookgate.hooks.settings import files
 
 PAGES = [PROJECT / "README.md", *sorted(DOCS.glob("*.md"))]
 
-Kind = Literal["json", "members", "toml", "python", "shell", "other"]
+Kind = Literal["json", "members", "toml", "javascript", "python", "shell", "other"]
 
-_PROGRAMS = {"curl", "docker", "echo", "gemini", "hookgate", "install", "jq", "make", "pip", "python"}
+_PROGRAMS = {
+    "cat",
+    "curl",
+    "docker",
+    "echo",
+    "gemini",
+    "hookgate",
+    "install",
+    "jq",
+    "make",
+    "mkdir",
+    "pip",
+    "python",
+    "sed",
+    "sh",
+}
 _FENCED = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
 
@@ -102,6 +117,7 @@ _READERS: dict[Kind, Any] = {
     "json": lambda block: block.value is not None,
     "members": lambda block: block.members,
     "toml": lambda block: block.text.lstrip().startswith("[") and tomllib.loads(block.text),
+    "javascript": lambda block: block.text.startswith("#!/usr/bin/env node"),
     "shell": _is_shell,
     "python": _is_python,
 }

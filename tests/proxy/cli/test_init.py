@@ -1,4 +1,4 @@
-"""`hookgate init`: each set-up loads, has no problem, and does what it says in front of the embedded upstream."""
+"""`hookgate init`: each set-up loads, has no problem, and does what it says, offline."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The command line of `hookgate`: `init`, `serve`, `config`, `doctor`, `hooks`, `tools`, `run`, `event` and more.
+"""The command line of `hookgate`: `init`, `serve`, `config`, `doctor`, `hooks`, `run`, `event` and more.
 
 Each command imports its modules when it runs, so that it does not load those of the others, and `--version`
 loads none.

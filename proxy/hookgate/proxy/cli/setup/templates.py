@@ -1,4 +1,4 @@
-"""The set-ups that come with hookgate: folders of its examples, each with a settings.json that describes itself."""
+"""The set-ups that come with hookgate: folders of its examples, each described by its settings.json."""
 
 from dataclasses import dataclass
 from functools import cache

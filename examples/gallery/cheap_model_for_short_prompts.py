@@ -1,0 +1,11 @@
+"""Sends short conversations to a cheaper model."""
+
+LIMIT = 500  # characters of all messages together
+
+
+async def choose(call: dict) -> dict | None:
+    request = call["llm_request"]
+    size = sum(len(message["content"]) for message in request["messages"])
+    if request["model"].endswith("-pro") and size < LIMIT:
+        return {"hookSpecificOutput": {"llm_request": {"model": "gemini-2.5-flash"}}}
+    return None
