@@ -3,7 +3,8 @@
 import re
 
 KNOWN = ("example.com", "python.org")
-LINK = re.compile(r"https?://([^\s/)\]>\"':?#@]+)[^\s)\]>\"']*")
+# A backslash ends the host, as in browsers.
+LINK = re.compile(r"https?://([^\s/\\)\]>\"':?#@]+)[^\s)\]>\"']*", re.IGNORECASE)
 
 
 def _replaced(link: re.Match[str]) -> str:

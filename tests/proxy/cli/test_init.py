@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from support.places import DOCS
 from support.program import environment, run, serving
 from support.wire import HI, KEY, UNARY, post, prompt
 
+from hookgate.hooks import BeforeTool, Engine, SessionContext, load_settings
 from hookgate.proxy.cli.setup.templates import setups
 from hookgate.proxy.embedded import EmbeddedUpstream, run_embedded
 
@@ -140,6 +142,30 @@ async def test_a_cost_cap_shortens_answers(tmp_path: Path, upstream: EmbeddedUps
     assert (upstream.recorded[-1].body or {})["generationConfig"]["maxOutputTokens"] == 8192
 
 
+CODE = "for row in rows: print(row.key, os.environ, '.env')"
+
+
+@pytest.mark.parametrize("name", ["tools", "source-code"])
+@pytest.mark.parametrize(
+    ("tool", "arguments", "decision"),
+    [
+        ("read_file", {"file_path": "app/.env"}, "deny"),
+        ("read_file", {"absolute_path": "/home/ada/.ssh/id_rsa"}, "deny"),
+        ("run_shell_command", {"command": "cat server.pem | head"}, "deny"),
+        ("read_file", {"file_path": "docs/env.md"}, "allow"),
+        ("write_file", {"file_path": "app/rows.py", "content": CODE}, "allow"),
+    ],
+)
+async def test_files_with_credentials_are_out_of_reach_and_code_about_them_is_not(
+    name: str, tool: str, arguments: dict[str, Any], decision: str
+) -> None:
+    files = (setups("uses") | setups("policies"))[name].files
+    engine = Engine(load_settings([next(file for file in files if file.name == "settings.json")]))
+    outcome = await engine.fire(BeforeTool(tool, arguments), SessionContext("s-1"))
+    await engine.close()
+    assert outcome.verdict.decision == decision
+
+
 async def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("mine")
     refused = await run("init", str(tmp_path), "--for", "redact")
@@ -158,6 +184,7 @@ async def test_all_set_ups_are_listed_with_what_they_do() -> None:
     for _, name in ALL:
         [line] = [line for line in listed.out.splitlines() if line.startswith(f"  {name} ")]
         assert line.endswith(".")
+        assert f"`{name}`" in (DOCS / "policies.md").read_text()
 
 
 async def test_the_printed_commands_are_those_that_hookgate_takes(tmp_path: Path) -> None:
