@@ -16,6 +16,7 @@ from support.program import environment, run, serving
 from support.wire import HI, KEY, UNARY, post, prompt
 
 from hookgate.hooks import BeforeTool, Engine, SessionContext, load_settings
+from hookgate.proxy.cli import main
 from hookgate.proxy.cli.setup.templates import setups
 from hookgate.proxy.embedded import EmbeddedUpstream, run_embedded
 
@@ -192,7 +193,10 @@ async def test_the_printed_commands_are_those_that_hookgate_takes(tmp_path: Path
     printed = (await run("init", str(folder), "--for", "redact")).out
     assert sorted(os.listdir(folder)) == ["hookgate.toml", "settings.json", "try.sh"]
     commands = [shlex.split(line) for line in printed.splitlines() if line.startswith("    ")]
-    [doctor] = [words[1:] for words in commands if "doctor" in words]
-    checked = await run(*doctor, "--offline", "--listen", "127.0.0.1:0", "--admin", "off")
+    own = [words[1:] for words in commands if words[0] != "sh"]
+    assert {words[0] for words in own} == {"doctor", "serve", "upstream", "agents"}
+    for words in own:
+        assert main._parser().parse_args(words).run
+    checked = await run(*own[0], "--offline", "--listen", "127.0.0.1:0", "--admin", "off")
     assert checked.code == 0, checked
     assert ["sh", str(folder / "try.sh")] in commands

@@ -10,9 +10,8 @@ from hookgate.proxy.cli.setup.templates import Setup, setups
 
 _USUAL_FOLDER = "gateway"
 
-_GATEWAY = "http://127.0.0.1:8787"
 _STAND_IN = "127.0.0.1:8788"
-"""The addresses that the configurations of all set-ups name, and the one that they suggest."""
+"""Where the stand-in listens: the address that the configurations suggest."""
 
 
 def add_init(parser: argparse.ArgumentParser) -> None:
@@ -76,10 +75,10 @@ def _print_next(setup: Setup, folder: Path) -> None:
         f"{serve} --upstream http://{_STAND_IN}",
     )
     _print_step("In another terminal, see what it does (the script says what to expect)", attempt)
-    _print_step("Point your agent at it", f"export GOOGLE_GEMINI_BASE_URL={_GATEWAY}")
-    print(
-        "Gemini CLI also needs GEMINI_API_KEY and, in ~/.gemini/settings.json,\n"
-        '{"security": {"auth": {"selectedType": "gemini-api-key"}}}\n'
+    _print_step(
+        "List the agents, and print the settings of one of them",
+        f"{hookgate} agents {configuration}",
+        f"{hookgate} agents gemini-cli {configuration}",
     )
     print(f"Then change {folder / 'settings.json'}. A running gateway applies changes at once.")
 
