@@ -131,9 +131,19 @@ def check_denied(call: _EndedCall, reason: str | None, hook: str | None) -> None
         raise AssertionError(f"the call was {receipt['outcome']}, not denied\n{_described(call)}")
     if reason is not None and not any(reason in given for given in call.reasons.values()):
         raise AssertionError(f"no reason of the denial contains {reason!r}\n{_described(call)}")
-    deciding = [run["hook"] for run in receipt["hooks"] if {"deny", "stop"} & run["decisions"].keys()]
+    deciding = [run["hook"] for run in receipt["hooks"] if _denials(run) > run["failures"]]
+    if not deciding:
+        raise AssertionError(
+            f"the call was denied because a hook failed, not by a decision\n{_described(call)}"
+        )
     if hook is not None and hook not in deciding:
         raise AssertionError(f"the hook {hook!r} did not deny the call\n{_described(call)}")
+
+
+def _denials(run: Mapping[str, Any]) -> int:
+    """Return in how many runs a hook denied; those that failed may be among them, because of `on_error`."""
+    decisions: Mapping[str, int] = run["decisions"]
+    return decisions.get("deny", 0) + decisions.get("stop", 0)
 
 
 def check_answered(call: _EndedCall) -> None:
