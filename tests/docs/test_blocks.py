@@ -30,7 +30,7 @@ NOT_READ = {
     ("README.md", "agent  ──>"): _DIAGRAM,
     ("README.md", "2. A redacted stream"): "the output of `hookgate demo`: test_demo.py",
     ("docs/architecture.md", "accept     connection"): _DIAGRAM,
-    ("docs/architecture.md", "proxy -> shim"): _DIAGRAM,
+    ("docs/architecture.md", "testing -> proxy"): _DIAGRAM,
     ("docs/architecture.md", "__main__"): "a table",
     ("docs/architecture.md", "detectors/"): "a table",
     ("docs/architecture.md", "settings/"): "a table",

@@ -1,0 +1,64 @@
+"""What contributors are given: forms for issues that GitHub accepts, and checks before a commit that run."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.commands import missing
+from support.places import PROJECT
+
+yaml = pytest.importorskip("yaml", reason="needs PyYAML: run `make install`")
+
+TEMPLATES = PROJECT / ".github" / "ISSUE_TEMPLATE"
+PAGES = ("CONTRIBUTING.md", "SECURITY.md")
+
+
+@pytest.mark.parametrize("schema", ["issue-forms", "issue-config"])
+def test_the_forms_of_issues_have_their_schema(schema: str) -> None:
+    program = shutil.which("check-jsonschema", path=str(Path(sys.executable).parent))
+    if program is None:
+        missing("needs check-jsonschema: run `make install`")
+    files = [
+        path for path in TEMPLATES.glob("*.yml") if (path.name == "config.yml") == (schema == "issue-config")
+    ]
+    assert files
+    words = [program, "--builtin-schema", f"vendor.github-{schema}", *files]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_the_checks_before_a_commit_are_those_of_make_lint_and_need_no_network() -> None:
+    config = yaml.safe_load((PROJECT / ".pre-commit-config.yaml").read_text())
+    assert [repo["repo"] for repo in config["repos"]] == ["local"]
+    lint = (PROJECT / "Makefile").read_text().replace("$(BIN)", ".venv/bin")
+    for hook in config["repos"][0]["hooks"]:
+        assert hook["language"] == "system"
+        words = shlex.split(hook["entry"])
+        assert " ".join(word for word in words if not word.startswith("--")) in lint
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_links_of_a_page_lead_to_files_and_headings(page: str) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", (PROJECT / page).read_text())
+    local = [link for link in links if "://" not in link]
+    assert local
+    for link in local:
+        name, _, anchor = link.partition("#")
+        headings = re.findall(r"^#+ (.*)$", (PROJECT / name).read_text(), re.M)
+        anchors = {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+        assert not anchor or anchor in anchors, link
+
+
+def test_the_paths_that_contributors_are_told_exist() -> None:
+    pages = [(PROJECT / page).read_text() for page in (*PAGES, "docs/architecture.md")]
+    paths = {
+        path
+        for page in pages
+        for path in re.findall(r"`((?:proxy|hooks|shim|translator)/hookgate/[\w/.]+)`", page)
+    }
+    assert len(paths) > 10
+    assert [path for path in paths if not (PROJECT / path).exists()] == []
