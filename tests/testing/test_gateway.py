@@ -179,9 +179,14 @@ def test_each_gateway_begins_anew_and_touches_no_state_of_the_user(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     limit = {"rules": [{"per": "key", "window": "day", "requests": 1}]}
-    hook = {"name": "once", "type": "builtin", "builtin": "limits", "options": limit}
+    once = {"name": "once", "type": "builtin", "builtin": "limits", "options": limit}
+    pins = {"name": "pins", "type": "builtin", "builtin": "tools", "options": {"pin": "flag"}}
+    settings = {"hooks": {"BeforeModel": [{"hooks": [once]}], "BeforeToolSelection": [{"hooks": [pins]}]}}
+    tools = [{"functionDeclarations": [{"name": "rm"}]}]
     for _ in range(2):
-        with run_gateway({"hooks": {"BeforeModel": [{"hooks": [hook]}]}}, folder=tmp_path) as gateway:
-            gateway.assert_answered(gateway.ask("hi"))
+        with run_gateway(settings, config={"transcripts": {"enabled": True}}, folder=tmp_path) as gateway:
+            answer = gateway.ask("hi", tools=tools)
+            gateway.assert_answered(answer)
+            gateway.assert_hook(answer, "pins")
             gateway.assert_denied(gateway.ask("hi"), hook="once")
     assert list(tmp_path.iterdir()) == []
