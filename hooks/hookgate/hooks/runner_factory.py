@@ -14,6 +14,7 @@ from hookgate.hooks.runners.inprocess import (
     BuiltinRunner,
     Builtins,
     Counters,
+    PinnedTools,
     PolicyEnvironment,
     PriceTable,
     RuntimeRunner,
@@ -32,14 +33,15 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
     builtins: Builtins = BUILTINS,
     state: Path | None = None,
     counters: Counters | None = None,
+    pins: PinnedTools | None = None,
     prices: PriceTable | None = None,
 ) -> dict[Hook, Runner]:
     """Return a runner for each hook. Raises SettingsError with every hook that can never run.
 
     `refusal` returns the reason why a hook must not run, or None; nothing of a refused hook is imported or
     created. `http_targets` are the URL prefixes, besides this machine, that http hooks may post to.
-    `builtins` are the policies by name, by default hookgate's own; `state`, `counters` and `prices` are
-    available to them.
+    `builtins` are the policies by name, by default hookgate's own; `state`, `counters`, `pins` and `prices`
+    are available to them.
     """
     files: dict[Path, Any] = {}  # modules loaded from files, shared by the runtime hooks of one file
     targets = tuple(http_targets)
@@ -54,9 +56,8 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
                 return _http_runner(hook, config, targets)
             case BuiltinConfig() as config:
                 _check_event(hook, config)
-                return BuiltinRunner(
-                    hook, config, builtins, PolicyEnvironment(hook.root, state, counters, prices)
-                )
+                environment = PolicyEnvironment(hook.root, state, counters, pins, prices)
+                return BuiltinRunner(hook, config, builtins, environment)
             case CommandConfig(persistent=True) as config:
                 return PersistentRunner(hook, config)
             case CommandConfig() as config:

@@ -1,8 +1,6 @@
 """Pinned tools: a declaration that is not what it was when it was first seen is flagged or refused."""
 
-import json
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +8,9 @@ import pytest
 from support.builtins import made
 
 from hookgate.hooks import SessionContext
-from hookgate.hooks.policies.pins import MAX_TOOLS, Declared, Pins
+from hookgate.hooks.policies.pins import MAX_TOOLS, Declared, MemoryPins, Pins
 from hookgate.hooks.policies.tools import tools_policy
-from hookgate.hooks.runners.inprocess import PolicyEnvironment
+from hookgate.hooks.runners.inprocess import PinnedTools, PolicyEnvironment
 
 Json = dict[str, Any]
 
@@ -28,10 +26,12 @@ GLOB = {"name": "glob", "description": "Lists files."}
 class Agent:
     """One agent's session before the policy, which stands under both events as two hooks do."""
 
-    def __init__(self, state: Path | None, pin: str = "refuse", session: str = "s-1", **options: Any) -> None:
+    def __init__(
+        self, stored: PinnedTools | None, pin: str = "refuse", session: str = "s-1", **options: Any
+    ) -> None:
         self._id = session
         self._options = {"pin": pin, **options}
-        self._state = state
+        self._stored = stored
         self._hooks: Json = {}
 
     async def offers(self, *declarations: Json, tools: Any = None) -> Any:
@@ -48,15 +48,21 @@ class Agent:
 
     async def _says(self, event: str, session: SessionContext, **fields: Any) -> Any:
         if event not in self._hooks:
-            self._hooks[event] = tools_policy(self._options, PolicyEnvironment(Path("/"), self._state))
+            self._hooks[event] = tools_policy(self._options, PolicyEnvironment(Path("/"), pins=self._stored))
         return await self._hooks[event]({"hook_event_name": event, **fields}, session)
+
+
+@pytest.fixture
+def stored() -> MemoryPins:
+    """What two hooks of a gateway share."""
+    return MemoryPins()
 
 
 REFUSED = "The tool 'read' has changed since it was first declared, so it is not allowed here."
 
 
-async def test_a_changed_tool_is_neither_offered_nor_called(tmp_path: Path) -> None:
-    agent = Agent(tmp_path)
+async def test_a_changed_tool_is_neither_offered_nor_called(stored: MemoryPins) -> None:
+    agent = Agent(stored)
     assert await agent.offers(READ, GLOB) is None
     assert await agent.calls("read") is None
     said = await agent.offers(EVIL, GLOB)
@@ -68,8 +74,8 @@ async def test_a_changed_tool_is_neither_offered_nor_called(tmp_path: Path) -> N
     assert await agent.calls("read", announced=True) == REFUSED
 
 
-async def test_a_flagged_tool_may_be_called(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    agent = Agent(tmp_path, "flag")
+async def test_a_flagged_tool_may_be_called(stored: MemoryPins, caplog: pytest.LogCaptureFixture) -> None:
+    agent = Agent(stored, "flag")
     await agent.offers(READ, GLOB)
     with caplog.at_level(logging.WARNING, "hookgate.hooks"):
         first = await agent.offers(EVIL, {**GLOB, "description": "x"})
@@ -82,10 +88,10 @@ async def test_a_flagged_tool_may_be_called(tmp_path: Path, caplog: pytest.LogCa
     assert [record.args for record in caplog.records] == [("glob", "s-1"), ("read", "s-1")]
 
 
-async def test_another_spelling_of_a_declaration_is_no_change(tmp_path: Path) -> None:
+async def test_another_spelling_of_a_declaration_is_no_change(stored: MemoryPins) -> None:
     schema = {"type": "OBJECT", "properties": {"a_b": {"type": "STRING", "minLength": 1}}}
     snake = {"properties": {"a_b": {"min_length": 1.0, "type": "STRING"}}, "type": "OBJECT"}
-    agent = Agent(tmp_path)
+    agent = Agent(stored)
     await agent.offers(tools=[{"functionDeclarations": [{"name": "f", "parameters": schema}]}])
     assert await agent.offers(tools=[{"function_declarations": {"parameters": snake, "name": "f"}}]) is None
 
@@ -100,28 +106,28 @@ async def test_another_spelling_of_a_declaration_is_no_change(tmp_path: Path) ->
     ],
     ids=["a parameter", "a name", "another field", "nothing left"],
 )
-async def test_every_part_of_a_declaration_is_pinned(tmp_path: Path, changed: Json) -> None:
-    agent = Agent(tmp_path)
+async def test_every_part_of_a_declaration_is_pinned(stored: MemoryPins, changed: Json) -> None:
+    agent = Agent(stored)
     await agent.offers(READ)
     assert (await agent.offers(changed))["hookSpecificOutput"] == {"tools": []}
 
 
-async def test_what_has_no_name_is_no_tool_and_hides_none(tmp_path: Path) -> None:
+async def test_what_has_no_name_is_no_tool_and_hides_none(stored: MemoryPins) -> None:
     nameless: Any = [{"functionDeclarations": ["read", {"name": 5}, {}, READ]}, "read"]
-    assert await Agent(tmp_path).offers(tools=nameless) is None
-    agent = Agent(tmp_path)
+    assert await Agent(stored).offers(tools=nameless) is None
+    agent = Agent(stored)
     assert await agent.offers(tools=[{"functionDeclarations": ["read", {"name": 5}, EVIL]}]) is not None
     assert await agent.calls("read") == REFUSED
 
 
-async def test_tools_of_the_api_itself_have_no_declaration(tmp_path: Path) -> None:
-    agent = Agent(tmp_path)
+async def test_tools_of_the_api_itself_have_no_declaration(stored: MemoryPins) -> None:
+    agent = Agent(stored)
     for tools in ([{"googleSearch": {}}], [{"googleSearch": {"x": 1}}, {"codeExecution": {}}]):
         assert await agent.offers(tools=tools) is None
 
 
-async def test_a_change_counts_for_the_session_that_has_it(tmp_path: Path) -> None:
-    good, bad = Agent(tmp_path, session="good"), Agent(tmp_path, session="bad")
+async def test_a_change_counts_for_the_session_that_has_it(stored: MemoryPins) -> None:
+    good, bad = Agent(stored, session="good"), Agent(stored, session="bad")
     await good.offers(READ)
     await bad.offers(EVIL)
     assert (await good.calls("read", announced=True), await bad.calls("read", announced=True)) == (
@@ -132,29 +138,30 @@ async def test_a_change_counts_for_the_session_that_has_it(tmp_path: Path) -> No
     assert await bad.calls("read", announced=True) is None
 
 
-async def test_an_accepted_change_is_as_good_as_the_first_while_the_gateway_runs(tmp_path: Path) -> None:
-    agent = Agent(tmp_path)
+async def test_an_accepted_change_is_as_good_as_the_first_while_the_gateway_runs(stored: MemoryPins) -> None:
+    agent = Agent(stored)
     await agent.offers(READ)
     await agent.offers(EVIL)
-    pins = Pins(tmp_path)
-    pins.accept("read", [each.digest for each in pins.tools()["read"].changed])
-    [_, accepted] = pins.tools()["read"].accepted
-    assert (accepted.sessions, pins.tools()["read"].changed) == ([], [])
+    pins = Pins(stored)
+    await pins.accept("read", [each.digest for each in (await pins.tools())["read"].changed])
+    tool = (await pins.tools())["read"]
+    [_, accepted] = tool.accepted
+    assert (accepted.sessions, tool.changed) == ([], [])
     assert await agent.offers(EVIL) is None
     assert await agent.offers(READ) is None
     assert await agent.calls("read", announced=True) is None
 
 
-async def test_lists_and_pins_hold_together(tmp_path: Path) -> None:
-    agent = Agent(tmp_path, deny=[{"tool": "glob"}])
+async def test_lists_and_pins_hold_together(stored: MemoryPins) -> None:
+    agent = Agent(stored, deny=[{"tool": "glob"}])
     await agent.offers(READ)
     assert (await agent.offers(READ, GLOB))["hookSpecificOutput"] == {"tools": ["read"]}
     assert (await agent.offers(EVIL, GLOB))["hookSpecificOutput"] == {"tools": []}
     assert await agent.calls("glob") == "The tool 'glob' is not allowed here."
 
 
-async def test_a_flag_does_not_replace_what_the_lists_select(tmp_path: Path) -> None:
-    agent = Agent(tmp_path, "flag", deny=[{"tool": "glob"}])
+async def test_a_flag_does_not_replace_what_the_lists_select(stored: MemoryPins) -> None:
+    agent = Agent(stored, "flag", deny=[{"tool": "glob"}])
     await agent.offers(READ, GLOB)
     said = await agent.offers(EVIL, GLOB)
     assert said["hookSpecificOutput"] == {"tools": ["read"]}
@@ -168,52 +175,39 @@ async def test_without_a_state_folder_memory_has_to_do() -> None:
     assert await agent.calls("read") == REFUSED
 
 
-async def test_the_file_is_its_owner_s_alone_and_outlives_the_gateway(tmp_path: Path) -> None:
-    await Agent(tmp_path).offers(READ)
-    file = tmp_path / "tools-pinned.json"
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert json.loads(file.read_text())["tools"]["read"]["accepted"][0]["text"].startswith("{\n")
-    assert await Agent(tmp_path).offers(EVIL) is not None
-    assert file.stat().st_mode & 0o777 == 0o600
-
-
-async def test_a_file_that_cannot_be_read_lets_nothing_pass(tmp_path: Path) -> None:
-    (tmp_path / "tools-pinned.json").write_text('{"tools": {"read": {}}}')
-    with pytest.raises(
-        ValueError, match=r"tools-pinned\.json: tools\.read\.accepted: .*; repair or remove it"
-    ):
-        await Agent(tmp_path).offers(READ)
-
-
 def declared(name: str, text: str = "") -> Declared:
     return Declared(name, text, text)
 
 
-def test_what_is_remembered_is_bounded() -> None:
-    pins = Pins(None)
-    pins.note([declared(f"tool-{at}") for at in range(MAX_TOOLS)], "s")
-    assert pins.note([declared("late"), declared("x" * 300)], "s").changed == {"late", "x" * 300}
-    assert len(pins.tools()) == MAX_TOOLS
+async def test_what_is_remembered_is_bounded() -> None:
+    pins = Pins(MemoryPins())
+    await pins.note([declared(f"tool-{at}") for at in range(MAX_TOOLS - 1)], "s")
+    late = [declared("last"), declared("late"), declared("x" * 300), declared("a\0b")]
+    assert (await pins.note(late, "s")).changed == {"late", "x" * 300, "a\0b"}
+    assert len(await pins.tools()) == MAX_TOOLS
     for at in range(20):
-        pins.note([declared("tool-1", f"{at} {'x' * 9000}")], f"s-{at}")
-    tool = pins.tools()["tool-1"]
+        await pins.note([declared("tool-1", f"{at} {'x' * 9000}")], f"s-{at}")
+    tool = (await pins.tools())["tool-1"]
     assert len(tool.changed) == 8
     assert max(len(each.text) for each in tool.changed) == 4000
     for at in range(150):
-        pins.note([declared("tool-2", "other")], f"s-{at}")
-    assert pins.tools()["tool-2"].changed[0].sessions == [f"s-{at}" for at in range(50, 150)]
+        await pins.note([declared("tool-2", "other")], f"s-{at}")
+    assert (await pins.tools())["tool-2"].changed[0].sessions == [f"s-{at}" for at in range(50, 150)]
 
 
-def _note_many(state: Path, gateway: int) -> None:
-    pins = Pins(state)
-    for at in range(20):
-        pins.note([declared(f"tool-{gateway}-{at}")], "s")
+class Unchangeable(MemoryPins):
+    """Stored tools that can be read alone."""
+
+    async def change(self, *_: Any) -> None:
+        raise AssertionError
 
 
-def test_two_gateways_may_share_a_folder(tmp_path: Path) -> None:
-    with ThreadPoolExecutor() as gateways:
-        list(gateways.map(_note_many, [tmp_path] * 2, range(2)))
-    assert len(Pins(tmp_path).tools()) == 40
+async def test_declarations_that_are_known_change_nothing() -> None:
+    stored = Unchangeable()
+    first = MemoryPins()
+    await Pins(first).note([declared(f"tool-{at}") for at in range(MAX_TOOLS)], "s")
+    stored.__dict__ |= first.__dict__
+    assert (await Pins(stored).note([declared("tool-1"), declared("late")], "s-2")).changed == {"late"}
 
 
 def test_wrong_options_are_reported_with_their_place() -> None:

@@ -1,5 +1,6 @@
 """`hookgate tools …` as someone at a terminal meets it."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 
 from hookgate.hooks.policies.pins import Declared, Pins
 from hookgate.proxy.cli.main import run_command
+from hookgate.proxy.config import StoreSettings
+from hookgate.proxy.store import Store
 
 Hookgate = Callable[..., tuple[int, str]]
 
@@ -27,7 +30,13 @@ def hookgate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 def declare(state: Path, *tools: tuple[str, str]) -> bool:
     """A session's request with these tools, by name and declaration; whether all of them are accepted."""
-    return not Pins(state).note([Declared(name, text, text) for name, text in tools], "s-1").changed
+
+    async def noted() -> bool:
+        async with Store(StoreSettings(), state) as store:
+            pins = Pins(store.pins())
+            return not (await pins.note([Declared(name, text, text) for name, text in tools], "s-1")).changed
+
+    return asyncio.run(noted())
 
 
 def test_without_pins_the_list_says_where_it_looked(tmp_path: Path, hookgate: Hookgate) -> None:
@@ -52,8 +61,17 @@ def test_a_change_is_shown_and_accepted(tmp_path: Path, hookgate: Hookgate) -> N
     assert hookgate("accept", "read") == (0, "The declarations of these tools have not changed.\n")
 
 
-def test_a_name_that_is_not_pinned_is_reported(hookgate: Hookgate) -> None:
-    code, output = hookgate("accept", "reed")
+def test_a_tool_that_is_forgotten_is_pinned_again(tmp_path: Path, hookgate: Hookgate) -> None:
+    declare(tmp_path, ("read", "Reads."), ("glob", "Lists."))
+    assert hookgate("forget", "read") == (0, "Not pinned any more: 'read'.\n")
+    assert declare(tmp_path, ("read", "Reads, and tells."))
+    assert not declare(tmp_path, ("read", "Reads."))
+    assert not declare(tmp_path, ("glob", "Lists, and tells."))
+
+
+@pytest.mark.parametrize("command", ["accept", "forget"])
+def test_a_name_that_is_not_pinned_is_reported(command: str, hookgate: Hookgate) -> None:
+    code, output = hookgate(command, "reed")
     assert code == 1
     assert "no tool 'reed' is pinned" in output
 

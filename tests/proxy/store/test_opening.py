@@ -71,7 +71,7 @@ def test_the_tables_of_an_older_version_are_upgraded_and_keep_their_rows(tmp_pat
     with database.engine.begin() as opened:
         assert opened.exec_driver_sql("SELECT * FROM counters").all() == [("a", 2.5, 9)]
         assert opened.exec_driver_sql("SELECT * FROM accepted_keys").all() == []
-        assert opened.exec_driver_sql("SELECT * FROM alembic_version").all() == [("0005",)]
+        assert opened.exec_driver_sql("SELECT * FROM alembic_version").all() == [("0006",)]
     database.close()
 
 

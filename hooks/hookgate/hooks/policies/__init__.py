@@ -66,4 +66,7 @@ EVENTS_BY_POLICY: Mapping[str, tuple[str, ...]] = MappingProxyType(
 COUNTING = frozenset({"limits"})
 """The policies that use `PolicyEnvironment.counters`."""
 
-__all__ = ["BUILTINS", "COUNTING", "EVENTS_BY_POLICY"]
+PINNING = frozenset({"tools"})
+"""The policies that use `PolicyEnvironment.pins` if they have the option `pin`."""
+
+__all__ = ["BUILTINS", "COUNTING", "EVENTS_BY_POLICY", "PINNING"]

@@ -1,24 +1,19 @@
 """Pinned tool declarations: the policy `tools` flags or refuses tools whose declaration has changed."""
 
 import asyncio
-import fcntl
 import json
 import logging
-import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from threading import Lock
+from functools import lru_cache
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.policies.canonical import canonical_form, digest
-from hookgate.hooks.runners.inprocess import Policy
+from hookgate.hooks.runners.inprocess import PinnedTools, Policy
 from hookgate.hooks.session import SessionContext
-from hookgate.hooks.settings.editing import write_atomically
 from hookgate.translator import declared_names
 from hookgate.translator.fields import read_list
 
@@ -48,37 +43,6 @@ class PinnedTool(BaseModel):
     accepted: list[Declaration] = Field(min_length=1)
     changed: list[Declaration] = []
 
-
-class PinFileContent(BaseModel):
-    """The content of the file: tools by name."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    tools: dict[str, PinnedTool] = {}
-
-
-def load_pins(path: Path) -> PinFileContent:
-    """Read the file. Returns an empty content if there is none. Raises OSError, or ValueError if invalid."""
-    try:
-        return PinFileContent.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return PinFileContent()
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise ValueError(f"{path}: {place}: {first['msg']}; repair or remove it") from None
-
-
-def stamp_of(path: Path) -> tuple[int, ...] | None:
-    """Return a value that changes whenever the file does. Returns None if there is no file."""
-    try:
-        stat = path.stat()
-    except FileNotFoundError:
-        return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
-_FILE = "tools-pinned.json"
 
 MAX_TOOLS = 2000
 """The maximum number of tools that are stored. Declarations of further tools are not accepted."""
@@ -116,66 +80,102 @@ class Noted:
 
 
 class Pins:
-    """The known declarations, stored in the state folder, or in memory if there is none."""
+    """The known declarations. Every method also raises the exceptions of `stored`."""
 
-    def __init__(self, state: Path | None) -> None:
-        self._path = state and state / _FILE
-        self._content = PinFileContent()
-        self._stamp: tuple[int, ...] | None = None
-        self._lock = Lock()
+    def __init__(self, stored: PinnedTools) -> None:
+        self._stored = stored
+        # A tool is stored much less often than it is declared.
+        self._parsed = lru_cache(MAX_TOOLS)(PinnedTool.model_validate_json)
 
-    def tools(self) -> Mapping[str, PinnedTool]:
-        """Return the known tools by name. Raises OSError, or ValueError for an invalid file."""
-        if self._path is not None and (stamp := stamp_of(self._path)) != self._stamp:
-            self._content, self._stamp = load_pins(self._path), stamp
-        return self._content.tools
+    async def tools(self, names: Collection[str] | None = None) -> Mapping[str, PinnedTool]:
+        """Return the known tools by name; by default all of them."""
+        documents = await self._stored.read(names)
+        return await asyncio.to_thread(
+            lambda: {name: self._parsed(document) for name, document in documents.items()}
+        )
 
-    def note(self, declared: Sequence[Declared], session: str) -> Noted:
-        """Store the declarations of a session's request. The first one of each tool is accepted.
+    async def note(self, declared: Sequence[Declared], session: str) -> Noted:
+        """Store the declarations of a session's request. The first one of each tool is accepted."""
+        names = {item.name for item in declared if _can_be_stored(item.name)}
+        known = await self.tools(names)
+        new: frozenset[str] = frozenset()
+        count = 0 if names <= known.keys() else await self._stored.count()
+        if any(_would_change(known, count, item, session) for item in declared):
+            noting = _Noting(declared, session)
+            await self._stored.change(names, noting)
+            known, new = noting.known, frozenset(noting.new)
+        return Noted(frozenset(item.name for item in declared if not _accepts(known, item)), new)
 
-        Raises OSError, or ValueError for an invalid file.
-        """
-        with self._lock:
-            known = self.tools()
-            new: set[str] = set()
-            if any(_would_change(known, item, session) for item in declared):
-                with self._locked_tools() as tools:
-                    new = {item.name for item in declared if _note(tools, item, session)}
-            known = self.tools()
-        return Noted(frozenset(item.name for item in declared if not _accepts(known, item)), frozenset(new))
-
-    def declares_changed(self, session: str, name: str) -> bool:
-        """Return whether the session's latest declaration of the tool is not accepted.
-
-        Raises the same exceptions as `tools`.
-        """
-        with self._lock:
-            tool = self.tools().get(name)
+    async def declares_changed(self, session: str, name: str) -> bool:
+        """Return whether the session's latest declaration of the tool is not accepted."""
+        tool = (await self.tools([name])).get(name) if _can_be_stored(name) else None
         return tool is not None and any(session in declaration.sessions for declaration in tool.changed)
 
-    def accept(self, name: str, digests: Collection[str]) -> None:
-        """Accept changed declarations of a tool. Raises the same exceptions as `tools`."""
-        with self._lock, self._locked_tools() as tools:
-            if (tool := tools.get(name)) is not None:
-                accepted = [item for item in tool.changed if item.digest in digests]
-                tool.accepted += [item.model_copy(update={"sessions": []}) for item in accepted]
-                tool.changed = [item for item in tool.changed if item not in accepted]
+    async def accept(self, name: str, digests: Collection[str]) -> None:
+        """Accept changed declarations of a tool."""
 
-    @contextmanager
-    def _locked_tools(self) -> Iterator[dict[str, PinnedTool]]:
-        """Lock the file, yield the tools so that they can be changed, and write them back."""
-        if self._path is None:
-            yield self._content.tools
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            content = load_pins(self._path)
-            yield content.tools
-            write_atomically(self._path, content.model_dump_json(indent=2) + "\n", mode=0o600)
-        finally:
-            os.close(lock)
+        def change(documents: Mapping[str, bytes], _: int) -> Mapping[str, bytes]:
+            if name not in documents:
+                return {}
+            tool = PinnedTool.model_validate_json(documents[name])
+            accepted = [item for item in tool.changed if item.digest in digests]
+            tool.accepted += [item.model_copy(update={"sessions": []}) for item in accepted]
+            tool.changed = [item for item in tool.changed if item not in accepted]
+            return {name: tool.model_dump_json().encode()}
+
+        await self._stored.change([name], change)
+
+    async def forget(self, names: Collection[str]) -> None:
+        """Remove tools: their next declarations are accepted like those of unknown tools."""
+        await self._stored.change(names, lambda _, __: dict.fromkeys(names))
+
+
+class _Noting:
+    """Notes declarations as a change of the stored tools."""
+
+    def __init__(self, declared: Sequence[Declared], session: str) -> None:
+        self._declared, self._session = declared, session
+        self.known: dict[str, PinnedTool] = {}
+        """The tools with these names after the change."""
+        self.new: set[str] = set()
+        """The tools with a changed declaration that was never seen before."""
+
+    def __call__(self, documents: Mapping[str, bytes], count: int) -> Mapping[str, bytes]:
+        tools = {name: PinnedTool.model_validate_json(document) for name, document in documents.items()}
+        # Tools are added to `tools`, and may be more than those that were known.
+        others = count - len(tools)
+        self.new = {item.name for item in self._declared if _note(tools, others, item, self._session)}
+        self.known = tools
+        stored = {name: tool.model_dump_json().encode() for name, tool in tools.items()}
+        return {name: document for name, document in stored.items() if documents.get(name) != document}
+
+
+class MemoryPins:
+    """Pinned tools that last as long as the process."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, bytes] = {}
+
+    async def read(self, names: Collection[str] | None = None) -> Mapping[str, bytes]:
+        """Return the tools with these names that are stored; by default all tools."""
+        wanted = self._tools.keys() if names is None else self._tools.keys() & set(names)
+        return {name: self._tools[name] for name in wanted}
+
+    async def count(self) -> int:
+        """Return the number of tools."""
+        return len(self._tools)
+
+    async def change(
+        self,
+        names: Collection[str],
+        change: Callable[[Mapping[str, bytes], int], Mapping[str, bytes | None]],
+    ) -> None:
+        """Change tools, in the event loop."""
+        for name, document in change(await self.read(names), len(self._tools)).items():
+            if document is None:
+                self._tools.pop(name, None)
+            else:
+                self._tools[name] = document
 
 
 def _accepts(known: Mapping[str, PinnedTool], declared: Declared) -> bool:
@@ -183,26 +183,34 @@ def _accepts(known: Mapping[str, PinnedTool], declared: Declared) -> bool:
     return tool is not None and _find(tool.accepted, declared) is not None
 
 
-def _would_change(tools: Mapping[str, PinnedTool], declared: Declared, session: str) -> bool:
-    """Return whether `_note` would change anything."""
+def _would_change(tools: Mapping[str, PinnedTool], count: int, declared: Declared, session: str) -> bool:
+    """Return whether `_note` would change anything. `count` is the number of all tools."""
     tool = tools.get(declared.name)
     if tool is None:
-        return _has_room(tools, declared.name)
+        return _has_room(count, declared.name)
     if _find(tool.accepted, declared):
         return any(session in declaration.sessions for declaration in tool.changed)
     known = _find(tool.changed, declared)
     return known is None or session not in known.sessions
 
 
-def _has_room(known: Mapping[str, PinnedTool], name: str) -> bool:
-    return len(known) < MAX_TOOLS and len(name) <= _MAX_NAME
+def _has_room(count: int, name: str) -> bool:
+    return count < MAX_TOOLS and _can_be_stored(name)
 
 
-def _note(tools: dict[str, PinnedTool], declared: Declared, session: str) -> bool:
-    """Store a declaration. Returns whether it is a change that was never seen before."""
+def _can_be_stored(name: str) -> bool:
+    """Return whether a tool may have this name. PostgreSQL cannot store texts with NUL."""
+    return len(name) <= _MAX_NAME and "\0" not in name
+
+
+def _note(tools: dict[str, PinnedTool], others: int, declared: Declared, session: str) -> bool:
+    """Add a declaration to `tools`. Returns whether it is a change that was never seen before.
+
+    `others` is the number of tools besides those in `tools`.
+    """
     tool = tools.get(declared.name)
     if tool is None:
-        if _has_room(tools, declared.name):
+        if _has_room(others + len(tools), declared.name):
             tools[declared.name] = PinnedTool(accepted=[_new_declaration(declared)])
         return False
     for declaration in tool.changed:
@@ -238,9 +246,9 @@ _MESSAGE = (
 )
 
 
-def check_pins(policy: Policy, mode: Literal["flag", "refuse"], state: Path | None) -> Policy:
-    """Wrap a policy so that it also checks declarations. They are stored in the folder `state`."""
-    pins = Pins(state)
+def check_pins(policy: Policy, mode: Literal["flag", "refuse"], stored: PinnedTools | None) -> Policy:
+    """Wrap a policy so that it also checks declarations, which are kept in memory if they are not stored."""
+    pins = Pins(stored or MemoryPins())
 
     async def judge(event: dict[str, Any], session: SessionContext) -> dict[str, Any] | None:
         output: dict[str, Any] | None = policy(event, session)
@@ -257,7 +265,7 @@ def check_pins(policy: Policy, mode: Literal["flag", "refuse"], state: Path | No
 
 async def _changed(pins: Pins, tools: dict[str, Any], session: SessionContext) -> frozenset[str]:
     """Return the names of changed tools in a request, and keep them for the calls in its answer."""
-    noted = await asyncio.to_thread(pins.note, _declared(tools), session.session_id)
+    noted = await pins.note(_declared(tools), session.session_id)
     for name in sorted(noted.new):
         log.warning(
             "the declaration of the tool %r has changed; seen in session %s", name, session.session_id
@@ -303,5 +311,5 @@ async def _refusal(pins: Pins, name: str, session: SessionContext) -> dict[str, 
     if _CALL_KEY in session.call_state.values:
         refused = name in session.call_state.values[_CALL_KEY]
     else:
-        refused = await asyncio.to_thread(pins.declares_changed, session.session_id, name)
+        refused = await pins.declares_changed(session.session_id, name)
     return {"decision": "deny", "reason": _CHANGED.format(name=name)} if refused else None

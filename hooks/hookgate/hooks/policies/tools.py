@@ -79,7 +79,7 @@ def tools_policy(options: Mapping[str, Any], surroundings: PolicyEnvironment) ->
             return {"decision": "deny", "reason": reason} if reason else None
         return None
 
-    return judge if settings.pin is None else check_pins(judge, settings.pin, surroundings.state)
+    return judge if settings.pin is None else check_pins(judge, settings.pin, surroundings.pins)
 
 
 def refusal(options: ToolsOptions, name: str, arguments: Any) -> str | None:

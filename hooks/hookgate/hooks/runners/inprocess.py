@@ -10,7 +10,7 @@ import sys
 import threading
 import traceback
 import types
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
@@ -252,6 +252,30 @@ class Counters(Protocol):
         """Return the numbers that exist. Raises an exception if they cannot be read."""
 
 
+class PinnedTools(Protocol):
+    """Tools whose declarations are pinned, by name, each as JSON. Several processes may share them.
+
+    Every method raises an exception if they cannot be read or stored.
+    """
+
+    async def read(self, names: Collection[str] | None = None) -> Mapping[str, bytes]:
+        """Return the tools with these names that are stored; by default all tools."""
+
+    async def count(self) -> int:
+        """Return the number of tools."""
+
+    async def change(
+        self,
+        names: Collection[str],
+        change: Callable[[Mapping[str, bytes], int], Mapping[str, bytes | None]],
+    ) -> None:
+        """Change tools atomically. `change` runs in another thread, and must not use the event loop.
+
+        It takes the tools with these names that are stored, and the number of all tools. It returns the
+        tools to store, and None for those to remove.
+        """
+
+
 class PriceTable(Protocol):
     """The prices of models."""
 
@@ -273,6 +297,8 @@ class PolicyEnvironment:
     """The folder for data that outlives the process, or None if nothing may be stored."""
     counters: Counters | None = None
     """Counters that outlive a call, or None if a policy has to use its own memory."""
+    pins: PinnedTools | None = None
+    """Pinned tools that outlive a call, or None if a policy has to use its own memory."""
     prices: PriceTable | None = None
     """The prices of models, or None if none are configured."""
 

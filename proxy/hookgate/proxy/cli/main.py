@@ -181,6 +181,9 @@ def _add_tools(parser: argparse.ArgumentParser) -> None:
     add_state_flags(accept)
     accept.add_argument("name", nargs="+")
     accept.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    forget = commands.add_parser("forget", help="unpin tools: their next declarations count as the first")
+    add_state_flags(forget)
+    forget.add_argument("name", nargs="+")
 
 
 def _add_replay(parser: argparse.ArgumentParser) -> None:
@@ -239,7 +242,7 @@ _COMMANDS: Mapping[str, tuple[Callable[[argparse.ArgumentParser], None], str]] =
     "replay": (_add_replay, "try a policy on recorded calls"),
     "audit": (_add_audit, "list, export and verify the records of calls"),
     "hooks": (_add_hooks, "list, switch, trust, test and migrate hooks"),
-    "tools": (_add_tools, "list pinned tool declarations, and accept changes"),
+    "tools": (_add_tools, "list pinned tool declarations, accept changes, and unpin tools"),
     "run": (_add_run, "start an agent in its own session of the gateway"),
     "shim": (_add_shim, "make Gemini CLI or Claude Code report their events to the gateway"),
     "event": (_add_event, "report an agent's event to the gateway"),
@@ -338,12 +341,9 @@ async def _hooks(given: argparse.Namespace) -> int:
 
 
 async def _tools(given: argparse.Namespace) -> int:
-    from hookgate.proxy.cli.tools import accept_tools, list_tools  # noqa: PLC0415  # see the module's docstring
-    from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
-    from hookgate.proxy.config.reading import find_sources  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.cli.tools import run_tools  # noqa: PLC0415  # see the module's docstring
 
-    state = find_sources(read_config(vars(given)).config.hooks).state
-    return list_tools(state) if given.tools_command == "list" else accept_tools(state, given.name, given.yes)
+    return await run_tools(given)
 
 
 async def _run(given: argparse.Namespace) -> int:

@@ -1,34 +1,48 @@
-"""`hookgate tools list | accept`: shows pinned tool declarations, and accepts changes."""
+"""`hookgate tools list | accept | forget`: shows pinned tools, accepts changes, and unpins tools."""
 
+import argparse
 import difflib
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from hookgate.hooks.policies.pins import Declaration, PinnedTool, Pins
+from hookgate.proxy.config import read_config
+from hookgate.proxy.config.reading import find_sources
+from hookgate.proxy.store import Store
 
 
-def list_tools(state: Path) -> int:
+async def run_tools(given: argparse.Namespace) -> int:
+    """Run the command. Returns its exit code. Raises StoreError, and ValueError for unknown names."""
+    config = read_config(vars(given)).config
+    async with Store(config.store, state := find_sources(config.hooks).state) as store:
+        pins = Pins(store.pins())
+        match given.tools_command:
+            case "list":
+                return await _list_tools(pins, "the database" if store.url() else str(state))
+            case "accept":
+                return await _accept_tools(pins, given.name, given.yes)
+            case _:
+                return await _forget_tools(pins, given.name)
+
+
+async def _list_tools(pins: Pins, where: str) -> int:
     """Print every tool that the policy `tools` has pinned, and its changes that are not accepted."""
-    tools = Pins(state).tools()
+    tools = await pins.tools()
     for name, tool in sorted(tools.items()):
         print(f"{name!r}: {'changed' if tool.changed else 'unchanged'}, first seen {tool.accepted[0].seen}")
         for changed in tool.changed:
             _show(tool, changed)
     if not tools:
-        print(f"No tool is pinned in {state}.")
+        print(f"No tool is pinned in {where}.")
     return 0
 
 
-def accept_tools(state: Path, names: Sequence[str], yes: bool) -> int:
+async def _accept_tools(pins: Pins, names: Sequence[str], yes: bool) -> int:
     """Show the changes of these tools, and accept them if the user agrees. Returns 1 if not, else 0.
 
     Raises ValueError if a name is not pinned.
     """
-    pins = Pins(state)
-    known = pins.tools()
-    if unknown := [name for name in names if name not in known]:
-        raise ValueError(f"no tool {unknown[0]!r} is pinned; `hookgate tools list` lists the pinned tools")
+    known = await _known(pins, names)
     shown = {name: known[name] for name in names if known[name].changed}
     for name, tool in shown.items():
         print(f"{name!r}:")
@@ -41,9 +55,25 @@ def accept_tools(state: Path, names: Sequence[str], yes: bool) -> int:
         print("Nothing was accepted.")
         return 1
     for name, tool in shown.items():  # only the changes that were shown, not those that arrived meanwhile
-        pins.accept(name, [changed.digest for changed in tool.changed])
+        await pins.accept(name, [changed.digest for changed in tool.changed])
     print(f"Accepted: {', '.join(map(repr, shown))}.")
     return 0
+
+
+async def _forget_tools(pins: Pins, names: Sequence[str]) -> int:
+    """Unpin tools, so that their next declarations count as the first. Raises ValueError for unknown ones."""
+    await _known(pins, names)
+    await pins.forget(names)
+    print(f"Not pinned any more: {', '.join(map(repr, names))}.")
+    return 0
+
+
+async def _known(pins: Pins, names: Sequence[str]) -> Mapping[str, PinnedTool]:
+    """Return the tools by name. Raises ValueError if a name is not pinned."""
+    known = await pins.tools(names)
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(f"no tool {unknown[0]!r} is pinned; `hookgate tools list` lists the pinned tools")
+    return known
 
 
 def _show(tool: PinnedTool, changed: Declaration) -> None:

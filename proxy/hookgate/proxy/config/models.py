@@ -470,9 +470,9 @@ class StoreSettings(Section):
     It is opened only if it is needed."""
 
     url: StoreUrl | None = None
-    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that share counters and sessions. By
-    default files in the state folder are used: `hookgate.db` for counters, `audit.db` for the audit, and
-    `sessions.db` if several workers share sessions."""
+    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that share counters, pins and
+    sessions. By default files in the state folder are used: `hookgate.db` for counters and pins, `audit.db`
+    for the audit, and `sessions.db` if several workers share sessions."""
 
     url_file: File | None = None
     """A file that contains only that URL. It is read when the database is opened."""

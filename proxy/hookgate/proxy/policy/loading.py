@@ -13,9 +13,9 @@ from typing import Any
 
 from hookgate.hooks import Configuration, Engine, SettingsError
 from hookgate.hooks.live_engine import LiveEngine
-from hookgate.hooks.policies import COUNTING
+from hookgate.hooks.policies import COUNTING, PINNING
 from hookgate.hooks.runner_factory import make_runners
-from hookgate.hooks.runners.inprocess import Counters, PriceTable
+from hookgate.hooks.runners.inprocess import Counters, PinnedTools, PriceTable
 from hookgate.hooks.runs import Health, TrustCheck
 from hookgate.hooks.settings import EVENTS, BuiltinConfig, Hook, Loaded, read_sources
 from hookgate.hooks.settings.editing import rewrite, with_disabled, with_switch, write_atomically
@@ -72,17 +72,19 @@ def load_policy(
 ) -> LiveEngine:
     """Return an engine for the settings of `sources`. Raises SettingsError if they are unusable.
 
-    Policies store their counters in `store`, which is opened when first needed; without it, in memory.
+    Policies store counters and pins in `store`, which is opened when first needed; without it, in memory.
     """
     refusal = TrustStore(sources.state).refusal
 
     def make(configuration: Configuration, health: Health) -> Engine:
+        counters, pins = _stored(configuration, refusal, store) if store else (None, None)
         runners = make_runners(
             configuration.hooks(),
             refusal=refusal,
             http_targets=configuration.http_targets,
             state=sources.state,
-            counters=_counters(configuration, refusal, store) if store else None,
+            counters=counters,
+            pins=pins,
             prices=prices,
         )
         return Engine(configuration, runners, trust_check=refusal, health=health)
@@ -90,13 +92,16 @@ def load_policy(
     return LiveEngine(sources.places, make)
 
 
-def _counters(configuration: Configuration, refusal: TrustCheck, store: Store) -> Counters | None:
-    """Return the store's counters if a hook needs them. Raises SettingsError if they are unavailable."""
-    kinds = (hook.config for hook in configuration.hooks() if refusal(hook) is None)
-    if not any(isinstance(kind, BuiltinConfig) and kind.builtin in COUNTING for kind in kinds):
-        return None
+def _stored(
+    configuration: Configuration, refusal: TrustCheck, store: Store
+) -> tuple[Counters | None, PinnedTools | None]:
+    """Return the store's counters and pins if a hook needs them. Raises SettingsError if that fails."""
+    hooks = [hook.config for hook in configuration.hooks() if refusal(hook) is None]
+    policies = [config for config in hooks if isinstance(config, BuiltinConfig)]
+    counts = any(config.builtin in COUNTING for config in policies)
+    pinned = any(config.builtin in PINNING and config.options.get("pin") for config in policies)
     try:
-        return store.counters()
+        return store.counters() if counts else None, store.pins() if pinned else None
     except StoreError as error:
         raise SettingsError(str(error)) from None
 

@@ -14,7 +14,7 @@ from sqlalchemy import (
     text,
 )
 
-NEWEST = "0005"
+NEWEST = "0006"
 """The version of these tables: the name of the last migration."""
 
 # Constraints have names, so that later migrations can change them.
@@ -211,3 +211,14 @@ policy_revisions = Table(
     Column("restores", BigInteger),
 )
 """The revisions of the policy that was pushed. Rows are added, and never changed."""
+
+pinned_tools = Table(
+    "pinned_tools",
+    metadata,
+    Column("name", Text, primary_key=True),
+    # The SHA-256 of the document, by which a process notices that another one has changed it.
+    Column("sha256", LargeBinary, nullable=False),
+    # The accepted and the changed declarations, in JSON.
+    Column("document", LargeBinary, nullable=False),
+)
+"""The tools whose declarations the policy `tools` has pinned."""

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from hookgate.hooks.runners.inprocess import Counters
+from hookgate.hooks.runners.inprocess import Counters, PinnedTools
 from hookgate.proxy.config.models import StoreSettings
 from hookgate.proxy.config.values import store_url
 from hookgate.proxy.errors import StoreError
@@ -14,6 +14,7 @@ from hookgate.proxy.errors import StoreError
 if TYPE_CHECKING:
     from hookgate.proxy.store.counters import SqlCounters
     from hookgate.proxy.store.database import Database
+    from hookgate.proxy.store.pins import SqlPins
 
 _NO_DRIVER = (
     "store.url: PostgreSQL requires psycopg; in a checkout of hookgate, run: pip install '.[postgres]'"
@@ -27,18 +28,36 @@ class Store:
         """Create a store. `state` is the folder of the database file, which is used without a URL."""
         self._settings, self._state = settings, state
         self._opening = threading.Lock()  # settings are read again in threads
-        self._opened: tuple[Database, SqlCounters] | None = None
+        self._database: Database | None = None
+        self._counters: SqlCounters | None = None
+        self._pins: SqlPins | None = None
 
     def counters(self) -> Counters:
         """Return the counters in the database. Raises StoreError."""
         from hookgate.proxy.store.counters import SqlCounters  # noqa: PLC0415  # see the module's docstring
-        from hookgate.proxy.store.database import open_database  # noqa: PLC0415  # see the module's docstring
 
         with self._opening:
-            if self._opened is None:
-                database = open_database(self.url(), self._state)
-                self._opened = database, SqlCounters(database)
-            return self._opened[1]
+            if self._counters is None:
+                self._counters = SqlCounters(self._open())
+            return self._counters
+
+    def pins(self) -> PinnedTools:
+        """Return the pinned tools in the database, with those of earlier versions. Raises StoreError."""
+        from hookgate.proxy.store.pins import SqlPins  # noqa: PLC0415  # see the module's docstring
+
+        with self._opening:
+            if self._pins is None:
+                pins = SqlPins(self._open())
+                pins.import_file(self._state)
+                self._pins = pins
+            return self._pins
+
+    def _open(self) -> "Database":
+        from hookgate.proxy.store.database import open_database  # noqa: PLC0415  # see the module's docstring
+
+        if self._database is None:
+            self._database = open_database(self.url(), self._state)
+        return self._database
 
     def url(self) -> str | None:
         """The URL of a PostgreSQL database, or None for a file. Raises StoreError for a bad one."""
@@ -60,7 +79,9 @@ class Store:
 
     async def __aexit__(self, *_: object) -> None:
         """Write the queued amounts, and close the database."""
-        if self._opened is not None:
-            database, counters = self._opened
-            await asyncio.to_thread(counters.close)
-            await asyncio.to_thread(database.close)
+        if self._counters is not None:
+            await asyncio.to_thread(self._counters.close)
+        if self._pins is not None:
+            await asyncio.to_thread(self._pins.close)
+        if self._database is not None:
+            await asyncio.to_thread(self._database.close)

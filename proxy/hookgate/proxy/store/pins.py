@@ -1,0 +1,195 @@
+"""Pinned tools in the database, and those that earlier versions have stored in a file of the state folder."""
+
+import asyncio
+import contextlib
+import hashlib
+import threading
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from sqlalchemy import Connection, delete, func, select, text
+
+from hookgate.hooks.policies.pins import PinnedTool
+from hookgate.proxy.errors import StoreError
+from hookgate.proxy.store.database import ANSWER_SECONDS, FAILURES, NO_ANSWER, Database, reason
+from hookgate.proxy.store.models import pinned_tools
+
+T = TypeVar("T")
+
+_THREADS = 4
+"""The number of threads for a server. A file has one thread, because it allows one writer at a time."""
+
+_LOCK = 0x686F6F6B70696E73
+"""The key of the lock under which gateways change the tools of a server: `hookpins` in ASCII."""
+
+_MAX_NAMES = 500
+"""If more tools are asked for, all are read. A request may declare any number of tools; few are stored."""
+
+_MAX_CACHED = 4000
+"""The number of documents that are cached. It is more than tools can be stored."""
+
+_FILE = "tools-pinned.json"
+_IMPORTED = "tools-pinned.json.imported"
+
+
+class SqlPins:
+    """Pinned tools that all gateways with the same database share.
+
+    Their documents are cached, and read again if their hash has changed, so a change applies everywhere at
+    once.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._name, self._is_file = database.name, database.is_file
+        reading, writing = ({"begin_statement": name} for name in ("BEGIN", "BEGIN IMMEDIATE"))
+        self._reading = database.engine.execution_options(
+            **(reading if database.is_file else {"isolation_level": "AUTOCOMMIT"})
+        )
+        self._writing = database.engine.execution_options(**writing)
+        row = database.insert(pinned_tools)
+        self._keep = row.on_conflict_do_nothing()
+        self._replace = row.on_conflict_do_update(
+            index_elements=["name"], set_={"sha256": row.excluded.sha256, "document": row.excluded.document}
+        )
+        self._threads = ThreadPoolExecutor(1 if database.is_file else _THREADS, "hookgate-pins")
+        self._lock = threading.Lock()
+        self._cached: dict[str, tuple[bytes, bytes]] = {}
+
+    async def read(self, names: Collection[str] | None = None) -> Mapping[str, bytes]:
+        """Return the tools with these names that are stored; by default all tools. Raises StoreError."""
+        if names is not None and not names:
+            return {}
+        return await self._run(self._read, names)
+
+    async def count(self) -> int:
+        """Return the number of tools. Raises StoreError."""
+        return await self._run(self._count)
+
+    async def change(
+        self,
+        names: Collection[str],
+        change: Callable[[Mapping[str, bytes], int], Mapping[str, bytes | None]],
+    ) -> None:
+        """Change tools atomically. Raises StoreError, and the exceptions of `change`.
+
+        `change` takes the tools with these names, and the number of all tools. It returns the tools to store,
+        and None for those to remove.
+        """
+        await self._run(self._change, names, change)
+
+    def import_file(self, state: Path) -> None:
+        """Store the tools of the file in a state folder that are not stored, and rename the file.
+
+        Raises StoreError if the file cannot be read, or the tools cannot be stored.
+        """
+        path = state / _FILE
+        try:
+            content = _FileContent.model_validate_json(path.read_bytes())
+            with self._writing.begin() as connection:
+                for name, tool in content.tools.items():
+                    connection.execute(self._keep, _row(name, tool.model_dump_json().encode()))
+            with contextlib.suppress(FileNotFoundError):  # another worker has renamed it
+                path.rename(state / _IMPORTED)
+        except FileNotFoundError:
+            return
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"])) or "the file"
+            raise StoreError(f"{path}: {place}: {first['msg']}; repair or remove it") from None
+        except OSError as error:
+            raise StoreError(
+                f"{path}: cannot be imported: {error.strerror}; change its owner or mode"
+            ) from None
+        except FAILURES as error:
+            raise self._failure(reason(error)) from None
+
+    def close(self) -> None:
+        """Wait for the threads."""
+        self._threads.shutdown()
+
+    async def _run(self, step: Callable[..., T], *values: object) -> T:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, step, *values)
+        except TimeoutError:
+            raise self._failure(NO_ANSWER) from None
+        except FAILURES as error:
+            raise self._failure(reason(error)) from None
+
+    def _failure(self, why: str) -> StoreError:
+        return StoreError(f"the pinned tools in {self._name} cannot be used: {why}")
+
+    def _read(self, names: Collection[str] | None) -> dict[str, bytes]:
+        with self._reading.begin() as connection:
+            return self._documents(connection, names)
+
+    def _count(self) -> int:
+        with self._reading.begin() as connection:
+            return _number_of_tools(connection)
+
+    def _change(
+        self,
+        names: Collection[str],
+        change: Callable[[Mapping[str, bytes], int], Mapping[str, bytes | None]],
+    ) -> None:
+        with self._writing.begin() as connection:
+            if not self._is_file:  # a file is locked since the transaction has begun
+                connection.execute(text(f"SET LOCAL lock_timeout = {int(ANSWER_SECONDS * 1000)}"))
+                connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
+            changed = change(self._documents(connection, names), _number_of_tools(connection))
+            for name, document in changed.items():
+                if document is None:
+                    connection.execute(delete(pinned_tools).where(pinned_tools.c.name == name))
+                else:
+                    connection.execute(self._replace, _row(name, document))
+
+    def _documents(self, connection: Connection, names: Collection[str] | None) -> dict[str, bytes]:
+        columns = pinned_tools.c
+        hashes = _select(connection, columns.sha256, names)
+        with self._lock:
+            known = {name: self._cached.get(name) for name in hashes}
+        current = {
+            name: cached[1]
+            for name, cached in known.items()
+            if cached is not None and cached[0] == hashes[name]
+        }
+        if missing := hashes.keys() - current.keys():
+            read = _select(connection, columns.document, missing)
+            current |= read
+            with self._lock:
+                if len(self._cached) + len(read) > _MAX_CACHED:
+                    self._cached.clear()
+                # Each is cached with its own hash: it may have been changed since the hashes were read.
+                self._cached |= {name: (_hash(document), document) for name, document in read.items()}
+        return current
+
+
+class _FileContent(BaseModel):
+    """The content of the file: tools by name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tools: dict[str, PinnedTool] = {}
+
+
+def _select(connection: Connection, column: object, names: Collection[str] | None) -> dict[str, bytes]:
+    query = select(pinned_tools.c.name, column)  # type: ignore[call-overload]  # a column of bytes
+    if names is not None and len(names) <= _MAX_NAMES:
+        query = query.where(pinned_tools.c.name.in_(names))
+    rows = connection.execute(query).all()
+    return {name: bytes(value) for name, value in rows if names is None or name in names}
+
+
+def _number_of_tools(connection: Connection) -> int:
+    return int(connection.execute(select(func.count()).select_from(pinned_tools)).scalar_one())
+
+
+def _row(name: str, document: bytes) -> dict[str, object]:
+    return {"name": name, "sha256": _hash(document), "document": document}
+
+
+def _hash(document: bytes) -> bytes:
+    return hashlib.sha256(document).digest()
