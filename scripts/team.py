@@ -304,6 +304,7 @@ async def running_team(
     *,
     postgres: str | None = None,
     database: str | None = None,
+    policy: Path | None = None,
     **settings: str,
 ) -> AsyncIterator[Team]:
     """Start the set-up, and stop it at the end of the block. Raises TeamError if something does not start.
@@ -313,6 +314,7 @@ async def running_team(
         hooks: The settings of hooks in place of those in deploy/hooks.
         postgres: The address of PostgreSQL; by default the system chooses one.
         database: The address at which the gateways reach PostgreSQL, if that is not its own.
+        policy: The settings file that is pushed before the gateways start, which then follow pushes.
         settings: Further environment variables of the gateways.
     """
     with tempfile.TemporaryDirectory(prefix="hookgate-team-") as name:
@@ -329,6 +331,8 @@ async def running_team(
         if upstream:
             own["HOOKGATE_UPSTREAM__GEMINI"] = upstream
         own["HOOKGATE_HOOKS__POLICY"] = str(hooks or PROJECT / "deploy" / "hooks" / "settings.json")
+        if policy:
+            own["HOOKGATE_HOOKS__DATABASE"] = "true"
         team = Team(folder, {**own, **settings}, postgres)
         creating = Service("secrets", folder)
         await creating.run([SETTINGS / "secrets.sh", secrets, database or team.postgres.address])
@@ -346,6 +350,8 @@ async def running_team(
         async with AsyncExitStack() as stack:
             stack.push_async_callback(team.postgres.end, signal.SIGINT)
             await team.postgres.start()
+            if policy:
+                await team.gateways[0].command("policy", "push", str(policy))
             for gateway in team.gateways:
                 stack.push_async_callback(gateway.end, signal.SIGKILL)
             stack.push_async_callback(team.nginx.end)

@@ -16,8 +16,8 @@ from support.wire import KEY, SSE, UNARY, prompt
 Json = dict[str, Any]
 
 WORDS = [f"word {number} " for number in range(10)]
-SCRIPT: Json = {"rules": [{"when": {"text": "stream"}, "answer": {"chunks": WORDS, "chunk_delay_ms": 50}}]}
-"""The upstream of the streams: ten events in half a second."""
+STREAM: Json = {"when": {"text": "stream"}, "answer": {"chunks": WORDS, "chunk_delay_ms": 50}}
+"""The upstream's rule for the streams: ten events in half a second."""
 
 HIDDEN, STOPPED = "hidden from the model", "enough for today"
 

@@ -3,14 +3,17 @@
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from support.commands import missing
+from support.event_order import SCRIPT
 from support.gateway import running_upstream
 from support.hooks import write_file
+from support.one_policy import model_calls
 from support.relay import Relay, relay_to
-from support.team_load import SCRIPT, hooks_in
+from support.team_load import STREAM, hooks_in
 from team import Team, free_address, running_team
 
 POSTGRES = [*Path("/usr/lib/postgresql").glob("*/bin/initdb")]
@@ -27,15 +30,42 @@ async def relay() -> AsyncIterator[Relay]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the upstream has agents work, in `workspace`, and remove `victim`."""
+    folder = tmp_path_factory.mktemp("agents")
+    (folder / "victim").mkdir()
+    return folder
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def team(tmp_path_factory: pytest.TempPathFactory, relay: Relay) -> AsyncIterator[Team]:
-    """Three gateways behind nginx, with PostgreSQL."""
+async def upstream(folder: Path) -> AsyncIterator[tuple[str, Any]]:
+    """The URL of the upstream, and the requests that reach it."""
+    [read, run, remove] = model_calls(folder / "victim", folder / "workspace" / "notes.txt")["rules"]
+    [written, _, write] = SCRIPT["rules"]
+    asked = [{"when": {"text": "clean up"}, **remove}, {"when": {"text": "write it"}, **write}]
+    async with running_upstream({"rules": [STREAM, written, read, run, *asked]}) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def team(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    relay: Relay,
+    upstream: tuple[str, Any],
+) -> AsyncIterator[Team]:
+    """Three gateways behind nginx, with PostgreSQL; the policy that a module names first is pushed."""
     if not (shutil.which("nginx", path="/usr/sbin:/usr/bin") and POSTGRES):
         missing("needs nginx and PostgreSQL; on Debian: apt-get install nginx postgresql")
     folder = tmp_path_factory.mktemp("hooks")
     hooks = write_file(folder, {"hooks": hooks_in(folder)})
-    async with (
-        running_upstream(SCRIPT) as (upstream, _),
-        running_team(upstream, hooks, postgres=relay.server, database=relay.address, **SETTINGS) as running,
-    ):
+    url, _ = upstream
+    policy = None
+    if (text := getattr(request.module, "PUSHED_FIRST", None)) is not None:
+        policy = folder / "policy.json"
+        policy.write_text(text)
+    async with running_team(
+        url, hooks, postgres=relay.server, database=relay.address, policy=policy, **SETTINGS
+    ) as running:
         yield running

@@ -1,0 +1,147 @@
+"""One policy file for all agents: no `rm -rf` in a shell tool, a note behind every file that is read."""
+
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from support.adk import run_agent
+from support.event_service import hookgate
+from support.node import GeminiCli
+from support.places import PROJECT
+from support.python_sdk import pieces, python_client
+
+from hookgate.shim.genai import instrument
+
+REASON = "nothing is removed recursively here"
+NOTE = "Checked by the house."
+POLICY = {
+    "hooks": {
+        "BeforeTool": [
+            {
+                "matcher": "run_shell_command",
+                "hooks": [
+                    {
+                        "name": "no-rm",
+                        "type": "command",
+                        "command": f"grep -q 'rm -rf' && {{ echo '{REASON}' >&2; exit 2; }}; exit 0",
+                        "on_error": "deny",
+                    }
+                ],
+            }
+        ],
+        "AfterTool": [
+            {
+                "matcher": "read_file",
+                "hooks": [
+                    {
+                        "name": "note",
+                        "type": "command",
+                        "command": "cat > /dev/null; echo "
+                        + f"""'{{"hookSpecificOutput": {{"additionalContext": "{NOTE}"}}}}'""",
+                    }
+                ],
+            }
+        ],
+    }
+}
+
+
+def model_calls(victim: Path, readable: Path) -> dict[str, Any]:
+    """A model that removes a folder, then reads a file, then says so."""
+    remove = {"name": "run_shell_command", "args": {"command": f"rm -rf {victim}"}}
+    read = {"name": "read_file", "args": {"file_path": str(readable)}}
+    return {
+        "rules": [
+            {"when": {"tool_response": "read_file"}, "answer": {"text": "I have read it."}},
+            {
+                "when": {"tool_response": "run_shell_command"},
+                "answer": {"parts": [{"functionCall": read}]},
+            },
+            {"answer": {"parts": [{"functionCall": remove}]}},
+        ]
+    }
+
+
+Agent = Callable[[str, Path], Awaitable[str]]
+"""Runs an agent before the gateway at a URL, its work in the folder's `workspace`; gives its last words."""
+
+
+def filled(workspace: Path) -> None:
+    workspace.mkdir(exist_ok=True)
+    (workspace / "notes.txt").write_text("milk and bread")
+
+
+async def gemini_cli(url: str, folder: Path) -> str:
+    """Gemini CLI that knows nothing of hooks: the gateway derives the events from its calls."""
+    gemini = GeminiCli(folder)
+    filled(gemini.workspace)
+    ran = await gemini.ask(url, "clean up, then read", "--approval-mode", "yolo")
+    assert ran.exit_code == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def run_shell_command(command: str) -> str:
+    """Run a command in the shell."""
+    ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)  # noqa: S602  # a shell tool
+    return ran.stdout
+
+
+def read_file(file_path: str) -> str:
+    """Read a file."""
+    return Path(file_path).read_text()
+
+
+async def genai_script(url: str, folder: Path) -> str:
+    """A google-genai script with automatic function calling and no shim."""
+    filled(folder / "workspace")
+    async with python_client(url) as client:
+        said = await pieces(client, "async", "clean up, then read", tools=[run_shell_command, read_file])
+    return "".join(said).strip()
+
+
+async def gemini_cli_with_shim(url: str, folder: Path) -> str:
+    """Gemini CLI whose own hooks tell the gateway of its tools."""
+    gemini = GeminiCli(folder)
+    filled(gemini.workspace)
+    words = ("shim", "install", "gemini-cli", "--yes", "--gateway", url)
+    installed = await hookgate(*words, env={"HOME": str(folder / "home")}, folder=gemini.workspace)
+    assert installed.code == 0, installed.err
+    ran = await gemini.ask(url, "clean up, then read", "--approval-mode", "yolo")
+    assert ran.exit_code == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+async def genai_instrumented(url: str, folder: Path) -> str:
+    """A google-genai script whose client is instrumented."""
+    filled(folder / "workspace")
+    async with python_client("http://127.0.0.1:9") as client:
+        instrument(client, url)
+        said = await pieces(client, "async", "clean up, then read", tools=[run_shell_command, read_file])
+    return "".join(said).strip()
+
+
+async def adk_plugin(url: str, folder: Path) -> str:
+    """An agent of google-adk with the plugin."""
+    filled(folder / "workspace")
+    ran = await run_agent(PROJECT / "tests" / "e2e" / "adk" / "policy_agent.py", url)
+    assert ran.exit_code == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+AGENTS: dict[str, Agent] = {
+    "gemini-cli with its own hooks": gemini_cli_with_shim,
+    "gemini-cli without a shim": gemini_cli,
+    "google-adk with the plugin": adk_plugin,
+    "google-genai instrumented": genai_instrumented,
+    "google-genai without a shim": genai_script,
+}
+
+
+def check_policy(said: str, victim: Path, sent: str) -> None:
+    """What the agent says, the folder that it was to remove, and its requests as the upstream sees them."""
+    assert said.endswith("I have read it.")
+    assert victim.is_dir()
+    assert f"Tool execution blocked: {REASON}" in sent
+    assert "milk and bread" in sent
+    assert NOTE in sent
