@@ -7,12 +7,13 @@ from collections.abc import Callable
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from pydantic import ValidationError
-from sqlalchemy import create_engine
+from sqlalchemy import Table, create_engine
 from support.databases import postgres
 
 from hookgate.proxy.config import StoreSettings
@@ -73,6 +74,33 @@ def test_the_tables_of_an_older_version_are_upgraded_and_keep_their_rows(tmp_pat
         assert opened.exec_driver_sql("SELECT * FROM accepted_keys").all() == []
         assert opened.exec_driver_sql("SELECT * FROM alembic_version").all() == [("0006",)]
     database.close()
+
+
+def test_a_server_with_tables_of_version_4_is_upgraded_and_keeps_the_rows_of_every_table(
+    tmp_path: Path,
+) -> None:
+    later = {"policy_revisions", "pinned_tools"}
+    with postgres() as server, closing(open_database(server, tmp_path)) as database:
+        with database.engine.begin() as connection:
+            # What the later migrations have added goes, so these are the tables that version 4 had.
+            for name in later:
+                connection.exec_driver_sql(f"DROP TABLE {name}")
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0004'")
+            for table in metadata.sorted_tables:
+                if table.name not in later:
+                    connection.execute(table.insert().values(row_of(table)))
+        with closing(open_database(server, tmp_path)) as upgraded, upgraded.engine.begin() as connection:
+            for table in metadata.sorted_tables:
+                expected = [] if table.name in later else [tuple(row_of(table).values())]
+                assert connection.execute(table.select()).all() == expected
+            assert connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == NEWEST
+            assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def row_of(table: Table) -> dict[str, Any]:
+    """A row with a value in each column."""
+    values: dict[type, Any] = {int: 7, float: 2.5, str: "a", bytes: b"b"}
+    return {column.name: values[column.type.python_type] for column in table.columns}
 
 
 def test_a_step_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
