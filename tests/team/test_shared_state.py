@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import shutil
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -226,6 +227,8 @@ async def test_one_policy_holds_if_calls_go_to_the_gateways_in_turn(
     team: Team, folder: Path, agent: Agent, upstream: Upstream, tmp_path: Path
 ) -> None:
     recorded = upstream[1]
+    for name in ("home", "workspace"):  # each agent is a new user
+        shutil.rmtree(folder / name, ignore_errors=True)
     before = await calls(team)
     recorded.clear()
     await runs_everywhere(team, await push(team, tmp_path, json.dumps(POLICY)))
