@@ -70,10 +70,11 @@ demo: install ## run a real google-genai client through the gateway, offline, in
 	@$(BIN)/hookgate demo
 
 # Without bytecode on disk, each worker compiles every test anew, and each program that a test starts every import.
-# A worker begins with half of the tests in their order, so that it makes most fixtures of modules alone.
+# A worker begins with a third of the tests in their order, so that it makes most fixtures of modules alone. Three of them
+# use two cores fully: tests that start programs wait for these.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: install node adk antigravity browser ## run all tests
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal
 
 slow: install node adk antigravity ## run tests that take many minutes: a soak under attack, and every client with a slow hook
 	$(BIN)/pytest -m slow -s --timeout 0
