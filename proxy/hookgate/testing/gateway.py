@@ -1,4 +1,4 @@
-"""A gateway before the embedded upstream, in a thread of the test's process, on free ports of this machine.
+"""A gateway in front of the embedded upstream, in a thread of the test's process, on free ports.
 
 The gateway is imported only when one is started: pytest loads this module at each start.
 """

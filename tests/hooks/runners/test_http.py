@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -174,15 +175,21 @@ async def test_a_redirect_is_not_followed() -> None:
 # ---- the documented service
 
 
+def accepts(path: Path) -> bool:
+    """Whether a program accepts connections at a path; the file exists a moment earlier."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
+
+
 async def test_the_documented_service_runs_as_it_is_shown(tmp_path: Path) -> None:
-    socket = tmp_path / "guard.sock"
+    path = tmp_path / "guard.sock"
     shown = documented("service.py")
-    source = shown.replace('host="127.0.0.1", port=8099', f"path={str(socket)!r}")
+    source = shown.replace('host="127.0.0.1", port=8099', f"path={str(path)!r}")
     assert source != shown, "the test would take a port that may be taken"
     process = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.DEVNULL)  # noqa: ASYNC220  # quick
     try:
-        await eventually(socket.exists)
-        async with running(http(f"unix:{socket}:/before-model")) as runner:
+        await eventually(lambda: accepts(path))
+        async with running(http(f"unix:{path}:/before-model")) as runner:
             long = {"messages": [{"role": "user", "content": "x" * 2_000_000}, *KEY["messages"]]}
             assert await ask(runner, llm_request=long) == KEPT_HERE
             assert await ask(runner, llm_request=GREETING) is None

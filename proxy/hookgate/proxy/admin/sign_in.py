@@ -4,7 +4,7 @@ The panel's page begins the flow and, when the provider has sent the browser bac
 requests of its own. So no request of another page has any effect. The page keeps the flow's random ID in its
 storage, not in a cookie: pages on other ports of the same machine can neither read nor write it. State, nonce
 and code verifier are derived from the ID with a key that never leaves this process. So flows take no memory,
-and nobody can displace those of others by beginning many.
+and nobody can evict the flows of others by starting many.
 """
 
 import hmac

@@ -41,9 +41,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
     show = commands.add_parser("show", help="print the document of a revision")
     show.add_argument("revision", nargs="?", metavar="REVISION", help=f"{_REVISION} (default: the newest)")
     diff = commands.add_parser("diff", help="compare two revisions, or a file with a revision")
-    diff.add_argument(
-        "first", nargs="?", metavar="REVISION|FILE", help="a file is compared as the newer one of both"
-    )
+    diff.add_argument("first", nargs="?", metavar="REVISION|FILE", help="a file counts as the newer one")
     diff.add_argument("second", nargs="?", metavar="REVISION", help="the other one (default: the newest)")
     history = commands.add_parser("history", help="list the revisions, the newest first")
     rollback = commands.add_parser("rollback", help="push the document of an earlier revision again")

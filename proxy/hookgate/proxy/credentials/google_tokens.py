@@ -1,4 +1,4 @@
-"""Access tokens of Google Cloud, which google-auth gets: for a service account, or by default credentials.
+"""Access tokens of Google Cloud, which google-auth fetches for a service account or default credentials.
 
 google-auth blocks, so each token is fetched in a thread of its own.
 """

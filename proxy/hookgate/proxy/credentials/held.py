@@ -51,7 +51,7 @@ class CredentialsError(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Credential:
-    """One credential: an API key, or what gets access tokens from Google."""
+    """One credential: an API key, or a source of access tokens."""
 
     name: str
     api: Api
@@ -138,7 +138,7 @@ class HeldCredentials:
         return (each.token for each in self._held if each.token is not None)
 
     def candidates(self, route: Route) -> list[Candidate]:
-        """Return with what a call can be sent, in the order in which to try; at least one.
+        """Return the candidates for a call, in the order in which to try them; at least one.
 
         A call that depends on what is stored in a project has one candidate, always the same. Raises ApiError
         if there is none.
@@ -162,7 +162,7 @@ class HeldCredentials:
         return found
 
     def avoid(self, candidate: Candidate, retry_after: str = "") -> None:
-        """Try a candidate that has failed after all others, for as long as its answer says, or a while.
+        """Try a failed candidate last, for as long as its answer asks for, or for ten seconds.
 
         `retry_after` is the value of the answer's header, in seconds; a date counts as none.
         """
@@ -171,7 +171,7 @@ class HeldCredentials:
 
 
 def _place(candidate: Candidate) -> tuple[str, str, str]:
-    """Return what a quota is for: a credential's project, a location, and a model."""
+    """Return what a quota of Google applies to: a credential's project, a location, and a model."""
     return candidate.credential.name, candidate.location, candidate.route.model
 
 

@@ -128,7 +128,7 @@ class IssuedKeys:
     async def identify(self, credential: str) -> IssuedKey | None:
         """Return the issued key that a request has as its credential. Returns None for any other credential.
 
-        A text that begins like an issued key, and is none, counts as an unknown key.
+        A text that looks like an issued key but is not one counts as an unknown key.
         """
         if not _BEGINS_KEY.search(credential):
             return None if self._tokens is None else await self._tokens.identify(credential)

@@ -2,7 +2,7 @@
 
 Hooks, policies and the gateway work on GenerateContentRequests and GenerateContentResponses. Each object of
 an interaction is therefore shown as the corresponding object of generateContent, with its other fields in
-place, so that it can be converted back from what a hook left of it. What nobody edited is returned as the
+place, so that it can be converted back after hooks have edited it. What nobody edited is returned as the
 same object.
 """
 

@@ -66,7 +66,10 @@ def candidate_of(parts: Sequence[JsonObject], reason: str | None = None) -> Json
 
 
 def parts_of_answer(response: JsonObject) -> list[JsonObject]:
-    """Return the parts of a response that hooks left. Candidates that they added have no place."""
+    """Return the parts of a response that hooks left.
+
+    Further candidates are dropped, because an interaction has only one.
+    """
     candidates = read_list(response, "candidates")
     return read_list(read_object(candidates[0], "content"), "parts") if candidates else []
 
@@ -216,7 +219,7 @@ def align_parts(shown: Sequence[JsonObject], edited: Sequence[JsonObject]) -> li
 
 
 def new_interaction(response: JsonObject, model: str = "") -> JsonObject:
-    """Return the interaction for a response in the model's place. An interaction is returned itself.
+    """Return a synthetic response as an interaction. An interaction is returned unchanged.
 
     Raises BodyError if an interaction cannot express the response.
     """

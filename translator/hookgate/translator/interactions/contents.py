@@ -4,7 +4,7 @@
     {"type": "image", "data": …, "mime_type": …}            {"inlineData": {"type": "image", "data": …, …}}
     {"type": "document", "uri": …}                          {"fileData": {"type": "document", "fileUri": …}}
 
-Contents of other types are parts as they are: their `text`, if they have one, is shown as text.
+A content of any other type is used as a part unchanged; its `text`, if it has one, is shown as text.
 """
 
 from typing import Any

@@ -52,7 +52,7 @@ def _opened(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:
     if "event_type" in event or "events" not in event:
         response, parts = _open_one(event, "")
         if _is_piece(event):
-            raise BodyError("delta", "arguments without the call that they belong to")
+            raise BodyError("delta", "a piece of arguments needs the function call that it belongs to")
         return response, [_Shown([0], parts)]
     events = event["events"]
     if not isinstance(events, list) or len(event) != 1:
@@ -64,7 +64,7 @@ def _opened(event: JsonObject) -> tuple[JsonObject, list[_Shown]]:
 
 
 def _rest_of(event: Any, path: str) -> JsonObject:
-    """Return an event without what is shown as parts."""
+    """Return an event without the fields that are shown as parts."""
     response, _ = _open_one(event, path)
     delta = response.get("delta")
     if isinstance(delta, dict) and delta.get("type") == "arguments_delta":
@@ -95,7 +95,9 @@ def _whole_call(events: Sequence[JsonObject], numbers: Sequence[int]) -> JsonObj
     """Return the part for a function call from all of its events. Raises BodyError."""
     step = read_object(events[numbers[0]], "step")
     if not str(step.get("type")).endswith("_call"):
-        raise BodyError(f"events[{numbers[0]}].step", "arguments without the call that they belong to")
+        raise BodyError(
+            f"events[{numbers[0]}].step", "a piece of arguments needs the function call that it belongs to"
+        )
     pieces = []
     for number in numbers[1:]:
         delta = read_object(events[number], "delta")
