@@ -8,7 +8,14 @@ from hypothesis import assume, given
 from pydantic import ValidationError
 from support.interactions import MODEL, Json, copied, requests, steps
 
-from hookgate.translator import BodyError, apply_request, apply_tool_config, check_request, show_request
+from hookgate.translator import (
+    BodyError,
+    apply_request,
+    apply_tool_config,
+    check_request,
+    fields,
+    show_request,
+)
 from hookgate.translator.fields import strings_in
 from hookgate.translator.interactions import InteractionRequest
 from hookgate.translator.interactions.steps import close_turn, open_step
@@ -176,3 +183,20 @@ def user(text: str) -> Json:
 
 def thought() -> Json:
     return {"type": "thought", "signature": "c2ln", "summary": [{"type": "text", "text": "hm"}]}
+
+
+def test_names_that_clients_invent_are_not_kept_in_memory() -> None:
+    long = {f"{'k' * 100}_{number}": 1 for number in range(10)}
+    InteractionRequest({"model": "m", "input": [{"type": "text", "text": "hi", **long}], **long})
+    assert fields.snake.cache_info().maxsize == fields._camel.cache_info().maxsize == 4096
+    before = fields.snake.cache_info().currsize, fields._camel.cache_info().currsize
+    InteractionRequest({"model": "m", "input": "hi", **{f"n{name}": 1 for name in long}})
+    assert (fields.snake.cache_info().currsize, fields._camel.cache_info().currsize) == before
+
+
+def test_a_file_in_a_content_of_an_unknown_type_is_shown_as_a_file() -> None:
+    content = {"type": "hologram", "uri": "https://files.example/a", "mime_type": "text/plain"}
+    request = InteractionRequest({"model": "m", "input": [content]})
+    [turn] = request.shown["contents"]
+    assert turn["parts"][0]["fileData"]["fileUri"] == "https://files.example/a"
+    assert request.edited("n", request.shown)["input"] == [content]

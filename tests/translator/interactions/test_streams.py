@@ -33,6 +33,7 @@ from hookgate.translator.interactions.events import interaction_events
 from hookgate.translator.strictjson import dumps, loads
 
 TEXT = {"type": "model_output"}
+SUMMARY = {"type": "thought_summary", "content": {"type": "text", "text": "a thought"}}
 SECRET = "sk_live_0123456789"  # noqa: S105  # made up
 PIECES = st.lists(st.text('ab ,.é\\"', max_size=6), min_size=1, max_size=4)
 
@@ -217,11 +218,35 @@ def test_other_arguments_come_in_one_piece() -> None:
         called(['{"a": 1}'])[1:],
         [{**CREATED, "candidates": [{"content": {"parts": [{"text": "not of this API"}]}}]}],
         [{**completed(), "interaction": {"outputs": [{"type": "text", "text": "a"}]}}],
+        [*called(["{}"])[:-1], delta("text within a call"), stopped(0)],
+        [*called(["{}"])[:-1], {"index": 0, "delta": SUMMARY, "event_type": "step.delta"}, stopped(0)],
+        [
+            *called(["{}"])[:-1],
+            {**started(TEXT), "index": None},
+            {**delta("no index"), "index": None},
+            stopped(0),
+        ],
+        [started(TEXT), delta("a"), stopped(0), delta("after its end")],
+        [completed(usage="not an object")],
     ],
 )
 def test_events_that_hooks_could_not_read_are_refused(events: list[Json]) -> None:
     with pytest.raises(BodyError):
         streamed(sse([CREATED, *events]))
+
+
+def test_frames_that_are_not_events_are_refused_before_they_are_joined() -> None:
+    call = sse(called(["{}"])).partition(b"\n\n")[0]
+    two = b'data: {"event_type": "x"},{"event_type": "y"}'
+    with pytest.raises(BodyError, match="not a JSON object"):
+        InteractionEvents().feed(b"\n\n".join([call, two, b""]))
+
+
+def test_a_field_that_a_hook_removes_from_an_event_is_not_sent() -> None:
+    event = {"event_type": "error", "error": {"message": "a secret"}, "note": "another", "id": "1"}
+    response = open_event(event)
+    del response["error"], response["note"]
+    assert close_event(event, response) == {"event_type": "error", "id": "1"}
 
 
 # ---- other answers

@@ -1,7 +1,7 @@
 """Reads and writes the fields and texts of REST bodies, in camelCase or snake_case. It does no I/O."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from operator import is_
 from typing import Any
 
@@ -59,18 +59,36 @@ def same_items(new: Sequence[object], old: Sequence[object]) -> bool:
     return len(new) == len(old) and all(map(is_, new, old))
 
 
-@cache
+_LONGEST_NAME = 64
+"""Longer names are not fields of the APIs. They are not converted, so that no cache keeps them."""
+
+_CACHED_NAMES = 4096
+
+
+@lru_cache(_CACHED_NAMES)
 def snake(name: str) -> str:
-    """Convert a name to snake_case: `maxOutputTokens` becomes `max_output_tokens`."""
+    """Convert a name to snake_case: `maxOutputTokens` becomes `max_output_tokens`.
+
+    For names of a body, use `snake_field`, since the cache keeps all names.
+    """
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
-@lru_cache(maxsize=4096)  # bounded, since these names come from clients
+def snake_field(name: str) -> str:
+    """Convert a name that comes from a body to snake_case. Long names are returned unchanged."""
+    return snake(name) if len(name) <= _LONGEST_NAME else name
+
+
 def camel(name: str) -> str:
     """Convert a name to camelCase: `max_output_tokens` becomes `maxOutputTokens`.
 
-    Names that cannot be converted back, such as `odd_1`, are returned unchanged.
+    Names that cannot be converted back, such as `odd_1`, and long ones are returned unchanged.
     """
+    return _camel(name) if len(name) <= _LONGEST_NAME else name
+
+
+@lru_cache(_CACHED_NAMES)
+def _camel(name: str) -> str:
     head, *tail = name.split("_")
     other = head + "".join(word[:1].upper() + word[1:] for word in tail)
     return other if snake(other) == name else name

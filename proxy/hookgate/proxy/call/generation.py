@@ -28,7 +28,7 @@ from hookgate.proxy.identity.memory import prompt_of
 from hookgate.proxy.identity.sessions import SHIM_HEADER, OpenSession
 from hookgate.proxy.observe.content import SessionTranscript
 from hookgate.proxy.observe.record import no_bytes
-from hookgate.proxy.observe.usage import UsageMeter
+from hookgate.proxy.observe.usage import UsageMeter, make_meter
 from hookgate.proxy.routing.envelopes import (
     check_model,
     check_references,
@@ -113,7 +113,7 @@ class GenerationCall:
     async def _payload(self, outer: JsonObject, model: str, body: JsonObject) -> bytes:
         """Return the request as it is sent upstream, and show it to the observers."""
         run_step = self._context.run_step
-        closed = self._envelope.close_request(outer, model, body)
+        closed = await run_step(self._envelope.close_request, outer, model, body)
         payload = await run_step(dumps, closed)
         for observer in self._context.observers:
             await run_step(observer.see_upstream_request, model, closed, body)
@@ -181,7 +181,7 @@ class GenerationCall:
     async def _forward(self, outgoing: OutgoingCall, reply: Reply, pipeline: AnswerPipeline) -> None:
         context = self._context
         headers = to_upstream(context.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
-        self._meter = UsageMeter(self._envelope.usage_name)
+        self._meter = make_meter(self._envelope.usage_name)
         for observer in context.observers:
             observer.begin_answer()
         self._record.holding = pipeline.held_bytes

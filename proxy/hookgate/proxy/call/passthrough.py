@@ -16,7 +16,7 @@ from hookgate.proxy.http.bodies import content_coding
 from hookgate.proxy.http.client import UpstreamAnswer
 from hookgate.proxy.http.key_mask import KeyMask
 from hookgate.proxy.http.upstream_connection import UpstreamError
-from hookgate.proxy.observe.usage import UsageMeter
+from hookgate.proxy.observe.usage import make_meter
 from hookgate.proxy.routing.envelopes import envelope_of
 from hookgate.proxy.routing.headers import has_controls, to_client, to_upstream
 from hookgate.proxy.routing.table import Route
@@ -93,7 +93,7 @@ async def forward_unread(context: CallContext) -> web.StreamResponse:
     """Forward the request and stream its answer. Raises ApiError if no answer can be started."""
     request, route = context.request, context.route
     # Token usage is read from the answer's bytes, so they must not be compressed.
-    generates, meter = route.kind == "judged", UsageMeter(envelope_of(route).usage_name)
+    generates, meter = route.kind == "judged", make_meter(envelope_of(route).usage_name)
     coding = "identity" if generates else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
     headers = to_upstream(request.headers, coding)
     if not generates:

@@ -10,20 +10,23 @@ from json import JSONDecoder
 from pathlib import Path
 from typing import Annotated, Any, Self
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hookgate.proxy.config import ConfigError
 from hookgate.proxy.config.catalogue import NAMED, sections
 from hookgate.proxy.config.reading import describe_errors
 from hookgate.proxy.config.sources import PRICE_KEYS, describe_toml_error, lines_of, read_toml
-from hookgate.translator.fields import JsonObject
+from hookgate.translator.fields import JsonObject, read_object
 
-_KEYS = {name: re.compile(rb'"%b"\s*:\s*(?=\{)' % name) for name in (b"usageMetadata", b"usage")}
-"""Patterns of the fields that have the tokens of an answer: of generateContent, and of an interaction."""
+_KEY = re.compile(rb'"usageMetadata"\s*:\s*(?=\{)')
 _MAX_METADATA = 16 * 1024
 """The expected maximum size of a usageMetadata in bytes: it lists a few counts for each modality."""
 _MAX_COUNT = 2**31 - 1
 """The largest count of the API's own type; sums of it fit wherever they are stored."""
+_MAX_INTERACTION = 64 * 1024 * 1024
+"""The size of the largest interaction whose usage is read, in bytes. No answer that is judged is larger."""
+_COMPLETED = b'"interaction.completed"'
 _OVERLAP = 64
 """Bytes that are searched again with the next chunk: the key may be split between two."""
 
@@ -54,9 +57,7 @@ class UsageMeter:
     The name between unescaped quotes is always a field's name: within a string the quotes would be escaped.
     """
 
-    def __init__(self, name: bytes = b"usageMetadata") -> None:
-        """`name` is the field of the usage: `usageMetadata`, or `usage` for an interaction."""
-        self._key = _KEYS[name]
+    def __init__(self) -> None:
         self._found = self._previous = b""
         self._tail = b""
 
@@ -64,7 +65,7 @@ class UsageMeter:
         """Search the next bytes of the answer, which may be split anywhere."""
         data = self._tail + chunk
         seen = len(self._tail)
-        begins = [match.end() for match in self._key.finditer(data) if match.end() >= seen]
+        begins = [match.end() for match in _KEY.finditer(data) if match.end() >= seen]
         if begins:
             self._previous = self._found if len(begins) == 1 else data[begins[-2] :][:_MAX_METADATA]
             self._found = data[begins[-1] :][:_MAX_METADATA]
@@ -81,6 +82,46 @@ class UsageMeter:
                 continue
             return read_usage(metadata)
         return Usage()
+
+
+class InteractionMeter(UsageMeter):
+    """Finds the usage of an interaction, whole or streamed.
+
+    Arguments of functions are objects in an interaction, and may have fields of this name. So only the
+    interaction's own field counts: that of a whole answer, or of the event `interaction.completed`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept = bytearray()
+        self._is_whole: bool | None = None
+        self._last = b""
+
+    def feed(self, chunk: bytes) -> None:
+        if len(self._kept) + len(chunk) > _MAX_INTERACTION:
+            self._kept.clear()
+            return
+        self._kept += chunk
+        if self._is_whole is None and (begin := self._kept.lstrip()):
+            self._is_whole = begin.startswith(b"{")
+        if self._is_whole is False and (b"\n" in chunk or b"\r" in chunk):
+            lines = bytes(self._kept).splitlines(keepends=True)
+            self._kept = bytearray() if lines[-1].endswith((b"\n", b"\r")) else bytearray(lines.pop())
+            self._last = next((line for line in reversed(lines) if _COMPLETED in line), self._last)
+
+    def usage(self) -> Usage:
+        data = self._kept if self._is_whole else self._last.removeprefix(b"data:")
+        try:
+            body = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            return Usage()
+        of = body if self._is_whole else read_object(body, "interaction")
+        return read_usage(read_object(of, "usage"))
+
+
+def make_meter(name: bytes) -> UsageMeter:
+    """Return the meter for answers with the field `name`: `usageMetadata`, or `usage` of an interaction."""
+    return InteractionMeter() if name == b"usage" else UsageMeter()
 
 
 def read_usage(metadata: JsonObject) -> Usage:

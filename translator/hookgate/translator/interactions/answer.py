@@ -41,10 +41,10 @@ SYNTHETIC_ID = "hookgate"
 """The id of an interaction that a hook has answered. The API knows nothing of it."""
 
 
-def open_usage(usage: Any) -> JsonObject:
-    """Return a usage as usageMetadata."""
+def open_usage(usage: Any, path: str = "usage") -> JsonObject:
+    """Return a usage as usageMetadata. Raises BodyError, with the path, if it is not an object."""
     if not isinstance(usage, dict):
-        return {}
+        raise BodyError(path, "the usage must be an object, since hooks cannot inspect other types")
     counts: JsonObject = usage
     return {_COUNTS.get(key, key): value for key, value in counts.items()}
 

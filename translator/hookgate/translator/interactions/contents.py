@@ -10,7 +10,7 @@ A content of any other type is used as a part unchanged; its `text`, if it has o
 from typing import Any
 
 from hookgate.translator.checks import check_spellings
-from hookgate.translator.fields import BodyError, JsonObject, camel, is_text, read, read_object, snake
+from hookgate.translator.fields import BodyError, JsonObject, camel, is_text, read, read_object, snake_field
 
 MEDIA = ("image", "audio", "document", "video")
 _SHOWN_AS = frozenset(
@@ -39,7 +39,7 @@ def check_names(obj: JsonObject, path: str = "") -> None:
     check_spellings(obj, path)
     for key in obj:
         name = _PLAIN_NAMES.get(key.replace("_", "").lower())
-        if name is not None and key != name and snake(key) != name:
+        if name is not None and key != name and snake_field(key) != name:
             raise BodyError(f"{path}.{key}" if path else key, f"the field must be spelled {name!r}")
 
 
@@ -62,10 +62,10 @@ def open_content(content: Any, path: str) -> JsonObject:
         if not isinstance(content.get("text"), str):
             raise BodyError(f"{path}.text", "a text must be a string, since hooks cannot inspect other types")
         return {key: value for key, value in content.items() if key != "type"}
-    if kind in MEDIA:
-        return _media_part(content)
     if not isinstance(kind, str):
         raise BodyError(f"{path}.type", "a content must have a type, such as text")
+    if kind in MEDIA or content.get("uri") is not None:  # what refers to a file is shown as a file
+        return _media_part(content)
     return dict(content)
 
 

@@ -78,7 +78,8 @@ def _open_joined(events: Sequence[Any]) -> list[_Shown]:
     for number, event in enumerate(events):
         check_fields(event, f"events[{number}]")
         index = event.get("index")
-        if type(index) is not int and index is not None:
+        is_of_step = str(event.get("event_type")).startswith("step.")
+        if type(index) is not int and (index is not None or is_of_step):
             raise BodyError(f"events[{number}].index", "an index must be an integer")
         by_index.setdefault(-1 if index is None else index, []).append(number)
     shown: list[_Shown] = []
@@ -108,6 +109,8 @@ def _whole_call(events: Sequence[JsonObject], numbers: Sequence[int]) -> JsonObj
             pieces.append(piece or "")
         elif events[number].get("event_type") == "step.start":
             raise BodyError(f"events[{number}].index", "a step begins twice")
+        elif events[number].get("event_type") == "step.delta":
+            raise BodyError(f"events[{number}].delta.type", "a function call has no such delta")
     text = "".join(pieces)
     if text:
         if step.get("arguments"):
@@ -162,8 +165,8 @@ def _open_status(event: JsonObject, response: JsonObject) -> str | None:
             )
         left = {key: value for key, value in interaction.items() if key not in _REPEATED and key != "usage"}
         response["interaction"] = left
-        if isinstance(interaction.get("usage"), dict):
-            response["usageMetadata"] = open_usage(interaction["usage"])
+        if interaction.get("usage") is not None:
+            response["usageMetadata"] = open_usage(interaction["usage"], "interaction.usage")
     if event["event_type"] != "interaction.completed":
         return None
     return finish_reason(read_object(event, "interaction").get("status")) or "STOP"
@@ -247,7 +250,8 @@ def _ends(response: JsonObject) -> bool:
 
 def _with_rest(event: JsonObject, before: JsonObject, after: JsonObject) -> JsonObject:
     """Return the event with the fields that hooks changed, and without repetitions."""
-    new = event
+    removed = before.keys() - after.keys() - {"candidates", "usageMetadata", "events"}
+    new = {key: value for key, value in event.items() if key not in removed} if removed else event
     for key, value in after.items():
         if key in ("candidates", "usageMetadata", "events") or same(value, before.get(key)):
             continue

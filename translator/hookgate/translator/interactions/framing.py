@@ -25,6 +25,7 @@ class InteractionEvents(ServerSentEvents):
     def __init__(self) -> None:
         super().__init__()
         self._open: dict[int, bool] = {}  # steps that have begun, and whether they are calls
+        self._stopped: set[int] = set()
         self._held: list[Frame] = []
         self._held_bytes = 0
         self._called = False  # whether the model has called a function
@@ -36,6 +37,7 @@ class InteractionEvents(ServerSentEvents):
     def begin_anew(self) -> None:
         super().begin_anew()
         self._open, self._held, self._held_bytes = {}, [], 0
+        self._stopped.clear()
         self._offset, self._places = self._next, {}
 
     # ---- from the upstream
@@ -59,7 +61,7 @@ class InteractionEvents(ServerSentEvents):
             self._held_bytes += len(frame.raw)
             if self._held_bytes > MAX_EVENT:
                 raise BodyError("", f"a function call of it is larger than {MAX_EVENT} bytes")
-            if not any(self._open.values()) and len(self._open) < 2:
+            if len(self._open) < 2 and not any(self._open.values()):
                 out += self._release()
         return out
 
@@ -73,11 +75,15 @@ class InteractionEvents(ServerSentEvents):
         return [Frame(b"".join(frame.raw for frame in held), b'{"events":[' + data + b"]}")]
 
     def _note_received(self, data: bytes) -> None:
-        """Note which steps are open. What cannot be read is refused when it is judged."""
+        """Note which steps are open. Raises BodyError for what is not an event, or comes after its step."""
         event = _read(data)
+        if not event and data.strip():  # events are joined before they are judged
+            raise BodyError("", "an event is not a JSON object")
         kind, index = event.get("event_type"), event.get("index")
         if type(index) is not int:
             return
+        if kind == "step.delta" and index in self._stopped:
+            raise BodyError("index", "a step continues after its end")
         if kind == "step.start":
             kind = str(read_object(event, "step").get("type"))
             self._open[index] = kind.endswith("_call")
@@ -86,6 +92,7 @@ class InteractionEvents(ServerSentEvents):
             self._open[index] = read_object(event, "delta").get("type") == "arguments_delta"
         elif kind == "step.stop":
             self._open.pop(index, None)
+            self._stopped.add(index)
 
     # ---- to the client
 

@@ -11,7 +11,7 @@ hooks see them in the view `body`.
 from typing import Any
 
 from hookgate.translator.checks import check_spellings
-from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object, same, snake
+from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object, same, snake_field
 from hookgate.translator.interactions.contents import check_fields, check_names, close_content
 from hookgate.translator.interactions.steps import close_turn, is_step, open_contents, open_step
 
@@ -137,7 +137,9 @@ class InteractionRequest:
         values = self._values(model, request)
         if same_model:
             values[self._name] = self.named
-        kept = {key: values.pop(snake(key)) for key in body if snake(key) in values}  # as it was spelled
+        kept = {
+            key: values.pop(snake_field(key)) for key in body if snake_field(key) in values
+        }  # as it was spelled
         return {**kept, **values}
 
     def _values(self, model: str, request: JsonObject) -> JsonObject:
@@ -159,7 +161,9 @@ class InteractionRequest:
         if tools or body.get("tools") == []:
             old = dict(zip(map(id, self._tools), body.get("tools") or (), strict=True))
             values["tools"] = [each for tool in tools for each in _close_tool(tool, old)]
-        values |= {snake(key): value for key, value in request.items() if snake(key) not in _SHOWN}
+        values |= {
+            snake_field(key): value for key, value in request.items() if snake_field(key) not in _SHOWN
+        }
         return self._with_format(values, request)
 
     def _close_input(self, turns: list[Any]) -> Any:
@@ -197,9 +201,9 @@ class InteractionRequest:
     def _close_config(self, request: JsonObject) -> JsonObject:
         original: JsonObject = read(self.body, "generationConfig") or {}
         config = {
-            key if key in original else snake(key): value
+            key if key in original else snake_field(key): value
             for key, value in read_object(request, "generationConfig").items()
-            if snake(key) != "response_mime_type"
+            if snake_field(key) != "response_mime_type"
         }
         chosen = request.get("toolConfig")
         if chosen is not None and same(chosen, self.shown.get("toolConfig")):

@@ -154,6 +154,7 @@ def close_turn(turn: JsonObject) -> list[JsonObject]:
             fits = fits and (kind == "thought") is (field == "summary")
             fresh = {"type": "thought" if field == "summary" else _OUTPUT[role], "parts": []}
             steps.append(_begun(own if fits else fresh, field))
+            steps[-1][field] = list(steps[-1].get(field, ()))
             own = {} if fits else own
             joins = field
         if _is_signature(part):
@@ -162,7 +163,7 @@ def close_turn(turn: JsonObject) -> list[JsonObject]:
             steps[-1]["signature"] = part["thoughtSignature"]
             joins = ""
         else:
-            steps[-1][field] = [*steps[-1].get(field, ()), close_content(part)]
+            steps[-1].setdefault(field, []).append(close_content(part))
     return steps
 
 

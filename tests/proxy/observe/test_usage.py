@@ -1,0 +1,45 @@
+"""The tokens of an interaction: only its own usage counts, wherever its answer is cut."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgate.proxy.observe.usage import Usage, make_meter
+
+OWN = {"total_input_tokens": 90_000, "total_output_tokens": 5_000}
+OTHER = {"usage": {"total_input_tokens": 0, "total_output_tokens": 0}, "event_type": "interaction.completed"}
+CALL = {"type": "function_call", "id": "1", "name": "f", "arguments": OTHER}
+
+
+def measured(data: bytes, size: int) -> Usage:
+    meter = make_meter(b"usage")
+    for begin in range(0, len(data), size):
+        meter.feed(data[begin : begin + size])
+    return meter.usage()
+
+
+@pytest.mark.parametrize("names", [("usage", "steps"), ("steps", "usage")])
+@given(size=st.integers(1, 200), indent=st.sampled_from([None, 1]))
+def test_of_a_whole_answer_arguments_of_functions_do_not_count(
+    names: tuple[str, str], size: int, indent: int | None
+) -> None:
+    fields = {"usage": OWN, "steps": [CALL]}
+    body = json.dumps({name: fields[name] for name in names}, indent=indent).encode()
+    assert measured(body, size) == Usage(90_000, 5_000)
+
+
+@given(size=st.integers(1, 200), end=st.sampled_from(["\n", "\r\n", "\r"]))
+def test_of_a_stream_the_usage_of_its_last_event_counts(size: int, end: str) -> None:
+    events = [
+        {"event_type": "step.start", "index": 0, "step": CALL},
+        {"event_type": "interaction.completed", "interaction": {"steps": [CALL], "usage": OWN}},
+    ]
+    lines = [f"event: {each['event_type']}{end}data: {json.dumps(each)}{end}{end}" for each in events]
+    assert measured("".join([*lines, f"data: [DONE]{end}{end}"]).encode(), size) == Usage(90_000, 5_000)
+
+
+@pytest.mark.parametrize("data", [b"", b"no JSON", b"[]", b"data: {\n\n", b'{"usage": 1}', b"{"])
+def test_what_has_no_usage_counts_nothing(data: bytes) -> None:
+    assert measured(data, 3) == Usage()
