@@ -1,5 +1,6 @@
 """What the panel's JSON tells, of calls that were made through a gateway."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -57,12 +58,12 @@ async def test_calls_are_listed_with_what_hooks_decided(audit: dict[str, Any] | 
 
 async def eventually(gateway: Paneled, path: str, count: int) -> Any:
     """A page, once it has so many rows: the audit writes ends behind calls."""
-    for _ in range(200):
-        page = await get_json(gateway, path)
-        rows = page.get("calls") or page.get("sessions") or []
-        if len(rows) >= count:
-            return page
-    raise AssertionError(f"{len(rows)} rows instead of {count}")
+    async with asyncio.timeout(30):
+        while True:
+            page = await get_json(gateway, path)
+            if len(page.get("calls") or page.get("sessions") or []) >= count:
+                return page
+            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("audit", SOURCES)
