@@ -144,7 +144,7 @@ def test_a_blocked_tool_and_an_error_of_the_upstream_are_no_answers(gateway: Gat
 
 def test_answers_of_other_clients_lead_to_their_receipts(gateway: GatewayUnderTest) -> None:
     url = f"{gateway.url}/v1beta/models/gemini-2.5-flash:generateContent"
-    request = Request(url, b'{"contents": [{"parts": [{"text": "hey"}]}]}', {"x-goog-api-key": "k"})  # noqa: S310
+    request = Request(url, b'{"contents": [{"parts": [{"text": "hey"}]}]}', {"x-goog-api-key": "k"})  # noqa: S310  # of the gateway's own URL
     with build_opener(ProxyHandler({})).open(request) as answer:
         answer.read()
         gateway.assert_answered(answer)

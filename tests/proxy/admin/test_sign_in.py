@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -417,7 +418,7 @@ async def test_other_algorithms_are_refused_even_if_the_provider_has_a_key_for_t
     algorithm: str, tmp_path: Path
 ) -> None:
     keys = [public_jwk(RSA, "rsa", algorithm)]
-    sign = lambda claims: signed(claims, RSA, algorithm)  # noqa: E731
+    sign = partial(signed, key=RSA, algorithm=algorithm)
     async with place(tmp_path, {"sign": sign, "keys": keys, "person": ADA}) as here:
         assert (await here.sign_in()).status == 403
 

@@ -421,7 +421,7 @@ async def test_a_secret_in_any_field_of_a_request_does_not_reach_the_upstream() 
 
 
 async def test_a_secret_in_any_field_of_an_answer_does_not_reach_the_client() -> None:
-    from google.genai._gaos.types.interactions import Interaction, InteractionSSEEvent  # noqa: PLC0415
+    from google.genai._gaos.types.interactions import Interaction, InteractionSSEEvent  # noqa: PLC0415  # takes a second
 
     bodies = [{**body, "status": "completed"} for body in planted(Interaction)]
     assert len(bodies) > 10

@@ -105,7 +105,7 @@ async def test_nothing_is_tried_again_once_an_answer_has_begun(tmp_path: Path) -
         return response
 
     for hooks in ({}, JUDGED):
-        async with service(cut_off) as url:  # type: ignore[arg-type]  # a plain server's requests
+        async with service(cut_off) as url:  # type: ignore[arg-type]  # a handler, too  # a plain server's requests
             state = tmp_path / str(len(calls))
             async with behind(GoogleCloud(url), state, hooks=hooks) as gateway:
                 answer = await post(gateway.url, SSE, HI, sent(issue(state)))

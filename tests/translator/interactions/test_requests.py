@@ -122,7 +122,7 @@ def test_a_selection_of_tools_is_written_as_the_api_takes_it(
     request = opened(body)
     edited = request.edited(MODEL, apply_tool_config(request.shown, selection))
     assert [tool["name"] for tool in edited["tools"] if tool["type"] == "function"] == tools
-    assert edited["tools"][-1] is body["tools"][-1]  # type: ignore[index]
+    assert edited["tools"][-1] is body["tools"][-1]  # type: ignore[index]  # JSON, of known form
     assert edited.get("generation_config", {}).get("tool_choice") == choice
 
 

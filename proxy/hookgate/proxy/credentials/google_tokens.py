@@ -127,7 +127,7 @@ class GoogleToken:
             if self._source is None:
                 # With scopes, the library would ask another service for the project, which may be blocked.
                 found, _ = google.auth.default(request=request)
-                self._source = with_scopes_if_required(found, _SCOPES)  # type: ignore[no-untyped-call]
+                self._source = with_scopes_if_required(found, _SCOPES)  # type: ignore[no-untyped-call]  # has no annotations
             self._source.refresh(request)
         token, expiry = self._source.token, self._source.expiry
         if not isinstance(token, str) or not re.fullmatch(r"[!-~]{8,8192}", token) or expiry is None:
