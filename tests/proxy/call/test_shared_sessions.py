@@ -1,15 +1,13 @@
 """Gateways that share their sessions: a conversation may arrive at any of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from support.audits import audited_gateway
-from support.databases import postgres
 from support.gateway import gateway_before, running_upstream, runs, says
 from support.wire import HI, KEY, UNARY, Answer, ask, post
 
@@ -21,16 +19,6 @@ Json = dict[str, Any]
 SESSION = {**KEY, "x-hookgate-session": "s-1"}
 DELIVER = {**SESSION, "x-hookgate-context": "deliver"}
 EVENT = {"cwd": "/", "transcript_path": "/t"}
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """Each kind of database, empty."""
-    if request.param == "sqlite":
-        yield None
-    else:
-        with postgres() as server:
-            yield server
 
 
 @dataclass(frozen=True)

@@ -104,21 +104,21 @@ async def test_a_set_up_does_what_it_says(
     assert received in called.body.decode()
 
 
+def in_front_of(upstream: EmbeddedUpstream, folder: Path) -> tuple[str, ...]:
+    """The flags of a gateway with the set-up of a folder, in front of an upstream."""
+    return (
+        *("--config", str(folder / "hookgate.toml")),
+        *("--listen", "127.0.0.1:0", "--upstream", upstream.url),
+    )
+
+
 async def test_marks_of_prompt_injection_reach_the_model_once_they_are_enforced(
     tmp_path: Path, upstream: EmbeddedUpstream
 ) -> None:
     await run("init", str(tmp_path / "g"), "--from", "prompt-injection")
     settings = tmp_path / "g/settings.json"
     settings.write_text(settings.read_text().replace('"mode": "observe"', '"mode": "enforce"'))
-    words = (
-        "--config",
-        str(tmp_path / "g/hookgate.toml"),
-        "--listen",
-        "127.0.0.1:0",
-        "--upstream",
-        upstream.url,
-    )
-    async with serving("serve", *words) as gateway:
+    async with serving("serve", *in_front_of(upstream, tmp_path / "g")) as gateway:
         await shell("sh g/try.sh", tmp_path, HOOKGATE_URL=gateway.url)
         assert "do not follow them" in json.dumps(upstream.recorded[-1].body)
         script = tmp_path / "g/try.sh"
@@ -130,15 +130,7 @@ async def test_marks_of_prompt_injection_reach_the_model_once_they_are_enforced(
 
 async def test_a_cost_cap_shortens_answers(tmp_path: Path, upstream: EmbeddedUpstream) -> None:
     await run("init", str(tmp_path / "g"), "--from", "cost-caps")
-    words = (
-        "--config",
-        str(tmp_path / "g/hookgate.toml"),
-        "--listen",
-        "127.0.0.1:0",
-        "--upstream",
-        upstream.url,
-    )
-    async with serving("serve", *words) as gateway:
+    async with serving("serve", *in_front_of(upstream, tmp_path / "g")) as gateway:
         await post(gateway.url, UNARY, prompt("hi", generationConfig={"maxOutputTokens": 60000}), KEY)
     assert (upstream.recorded[-1].body or {})["generationConfig"]["maxOutputTokens"] == 8192
 

@@ -4,28 +4,16 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.databases import postgres
 from support.gateway import running_upstream
 from support.keys import UPSTREAM_KEY, sent, until_answered, why
 from support.program import Ended, run, serving
 from support.wire import HI, SSE, UNARY, ask, post
 
 KEY = re.compile(r"hgk_[a-z2-7]{10}_[0-9A-Za-z]{49}")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """Each kind of database, empty."""
-    if request.param == "sqlite":
-        yield None
-    else:
-        with postgres() as server:
-            yield server
 
 
 async def keys(*words: str, state: Path, url: str | None = None, code: int = 0) -> Ended:

@@ -3,12 +3,10 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.databases import postgres
 from support.gateway import running_upstream
 from support.hooks import command
 from support.program import Ended, run, serving
@@ -16,16 +14,6 @@ from support.pushed import allowing, document, hook, push
 from support.wire import HI, UNARY, ask, connected, post
 
 GEMINI_2, GEMINI_3 = allowing("gemini-2.5-*"), allowing("gemini-3-*")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """Each kind of database, empty."""
-    if request.param == "sqlite":
-        yield None
-    else:
-        with postgres() as server:
-            yield server
 
 
 async def hookgate(*words: str, state: Path, url: str | None = None, code: int = 0, **env: str) -> Ended:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,6 @@ from hookgate.proxy.store import sessions as stored
 from hookgate.proxy.store.sessions import SessionRows, open_session_store
 
 ALICE = SessionContext("s", key="alice")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """Each kind of database, empty."""
-    if request.param == "sqlite":
-        yield None
-    else:
-        with postgres() as server:
-            yield server
 
 
 @asynccontextmanager

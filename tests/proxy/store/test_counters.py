@@ -44,16 +44,6 @@ asyncio.run(main(*sys.argv[1:]))
 """A process that counts to a hundred, and tells each total that it was given."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """Each kind of database, empty."""
-    if request.param == "sqlite":
-        yield None
-    else:
-        with postgres() as server:
-            yield server
-
-
 @contextmanager
 def locked(state: Path) -> Iterator[None]:
     """Another program that writes, and does not come to an end."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,16 +14,6 @@ from support.databases import cut, drop, postgres
 from hookgate.hooks.policies.pins import MAX_TOOLS, Declared, Pins
 from hookgate.proxy.config import StoreSettings
 from hookgate.proxy.store import Store, StoreError
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """Each kind of database, empty."""
-    if request.param == "sqlite":
-        yield None
-    else:
-        with postgres() as server:
-            yield server
 
 
 @asynccontextmanager

@@ -1,26 +1,14 @@
 """The table of policy revisions: each one follows the newest one, in both kinds of databases."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
 import pytest
-from support.databases import postgres
 from support.pushed import change_table, policy_table, revision_after
 
 from hookgate.proxy.errors import StoreError
 from hookgate.proxy.store.policy_table import StaleRevisionError
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """Each kind of database, empty."""
-    if request.param == "sqlite":
-        yield None
-    else:
-        with postgres() as server:
-            yield server
 
 
 def test_revisions_are_found_by_number_and_listed_from_the_newest(url: str | None, tmp_path: Path) -> None:

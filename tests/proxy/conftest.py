@@ -1,4 +1,4 @@
-"""The databases on which keys are tested."""
+"""The kinds of databases on which everything that stores something is tested."""
 
 from collections.abc import Iterator
 
