@@ -7,7 +7,7 @@ imports nothing else of hookgate and can be used without it.
 from hookgate.translator.batches import BatchBody
 from hookgate.translator.checks import check_canonical, check_request, check_response, check_spellings
 from hookgate.translator.fields import BodyError, EditError, TranslatorError
-from hookgate.translator.inputs import INPUTS, Inputs, read_inputs
+from hookgate.translator.inputs import CACHES, INPUTS, Inputs, read_inputs
 from hookgate.translator.request import (
     MODEL_NAME,
     VIEWS,
@@ -32,6 +32,7 @@ from hookgate.translator.streaming.events import CallGate, cut_events, join_even
 from hookgate.translator.streaming.framing import Frame, Framing, JsonArray, ServerSentEvents
 
 __all__ = [
+    "CACHES",
     "INPUTS",
     "MODEL_NAME",
     "VIEWS",

@@ -1,11 +1,12 @@
-"""Token counts and embeddings: calls that contain text and return numbers.
+"""Token counts, embeddings and cached contents: calls that contain text, and whose answers contain none.
 
     inputs = read_inputs("embedContent", body)
     body = inputs.edited([edit(item.request) for item in inputs.requests])
 
 Hooks accept only GenerateContentRequests, so each text in such a body is shown as one; a title is a turn of
-the user before its content. Bodies with unknown fields are refused, since hooks would not see them. Objects
-are never changed in place, and an unchanged body is returned itself.
+the user before its content, and the displayed name of cached contents is a request of its own. Bodies with
+unknown fields are refused, since hooks would not see them. Objects are never changed in place, and an
+unchanged body is returned itself.
 """
 
 import re
@@ -23,13 +24,22 @@ from hookgate.translator.fields import (
     is_text,
     joined_text,
     read,
+    read_list,
     same_items,
     write,
 )
 
-INPUTS = frozenset(
-    {"countTokens", "computeTokens", "embedContent", "batchEmbedContents", "asyncBatchEmbedContent"}
-)
+CACHES = frozenset({"createCachedContent", "updateCachedContent"})
+"""The API's methods that write cached contents."""
+
+INPUTS = CACHES | {
+    "countTokens",
+    "computeTokens",
+    "embedContent",
+    "batchEmbedContents",
+    "asyncBatchEmbedContent",
+    "createEmbedding",
+}
 """The API's methods of these calls."""
 
 _COUNTED = ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig")
@@ -92,7 +102,7 @@ class Inputs:
         return self._rebuild(new)
 
 
-def read_inputs(verb: str, body: JsonObject) -> Inputs:
+def read_inputs(verb: str, body: JsonObject) -> Inputs:  # noqa: PLR0911  # one for each shape
     """Read a body of the API's method `verb`, one of INPUTS. Raises BodyError."""
     check_canonical(body)
     match verb:
@@ -104,7 +114,16 @@ def read_inputs(verb: str, body: JsonObject) -> Inputs:
             return Inputs([("", body, _Embedding(body, ""))], _first)
         case "batchEmbedContents":
             return _embeddings(body)
-    return _embedding_batch(body)
+        case "createEmbedding":
+            return _openai_embeddings(body)
+        case "asyncBatchEmbedContent":
+            return _embedding_batch(body)
+    return _cached(body, creates=verb == "createCachedContent")
+
+
+def caches_tools(verb: str, request: JsonObject) -> bool:
+    """Return whether a request that hooks are shown puts tools in a cache, for later calls to use."""
+    return verb in CACHES and bool(read_list(request, "tools"))
 
 
 def _first(new: list[JsonObject]) -> JsonObject:
@@ -246,6 +265,85 @@ def _text_of(turn: JsonObject) -> str:
     return joined_text(turn)
 
 
+# ---- cached contents
+
+
+_CACHED = ("contents", "systemInstruction", "tools", "toolConfig")
+_CACHE_SETTINGS = ("name", "ttl", "expireTime", "encryptionSpec")
+_RESOURCE = re.compile(r"[A-Za-z0-9._~/-]{1,512}")
+_TIME = re.compile(r"[0-9][0-9A-Za-z.:+-]{0,63}")
+
+
+def _cached(body: JsonObject, *, creates: bool) -> Inputs:
+    """Return the contents of a cache, unless an update has none, and its displayed name if there is one."""
+    check_keys(body, "", ("model", *_CACHED, *_CACHE_SETTINGS, "displayName"))
+    _check_cache_settings(body)
+    name = read(body, "displayName")
+    lenses: list[tuple[str, JsonObject, InputLens]] = []
+    if creates or any(read(body, field) is not None for field in _CACHED):
+        lenses.append(("", body, _CachedContents(body)))
+    if name is not None:
+        lenses.append(("displayName", body, _DisplayName(body, name)))
+
+    def rebuild(new: list[JsonObject]) -> JsonObject:
+        if not new:
+            return body
+        first, last = new[0], new[-1]
+        edited = read(last, "displayName")
+        return first if edited == name else write(first, "displayName", edited)
+
+    return Inputs(lenses, rebuild)
+
+
+class _CachedContents:
+    """The contents, the system instruction, the tools and the settings of a cache."""
+
+    def __init__(self, body: JsonObject) -> None:
+        self._body = body
+        self.request = {
+            key: value for key, value in body.items() if camel(key) not in ("model", "displayName")
+        }
+
+    def edited(self, request: JsonObject) -> JsonObject:
+        """Return the body for an edited request. Settings of a generation are dropped."""
+        kept = {key: value for key, value in self._body.items() if key in request or key not in self.request}
+        known = (*_CACHED, *_CACHE_SETTINGS)
+        return kept | {key: value for key, value in request.items() if camel(key) in known}
+
+
+class _DisplayName:
+    """The displayed name of a cache, as a turn of the user."""
+
+    def __init__(self, body: JsonObject, name: Any) -> None:
+        if not isinstance(name, str):
+            raise BodyError("displayName", "must be a string")
+        self._body = body
+        self.request: JsonObject = {"contents": [{"role": "user", "parts": [{"text": name}]}]}
+
+    def edited(self, request: JsonObject) -> JsonObject:
+        contents = read(request, "contents")
+        if not isinstance(contents, list) or len(contents) != 1:
+            raise EditError("contents", "one turn, which is the name", contents)
+        return write(self._body, "displayName", _text_of(contents[0]))
+
+
+def _check_cache_settings(body: JsonObject) -> None:
+    """Check that the settings are names and times, so that they cannot contain hidden text."""
+    for field, pattern, example in (
+        ("name", _RESOURCE, "the name of cached contents, such as cachedContents/1"),
+        ("ttl", _TIME, "a duration, such as 3600s"),
+        ("expireTime", _TIME, "a time, such as 2027-01-31T12:00:00Z"),
+    ):
+        value = read(body, field)
+        if value is not None and not (isinstance(value, str) and pattern.fullmatch(value)):
+            raise BodyError(field, f"must be {example}")
+    encryption = read(body, "encryptionSpec")
+    if encryption is not None:
+        key = read(check_keys(encryption, "encryptionSpec", ("kmsKeyName",)), "kmsKeyName")
+        if key is not None and not (isinstance(key, str) and _RESOURCE.fullmatch(key)):
+            raise BodyError("encryptionSpec.kmsKeyName", "must be the name of a key")
+
+
 def _check_settings(obj: JsonObject, path: str) -> None:
     """Check that the settings have the expected types, so that they cannot contain hidden text."""
     for key, value in obj.items():
@@ -260,6 +358,53 @@ def _check_settings(obj: JsonObject, path: str) -> None:
             raise BodyError(_below(path, key), "must be an integer")
         if name in ("autoTruncate", "documentOcr", "audioTrackExtraction") and not isinstance(value, bool):
             raise BodyError(_below(path, key), "must be true or false")
+
+
+# ---- embeddings in OpenAI's dialect
+
+_USER = re.compile(r"[A-Za-z0-9._@:-]{1,128}")
+
+
+def _openai_embeddings(body: JsonObject) -> Inputs:
+    """Read a body whose `input` is a text or a list of texts."""
+    check_keys(body, "", ("model", "input", "dimensions", "encodingFormat", "user"))
+    if not isinstance(body.get("dimensions"), int | None):
+        raise BodyError("dimensions", "must be an integer")
+    if read(body, "encodingFormat") not in (None, "float", "base64"):
+        raise BodyError("encoding_format", "must be float or base64")
+    user = body.get("user")
+    if user is not None and not (isinstance(user, str) and _USER.fullmatch(user)):
+        raise BodyError("user", "must be an identifier, since hooks cannot inspect it")
+    given = body.get("input")
+    texts = given if isinstance(given, list) else [given]
+    if not all(isinstance(text, str) for text in texts):
+        raise BodyError("input", "must be a text or a list of texts, since hooks cannot inspect tokens")
+    lenses: list[tuple[str, JsonObject, InputLens]] = []
+    for number, text in enumerate(texts):
+        holder = {key: value for key, value in body.items() if key == "model"} | {"input": text}
+        lenses.append((f"input[{number}]" if isinstance(given, list) else "", holder, _Text(holder)))
+
+    def rebuild(new: list[JsonObject]) -> JsonObject:
+        edited = [holder["input"] for holder in new]
+        if edited == texts:
+            return body
+        return {**body, "input": edited if isinstance(given, list) else edited[0]}
+
+    return Inputs(lenses, rebuild)
+
+
+class _Text:
+    """An object whose `input` is one text."""
+
+    def __init__(self, obj: JsonObject) -> None:
+        self._obj = obj
+        self.request: JsonObject = {"contents": [{"role": "user", "parts": [{"text": obj["input"]}]}]}
+
+    def edited(self, request: JsonObject) -> JsonObject:
+        contents = read(request, "contents")
+        if not isinstance(contents, list) or len(contents) != 1:
+            raise EditError("contents", "one turn, as was shown", contents)
+        return {**self._obj, "input": _text_of(contents[0])}
 
 
 def _below(path: str, key: str) -> str:

@@ -129,7 +129,12 @@ def apply_tool_config(body: JsonObject, patch: Any) -> JsonObject:
     current = shown.get("mode")
     mode = selection.get("mode") or (current if current in MODES else "AUTO")
     names = selection.get("allowedFunctionNames", shown.get("allowedFunctionNames"))
-    if mode == "NONE" or names is None or ("allowedFunctionNames" not in selection and mode == "AUTO"):
+    # Names that a hook returns with another mode are its selection, even if they are those of the request.
+    if (
+        mode == "NONE"
+        or names is None
+        or (mode == "AUTO" and "allowedFunctionNames" not in read_tool_config(patch))
+    ):
         return _with_calling_config(body, mode, None)
     known = frozenset(declared)
     allowed = [name for name in names if name in known]
@@ -234,10 +239,22 @@ class ShownRequest:
             "messages": self._messages.show(),
             "config": _show_config(self._body),
         }
-        if "previous_interaction_id" in self._body:
-            view |= {"previousInteractionId": self._body["previous_interaction_id"], "history": "unknown"}
+        if (previous := read(self._body, "previousInteractionId")) is not None:
+            view |= {"previousInteractionId": previous, **self._show_earlier()}
+        if (cached := read(self._body, "cachedContent")) is not None:
+            view |= {"cachedContent": cached, "history": "unknown"}
         tool_config = show_tool_config(self._body)
         return view if tool_config is None else {**view, "toolConfig": tool_config}
+
+    def _show_earlier(self) -> JsonObject:
+        """Return what is known of the interaction that this one continues."""
+        earlier = read_object(self._body, "previousInteraction")
+        shown: JsonObject = {"history": "known" if earlier.get("known") is True else "unknown"}
+        if "revision" in earlier:
+            shown["previousRevision"] = earlier["revision"]
+        if "contents" in earlier:
+            shown["previousMessages"] = Messages({"contents": earlier["contents"]}, self._lens).show()
+        return shown
 
     def edited(self, edit: Any) -> tuple[str, JsonObject]:
         """Return the model and the body after a hook's `llm_request`. Raises EditError."""

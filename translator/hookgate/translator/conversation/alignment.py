@@ -9,7 +9,9 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
+from hookgate.translator.fields import JsonObject
 from hookgate.translator.streaming.edits import common_prefix, common_suffix
+from hookgate.translator.strictjson import dumps
 
 _MAX_PAIRINGS = 2_500  # size of a gap in which every pairing is weighed; larger ones are cut up first
 _MAX_COMPARISONS = 10_000_000  # equal pairs times blocks of them; beyond it difflib would take seconds
@@ -154,3 +156,17 @@ def _worth(old: Message, new: Message) -> float:
     head = common_prefix(old_text, new_text)
     tail = common_suffix(old_text[head:], new_text[head:])
     return 1000.0 + (head + tail) / max(len(old_text), len(new_text), 1)
+
+
+def align_parts(shown: Sequence[JsonObject], edited: Sequence[JsonObject]) -> list[int | None]:
+    """Return, for each edited part, the index of the part that it was, or None if it is new."""
+    if len(shown) == len(edited):
+        return list(range(len(shown)))
+    matches: list[int | None] = [None] * len(edited)
+    anchors = in_order([dumps(part) for part in shown], [dumps(part) for part in edited])
+    for old, new in anchors:
+        matches[new] = old
+    for olds, news in gaps(anchors, len(shown), len(edited)):
+        for old, new in zip(olds, news, strict=False):
+            matches[new] = old
+    return matches

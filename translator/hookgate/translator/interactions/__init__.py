@@ -6,10 +6,16 @@ place, so that it can be converted back after hooks have edited it. What nobody 
 same object.
 """
 
-from hookgate.translator.interactions.answer import close_interaction, new_interaction, open_interaction
+from hookgate.translator.interactions.answer import (
+    close_interaction,
+    has_ended,
+    new_interaction,
+    open_interaction,
+    without_unfinished,
+)
 from hookgate.translator.interactions.contents import check_names
 from hookgate.translator.interactions.events import close_event, open_event
-from hookgate.translator.interactions.framing import InteractionEvents
+from hookgate.translator.interactions.framing import InteractionEvents, first_event
 from hookgate.translator.interactions.request import InteractionRequest
 
 __all__ = [
@@ -18,7 +24,10 @@ __all__ = [
     "check_names",
     "close_event",
     "close_interaction",
+    "first_event",
+    "has_ended",
     "new_interaction",
     "open_event",
     "open_interaction",
+    "without_unfinished",
 ]

@@ -7,10 +7,9 @@ interaction has when it is read later, are under `userSteps`. All other fields k
 from collections.abc import Sequence
 from typing import Any
 
-from hookgate.translator.conversation.alignment import gaps, in_order
-from hookgate.translator.fields import BodyError, JsonObject, read_list, read_object, same
+from hookgate.translator.conversation.alignment import align_parts
+from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object, same
 from hookgate.translator.interactions.steps import close_turn, open_step
-from hookgate.translator.strictjson import dumps
 
 _USERS = ("user_input", "function_result")
 _TAKEN = frozenset({"candidates", "usageMetadata", "usage_metadata", "userSteps", "user_steps"})
@@ -59,6 +58,13 @@ def finish_reason(status: Any) -> str | None:
     return _REASONS.get(status) if isinstance(status, str) else None
 
 
+def has_ended(response: JsonObject) -> bool:
+    """Return whether a response shows an interaction that has ended, or the event with which one ends."""
+    if "event_type" not in response and finish_reason(response.get("status")) is not None:
+        return True
+    return any(read(each, "finishReason") is not None for each in read_list(response, "candidates"))
+
+
 def candidate_of(parts: Sequence[JsonObject], reason: str | None = None) -> JsonObject:
     """Return the only candidate of an answer."""
     candidate: JsonObject = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
@@ -78,6 +84,18 @@ def open_interaction(body: JsonObject) -> JsonObject:
     """Return the GenerateContentResponse for an interaction. Raises BodyError."""
     response, _, _ = _opened(body)
     return response
+
+
+def without_unfinished(body: JsonObject) -> JsonObject:
+    """Return an interaction without the model's steps if it has not ended; the same object if unchanged.
+
+    Such a step may end in the middle of a word, of which nobody could tell what it will be.
+    """
+    steps = body.get("steps")
+    if finish_reason(body.get("status")) is not None or not isinstance(steps, list) or not steps:
+        return body
+    left = [step for step in steps if isinstance(step, dict) and step.get("type") in _USERS]
+    return {**{key: value for key, value in body.items() if key not in _REPEATED}, "steps": left}
 
 
 def _opened(body: JsonObject) -> tuple[JsonObject, list[JsonObject], list[tuple[int, JsonObject]]]:
@@ -202,20 +220,6 @@ def _closed_turns(
     if -1 in groups:
         closed.append(close_turn({"role": "model", "parts": groups[-1]}))
     return closed
-
-
-def align_parts(shown: Sequence[JsonObject], edited: Sequence[JsonObject]) -> list[int | None]:
-    """Return, for each edited part, the index of the part that it was, or None if it is new."""
-    if len(shown) == len(edited):
-        return list(range(len(shown)))
-    matches: list[int | None] = [None] * len(edited)
-    anchors = in_order([dumps(part) for part in shown], [dumps(part) for part in edited])
-    for old, new in anchors:
-        matches[new] = old
-    for olds, news in gaps(anchors, len(shown), len(edited)):
-        for old, new in zip(olds, news, strict=False):
-            matches[new] = old
-    return matches
 
 
 def new_interaction(response: JsonObject, model: str = "") -> JsonObject:

@@ -25,7 +25,8 @@ _SHOWN_AS = frozenset(
 _NAMES = frozenset(
     {
         *("agent", "agent_config", "arguments", "background", "content", "data", "environment"),
-        *("generation_config", "input", "model", "result", "step", "stream", "summary"),
+        *("generation_config", "input", "model", "previous_interaction_id", "result", "step", "stream"),
+        "summary",
         *("system_instruction", "text", "tools", "type", "uri", "webhook_config"),
     }
 )

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hookgate.translator.checks import check_spellings
+from hookgate.translator.conversation.alignment import align_parts
 from hookgate.translator.fields import BodyError, JsonObject, read_object, same, without
 from hookgate.translator.interactions.answer import (
-    align_parts,
     candidate_of,
     close_usage,
     finish_reason,

@@ -5,13 +5,13 @@ events of steps that overlap. Other events pass one by one.
 """
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
-
-import orjson
 
 from hookgate.translator.fields import BodyError, JsonObject, read_object
 from hookgate.translator.interactions.events import NEXT, interaction_events
-from hookgate.translator.streaming.framing import MAX_EVENT, Frame, ServerSentEvents
+from hookgate.translator.streaming.framing import Frame, ServerSentEvents
+from hookgate.translator.streaming.joining import JoinedFrames, read_frame
 from hookgate.translator.strictjson import dumps
 
 _DONE = b"[DONE]"
@@ -19,24 +19,48 @@ _END = b"event: done\ndata: [DONE]\n\n"
 _NAME = re.compile(rb"event: ?(?:interaction\.[a-z_]+|step\.[a-z_]+|error|done)[ \t]*(?:\r\n|\n|\r)?")
 
 
+_MAX_HEAD = 1024 * 1024
+
+
+async def first_event(read: Callable[[], Awaitable[bytes]]) -> tuple[bytes, JsonObject]:
+    """Return the bytes of a stream up to its first event, which is also returned; empty if there is none.
+
+    `read` returns the next bytes, or none at the end. Raises BodyError if too much comes before the event.
+    """
+    framing, data = ServerSentEvents(), bytearray()
+    while chunk := await read():
+        data += chunk
+        for frame in framing.feed(chunk):
+            if frame.data.strip():
+                return bytes(data), read_frame(frame.data)
+        if len(data) > _MAX_HEAD:
+            raise BodyError("", f"its first {_MAX_HEAD} bytes contain no event")
+    return bytes(data), {}
+
+
 class InteractionEvents(ServerSentEvents):
     """The events of one interaction, or of several in a row that the client receives as one."""
 
-    def __init__(self) -> None:
+    def __init__(self, after: str = "") -> None:
+        """With `after`, the client receives only what follows the event with this id."""
         super().__init__()
+        self._after, self._reached = after, not after
+        self.needs_parsing = bool(after)
+        self._passed: set[str] = set()  # the ids of events up to that one
         self._open: dict[int, bool] = {}  # steps that have begun, and whether they are calls
         self._stopped: set[int] = set()
-        self._held: list[Frame] = []
-        self._held_bytes = 0
+        self._held = JoinedFrames("events")
         self._called = False  # whether the model has called a function
-        self._began = False  # whether the client has received interaction.created
+        self._began: JsonObject | None = None  # the interaction that the client knows to have begun
+        self._started: set[int] = set()  # the steps that have begun for the client, and not ended
         self._calls = 0  # function calls that the client has received
         self._next = self._offset = 0  # the next free index of a step, and that of this answer's first step
         self._places: dict[int, int] = {}  # the client's index of each step of this answer
 
     def begin_anew(self) -> None:
         super().begin_anew()
-        self._open, self._held, self._held_bytes = {}, [], 0
+        self._open = {}
+        self._held.clear()
         self._stopped.clear()
         self._offset, self._places = self._next, {}
 
@@ -57,28 +81,24 @@ class InteractionEvents(ServerSentEvents):
                 out += [*self._release(), Frame(frame.raw, b"")]
                 continue
             self._note_received(frame.data)
-            self._held.append(Frame(frame.raw, frame.data))
-            self._held_bytes += len(frame.raw)
-            if self._held_bytes > MAX_EVENT:
-                raise BodyError("", f"a function call of it is larger than {MAX_EVENT} bytes")
+            self._held.add(Frame(frame.raw, frame.data))
             if len(self._open) < 2 and not any(self._open.values()):
                 out += self._release()
         return out
 
     def _release(self) -> list[Frame]:
-        held, self._held, self._held_bytes = self._held, [], 0
         if any(self._open.values()):
             raise BodyError("", "it ends in the middle of a function call")
-        if len(held) < 2:
-            return held
-        data = b",".join(frame.data for frame in held if frame.data)
-        return [Frame(b"".join(frame.raw for frame in held), b'{"events":[' + data + b"]}")]
+        return self._held.release()
 
     def _note_received(self, data: bytes) -> None:
         """Note which steps are open. Raises BodyError for what is not an event, or comes after its step."""
-        event = _read(data)
+        event = read_frame(data)
         if not event and data.strip():  # events are joined before they are judged
             raise BodyError("", "an event is not a JSON object")
+        if not self._reached and isinstance(id_ := event.get("event_id"), str):
+            self._passed.add(id_)
+            self._reached = id_ == self._after
         kind, index = event.get("event_type"), event.get("index")
         if type(index) is not int:
             return
@@ -96,6 +116,11 @@ class InteractionEvents(ServerSentEvents):
 
     # ---- to the client
 
+    @property
+    def is_skipping(self) -> bool:
+        """Whether the event after which the client's stream begins has not been received."""
+        return not self._reached
+
     def bare(self, frame: Frame) -> Frame:
         """Return the frame without comments and ids, and without names that the API does not document."""
         lines = frame.raw.splitlines(keepends=True)
@@ -107,36 +132,78 @@ class InteractionEvents(ServerSentEvents):
         return Frame(b"".join(kept), frame.data)
 
     def encode(self, frame: Frame, data: bytes) -> bytes:
+        if self._after:
+            return self._resumed(frame, data)
         if not data:
             return super().encode(frame, data)
-        value = _read(data)
-        events = value["events"] if "event_type" not in value and "events" in value else [value]
+        events = _events_in(data)
         new = [each for each in map(self._sent, events) if each is not None]
         if data is frame.data and len(new) == len(events) and all(map(_is, new, events)):
             return super().encode(frame, data)
         return self._missing_end() + b"".join(map(_framed, new))
 
+    def _resumed(self, frame: Frame, data: bytes) -> bytes:
+        """Return what follows the last event that the client has received, or nothing before that.
+
+        Hooks may have changed the frame, but its original events tell where it was in the stream.
+        """
+        events = _events_in(data)
+        new = [self._sent(event) for event in events]
+        failed = [number for number, event in enumerate(events) if event.get("error") is not None]
+        originals = [event for event in _events_in(frame.data) if "event_id" in event]
+        if self._reached and (frame.raw.strip().endswith(_DONE) or not all(map(self._has_passed, originals))):
+            passed = [number for number, event in enumerate(events) if self._has_passed(event)]
+            first = passed[-1] + 1 if passed else 0
+        elif failed:
+            first = failed[0]
+        else:
+            return b""
+        self._after, self._reached = "", True
+        if not data:
+            return super().encode(frame, data)
+        return b"".join(_framed(event) for event in new[first:] if event is not None)
+
+    def _has_passed(self, event: JsonObject) -> bool:
+        """Return whether the client has received an event with this id, or one after it."""
+        id_ = event.get("event_id")
+        return isinstance(id_, str) and id_ in self._passed
+
     def event(self, data: bytes) -> bytes:
         """Return the bytes of an event, or those of all events of a whole interaction and their end."""
-        body = _read(data)
-        events = [body] if "event_type" in body else interaction_events(body)
-        if self._began:
+        body = read_frame(data)
+        ends = [{"event_type": "step.stop", "index": index} for index in sorted(self._started)]
+        self._started.clear()
+        if self._began is not None:
+            body = body if "event_type" in body else {**body, **self._began}
             self._offset, self._places = self._next, {}
-        new = [each for each in map(self._sent, events) if each is not None]
+        events = [body] if "event_type" in body else interaction_events(body)
+        new = [*ends, *(each for each in map(self._sent, events) if each is not None)]
         return self._missing_end() + b"".join(map(_framed, new)) + _END
 
     def _sent(self, event: JsonObject) -> JsonObject | None:
         """Note an event that is sent, and return it as it has to be sent; None if it is not sent."""
         kind = event.get("event_type")
         if kind == "interaction.created":
-            again, self._began = self._began, True
-            return None if again else event
+            if self._began is not None:
+                return None
+            begun = read_object(event, "interaction")
+            self._began = {key: begun[key] for key in ("id", "model", "agent") if key in begun}
+            return event
         index = event.get("index")
         if type(index) is int and (place := self._place(index, kind)) != index:
             event = {**event, "index": place}
+        self._note_sent(event)
         if kind == "step.start":
             self._calls += read_object(event, "step").get("type") == "function_call"
         return self._with_status(event) if self._called and not self._calls else event
+
+    def _note_sent(self, event: JsonObject) -> None:
+        """Note which steps the client has to consider open."""
+        kind, index = event.get("event_type"), event.get("index")
+        if type(index) is int and kind == "step.start":
+            self._started.add(index)
+        elif type(index) is int and kind == "step.stop":
+            self._started.discard(index)
 
     def _place(self, index: int, kind: Any) -> int:
         """Return the client's index of a step. It differs after added steps and after another answer."""
@@ -155,12 +222,12 @@ class InteractionEvents(ServerSentEvents):
         return event
 
 
-def _read(data: bytes) -> JsonObject:
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
+def _events_in(data: bytes) -> list[JsonObject]:
+    """Return the events in the data of a frame, which are several if they were joined."""
+    value = read_frame(data)
+    if "event_type" in value or "events" not in value:
+        return [value] if value else []
+    return [event for event in value["events"] if isinstance(event, dict)]
 
 
 def _is(new: Any, old: Any) -> bool:

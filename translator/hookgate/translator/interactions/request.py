@@ -18,9 +18,15 @@ from hookgate.translator.interactions.steps import close_turn, is_step, open_con
 _OWN = frozenset({"agent", "input", "model", "stream", "system_instruction", "systemInstruction"})
 """Fields that are shown under another name, or that decide how the gateway handles the call."""
 
-_TAKEN = frozenset({"contents", "toolConfig", "tool_config"})
-_SHOWN = frozenset({"contents", "generation_config", "system_instruction", "tool_config", "tools"})
-"""Fields of a GenerateContentRequest that are converted."""
+_EARLIER = "previousInteraction"
+_TAKEN = frozenset({"contents", "previousInteraction", "previous_interaction", "toolConfig", "tool_config"})
+_SHOWN = frozenset(
+    {
+        *("contents", "generation_config", "previous_interaction", "system_instruction"),
+        *("tool_config", "tools"),
+    }
+)
+"""Fields of a GenerateContentRequest that are converted, or only shown."""
 
 _MODES = {"AUTO": "auto", "ANY": "any", "NONE": "none", "VALIDATED": "validated"}
 
@@ -28,14 +34,12 @@ _MODES = {"AUTO": "auto", "ANY": "any", "NONE": "none", "VALIDATED": "validated"
 class InteractionRequest:
     """A body that creates an interaction. Raises BodyError if hooks and the API could read it differently."""
 
-    def __init__(self, body: JsonObject) -> None:
-        check_names(body)
-        for key in body:
-            if key in _TAKEN:
-                raise BodyError(key, "the Interactions API has no such field")
-        for key in ("stream", "background", "store"):
-            if not isinstance(body.get(key), bool | None):
-                raise BodyError(key, "must be true or false")
+    def __init__(self, body: JsonObject, earlier: JsonObject | None = None) -> None:
+        """`earlier` is shown as what is known of the interaction that this one continues.
+
+        It has `known`, and may have `revision` and `contents`.
+        """
+        _check_own_fields(body)
         self.body = body
         self._name = "model" if read(body, "agent") is None else "agent"
         named = body.get(self._name)
@@ -58,6 +62,8 @@ class InteractionRequest:
         for key, value in body.items():
             if key not in _OWN:
                 self.shown[key] = value
+        if earlier is not None:
+            self.shown[_EARLIER] = earlier
         self._open_config()
         self._open_tools()
 
@@ -227,6 +233,17 @@ class InteractionRequest:
             current = current if isinstance(current, dict) else {"type": "text"}
             values["response_format"] = {**current, "mime_type": wanted}
         return values
+
+
+def _check_own_fields(body: JsonObject) -> None:
+    """Refuse fields that would be shown as others, or that decide about the call by an unclear value."""
+    check_names(body)
+    for key in body:
+        if key in _TAKEN:
+            raise BodyError(key, "the Interactions API has no such field")
+    for key in ("stream", "background", "store"):
+        if not isinstance(body.get(key), bool | None):
+            raise BodyError(key, "must be true or false")
 
 
 def _open_choice(choice: Any) -> JsonObject:

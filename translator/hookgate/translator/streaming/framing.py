@@ -34,6 +34,9 @@ class Framing(ABC):
     is_open = False
     """Whether the last frame that was encoded lacks its blank line, so that the next one has to add it."""
 
+    needs_parsing = False
+    """Whether frames must be encoded one by one even if no hook judges the answer."""
+
     @abstractmethod
     def feed(self, chunk: bytes) -> list[Frame]:
         """Return the frames that `chunk` completes. Raises BodyError if an event exceeds MAX_EVENT."""

@@ -1,0 +1,460 @@
+"""A chat completion, or a chunk of one, as a GenerateContentResponse, and back with a hook's edits.
+
+Each choice becomes a candidate. What a message says and calls becomes the candidate's parts; its other
+fields stay in the candidate, under `message` or `delta`. All other fields keep their names.
+
+Calls of functions are judged whole, so all chunks that have a part of one are judged together: the framing
+joins them to `{"chunks": […]}`, which is shown as one response.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from hookgate.translator.chat.contents import check_chat_fields
+from hookgate.translator.chat.messages import REASONING, close_call, open_call
+from hookgate.translator.conversation.alignment import align_parts
+from hookgate.translator.fields import BodyError, JsonObject, camel, read, read_list, read_object, same
+
+_TAKEN = frozenset({"candidates", "chunks", "usageMetadata"})
+_OF_CANDIDATE = frozenset({"content", "finishReason", "logprobsResult"})
+_OF_MESSAGE = frozenset({"content", "refusal", "tool_calls", *REASONING})
+
+_COUNTS = {
+    "completion_tokens": "candidatesTokenCount",
+    "prompt_tokens": "promptTokenCount",
+    "total_tokens": "totalTokenCount",
+}
+_COUNTED: dict[str, str] = {shown: name for name, shown in _COUNTS.items()}
+_REASONS = {"content_filter": "SAFETY", "length": "MAX_TOKENS", "stop": "STOP", "tool_calls": "STOP"}
+_REASON = re.compile("[a-z_]{1,64}")
+_STOPPED = {"MAX_TOKENS": "length", "STOP": "stop"}
+"""The finish_reason for a finishReason. All others are those of a filter."""
+
+SYNTHETIC_ID = "chatcmpl-hookgate"
+"""The ID of a completion that a hook has answered."""
+
+_Place = tuple[str, int]
+"""The field of a message that a part was, and its number among tool calls, or else 0."""
+
+
+def open_completion(body: JsonObject) -> JsonObject:
+    """Return the response for a completion, a chunk, or joined chunks. Raises BodyError."""
+    if "chunks" not in body or "choices" in body:
+        return _open_one(body)
+    chunks = body["chunks"]
+    if not isinstance(chunks, list) or len(body) != 1:
+        raise BodyError("chunks", "the chunks must be a list")
+    return _joined([_open_one(chunk) for chunk in _with_whole_calls(chunks)])
+
+
+def _open_one(body: JsonObject) -> JsonObject:
+    check_chat_fields(body, "")
+    for key in body:
+        if camel(key) in _TAKEN:
+            raise BodyError(key, "chat completions have no such field")
+    choices = body.get("choices")
+    if not isinstance(choices, list | None):
+        raise BodyError("choices", "the choices must be a list")
+    response = {key: value for key, value in body.items() if key not in ("choices", "usage")}
+    response["candidates"] = [_open_choice(each, f"choices[{n}]") for n, each in enumerate(choices or ())]
+    if (usage := body.get("usage")) is not None:
+        if not isinstance(usage, dict):
+            raise BodyError("usage", "the usage must be an object")
+        response["usageMetadata"] = {_COUNTS.get(key, key): value for key, value in usage.items()}
+    return response
+
+
+def _open_choice(choice: Any, path: str) -> JsonObject:
+    check_chat_fields(choice, path)
+    for key in choice:
+        if key != "finish_reason" and camel(key) in _OF_CANDIDATE:
+            raise BodyError(f"{path}.{key}", "a choice has no such field")
+    field = _holder(choice, path)
+    message = check_chat_fields(choice.get(field), f"{path}.{field}")
+    parts = [part for _, part in _open_parts(message, f"{path}.{field}")]
+    candidate = {
+        key: value for key, value in choice.items() if key not in (field, "finish_reason", "logprobs")
+    }
+    candidate["content"] = {"role": "model", "parts": parts}
+    rest = {key: value for key, value in message.items() if key not in _OF_MESSAGE}
+    candidate[field] = rest
+    reason = choice.get("finish_reason")
+    if reason is not None and not (isinstance(reason, str) and _REASON.fullmatch(reason)):
+        raise BodyError(f"{path}.finish_reason", "a reason must be a name, such as stop")
+    if reason is not None:
+        candidate["finishReason"] = _REASONS.get(reason, "OTHER")
+    if choice.get("logprobs") is not None:
+        candidate["logprobsResult"] = choice["logprobs"]
+    return candidate
+
+
+def _holder(choice: JsonObject, path: str) -> str:
+    """Return the field of a choice that has its message. Raises BodyError unless there is one."""
+    found = [field for field in ("message", "delta") if field in choice]
+    if len(found) != 1:
+        raise BodyError(path, "a choice must have a message or a delta")
+    return found[0]
+
+
+def _open_parts(message: JsonObject, path: str) -> list[tuple[_Place, JsonObject]]:
+    """Return the parts of a message, each with its place."""
+    for key in ("audio", "function_call"):
+        if message.get(key) is not None:
+            raise BodyError(f"{path}.{key}", "hooks cannot judge this field")
+    parts: list[tuple[_Place, JsonObject]] = []
+    for key in (*REASONING, "content", "refusal"):
+        text = message.get(key)
+        if not isinstance(text, str | None):
+            raise BodyError(f"{path}.{key}", "it must be a string, since hooks cannot inspect other types")
+        if text is None or (key == "content" and not text and message.get("tool_calls")):
+            continue
+        if key in REASONING:
+            parts.append(((key, 0), {"text": text, "thought": True, "type": key}))
+        else:
+            parts.append(((key, 0), {"text": text} if key == "content" else {"text": text, "refusal": True}))
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list | None):
+        raise BodyError(f"{path}.tool_calls", "the tool calls must be a list")
+    for number, call in enumerate(calls or ()):
+        parts.append((("tool_calls", number), open_call(call, f"{path}.tool_calls[{number}]")))
+    return parts
+
+
+# ---- calls in pieces
+
+
+def is_piece(call: Any) -> bool:
+    """Return whether an item of a delta's tool calls continues a call that an earlier one began."""
+    return isinstance(call, dict) and not read_object(call, "function").get("name")
+
+
+def _with_whole_calls(chunks: Sequence[Any]) -> list[JsonObject]:
+    """Return the chunks with the pieces of each call in the chunk in which it begins. Raises BodyError."""
+    merged: list[JsonObject] = []
+    begun: dict[tuple[Any, Any], tuple[JsonObject, list[str]]] = {}  # by choice and call: its last one
+    for number, chunk in enumerate(chunks):
+        check_chat_fields(chunk, f"chunks[{number}]")
+        choices = []
+        for choice in read_list(chunk, "choices"):
+            new = choice
+            delta = read_object(choice, "delta") if isinstance(choice, dict) else {}
+            calls = delta.get("tool_calls")
+            if isinstance(calls, list) and calls:
+                whole = [_begun(call, choice.get("index"), begun, number) for call in calls]
+                kept = [call for call in whole if call is not None]
+                new = {**choice, "delta": {**delta, "tool_calls": kept}}
+            choices.append(new)
+        merged.append({**chunk, "choices": choices} if "choices" in chunk else chunk)
+    for call, pieces in begun.values():
+        call["function"]["arguments"] = "".join(pieces)
+    return merged
+
+
+def _begun(
+    call: Any, choice: Any, begun: dict[tuple[Any, Any], tuple[JsonObject, list[str]]], number: int
+) -> JsonObject | None:
+    """Return a copy of a call that begins here, or None for a piece of one, which is added to it."""
+    path = f"chunks[{number}].tool_calls"
+    check_chat_fields(call, path)
+    index, function = call.get("index"), check_chat_fields(call.get("function"), f"{path}.function")
+    piece = function.get("arguments")
+    if type(index) is not int and index is not None:
+        raise BodyError(f"{path}.index", "an index must be an integer")
+    if not isinstance(piece, str | None):
+        raise BodyError(f"{path}.function.arguments", "a piece of arguments must be a string")
+    if is_piece(call):
+        if (choice, index) not in begun or call.keys() - {"index", "function", "type", "id"}:
+            raise BodyError(path, "a piece of arguments needs the call that it belongs to")
+        first, pieces = begun[choice, index]
+        if call.get("id") not in (None, "", first.get("id")):
+            raise BodyError(f"{path}.id", "a piece of arguments has the ID of another call")
+        pieces.append(piece or "")
+        return None
+    if (choice, index) in begun:
+        first, pieces = begun[choice, index]
+        first["function"]["arguments"] = "".join(pieces)
+    new = {**call, "function": dict(function)}
+    begun[choice, index] = new, [piece or ""]
+    return new
+
+
+def _joined(responses: Sequence[JsonObject]) -> JsonObject:
+    """Return one response for those of several chunks: all parts, and the other fields under `chunks`."""
+    candidates: dict[Any, JsonObject] = {}
+    joined: JsonObject = {}
+    for response in responses:
+        if "usageMetadata" in response:
+            joined["usageMetadata"] = response["usageMetadata"]
+        for candidate in response["candidates"]:
+            index = candidate.get("index", 0)
+            own = candidates.setdefault(index, {"index": index, "content": {"role": "model", "parts": []}})
+            own["content"]["parts"] += candidate["content"]["parts"]
+            if "finishReason" in candidate:
+                own["finishReason"] = candidate["finishReason"]
+    rests = [
+        {
+            **{key: value for key, value in response.items() if key != "usageMetadata"},
+            "candidates": [
+                {key: value for key, value in each.items() if key not in ("content", "finishReason")}
+                for each in response["candidates"]
+            ],
+        }
+        for response in responses
+    ]
+    return {"candidates": list(candidates.values()), **joined, "chunks": rests}
+
+
+# ---- and back
+
+
+def close_completion(body: JsonObject, response: JsonObject) -> JsonObject:
+    """Return the completion or chunks after an edit of the response; the same object if nothing changed.
+
+    Raises BodyError if a completion cannot express the edit.
+    """
+    was = open_completion(body)
+    if same(was, response):
+        return body
+    if "chunks" not in body or "choices" in body:
+        [new] = _with_reasons([body], [_close_one(body, was, response)])
+        return new
+    chunks = _with_whole_calls(body["chunks"])
+    responses = [_open_one(chunk) for chunk in chunks]
+    edited = _split(responses, was, response)
+    closed = [
+        chunk if same(before, after) else _close_one(chunk, before, after)
+        for chunk, before, after in zip(chunks, responses, edited, strict=True)
+    ]
+    return {"chunks": _with_reasons(chunks, closed)}
+
+
+def _with_reasons(before: Sequence[JsonObject], bodies: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return a completion or its chunks without the reason `tool_calls` for choices that lost all calls."""
+    refused = _calling(before) - _calling(bodies)
+    return [
+        {**body, "choices": [_with_reason(choice, refused) for choice in body["choices"]]}
+        if body.get("choices")
+        else body
+        for body in bodies
+    ]
+
+
+def _calling(bodies: Sequence[JsonObject]) -> set[Any]:
+    """Return the indexes of choices that call functions."""
+    choices = [choice for body in bodies for choice in body.get("choices") or ()]
+    return {choice.get("index") for choice in choices if choice[_holder(choice, "")].get("tool_calls")}
+
+
+def _with_reason(choice: JsonObject, refused: set[Any]) -> JsonObject:
+    waits = choice.get("finish_reason") == "tool_calls" and choice.get("index") in refused
+    return {**choice, "finish_reason": "stop"} if waits else choice
+
+
+def _split(responses: Sequence[JsonObject], was: JsonObject, edited: JsonObject) -> list[JsonObject]:
+    """Return the response of each chunk with its share of an edit of the joined response."""
+    rests = edited.get("chunks")
+    if not isinstance(rests, list) or len(rests) != len(responses):
+        raise BodyError("chunks", "a hook's edit removed chunks of an answer")
+    before = {each.get("index"): each for each in was["candidates"]}
+    after = {each.get("index", 0): each for each in read_list(edited, "candidates")}
+    new: list[JsonObject] = []
+    for response, rest in zip(responses, rests, strict=True):
+        candidates = [
+            {**own, **{key: each[key] for key in ("content", "finishReason") if key in each}}
+            for each, own in zip(response["candidates"], read_list(rest, "candidates"), strict=False)
+            if each.get("index", 0) in after
+        ]
+        new.append({**rest, "candidates": candidates})
+        if "usageMetadata" in response:
+            new[-1]["usageMetadata"] = read(edited, "usageMetadata")
+    by_index: dict[Any, list[JsonObject]] = {}
+    for one in new:
+        for each in one["candidates"]:
+            by_index.setdefault(each.get("index", 0), []).append(each)
+    for index, holders in by_index.items():
+        old = before[index]
+        _deal_parts(holders, old["content"]["parts"], _parts_of(after[index]))
+        if after[index].get("finishReason") != old.get("finishReason"):
+            for each in holders:
+                each.pop("finishReason", None)
+            if (reason := after[index].get("finishReason")) is not None:
+                holders[-1]["finishReason"] = reason
+    return new
+
+
+def _deal_parts(
+    holders: Sequence[JsonObject], shown: Sequence[JsonObject], edited: Sequence[JsonObject]
+) -> None:
+    """Give each holder the parts that were its own, and new parts to the holder of the part before them."""
+    owners = [n for n, holder in enumerate(holders) for _ in holder["content"]["parts"]]
+    dealt: list[list[JsonObject]] = [[] for _ in holders]
+    at = 0
+    for part, match in zip(edited, align_parts(shown, edited), strict=True):
+        at = at if match is None else owners[match]
+        dealt[at].append(part)
+    for holder, parts in zip(holders, dealt, strict=True):
+        holder["content"] = {"role": "model", "parts": parts}
+
+
+def _parts_of(candidate: JsonObject) -> list[JsonObject]:
+    return read_list(read_object(candidate, "content"), "parts")
+
+
+def _close_one(body: JsonObject, was: JsonObject, response: JsonObject) -> JsonObject:
+    """Return a completion or chunk after an edit."""
+    new: JsonObject = {}
+    for key, value in body.items():
+        if key == "choices":
+            new[key] = _close_choices(body, was, read_list(response, "candidates"))
+        elif key == "usage":
+            metadata = read(response, "usageMetadata")
+            unchanged = same(metadata, was.get("usageMetadata"))
+            new[key] = value if unchanged else {_COUNTED.get(k, k): v for k, v in (metadata or {}).items()}
+        elif key in response:
+            new[key] = response[key]
+    return new
+
+
+def _close_choices(body: JsonObject, was: JsonObject, edited: Sequence[JsonObject]) -> list[Any]:
+    choices = read_list(body, "choices")
+    if len(edited) == len(choices):
+        return [
+            _close_choice(choice, before, after)
+            for choice, before, after in zip(choices, was["candidates"], edited, strict=True)
+        ]
+    by_index = {choice.get("index", 0): number for number, choice in enumerate(choices)}
+    closed = []
+    for position, after in enumerate(edited):
+        number = by_index.get(after.get("index", position))
+        if number is None:
+            raise BodyError("choices", "a hook's edit added a candidate")
+        closed.append(_close_choice(choices[number], was["candidates"][number], after))
+    return closed
+
+
+def _close_choice(choice: JsonObject, before: JsonObject, after: JsonObject) -> JsonObject:
+    if same(before, after):
+        return choice
+    field = _holder(choice, "choices")
+    message = choice[field]
+    new_message = _close_message(message, _parts_of(after), read_object(after, field))
+    new: JsonObject = {}
+    for key, value in choice.items():
+        if key == field:
+            new[key] = new_message
+        elif key == "logprobs":
+            new[key] = after.get("logprobsResult")
+        elif key == "finish_reason":
+            new[key] = value
+        elif key in after:
+            new[key] = after[key]
+    reason = after.get("finishReason")
+    if reason != before.get("finishReason"):
+        new["finish_reason"] = None if reason is None else _STOPPED.get(reason, "content_filter")
+    return new
+
+
+def _close_message(message: JsonObject, edited: Sequence[JsonObject], rest: JsonObject) -> JsonObject:
+    """Return a message with edited parts and other fields. Texts in place of calls become its content."""
+    texts, calls = _close_parts(message, edited)
+    new: JsonObject = {}
+    for key, value in message.items():
+        if key == "tool_calls":
+            if calls or not value:
+                new[key] = calls or value
+        elif key in _OF_MESSAGE:
+            new[key] = texts.pop(key, value and "")
+        elif key in rest:
+            new[key] = rest[key]
+    new |= texts
+    return new if "tool_calls" in new or not calls else {**new, "tool_calls": calls}
+
+
+def _close_parts(
+    message: JsonObject, edited: Sequence[JsonObject]
+) -> tuple[dict[str, str], list[JsonObject]]:
+    """Return the texts of a message by field, and its tool calls, for edited parts. Raises BodyError."""
+    places = _open_parts(message, "")
+    texts: dict[str, str] = {}
+    calls: list[JsonObject] = []
+    for part, match in zip(edited, align_parts([part for _, part in places], edited), strict=True):
+        place, old = (("", 0), None) if match is None else places[match]
+        call = part.get("functionCall")
+        if isinstance(call, dict):
+            calls.append(_close_part(message, place, call, same(part, old)))
+        elif isinstance(part.get("text"), str):
+            field = _text_field(part)
+            texts[field] = texts.get(field, "") + part["text"]
+        elif part.keys() != {"thoughtSignature"}:
+            raise BodyError(
+                "choices", f"a message cannot contain a part with {', '.join(part) or 'no fields'}"
+            )
+    return texts, calls
+
+
+def _text_field(part: JsonObject) -> str:
+    """Return the field of a message for a text."""
+    if part.get("thought"):
+        return str(part.get("type", REASONING[0]))
+    return "refusal" if part.get("refusal") is True else "content"
+
+
+def _close_part(message: JsonObject, place: _Place, call: JsonObject, unchanged: bool) -> JsonObject:
+    """Return the tool call for a part that was the one at a place, or is new."""
+    if place[0] != "tool_calls":
+        return close_call(call)
+    original: JsonObject = message["tool_calls"][place[1]]
+    if unchanged:
+        return original
+    index = {"index": original["index"]} if "index" in original else {}
+    return {**index, **close_call(call)}
+
+
+def new_completion(response: JsonObject, model: str, created: int) -> JsonObject:
+    """Return a synthetic response as a completion. A completion is returned unchanged.
+
+    `created` is in seconds since 1970. Raises BodyError if a completion cannot express the response.
+    """
+    if "choices" in response or "candidates" not in response:
+        return response
+    choices = []
+    for position, candidate in enumerate(read_list(response, "candidates")):
+        empty: JsonObject = {"role": "assistant", "content": None}
+        message = _close_message(empty, _parts_of(candidate), empty)
+        calls = [
+            {**call, "id": call.get("id") or f"call-{n}"}
+            for n, call in enumerate(message.get("tool_calls", ()))
+        ]
+        if calls:
+            message["tool_calls"] = calls
+        reason = _STOPPED.get(candidate.get("finishReason", "STOP"), "content_filter")
+        index = candidate.get("index", position)
+        choices.append(
+            {"index": index, "message": message, "finish_reason": "tool_calls" if calls else reason}
+        )
+    body: JsonObject = {
+        "id": SYNTHETIC_ID,
+        "object": "chat.completion",
+        "created": created,
+        "model": model,
+        "choices": choices,
+    }
+    usage = {_COUNTED.get(key, key): value for key, value in read_object(response, "usageMetadata").items()}
+    return {**body, "usage": usage} if usage else body
+
+
+def completion_chunks(body: JsonObject) -> list[JsonObject]:
+    """Return the chunks of a whole completion, as the API would stream it."""
+    head = {key: value for key, value in body.items() if key not in ("choices", "usage")}
+    head["object"] = "chat.completion.chunk"
+    chunks: list[JsonObject] = []
+    for choice in read_list(body, "choices"):
+        message = dict(read_object(choice, "message"))
+        if calls := message.get("tool_calls"):
+            message["tool_calls"] = [{"index": n, **call} for n, call in enumerate(calls)]
+        rest = {key: value for key, value in choice.items() if key not in ("message", "finish_reason")}
+        chunks.append({**head, "choices": [{**rest, "delta": message, "finish_reason": None}]})
+        ended = {"index": choice.get("index", 0), "delta": {}, "finish_reason": choice.get("finish_reason")}
+        chunks.append({**head, "choices": [ended]})
+    return [*chunks, {**head, "choices": [], "usage": body["usage"]}] if "usage" in body else chunks

@@ -1,0 +1,189 @@
+"""Messages of a chat as turns of generateContent, and back.
+
+    user         a turn of the user
+    assistant    a turn of the model: reasoning as thoughts, content, refusal, and tool calls as functionCalls
+    tool         a turn of the user with a functionResponse
+
+A turn has the other fields of its message, so that the message can be made from the turn alone.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hookgate.translator.chat.contents import (
+    check_chat_fields,
+    close_contents,
+    open_message_contents,
+    read_string,
+)
+from hookgate.translator.fields import BodyError, JsonObject, read, read_list, read_object
+from hookgate.translator.strictjson import dumps, loads
+
+REASONING = ("reasoning_content", "reasoning")
+"""Fields of a message with the model's thoughts. Upstreams have different names for them."""
+
+RawCalls = Mapping[bytes, JsonObject]
+"""Tool calls as they were received, by the JSON of the parts as which they are shown."""
+
+_LIFTED = frozenset({"content", "parts", "refusal", "role", "tool_call_id", "tool_calls", *REASONING})
+
+
+def open_message(message: JsonObject, path: str, names: Mapping[str, str]) -> JsonObject:
+    """Return the turn for a message of a user, an assistant or a tool. Raises BodyError.
+
+    `names` has the functions that the messages before it call, by the IDs of the calls.
+    """
+    role = message["role"]
+    lifted = _LIFTED if role != "user" else frozenset({"content", "parts", "role"})
+    turn = {key: value for key, value in message.items() if key not in lifted or value in (None, [])}
+    content = message.get("content")
+    if role == "tool":
+        return {**turn, "role": "user", "parts": [_open_result(message, path, names)]}
+    if role == "user":
+        for key in _LIFTED - lifted:
+            if message.get(key) not in (None, []):
+                raise BodyError(f"{path}.{key}", "a message of a user has no such field")
+        return {**turn, "role": "user", "parts": open_message_contents(content, f"{path}.content")}
+    if "tool_call_id" in message:
+        raise BodyError(f"{path}.tool_call_id", "only messages of tools have one")
+    return {**turn, "role": "model", "parts": _open_assistant(message, path)}
+
+
+def _open_assistant(message: JsonObject, path: str) -> list[JsonObject]:
+    parts: list[JsonObject] = [
+        {"text": read_string(message, key, path), "thought": True, "type": key}
+        for key in REASONING
+        if message.get(key) is not None
+    ]
+    parts += open_message_contents(message.get("content"), f"{path}.content")
+    if message.get("refusal") is not None:
+        parts.append({"text": read_string(message, "refusal", path), "refusal": True})
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list | None):
+        raise BodyError(f"{path}.tool_calls", "the tool calls must be a list")
+    return [*parts, *(open_call(call, f"{path}.tool_calls[{n}]") for n, call in enumerate(calls or ()))]
+
+
+def open_call(call: Any, path: str) -> JsonObject:
+    """Return the part for a tool call. Raises BodyError unless its arguments are a JSON object."""
+    check_chat_fields(call, path)
+    if call.get("type", "function") != "function":
+        raise BodyError(f"{path}.type", "hooks can judge calls of functions only")
+    function = check_chat_fields(call.get("function"), f"{path}.function")
+    shown = {key: value for key, value in call.items() if key not in ("function", "index")}
+    for key in ("name", "args"):
+        if key in shown:
+            raise BodyError(f"{path}.{key}", "a tool call has no such field")
+    if not isinstance(call.get("id"), str | None):
+        raise BodyError(f"{path}.id", "the ID of a tool call must be a string")
+    more = {key: value for key, value in function.items() if key not in ("name", "arguments")}
+    shown |= {"function": more} if more else {}
+    shown["name"] = read_string(function, "name", f"{path}.function")
+    shown["args"] = _open_arguments(function.get("arguments"), f"{path}.function.arguments")
+    return {"functionCall": shown}
+
+
+def _open_arguments(text: Any, path: str) -> JsonObject:
+    if not isinstance(text, str | None):
+        raise BodyError(path, "the arguments of a call must be a string of JSON")
+    if not text or not text.strip():
+        return {}
+    try:
+        arguments = loads(text.encode())
+    except BodyError as error:
+        raise BodyError(path, error.message) from None
+    if not isinstance(arguments, dict):
+        raise BodyError(path, "the arguments of a call must be a JSON object")
+    return arguments
+
+
+def _open_result(message: JsonObject, path: str, names: Mapping[str, str]) -> JsonObject:
+    for key in ("refusal", "tool_calls", *REASONING):
+        if message.get(key) is not None:
+            raise BodyError(f"{path}.{key}", "a message of a tool has no such field")
+    id_ = message.get("tool_call_id")
+    if not isinstance(id_, str | None):
+        raise BodyError(f"{path}.tool_call_id", "the ID of a tool call must be a string")
+    result: JsonObject = {} if id_ is None else {"id": id_}
+    name = message.get("name")
+    if not isinstance(name, str | None):
+        raise BodyError(f"{path}.name", "the name of a tool must be a string")
+    if name := name or names.get(id_ or "", ""):
+        result["name"] = name
+    content = message.get("content")
+    if any("text" not in part for part in open_message_contents(content, f"{path}.content")):
+        raise BodyError(f"{path}.content", "the result of a tool must be text")
+    result["response"] = {} if content is None else {"result": content}
+    return {"functionResponse": result}
+
+
+# ---- and back
+
+
+def close_messages(turn: JsonObject, raw_calls: RawCalls) -> list[JsonObject]:
+    """Return the messages for a turn, which may be new: one for each result, and one for everything else.
+
+    Raises BodyError for a part that cannot be in a message.
+    """
+    own = {key: value for key, value in turn.items() if key not in ("role", "parts")}
+    messages: list[JsonObject] = []
+    others: list[JsonObject] = []
+    for part in read_list(turn, "parts"):
+        if isinstance(result := read(part, "functionResponse"), dict):
+            messages.append(_close_result(result, own))
+            own = {}
+        else:
+            others.append(part)
+    if others and turn.get("role") == "model":
+        messages.append(_close_assistant(own, others, raw_calls))
+    elif others:
+        messages.append({"role": "user", **own, "content": close_contents(others, joins=False)})
+    elif not messages:
+        messages.append({"role": "assistant" if turn.get("role") == "model" else "user", **own})
+    return messages
+
+
+def _close_result(result: JsonObject, own: JsonObject) -> JsonObject:
+    message: JsonObject = {"role": "tool", **own}
+    if (id_ := read(result, "id")) is not None:
+        message["tool_call_id"] = id_
+    response = read_object(result, "response")
+    value = response.get("result") if response.keys() == {"result"} else response
+    if response or "content" not in own:
+        message["content"] = value if isinstance(value, str) or _is_content(value) else dumps(value).decode()
+    return message
+
+
+def _is_content(value: Any) -> bool:
+    """Return whether a value is a list of texts, as the content of a tool's message may be."""
+    return isinstance(value, list) and all(
+        isinstance(item, dict) and item.get("type") == "text" and isinstance(item.get("text"), str)
+        for item in value
+    )
+
+
+def _close_assistant(own: JsonObject, parts: list[JsonObject], raw_calls: RawCalls) -> JsonObject:
+    message: JsonObject = {"role": "assistant", **own}
+    texts: dict[str, list[str]] = {}
+    contents: list[JsonObject] = []
+    calls: list[JsonObject] = []
+    for part in parts:
+        if "functionCall" in part:
+            calls.append(raw_calls.get(dumps(part)) or close_call(part["functionCall"]))
+        elif part.get("thought") and "text" in part:
+            texts.setdefault(part.get("type", REASONING[0]), []).append(part["text"])
+        elif part.get("refusal") is True:
+            texts.setdefault("refusal", []).append(part["text"])
+        elif part.keys() != {"thoughtSignature"}:
+            contents.append(part)
+    message |= {key: "".join(pieces) for key, pieces in texts.items()}
+    if contents:
+        message["content"] = close_contents(contents, joins=True)
+    return {**message, "tool_calls": calls} if calls else message
+
+
+def close_call(call: JsonObject) -> JsonObject:
+    """Return the tool call for a functionCall."""
+    rest = {key: value for key, value in call.items() if key not in ("args", "function", "index", "name")}
+    function = {"name": call.get("name"), "arguments": dumps(read_object(call, "args")).decode()}
+    return {"type": "function", **rest, "function": {**function, **read_object(call, "function")}}

@@ -1,0 +1,391 @@
+"""Messages of the Live API, by which a client and a model talk over a WebSocket.
+
+Each message of a client is shown to hooks as a request, and each kind of content in the messages of a server
+as a candidate of a response. Hooks would not see messages and fields of other kinds: they are refused from a
+client, and removed from a server's messages.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hookgate.translator.checks import (
+    check_canonical,
+    check_keys,
+    check_request,
+    check_spellings,
+    is_canonical_base64,
+)
+from hookgate.translator.fields import (
+    BodyError,
+    EditError,
+    JsonObject,
+    camel,
+    has_part,
+    is_text,
+    joined_text,
+    read,
+    read_list,
+    read_object,
+    without,
+    write,
+)
+
+CLIENT_KINDS = ("setup", "clientContent", "realtimeInput", "toolResponse")
+"""The kinds of messages of a client."""
+
+_SETUP = (
+    "model",
+    "generationConfig",
+    "systemInstruction",
+    "tools",
+    "realtimeInputConfig",
+    "sessionResumption",
+    "contextWindowCompression",
+    "inputAudioTranscription",
+    "outputAudioTranscription",
+    "proactivity",
+    "explicitVadSignal",
+    "historyConfig",
+    "safetySettings",
+    "labels",
+)
+_SIGNALS = ("activityStart", "activityEnd", "audioStreamEnd")
+_AUDIO = re.compile(r"audio/[A-Za-z0-9.+-]{1,32}(?:; ?rate=[0-9]{1,6})?")
+
+
+class ClientMessage:
+    """A message of a client. Raises BodyError if hooks could not judge it."""
+
+    def __init__(self, message: Any) -> None:
+        if not isinstance(message, dict):
+            raise BodyError("", "a message must be a JSON object")
+        check_canonical(message)
+        given = [key for key, value in message.items() if value is not None]
+        if len(given) != 1 or camel(given[0]) not in CLIENT_KINDS:
+            raise BodyError("", f"a message must have one field, which is one of {', '.join(CLIENT_KINDS)}")
+        self.message, self._key, self.kind = message, given[0], camel(given[0])
+        self.body: JsonObject = message[self._key]
+        """The object that the message contains."""
+        if not isinstance(self.body, dict):
+            raise BodyError(self._key, "it must be an object")
+        self.audio_bytes = 0
+        """The length of the audio in the message, which hooks cannot judge, in bytes."""
+        self.request: JsonObject | None = check_request(self._shown()) if self._has_text() else None
+        """The request that hooks are shown; None if the message has no text."""
+
+    def _has_text(self) -> bool:
+        match self.kind:
+            case "setup":
+                check_keys(self.body, self._key, _SETUP)
+                if read(read_object(self.body, "sessionResumption"), "handle") is not None:
+                    raise BodyError(
+                        "setup.sessionResumption.handle",
+                        "hooks would not see the turns before; start a new session",
+                    )
+            case "clientContent":
+                check_keys(self.body, self._key, ("turns", "turnComplete"))
+                _check_flag(self.body, "turnComplete")
+                return bool(self._items("turns"))
+            case "toolResponse":
+                check_keys(self.body, self._key, ("functionResponses",))
+                if not all(isinstance(each, dict) for each in self._items("functionResponses")):
+                    raise BodyError(f"{self._key}.functionResponses", "a result must be an object")
+            case _:
+                return self._check_realtime_input()
+        return True
+
+    def _items(self, name: str) -> list[Any]:
+        """Return the items of a field. Raises BodyError if it is neither a list nor an object."""
+        if not isinstance(read(self.body, name), list | dict | None):
+            raise BodyError(f"{self._key}.{name}", "it must be a list of objects")
+        return read_list(self.body, name)
+
+    def _check_realtime_input(self) -> bool:
+        """Return whether the input is text. Raises BodyError for anything but text, audio and signals."""
+        check_keys(self.body, self._key, ("text", "audio", "mediaChunks", *_SIGNALS))
+        for name in _SIGNALS:
+            if read(self.body, name) not in (None, True, False, {}):
+                raise BodyError(name, "it must be empty")
+        blobs = [*self._items("mediaChunks"), *self._items("audio")]
+        for blob in blobs:
+            kind = read(check_keys(blob, "audio", ("data", "mimeType")), "mimeType")
+            if not isinstance(kind, str) or not _AUDIO.fullmatch(kind):
+                raise BodyError(self._key, "hooks cannot judge video and images here; only audio is accepted")
+            if not (isinstance(blob.get("data"), str) and is_canonical_base64(blob["data"])):
+                raise BodyError(f"{self._key}.audio.data", "it must be base64 as in RFC 4648")
+            self.audio_bytes += len(blob["data"]) * 3 // 4
+        text = read(self.body, "text")
+        if text is not None and not isinstance(text, str):
+            raise BodyError(f"{self._key}.text", "it must be a string")
+        return bool(text)
+
+    def _shown(self) -> JsonObject:
+        match self.kind:
+            case "setup":
+                return without(self.body, "model")
+            case "clientContent":
+                return {"contents": read_list(self.body, "turns")}
+            case "realtimeInput":
+                return {"contents": [{"role": "user", "parts": [{"text": read(self.body, "text")}]}]}
+        parts = [{"functionResponse": each} for each in read_list(self.body, "functionResponses")]
+        return {"contents": [{"role": "user", "parts": parts}]}
+
+    def edited(self, request: JsonObject) -> JsonObject:
+        """Return the message with an edited request. Settings that it has no field for are dropped.
+
+        Raises EditError if the message cannot contain an edit.
+        """
+        if request is self.request:
+            return self.message
+        match self.kind:
+            case "setup":
+                return self.with_body(self._edited_setup(request))
+            case "clientContent":
+                return self.with_body(write(self.body, "turns", read_list(request, "contents")))
+            case "realtimeInput":
+                return self.with_body(write(self.body, "text", _only_text(request)))
+        parts = [part for turn in read_list(request, "contents") for part in read_list(turn, "parts")]
+        results = [read(part, "functionResponse") if isinstance(part, dict) else None for part in parts]
+        if not all(isinstance(result, dict) for result in results):
+            raise EditError("contents", "results of tools only", parts)
+        return self.with_body(write(self.body, "functionResponses", results))
+
+    def _edited_setup(self, request: JsonObject) -> JsonObject:
+        if read_list(request, "contents"):
+            raise EditError("contents", "no turns: the setup of a session has none", request["contents"])
+        shown = self.request or {}
+        kept = {key: value for key, value in self.body.items() if key in request or key not in shown}
+        return kept | {key: value for key, value in request.items() if camel(key) in _SETUP}
+
+    def with_body(self, body: JsonObject) -> JsonObject:
+        """Return the message with another body."""
+        return {self._key: body}
+
+
+def with_transcriptions(setup: JsonObject) -> JsonObject:
+    """Return a setup with which a server transcribes what is said, by either side."""
+    if read(setup, "inputAudioTranscription") is None:
+        setup = write(setup, "inputAudioTranscription", {})
+    modalities = read_list(read_object(setup, "generationConfig"), "responseModalities")
+    speaks = not isinstance(read(read_object(setup, "generationConfig"), "responseModalities"), list) or any(
+        str(each).upper() != "TEXT" for each in modalities
+    )
+    if speaks and read(setup, "outputAudioTranscription") is None:
+        setup = write(setup, "outputAudioTranscription", {})
+    return setup
+
+
+def _check_flag(obj: JsonObject, name: str) -> None:
+    if not isinstance(read(obj, name), bool | None):
+        raise BodyError(name, "it must be true or false")
+
+
+def _only_text(request: JsonObject) -> str:
+    contents = read_list(request, "contents")
+    if len(contents) != 1 or not all(map(is_text, read_list(contents[0], "parts"))):
+        raise EditError("contents", "one turn of text", contents)
+    return joined_text(contents[0])
+
+
+# ---- messages of a server
+
+
+_SERVER = ("setupComplete", "serverContent", "toolCall", "toolCallCancellation", "usageMetadata", "goAway")
+_SERVER_FIELDS = frozenset({*_SERVER, "sessionResumptionUpdate"})
+_CONTENT_FIELDS = frozenset(
+    {
+        "modelTurn",
+        "turnComplete",
+        "interrupted",
+        "generationComplete",
+        "waitingForInput",
+        "turnCompleteReason",
+        "groundingMetadata",
+        "inputTranscription",
+        "outputTranscription",
+    }
+)
+_TRANSCRIPTIONS = ("inputTranscription", "outputTranscription")
+_JUDGED = ("modelTurn", "groundingMetadata", *_TRANSCRIPTIONS)
+"""The kinds of content that hooks judge."""
+
+_TRANSCRIPTION_FIELDS = frozenset({"text", "finished", "languageCode"})
+
+
+class ServerMessage:
+    """A message of a server, without what hooks cannot judge. Raises BodyError if it is invalid."""
+
+    def __init__(self, message: Any) -> None:
+        if not isinstance(message, dict):
+            raise BodyError("", "a message must be a JSON object")
+        check_spellings(message)
+        self.message = _only(message, _SERVER_FIELDS)
+        content = _object(self.message, "serverContent")
+        check_spellings(content)
+        self.content = _only(content, _CONTENT_FIELDS)
+        for name in _TRANSCRIPTIONS:
+            said = _object(self.content, name)
+            if not isinstance(read(said, "text"), str | None):
+                raise BodyError(f"serverContent.{name}.text", "it must be a string")
+            if said and (kept := _only(said, _TRANSCRIPTION_FIELDS)) is not said:
+                self.content = write(self.content, name, kept)
+        if self.content is not content:
+            self.message = write(self.message, "serverContent", self.content)
+        self.turn = _object(self.content, "modelTurn")
+        """What the model has written or spoken; empty if the message contains none of it."""
+        if has_part(self.turn, "functionCall"):
+            raise BodyError("serverContent.modelTurn", "a function call belongs in toolCall")
+        self.calls: list[JsonObject] = read_list(_object(self.message, "toolCall"), "functionCalls")
+        """The calls of tools in the message."""
+        if not all(isinstance(call, dict) for call in self.calls):
+            raise BodyError("toolCall.functionCalls", "a call must be an object")
+
+    def transcribed(self, name: str) -> str:
+        """Return the text of a transcription, by the name of its field."""
+        return read(_object(self.content, name), "text") or ""
+
+    @property
+    def has_content(self) -> bool:
+        """Whether the message contains anything that hooks judge."""
+        return bool(self.calls) or any(read(self.content, kind) is not None for kind in _JUDGED)
+
+    @property
+    def media_bytes(self) -> int:
+        """The length of the audio in the message, in bytes."""
+        blobs = (read_object(part, "inlineData") for part in read_list(self.turn, "parts") if _is_audio(part))
+        return sum(len(str(blob.get("data", ""))) * 3 // 4 for blob in blobs)
+
+    @property
+    def generation_ends(self) -> bool:
+        """Whether the model has finished its turn, of which a transcription may still be missing."""
+        return bool(read(self.content, "generationComplete"))
+
+    @property
+    def turn_ends(self) -> bool:
+        """Whether nothing more belongs to what the model has said so far."""
+        return bool(self.calls) or any(read(self.content, name) for name in ("turnComplete", "interrupted"))
+
+    def without_content(self, *kinds: str) -> JsonObject:
+        """Return the message without these kinds of content; empty if nothing is left."""
+        content = self.content
+        for kind in kinds:
+            content = without(content, kind)
+        if content is self.content:
+            return self.message
+        left = bool(content)
+        return (
+            write(self.message, "serverContent", content) if left else without(self.message, "serverContent")
+        )
+
+
+def _with_calls(message: JsonObject, calls: Sequence[JsonObject]) -> JsonObject:
+    """Return a message with other calls of tools; without the field if there are none."""
+    if not calls:
+        return without(message, "toolCall")
+    return write(message, "toolCall", write(_object(message, "toolCall"), "functionCalls", [*calls]))
+
+
+def blocked_calls(calls: Sequence[tuple[JsonObject, str]]) -> JsonObject:
+    """Return the message of a client that tells a model why calls were not run."""
+    responses = [
+        {
+            **({"id": call["id"]} if read(call, "id") is not None else {}),
+            "name": call.get("name"),
+            "response": {"error": reason},
+        }
+        for call, reason in calls
+    ]
+    return {"toolResponse": {"functionResponses": responses}}
+
+
+class Segment:
+    """Messages of a server that are judged together, because only together do they make a text."""
+
+    def __init__(self, messages: Sequence[ServerMessage]) -> None:
+        self._messages = messages
+        self.heard = "".join(message.transcribed("inputTranscription") for message in messages)
+        """What the user has said, as a text."""
+        self.candidates: list[JsonObject] = []
+        """What the model has written, what it has spoken, its sources, and its calls, each as a candidate."""
+        self._kinds: list[str] = []
+        parts = [part for message in messages for part in read_list(message.turn, "parts")]
+        self._add("modelTurn", [part for part in parts if not _is_audio(part)])
+        spoken = "".join(message.transcribed("outputTranscription") for message in messages)
+        self._add("outputTranscription", [{"text": spoken}] if spoken else [])
+        for message in messages:
+            if (sources := read(message.content, "groundingMetadata")) is not None:
+                self._add("groundingMetadata", [], {"groundingMetadata": sources})
+        self._add("toolCall", [{"functionCall": call} for message in messages for call in message.calls])
+
+    @property
+    def is_transcribed(self) -> bool:
+        """Whether there is no speech without a transcription."""
+        return "outputTranscription" in self._kinds or not any(each.media_bytes for each in self._messages)
+
+    def _add(self, kind: str, parts: list[Any], beside: JsonObject | None = None) -> None:
+        if parts or beside:
+            self._kinds.append(kind)
+            self.candidates.append({"content": {"role": "model", "parts": parts}, **(beside or {})})
+
+    def calls(self, candidates: Sequence[JsonObject]) -> list[JsonObject]:
+        """Return the calls of tools in edited candidates."""
+        if "toolCall" not in self._kinds:
+            return []
+        parts = read_list(read_object(candidates[self._kinds.index("toolCall")], "content"), "parts")
+        calls = (read(part, "functionCall") for part in parts if isinstance(part, dict))
+        return [call for call in calls if isinstance(call, dict)]
+
+    def edited(
+        self, heard: str, candidates: Sequence[JsonObject], calls: Sequence[JsonObject]
+    ) -> Iterator[JsonObject]:
+        """Yield the messages after edits of hooks.
+
+        If hooks have edited what the model has written or spoken, its audio is removed.
+        """
+        said = dict(zip(self._kinds, zip(candidates, self.candidates, strict=True), strict=True))
+        speech_edited = any(new is not old for kind, (new, old) in said.items() if kind != "toolCall")
+        content: JsonObject = {"inputTranscription": {"text": heard}} if heard else {}
+        if speech_edited:
+            for kind, candidate in zip(self._kinds, candidates, strict=True):
+                content |= _content_of(kind, candidate)
+        if content:
+            yield {"serverContent": content}
+        for message in self._messages:
+            left = message.without_content(*(_JUDGED if speech_edited else ("inputTranscription",)))
+            left = _with_calls(left, calls) if message.calls else left
+            if left:
+                yield left
+
+
+def _content_of(kind: str, candidate: JsonObject) -> JsonObject:
+    """Return the fields of serverContent for an edited candidate of a kind."""
+    turn = read_object(candidate, "content")
+    if kind == "modelTurn":
+        return {kind: turn} if read_list(turn, "parts") else {}
+    if kind == "outputTranscription":
+        return {kind: {"text": text}} if (text := joined_text(turn)) else {}
+    if kind == "groundingMetadata" and (sources := read(candidate, kind)) is not None:
+        return {kind: sources}
+    return {}
+
+
+def _is_audio(part: Any) -> bool:
+    """Return whether a part is audio, and nothing else."""
+    if not isinstance(part, dict) or set(map(camel, part)) != {"inlineData"}:
+        return False
+    return str(read(read_object(part, "inlineData"), "mimeType")).startswith("audio/")
+
+
+def _object(obj: JsonObject, name: str) -> JsonObject:
+    """Return a field that must be an object; empty if it is missing. Raises BodyError for anything else."""
+    value = read(obj, name)
+    if not isinstance(value, dict | None):
+        raise BodyError(name, "it must be an object")
+    return value or {}
+
+
+def _only(obj: JsonObject, fields: frozenset[str]) -> JsonObject:
+    """Return the object with these fields only; the same object if it has no others."""
+    kept = {key: value for key, value in obj.items() if camel(key) in fields}
+    return obj if len(kept) == len(obj) else kept
