@@ -47,7 +47,7 @@ E = TypeVar("E", bound=Event)
 R = TypeVar("R")
 
 
-@dataclass(eq=False, slots=True)  # frozen ones take longer to create, for each event of a stream
+@dataclass(eq=False, slots=True)  # one is created for each event of a stream, and frozen ones take longer
 class Outcome(Generic[E]):
     """The result of firing an event: the edited event, the verdict, the runs in plan order, the revision."""
 
@@ -67,8 +67,8 @@ class EventPlan:
     """The hooks that run for an event."""
 
     groups: tuple[Group, ...] = ()
-    alone: Hook | None = None
-    """The only hook, if it runs in this process, so that its own timeout is all the deadline it needs."""
+    inline_hook: Hook | None = None
+    """The only hook, if it runs in this process and times out before the event's deadline would pass."""
     stream_modes: Mapping[StreamMode, int] = field(default_factory=dict)
     """The stream modes of the hooks, finest first.
 
@@ -169,14 +169,14 @@ class Engine:
 
     def _plan_of(self, groups: tuple[Group, ...]) -> EventPlan:
         hooks = [hook for group in groups for hook in group.hooks]
-        alone = hooks[0] if len(hooks) == 1 else None
-        if alone is not None:
-            in_process = isinstance(alone.config, RuntimeConfig | BuiltinConfig)
-            alone = alone if in_process and alone.timeout < self.configuration.limits.deadline else None
+        inline = hooks[0] if len(hooks) == 1 else None
+        if inline is not None:
+            in_process = isinstance(inline.config, RuntimeConfig | BuiltinConfig)
+            inline = inline if in_process and inline.timeout < self.configuration.limits.deadline else None
         windows: dict[StreamMode, int] = {}
         for config in (hook.config for hook in hooks):
             windows[config.stream] = max(windows.get(config.stream, 0), config.window)
-        return EventPlan(groups, alone, {mode: windows[mode] for mode in STREAM_MODES if mode in windows})
+        return EventPlan(groups, inline, {mode: windows[mode] for mode in STREAM_MODES if mode in windows})
 
     async def fire(
         self, event: E, session: SessionContext, layer: Layer | None = None, plan: EventPlan | None = None
@@ -188,10 +188,10 @@ class Engine:
         try:
             plan = plan or self.plan(event, session, layer)
             # If the body is large or the queue is full, a hook may have to wait, which requires a deadline.
-            if (hook := plan.alone) and session.call_state.offload is None and self._queue.free > 0:
+            if (hook := plan.inline_hook) and session.call_state.offload is None and self._queue.free > 0:
                 run = await self._executor.run(hook, event, (), session, None)
                 if run.output is None and run.failure is None:
-                    self.health.record((run,))
+                    self.health.update((run,))
                     return Outcome(event, NO_VERDICT, (run,), self.revision)
                 if run.edit:
                     run, event = await _apply_edit(run, event, session)
@@ -223,9 +223,18 @@ class Engine:
         screens = ((hook, self._screen(hook, session)) for hook in hooks if hook.config.stream == "held")
         return [HookScreen(hook, screen) for hook, screen in screens if screen is not None]
 
+    def count_use(self, plan: EventPlan, session: SessionContext) -> None:
+        """Let the policies of a plan count what the current call will have used.
+
+        The request was judged in an earlier call, which has ended before this was known.
+        """
+        for runner in (self._runners[hook] for group in plan.groups for hook in group.hooks):
+            if isinstance(runner, BuiltinRunner):
+                runner.count_use(session)
+
     def record(self, event: str, runs: Sequence[Run], session: SessionContext) -> None:
-        """Update the health record, and log failures, denials and messages."""
-        self.health.record(runs)
+        """Update the health of hooks, and log failures, denials and messages."""
+        self.health.update(runs)
         for run in runs:
             if not run.silent:
                 _log_run(event, run, session)
@@ -297,14 +306,14 @@ class _Chain:
     async def run(self, event: E, groups: Sequence[Group]) -> tuple[E, list[Run]]:
         """Return the event after all edits, and the runs in plan order."""
         runs: list[Run] = []
-        for together in _split_after_policies(groups):
-            event, new_runs = await self._run_together(together, event, _edits_of(runs))
+        for batch in _split_after_policies(groups):
+            event, new_runs = await self._run_batch(batch, event, _edits_of(runs))
             runs += new_runs
             if any(_ends_chain(run) for run in new_runs):
                 break
         return event, runs
 
-    async def _run_together(
+    async def _run_batch(
         self, groups: Sequence[Group], event: E, edits: tuple[Run, ...]
     ) -> tuple[E, list[Run]]:
         """Run groups concurrently on an event that contains `edits`."""
@@ -373,26 +382,26 @@ def _edits_of(runs: Sequence[Run]) -> tuple[Run, ...]:
 
 
 def _split_after_policies(groups: Sequence[Group]) -> Iterator[list[Group]]:
-    """Split the groups after each policy. The hooks of each part may start together.
+    """Split the groups after each policy. The hooks of each batch may start together.
 
-    A sequential group with a policy is a part of its own, because its hooks wait for each other anyway.
+    A sequential group with a policy is a batch of its own, because its hooks wait for each other anyway.
     """
-    together: list[Group] = []
+    batch: list[Group] = []
     for group in groups:
         has_policy = any(map(_is_policy, group.hooks))
-        if group.sequential and has_policy and together:
-            yield together
-            together = []
-        for part in [group] if group.sequential or not has_policy else _parts(group):
-            together.append(part)
+        if group.sequential and has_policy and batch:
+            yield batch
+            batch = []
+        for part in [group] if group.sequential or not has_policy else _split_group(group):
+            batch.append(part)
             if any(map(_is_policy, part.hooks)):
-                yield together
-                together = []
-    if together:
-        yield together
+                yield batch
+                batch = []
+    if batch:
+        yield batch
 
 
-def _parts(group: Group) -> Iterator[Group]:
+def _split_group(group: Group) -> Iterator[Group]:
     """Split a parallel group after each policy."""
     start = 0
     for index, hook in enumerate(group.hooks, 1):

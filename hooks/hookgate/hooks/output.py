@@ -73,12 +73,20 @@ def read_process(event: str, name: str, ended: ProcessResult) -> Output | None:
     if ended.exit_code == DENY_EXIT_CODE:
         return read_output(_denial(event, name, stdout, stderr), event)
     if ended.exit_code != 0:
-        detail = f": {stderr[:200]}" if stderr else ""
+        detail = f": {_shorten(stderr)}" if stderr else ""
         if ended.exit_code < 0:
             raise HookError(f"died of signal {-ended.exit_code}{detail}")
         message = f"exited with code {ended.exit_code}{detail}"
         raise HookError(message) if ended.exit_code in _SHELL_EXIT_CODES else ExitCodeError(message)
     return read_output(_read_stdout(event, stdout), event) if stdout else None
+
+
+def _shorten(text: str) -> str:
+    """Return the text or, if it is longer than 200 characters, its start and its end.
+
+    The end matters because the last line of a Python traceback names the exception.
+    """
+    return text if len(text) <= 200 else f"{text[:100]} … {text[-100:]}"
 
 
 def _read_stdout(event: str, text: str) -> Any:

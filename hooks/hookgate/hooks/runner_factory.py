@@ -28,7 +28,7 @@ from hookgate.hooks.settings import BuiltinConfig, CommandConfig, Hook, HttpConf
 def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each optional
     hooks: Iterable[Hook],
     *,
-    refusal: Callable[[Hook], str | None] = lambda hook: None,
+    trust_check: Callable[[Hook], str | None] = lambda hook: None,
     http_targets: Iterable[str] = (),
     builtins: Builtins = BUILTINS,
     state: Path | None = None,
@@ -38,8 +38,8 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
 ) -> dict[Hook, Runner]:
     """Return a runner for each hook. Raises SettingsError with every hook that can never run.
 
-    `refusal` returns the reason why a hook must not run, or None; nothing of a refused hook is imported or
-    created. `http_targets` are the URL prefixes, besides this machine, that http hooks may post to.
+    `trust_check` returns the reason why a hook must not run, or None; nothing is imported or created for
+    such a hook. `http_targets` are the URL prefixes, besides this machine, that http hooks may post to.
     `builtins` are the policies by name, by default hookgate's own; `state`, `counters`, `pins` and `prices`
     are available to them.
     """
@@ -47,7 +47,7 @@ def make_runners(  # noqa: PLR0913  # the dependencies of all runner types, each
     targets = tuple(http_targets)
 
     def make_runner(hook: Hook) -> Runner:
-        if (reason := refusal(hook)) is not None:
+        if (reason := trust_check(hook)) is not None:
             return RefusedRunner(reason)
         match hook.config:
             case RuntimeConfig() as config:

@@ -1,4 +1,4 @@
-"""Runs single hooks, queues their runs, and keeps a health record of each hook."""
+"""Runs single hooks, queues their runs, and keeps the status of each hook."""
 
 import asyncio
 import logging
@@ -90,7 +90,7 @@ TrustCheck = Callable[[Hook], str | None]
 """Returns the reason why a hook that needs trust must not run, or None if it may."""
 
 
-@dataclass(eq=False, slots=True)  # frozen ones take longer to create, for each event of a stream
+@dataclass(eq=False, slots=True)  # one is created for each event of a stream, and frozen ones take longer
 class Run:
     """One run of one hook.
 
@@ -193,8 +193,8 @@ _OVERLOADED = f"{_DEADLINE_PASSED} while it was queued: too many other hooks wer
 class HookExecutor:
     """Runs hooks, within the event's deadline and the limit on concurrent hooks."""
 
-    def __init__(self, runners: Mapping[Hook, Runner], queue: FairQueue, refusal: TrustCheck) -> None:
-        self._runners, self._queue, self._refusal = runners, queue, refusal
+    def __init__(self, runners: Mapping[Hook, Runner], queue: FairQueue, trust_check: TrustCheck) -> None:
+        self._runners, self._queue, self._trust_check = runners, queue, trust_check
 
     @property
     def waiting(self) -> int:
@@ -219,7 +219,7 @@ class HookExecutor:
         warning = ""
         output: Output | None = None
         try:
-            if hook.needs_trust and (reason := self._refusal(hook)) is not None:
+            if hook.needs_trust and (reason := self._trust_check(hook)) is not None:
                 raise HookError(reason)
             if deadline is None:
                 self._queue.free -= 1
@@ -229,11 +229,11 @@ class HookExecutor:
                 finally:
                     self._queue.release()
             else:
-                output = await self._run_before(deadline, hook, event, session)
+                output = await self._run_with_deadline(deadline, hook, event, session)
             if output:
                 if specific := output.get("hookSpecificOutput"):
                     edit, warning = await session.call_state.run_step(
-                        _examine, event, specific, hook.config.view
+                        _edit_and_warning, event, specific, hook.config.view
                     )
                 else:
                     warning = describe_unread(output)
@@ -249,7 +249,7 @@ class HookExecutor:
         ignored = ignored_keys(output, event.name) if output else ()
         return Run(hook, seen, output, edit, None, seconds, began, warning, ignored)
 
-    async def _run_before(
+    async def _run_with_deadline(
         self, deadline: Deadline, hook: Hook, event: Event, session: SessionContext
     ) -> Output | None:
         """Run the hook. Raises HookUnavailableError if the deadline passes before it has returned."""
@@ -289,16 +289,16 @@ class HookExecutor:
             if call.offload is None:
                 document = make_document(hook, event, session)
             else:
-                document = await call.offload(_prepared_document, hook, event, session)
+                document = await call.offload(_prepare_document, hook, event, session)
             return await self._runners[hook].run(event.name, session, document)
         finally:
             queue.release()
 
 
-def _examine(event: Event, specific: JsonObject, view: str) -> tuple[JsonObject, str]:
+def _edit_and_warning(event: Event, specific: JsonObject, view: str) -> tuple[JsonObject, str]:
     """Return the edit in a hookSpecificOutput, and a warning about it or an empty string."""
     edit = event.changed(specific, view)
-    return edit, event.describe_surprise(specific, edit, view)
+    return edit, event.edit_warning(specific, edit, view)
 
 
 def internal_failure(error: Exception) -> HookUnavailableError:
@@ -324,7 +324,7 @@ def make_document(hook: Hook, event: Event, session: SessionContext) -> Document
     return Document(fields, hook)
 
 
-def _prepared_document(hook: Hook, event: Event, session: SessionContext) -> Document:
+def _prepare_document(hook: Hook, event: Event, session: SessionContext) -> Document:
     """Return the hook's input for an event with a large body, prepared for its runner.
 
     Call this in a worker thread.
@@ -339,12 +339,12 @@ NO_OUTPUT = "no output"
 """The summary of a run without any output."""
 
 HookKey = tuple[str, str, str]
-"""The key of a hook's record: its event, name and target."""
+"""The key of a hook's status: its event, name and target."""
 
 
 @dataclass
 class HookStatus:
-    """One hook's record.
+    """One hook's status.
 
     `seconds`, `error`, `summary` and `warning` are those of the last run: its duration, its error message if
     it failed, a summary of its output, and the warnings about it.
@@ -366,14 +366,14 @@ class HookStatus:
 
 @dataclass
 class Health:
-    """The records of all hooks. They survive reloads of the settings."""
+    """The status of each hook. It survives reloads of the settings."""
 
     hooks: dict[HookKey, HookStatus] = field(default_factory=dict)
     off: dict[HookKey, HookStatus] = field(default_factory=dict)
-    """The records of hooks that are switched off. Their failures do not make a gateway degraded."""
+    """The status of hooks that are switched off. Their failures do not make a gateway degraded."""
 
-    def record(self, runs: Iterable[Run]) -> None:
-        """Add runs to the records."""
+    def update(self, runs: Iterable[Run]) -> None:
+        """Add runs to the status of their hooks."""
         for run in runs:
             key = run.hook.key  # the hook may have been switched off since the call began
             status = (self.off if key in self.off else self.hooks).setdefault(key, HookStatus())
@@ -389,20 +389,20 @@ class Health:
             status.warning = "; ".join(run.warnings)
 
     def status_for(self, hook: Hook) -> HookStatus:
-        """Return the hook's record, or an empty one if the hook never ran."""
+        """Return the hook's status, or an empty one if the hook never ran."""
         return self.all().get(hook.key, HookStatus())
 
     def all(self) -> dict[HookKey, HookStatus]:
-        """Return all records, those of switched-off hooks included."""
+        """Return the status of all hooks, including those that are switched off."""
         return self.off | self.hooks
 
     def retain(self, hooks: Iterable[Hook], off: Iterable[Hook] = ()) -> None:
-        """Discard the records of all hooks other than `hooks`, which are on, and `off`."""
-        records = self.all()
+        """Discard the status of all hooks other than `hooks`, which are on, and `off`."""
+        statuses = self.all()
         on_keys = {hook.key for hook in hooks}
         off_keys = {hook.key for hook in off} - on_keys
-        self.hooks = {key: status for key, status in records.items() if key in on_keys}
-        self.off = {key: status for key, status in records.items() if key in off_keys}
+        self.hooks = {key: status for key, status in statuses.items() if key in on_keys}
+        self.off = {key: status for key, status in statuses.items() if key in off_keys}
 
     @property
     def degraded(self) -> list[str]:

@@ -82,6 +82,11 @@ class CallState:
     offload: Offload | None = None
     """Runs steps whose cost is proportional to the bodies; None if the bodies are small."""
 
+    @property
+    def runs_model(self) -> bool:
+        """Whether the call runs a model, or may do so. An upload of a file does not."""
+        return self.operation != "uploadFile"
+
     def restore_pseudonyms(self, response: JsonObject) -> JsonObject:
         """Return the response with pseudonyms restored for the client."""
         for make in self.client_filters.values():

@@ -360,7 +360,7 @@ class Event:
         """Return the event with an edit from `changed` applied. Raises TranslatorError."""
         return self
 
-    def describe_surprise(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
+    def edit_warning(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
         """Return a warning if a valid output probably does not do what its author intended, or "".
 
         `edit` is its edit from `changed`. The warning continues the name of the hook.

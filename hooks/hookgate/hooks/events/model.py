@@ -47,7 +47,10 @@ class ModelEventInput(HookInput):
     `generationConfig`, `systemInstruction` and the read-only `tools`. With `"view": "body"`, only `model`,
     the whole REST body under `raw`, and in BeforeModel the rest of Code Assist's envelope under `beside`.
     In AfterModel, the request always has the default view. If an interaction continues an earlier one, whose
-    turns are stored at Google, `history` is `unknown` and `previousInteractionId` names the earlier one."""
+    turns are stored at Google, `previousInteractionId` names that, and `history` is `known` if all of its
+    turns have passed the gateway's hooks, else `unknown`. If they have, `previousRevision` is the policy
+    revision of that time, and `previousMessages` has the turns if the gateway keeps them. If a call uses
+    cached contents, `cachedContent` names them, and `history` is `unknown`."""
 
     @property
     def request(self) -> JsonObject:
@@ -319,7 +322,7 @@ class BeforeToolSelection(Event):
         declared = set(declared_names(self.body))
         return [name for name in dict.fromkeys(names) if name not in declared] if declared else []
 
-    def describe_surprise(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
+    def edit_warning(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
         names = self.undeclared_names(specific)
         selected = read_tool_config(read(specific, "toolConfig") or {}).get("allowedFunctionNames")
         if not names or not selected or not set(selected) <= set(names):
@@ -328,7 +331,7 @@ class BeforeToolSelection(Event):
         return f"selects only tools that the request does not declare ({shown}), so the model can call none"
 
 
-@dataclass(eq=False, slots=True)  # frozen ones take longer to create, for each event of a stream
+@dataclass(eq=False, slots=True)  # one is created for each event of a stream, and frozen ones take longer
 class AfterModel(Event):
     """Fires for a whole answer, or for each event of a streamed one.
 
@@ -360,7 +363,7 @@ class AfterModel(Event):
             body = with_hook_path("llm_response.raw", check_response, object_in(edit, "raw"))
         return replace(self, body=with_hook_path("llm_response", apply_response, body, edit))
 
-    def describe_surprise(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
+    def edit_warning(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
         if not edit or self.stream not in (None, "complete") or not self._requires_json:
             return ""
         try:

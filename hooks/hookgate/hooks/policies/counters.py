@@ -132,8 +132,8 @@ def _subject(rule: LimitRule, session: SessionContext) -> list[str]:
 
 def _rule_id(rule: LimitRule) -> list[str]:
     """Return what else distinguishes counts. Its length is bounded, because databases limit that of keys."""
-    models = json.dumps(sorted(rule.models)).encode()
-    return [rule.name[:64], sha256(models).hexdigest()[:16]]
+    rest = json.dumps(sorted(rule.models)) + rule.name[64:]
+    return [rule.name[:64], sha256(rest.encode()).hexdigest()[:16]]
 
 
 KEPT = 10_000

@@ -60,7 +60,7 @@ class Account:
         model are given back. Raises what the counters raise.
         """
         async with self._lock:
-            self._rules.update(rules)
+            self.join(rules)
             applicable = [rule for rule in rules if rule.is_about(model)]
             counts = list(counts_of(applicable, self._session, self._began))
             await self._give_back(holder, but={count.key for count in counts})
@@ -68,6 +68,10 @@ class Account:
             if full:
                 await self._give_back(holder)
             return full
+
+    def join(self, rules: Sequence[LimitRule]) -> None:
+        """Count the call's tokens and cost for these rules, but not the call itself."""
+        self._rules.update(rules)
 
     async def _first_full(self, counts: Iterable[Count]) -> Full | None:
         """Return the first count that is full already. A call that is denied here writes nothing."""
@@ -148,10 +152,14 @@ class _Limits:
         if event["hook_event_name"] != "BeforeModel":
             raise ValueError("the policy limits supports only BeforeModel hooks")
         model = event["llm_request"]["model"]
-        if (rule := self._unpriced(model)) is not None:
+        if session.call_state.runs_model and (rule := self._unpriced(model)) is not None:
             return _denial(rule, _NO_PRICE.format(rule=_rule_name(rule), model=model))
         full = await self._account(session).take(self, self._rules, model)
         return _denial(full.count.rule, self._message(full)) if full else None
+
+    def count_use(self, session: SessionContext) -> None:
+        """Count the tokens and the cost of the current call, whose request was counted by an earlier one."""
+        self._account(session).join(self._rules)
 
     def _unpriced(self, model: str) -> LimitRule | None:
         """Return the first rule on cost that applies to a model without a price."""

@@ -141,6 +141,8 @@ def models_policy(options: Mapping[str, Any], surroundings: PolicyEnvironment) -
     settings = read_options(ModelsOptions, options)
 
     def judge(event: dict[str, Any], session: SessionContext) -> dict[str, Any] | None:
+        if not session.call_state.runs_model:
+            return None
         request = event["llm_request"]
         model = route_model(settings.route, request, session)
         model = settings.rename.get(model, model)

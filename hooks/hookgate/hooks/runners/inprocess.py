@@ -35,25 +35,30 @@ def load_action(hook: Hook, config: RuntimeConfig, files: dict[Path, Any]) -> Ac
     SettingsError if the callable cannot be loaded.
     """
     target, _, function = config.action.rpartition(":")
-    about = f"{hook.source}: the runtime hook {hook.name!r}: {target}"
+
+    def settings_error(message: str) -> SettingsError:
+        problem = f"the runtime hook {hook.name!r}: {target}{message}"
+        return SettingsError([Problem(hook.source, problem, hook.line)])
+
+    path = (hook.root / target).resolve() if target.endswith(".py") else None
+    if path is not None and not path.is_file():
+        raise settings_error(f" does not exist in {hook.root}; check the path")
     try:
-        if target.endswith(".py"):
-            path = (hook.root / target).resolve()
-            module = files[path] = files.get(path) or _load_file(path)
-        else:
+        if path is None:
             module = importlib.import_module(target)
+        else:
+            module = files[path] = files.get(path) or _load_file(path)
     except Exception as error:  # a module may raise anything while it is imported
-        reason = _import_problem(error, hook, config.action)
-        raise SettingsError(f"{about} cannot be imported: {reason}") from None
+        raise settings_error(f" cannot be imported: {_import_problem(error, hook, config.action)}") from None
     action = getattr(module, function, None)
     if not callable(action):
         names = [name for name, value in vars(module).items() if inspect.isfunction(value)]
         near = get_close_matches(function, names, n=1)
         remedy = f"did you mean {near[0]!r}?" if near else "check the name"
-        raise SettingsError(f"{about} has no function {function!r}; {remedy}")
+        raise settings_error(f" has no function {function!r}; {remedy}")
     if not _accepts_event(action):
-        raise SettingsError(
-            f"{about}: {function} must accept one argument, the event; declare it as `def {function}(event)`"
+        raise settings_error(
+            f": {function} must accept one argument, the event; declare it as `def {function}(event)`"
         )
     return action  # type: ignore[no-any-return]  # getattr's Any, checked to be callable
 
@@ -144,7 +149,7 @@ class RuntimeRunner:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
-        def settle(outcome: tuple[Any, BaseException | None]) -> None:
+        def resolve(outcome: tuple[Any, BaseException | None]) -> None:
             self._threads -= 1
             if not future.done():  # it is cancelled after a timeout
                 future.set_result(outcome)
@@ -156,7 +161,7 @@ class RuntimeRunner:
             except BaseException as error:  # passed to the caller
                 outcome = None, error
             with contextlib.suppress(RuntimeError):  # the loop may have been closed
-                loop.call_soon_threadsafe(settle, outcome)
+                loop.call_soon_threadsafe(resolve, outcome)
 
         threading.Thread(target=run, name="hookgate-hook", daemon=True).start()
         self._threads += 1
@@ -315,6 +320,14 @@ class Screening(Protocol):
         """Return a screen for one answer."""
 
 
+@runtime_checkable
+class Accounting(Protocol):
+    """A policy that counts what calls have used when they end."""
+
+    def count_use(self, session: SessionContext) -> None:
+        """Count what the current call will have used, whose request was judged in an earlier call."""
+
+
 class BuiltinRunner:
     """Runs a built-in policy in the event loop. Policies use threads for slow work, such as long texts."""
 
@@ -335,6 +348,11 @@ class BuiltinRunner:
             return await result if inspect.isawaitable(result) else result
 
         return await run_action(self._hook, act, event, document.view(), self._clock)
+
+    def count_use(self, session: SessionContext) -> None:
+        """Let the policy count what the current call will have used, if it counts that of calls."""
+        if isinstance(self._policy, Accounting):
+            self._policy.count_use(session)
 
     def screen(self, session: SessionContext) -> Screen:
         """Return the policy's screen for one answer."""

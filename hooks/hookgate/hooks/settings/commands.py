@@ -141,7 +141,7 @@ def _program_problem(word: str, config: CommandConfig, root: Path) -> str | None
         return None
     path = root / word
     if not os.path.exists(path):
-        return f"{word} does not exist in {root}; check the path"
+        return f"{word} does not exist in {root}; {_path_remedy(word, root)}"
     if os.path.isdir(path):
         return f"{word} is a folder; use the path of a program"
     if not os.access(path, os.X_OK):
@@ -195,10 +195,16 @@ def _script_problem(words: Sequence[str], config: CommandConfig, root: Path) -> 
         searched and shutil.which(script, os.F_OK, config.env.get("PATH"))
     ):
         return None
-    remedy = "check the path"
+    remedy = _path_remedy(script, root)
     if not in_line and "$" in script:
         remedy = "variables are expanded in a command line, but not in a list"
     return f"{script}, which {name} would run, does not exist in {root}; {remedy}"
+
+
+def _path_remedy(path: str, root: Path) -> str:
+    """Return what to do about a missing file. A pushed policy has no folder: its hooks run in `/`."""
+    no_folder = root == Path(root.anchor) and not os.path.isabs(path)
+    return f"the hook runs in {root}, so use an absolute path" if no_folder else "check the path"
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,7 @@ class HttpConfig(HookConfig):
     type: Literal["http"]
     url: Annotated[
         str,
-        _matching(_URL, "http(s)://… or unix:/socket"),
+        _matching(_URL, "a URL such as https://guard.example/check, or unix:/path/to/socket:/check"),
         WithJsonSchema({"type": "string", "pattern": f"^({_URL})$"}),
     ]
     """`http(s)://host/path`, or `unix:/socket:/path`."""

@@ -229,7 +229,10 @@ def _describe_json_error(path: Path, text: str, error: json.JSONDecodeError) -> 
         line, column = text.count("\n", 0, comma) + 1, comma - text.rfind("\n", 0, comma)
         message = f"is not valid JSON: there is a comma before the closing {trailing[1]}; remove the comma"
         return Problem(path, message, line, column)
-    return Problem(path, f"is not valid JSON: {error.msg}", error.lineno, error.colno)
+    reason = error.msg
+    if error.pos >= len(text.rstrip()):
+        reason = "it ends before it is complete; close each {, [ and quotation mark"
+    return Problem(path, f"is not valid JSON: {reason}", error.lineno, error.colno)
 
 
 def closest_name(key: str, known: Iterable[str]) -> str | None:

@@ -200,10 +200,13 @@ def _file_config(file: SettingsFile) -> FileConfig:
 
 
 def _check_top_level(file: SettingsFile) -> None:
-    """Warn about top-level keys that resemble those for hooks. Gemini CLI defines the other keys."""
+    """Check for top-level keys that resemble those for hooks. Gemini CLI defines the other keys.
+
+    An event is a problem: the hooks below it would never run, and calls that they should stop would pass.
+    """
     for key in file.settings:
         if key in EVENTS:
-            file.warn([key], f"{key!r} has no effect here; did you mean hooks.{key}?")
+            file.add_problem([key], f": has no effect here; did you mean hooks.{key}?")
         elif key not in _SECTIONS and (near := closest_name(key, _SECTIONS)):
             file.warn([key], f"{key!r} is not known here and has no effect; did you mean {near}?")
 

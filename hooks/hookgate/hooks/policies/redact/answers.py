@@ -75,9 +75,14 @@ class OutgoingEvent:
 class Outbox:
     """The events that have not been released."""
 
-    def __init__(self, waits: Callable[[PartPlace, TextKey], bool]) -> None:
-        """`waits` returns whether some of the text at a place is undecided."""
-        self._undecided = waits
+    def __init__(
+        self, waits: Callable[[PartPlace, TextKey], bool], redact_piece: Callable[[str], str]
+    ) -> None:
+        """`waits` returns whether some of the text at a place is undecided.
+
+        `redact_piece` redacts a piece of a text that was redacted as a whole.
+        """
+        self._undecided, self._redact_piece = waits, redact_piece
         self._text_keys: dict[PartPlace, TextKey] = {}
         self._texts: dict[PartPlace, str] = {}  # decided and not released
         self._events: deque[OutgoingEvent] = deque()
@@ -161,7 +166,10 @@ class Outbox:
         new = []
         for candidate, left in zip(candidates, event.unreleased_parts, strict=True):
             content = read_object(candidate, "content")
-            parts, released = read_list(content, "parts"), self._take_released(left)
+            # The texts beside a part hide the beginning or end of a secret in it, although clients show
+            # them separately, such as around a function call. Pieces of a stream are not such parts.
+            separate = not event.plain and len(left) > 1
+            parts, released = read_list(content, "parts"), self._take_released(left, separate)
             unchanged = same_items(released, parts)
             new.append(
                 candidate if unchanged else write(candidate, "content", write(content, "parts", released))
@@ -169,8 +177,11 @@ class Outbox:
         unchanged = same_items(new, candidates)
         return event.body if unchanged else write(event.body, "candidates", new)
 
-    def _take_released(self, left: list[tuple[PartPlace, JsonObject]]) -> list[JsonObject]:
-        """Remove and return the parts that can be released, with their texts."""
+    def _take_released(self, left: list[tuple[PartPlace, JsonObject]], separate: bool) -> list[JsonObject]:
+        """Remove and return the parts that can be released, with their texts.
+
+        If `separate` is true, each text is also redacted separately.
+        """
         released = []
         while left:
             place, part = left.pop(0)
@@ -179,6 +190,7 @@ class Outbox:
                 released.append(part)
                 continue
             text, waits = self._texts.pop(place, ""), self._waits(place)
+            text = self._redact_piece(text) if separate else text
             if text == part["text"] and not waits:
                 released.append(part)
             elif text or not (waits or _is_bare(part)):
@@ -250,7 +262,7 @@ class AnswerScreen:
         self._redaction, self._logprobs = redaction, logprobs
         self._texts: dict[TextKey, ChunkedText[PartPlace]] = {}
         self._silent: Counter[TextKey] = Counter()  # characters of the other text since its last chunk
-        self._outbox = Outbox(self._waits)
+        self._outbox = Outbox(self._waits, redaction.piece)
 
     @property
     def slow(self) -> bool:

@@ -99,6 +99,9 @@ class Search:
 class Redaction:
     """Redacts texts and JSON values, and counts the findings."""
 
+    only_checks = False
+    """Whether this only looks for findings, which may be outside its scopes, and redacts nothing."""
+
     def __init__(
         self,
         search: Search,
@@ -280,10 +283,14 @@ class CleanCheck(Redaction):
     Most requests are. Any other one is left to a Redaction.
     """
 
+    only_checks = True
+
     def __init__(self, redaction: Redaction) -> None:
         super().__init__(redaction._search, _raise_found, redaction.scopes)
+        self.only_checks = set(redaction.scopes) >= SCOPES
         self._long = Redaction(redaction._search, _raise_found, redaction.scopes, brief=redaction._brief)
         self._texts: list[str] = []
+        self._values: list[Any] = []
 
     def is_clean_throughout(self, look_through: Callable[[Redaction], object]) -> bool:
         """Return whether there is nothing to replace in the texts that `look_through` redacts."""
@@ -291,12 +298,13 @@ class CleanCheck(Redaction):
             return False
         try:
             look_through(self)
-            for text in self._texts:
-                if len(text) >= self._search.cap:  # a search alone is not enough for long texts
-                    self._long.text(text)
+            texts = {*self._texts, *self._texts_in(self._values)}
+            long = {text for text in texts if len(text) >= self._search.cap}
+            for text in long:  # one search is not enough for them
+                self._long.text(text)
         except (_Found, Withheld):
             return False
-        return self._scanner.all_clean(self._texts)
+        return self._scanner.all_clean(texts - long)
 
     def is_clean(self, text: str) -> bool:
         self._texts.append(text)
@@ -307,10 +315,7 @@ class CleanCheck(Redaction):
         return text
 
     def value(self, value: Any) -> Any:
-        if value not in self._clean_values:
-            self._texts += self._texts_in(value)
-            if isinstance(value, dict):
-                self._clean_values.append(value)
+        self._values.append(value)
         return value
 
 
