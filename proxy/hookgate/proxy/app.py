@@ -27,6 +27,7 @@ from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.descriptors import Budget, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.http.listener import CLIENTS, accepting, bind_listeners, url_of
 from hookgate.proxy.http.tls import Certificate
+from hookgate.proxy.identity.interactions import KnownInteractions
 from hookgate.proxy.identity.sessions import LocalSessions, Sessions
 from hookgate.proxy.identity.unmet_conditions import warn_of_unmet_conditions
 from hookgate.proxy.observe import logs
@@ -185,12 +186,22 @@ async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Ga
         live.watchers.append(lambda _: policy.warn_of_open_hooks(live.current.configuration))
         live.watchers.append(lambda _: warn_of_unmet_conditions(live.current.configuration, config))
         gateway = Gateway(
-            live, upstreams, config, metrics, traces, audit=audit, sessions=sessions, issued_keys=issued_keys
+            live,
+            upstreams,
+            config,
+            metrics,
+            traces,
+            audit=audit,
+            sessions=sessions,
+            issued_keys=issued_keys,
+            interactions=KnownInteractions(
+                parts.store.interactions, keeps_content=config.store.interaction_content
+            ),
         )
         admin.audit, admin.pushed = audit, parts.pushed
         if parts.pushed is not None:
             metrics.watch_pushed_policy(parts.pushed)
-        metrics.watch_tokens(tuple(upstreams.held.tokens))
+        metrics.watch_tokens(tuple(upstreams.credentials.tokens))
         if audit is not None:
             metrics.watch_audit(audit.writer)
             live.watchers.append(audit.record_policy)

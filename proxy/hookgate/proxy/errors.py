@@ -42,13 +42,14 @@ DOMAIN = "hookgate"
 
 
 NO_TOKEN = "TOKEN_UNAVAILABLE"  # noqa: S105  # no password
-"""The `reason` if there is no access token for a credential of the gateway's own."""
+"""The `reason` if there is no access token for one of the gateway's credentials."""
 
 UPSTREAM_FAILED = frozenset(
     {
         NO_TOKEN,
         "UPSTREAM_BROKE",
         "UPSTREAM_ELSEWHERE",
+        "UPSTREAM_REFUSED",
         "UPSTREAM_TIMEOUT",
         "UPSTREAM_UNREACHABLE",
         "UPSTREAM_UNREADABLE",
@@ -105,12 +106,18 @@ class ApiError(Exception):
 
 def body_refused(problem: object, code: int = 400) -> ApiError:
     """Return the error for a request body that cannot be judged; `problem` describes the reason."""
-    return ApiError(code, f"hookgate refuses the request body: {problem}", "BODY_REFUSED")
+    reason = "BODY_TOO_LARGE" if code == 413 else "BODY_REFUSED"
+    return ApiError(code, f"hookgate refuses the request body: {problem}", reason)
 
 
 def policy_denied(reason: str, event: str) -> ApiError:
     """Return the error for a hook's denial. Clients show its message and do not retry."""
     return ApiError(403, reason, POLICY_DENIED, event=event)
+
+
+def request_refused(problem: str) -> ApiError:
+    """Return the error for a malformed request line, query or header; `problem` describes the reason."""
+    return ApiError(400, problem, "REQUEST_REFUSED")
 
 
 def not_a_route(message: str) -> ApiError:

@@ -131,14 +131,14 @@ class Conversation:
     """One session.
 
     `context` is what SessionStart hooks added for the model. `stopped` is the decision that stopped the
-    agent, until its next turn.
+    agent, until its next turn. `attempts` is how many answers to one prompt hooks may deny.
     """
 
     def __init__(self, session_id: str, attempts: int) -> None:
         self.session_id = session_id
         self.context = ""
         self.stopped: Decision | None = None
-        self._attempts = attempts
+        self.attempts = attempts
 
     # ---- the session
 
@@ -198,7 +198,7 @@ class Conversation:
         decision = yield from self.judge(attempt, attempt.text)
         if not decision.denied:
             return None
-        if attempt.number >= self._attempts:
+        if attempt.number >= self.attempts:
             raise Denied(decision.reason, decision)
         return Attempt(
             attempt.asked,

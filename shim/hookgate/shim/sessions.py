@@ -72,6 +72,11 @@ class Turn:
         self._driver, self._attempt = driver, attempt
         self.prompt, self.context = attempt.prompt, attempt.context
 
+    @property
+    def is_last(self) -> bool:
+        """Whether the model has given as many answers to this prompt as the shim's `attempts`."""
+        return self._attempt.number > self._driver.conversation.attempts
+
     async def answer(self, text: str) -> Decision:
         """Report the final answer and return the decision. Raises Stopped.
 

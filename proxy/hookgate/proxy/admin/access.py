@@ -3,24 +3,23 @@
 import contextlib
 import logging
 import os
-import re
 import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from aiohttp import hdrs, web
-from cachetools import TLRUCache
 
-from hookgate.proxy.admin.roles import ROUTES, TOKEN_HOLDER, Person, Role
+from hookgate.proxy.admin.roles import ROUTES, TOKEN_HOLDER, Person
+from hookgate.proxy.admin.sessions import PanelSessions
 from hookgate.proxy.config import AdminSettings, ConfigError, SignInSettings
-from hookgate.proxy.config.values import admin_token, host_and_port, is_loopback
-from hookgate.proxy.errors import ApiError, describe_os_error
+from hookgate.proxy.config.secret_files import read_secret
+from hookgate.proxy.config.values import admin_token, client_secret, host_and_port, is_loopback
+from hookgate.proxy.errors import ApiError
 from hookgate.translator.strictjson import dumps
 
 log = logging.getLogger("hookgate")
@@ -67,9 +66,6 @@ every port of a machine, such as one where an agent serves pages; only the panel
 
 SESSION_SECONDS = 12 * 3600.0
 """The length of sessions that begin with the admin token."""
-MAX_SESSIONS = 1000
-MAX_SESSIONS_OF_PERSON = 50
-"""If there are more, the oldest one ends. The holders of the admin token count as one person."""
 
 _WARNING_SECONDS = 60.0
 _OTHER_PAGE = "Another page made your browser send this request; open the panel itself."
@@ -79,15 +75,6 @@ _OWN_SITES = ("none", "same-origin")
 _NO_SIGN_IN = "The admin token is required: sign in, or send it as Authorization: Bearer."
 
 
-@dataclass(frozen=True, slots=True)
-class _Session:
-    """A browser that is signed in. Its page sends the proof in addition to the cookie."""
-
-    person: Person
-    proof: str
-    ends: float
-
-
 class Access:
     """Checks requests to the admin listener on `port`. `clock` returns seconds and must be monotonic.
 
@@ -95,34 +82,37 @@ class Access:
     """
 
     def __init__(
-        self, port: int, token: str, clock: Callable[[], float] = time.monotonic, origin: str = ""
+        self,
+        port: int,
+        token: str,
+        sessions: PanelSessions,
+        clock: Callable[[], float] = time.monotonic,
+        origin: str = "",
     ) -> None:
         """`origin` is the panel's configured origin; a proxy before it may replace the header Host."""
         self._token, self._clock, self._origin = token, clock, origin
         # Browsers share cookies between all ports of a host, so the name contains the port.
         self._port = port
-        self._sessions: TLRUCache[str, _Session] = TLRUCache(
-            MAX_SESSIONS, lambda _, session, __: session.ends, clock
-        )
+        self.sessions = sessions
         self._wrong, self._warn_at = 0, clock()
 
-    def authorize(self, request: web.BaseRequest, route: str) -> Person | None:
+    async def authorize(self, request: web.BaseRequest, route: str) -> Person | None:
         """Return who makes a request, or None if its route is open to all. Raises ApiError (401 or 403)."""
         role = ROUTES[route]
         if role is None:
             return None
-        person = self.check(request)
+        person = await self.check(request)
         if not person.may(role):
             raise ApiError(403, f"This needs the role {role}. Your role is {person.role}.")
         return person
 
-    def check(self, request: web.BaseRequest) -> Person:
-        """Return who makes a request. Raises ApiError (401 or 403)."""
+    async def check(self, request: web.BaseRequest) -> Person:
+        """Return who makes a request. Raises ApiError (401 or 403; 503 if sessions cannot be read)."""
         if request.headers.get("Sec-Fetch-Site", "none") not in _OWN_SITES:
             raise ApiError(403, _OTHER_PAGE)
-        session = self._session(request)
-        if session is not None:
-            return session.person
+        person = await self.sessions.find(self._cookie(request), _proof(request))
+        if person is not None:
+            return person
         scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
         if scheme.lower() != "bearer":
             raise ApiError(401, _NO_SIGN_IN)
@@ -141,39 +131,25 @@ class Access:
         if not request.headers.get(HEADER) or site not in _OWN_SITES or not same:
             raise ApiError(403, f"Only the panel, or a program that sends {HEADER}: 1, can make changes.")
 
-    def sign_in(self, request: web.BaseRequest, token: str) -> web.Response:
+    async def sign_in(self, request: web.BaseRequest, token: str) -> web.Response:
         """Return the response that begins a session with the admin token. Raises ApiError (401)."""
         self._compare(request, token)
-        return self.begin_session(request, TOKEN_HOLDER, SESSION_SECONDS)
+        return await self.begin_session(request, TOKEN_HOLDER, SESSION_SECONDS)
 
-    def begin_session(self, request: web.BaseRequest, person: Person, seconds: float) -> web.Response:
+    async def begin_session(self, request: web.BaseRequest, person: Person, seconds: float) -> web.Response:
         """Return a response with the cookie and the proof of a new session, which ends the browser's old one.
 
         If the person's role has changed, it ends all their sessions.
         """
-        self._end(request)
-        if person.subject:
-            self.end_sessions(person.subject, unless=person.role)
-        own = [each for each in self._sessions.items() if each[1].person.subject == person.subject]
-        own.sort(key=lambda each: each[1].ends)
-        for name, _ in own[: max(0, len(own) - MAX_SESSIONS_OF_PERSON + 1)]:
-            self._sessions.pop(name, None)
-        session, proof = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        self._sessions[session] = _Session(person, proof, self._clock() + seconds)
-        response = web.Response(body=dumps({"proof": proof}), content_type="application/json")
+        new = await self.sessions.begin(person, seconds, replaced=self._cookie(request))
+        response = web.Response(body=dumps({"proof": new.proof}), content_type="application/json")
         response.headers[hdrs.CACHE_CONTROL] = "no-store"
-        self._set_cookie(response, request, session, int(seconds))
+        self._set_cookie(response, request, new.cookie, int(seconds))
         return response
 
-    def end_sessions(self, subject: str, unless: Role | None = None) -> None:
-        """End all sessions of a person, except those with the role `unless`."""
-        for name, session in list(self._sessions.items()):
-            if session.person.subject == subject and session.person.role != unless:
-                self._sessions.pop(name, None)
-
-    def sign_out(self, request: web.BaseRequest) -> web.Response:
+    async def sign_out(self, request: web.BaseRequest) -> web.Response:
         """Return a response that ends the session."""
-        self._end(request)
+        await self.sessions.end(self._cookie(request))
         response = web.Response(body=b"{}", content_type="application/json")
         self._set_cookie(response, request, "", 0)
         return response
@@ -200,19 +176,6 @@ class Access:
         # Browsers accept the prefix only from this host, over https: no other host of the domain can set it.
         return f"{'__Host-' if secure else ''}hookgate-panel-{self._port}"
 
-    def _end(self, request: web.BaseRequest) -> None:
-        self._sessions.pop(self._cookie(request), None)
-
-    def _session(self, request: web.BaseRequest) -> _Session | None:
-        # A lookup of 256 random bits by hash reveals nothing about other sessions by its timing.
-        session = self._sessions.get(self._cookie(request))
-        if session is None:
-            return None
-        given = request.headers.get(HEADER) or dict(parse_qsl(urlsplit(request.raw_path).query)).get(
-            "proof", ""
-        )
-        return session if _equal(given, session.proof) else None
-
     def _compare(self, request: web.BaseRequest, given: str) -> None:
         if _equal(given, self._token):
             return
@@ -230,6 +193,12 @@ def _is_secure(request: web.BaseRequest) -> bool:
     return request.headers.get(hdrs.ORIGIN, "").lower().startswith("https://")
 
 
+def _proof(request: web.BaseRequest) -> str:
+    """Return the proof that a page sends in addition to its cookie, or another text."""
+    given = request.headers.get(HEADER)
+    return given or dict(parse_qsl(urlsplit(request.raw_path).query)).get("proof", "")
+
+
 def _equal(given: str, right: str) -> bool:
     return secrets.compare_digest(given.encode(errors="replace"), right.encode())
 
@@ -241,31 +210,21 @@ def admin_token_source(settings: AdminSettings) -> str | None:
     if settings.token_file is None:
         return None
     try:
-        return admin_token(settings.token_file.read_text(encoding="utf-8").strip())
-    except OSError as error:
-        wrong = f"cannot be read: {error.strerror}; check the path"
+        return read_secret(settings.token_file, admin_token)
     except ValueError as error:
-        wrong = str(error)
-    raise ConfigError([f"admin.token_file: {settings.token_file}: {wrong}"])
+        raise ConfigError([f"admin.token_file: {error}"]) from None
 
 
 def client_secret_source(settings: SignInSettings) -> str | None:
     """Return the configured secret of the client, or None if there is none. Raises ConfigError."""
     if settings.client_secret is not None:
         return settings.client_secret.get_secret_value()
-    file = settings.client_secret_file
-    if file is None:
+    if settings.client_secret_file is None:
         return None
     try:
-        secret = file.read_text(encoding="utf-8").rstrip("\r\n")
-        wrong = "" if re.fullmatch(r"[!-~]{1,512}", secret) else "must contain the secret, and nothing else"
-    except OSError as error:
-        wrong = f"cannot be read: {describe_os_error(error)}; check the path"
-    except UnicodeDecodeError:
-        wrong = "must contain the secret, and nothing else"
-    if wrong:
-        raise ConfigError([f"sign_in.client_secret_file: {file}: {wrong}"])
-    return secret
+        return read_secret(settings.client_secret_file, client_secret)
+    except ValueError as error:
+        raise ConfigError([f"sign_in.client_secret_file: {error}"]) from None
 
 
 @contextmanager

@@ -88,7 +88,7 @@ class AdminListener:
         if self.panel is None:
             return error_response(ApiError(404, NO_RECEIPT))
         try:
-            person = self.panel.access.authorize(request, "GET /receipts/NAME")
+            person = await self.panel.access.authorize(request, "GET /receipts/NAME")
         except ApiError as error:
             return error_response(error)
         receipt = self.receipts.receipt_for(name)

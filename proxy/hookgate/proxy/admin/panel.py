@@ -19,6 +19,7 @@ from hookgate.proxy.admin.calls import AuditedCalls, Calls, ReceivedCalls
 from hookgate.proxy.admin.live_feed import LiveFeed
 from hookgate.proxy.admin.policy import HookPanel
 from hookgate.proxy.admin.roles import Person, UnknownPersonError, find_route
+from hookgate.proxy.admin.sessions import PanelSessions
 from hookgate.proxy.audit.reading import AuditReader
 from hookgate.proxy.config import Config, SignInSettings
 from hookgate.proxy.config.reading import EffectiveConfig, Sources
@@ -147,9 +148,9 @@ class Panel:
             raise ApiError(403, "This path accepts only GET.")
         if route not in self.handlers:
             if is_api and request.method != hdrs.METH_POST:
-                self.access.check(request)
+                await self.access.check(request)
             raise ApiError(404, _NOTHING)
-        person = self.access.authorize(request, route)
+        person = await self.access.authorize(request, route)
         question = PanelRequest(person, dict(parse_qsl(parts.query)), name) if person else None
         return await self.handlers[route](request, question)
 
@@ -164,7 +165,7 @@ class Panel:
     async def _session(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
         """Return who makes the request, and how people can sign in."""
         try:
-            person: Person | None = self.access.check(request)
+            person: Person | None = await self.access.check(request)
         except ApiError:
             person = None
         return _json(
@@ -177,7 +178,7 @@ class Panel:
 
     async def _sign_in_by_token(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
         body = await read_request(request)
-        return self.access.sign_in(request, str(body.get("token", "")))
+        return await self.access.sign_in(request, str(body.get("token", "")))
 
     async def _begin_sign_in(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
         if self._sign_in is None:
@@ -192,12 +193,12 @@ class Panel:
         try:
             person = await self._sign_in.finish(body)
         except UnknownPersonError as error:
-            self.access.end_sessions(error.subject)
+            await self.access.sessions.end_person(error.subject)
             raise
-        return self.access.begin_session(request, person, self._sign_in.session_seconds)
+        return await self.access.begin_session(request, person, self._sign_in.session_seconds)
 
     async def _sign_out(self, request: web.BaseRequest, _: PanelRequest | None) -> web.Response:
-        return self.access.sign_out(request)
+        return await self.access.sign_out(request)
 
     # ---- live events and changes
 
@@ -209,14 +210,14 @@ class Panel:
             response = web.StreamResponse(headers=headers)
             await response.prepare(request)
             await response.write(b"retry: 2000\n\n")
-            while (data := await reader.next()) is not None and self._may_still_read(request):
+            while (data := await reader.next()) is not None and await self._may_still_read(request):
                 await response.write(data)
         return response
 
-    def _may_still_read(self, request: web.BaseRequest) -> bool:
+    async def _may_still_read(self, request: web.BaseRequest) -> bool:
         try:
-            self.access.authorize(request, "GET /api/live")
-        except ApiError:  # the session has ended
+            await self.access.authorize(request, "GET /api/live")
+        except ApiError:  # the session has ended, or cannot be read
             return False
         return True
 
@@ -289,7 +290,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
     prices = read_prices(config.prices.file)
     hooks, traffic = HookPanel(live, sources, reload), Traffic()
     async with AsyncExitStack() as stack:
-        access, invitation = _access(stack, config, sources.state, url)
+        access, invitation = _access(stack, config, store_url, sources.state, url)
         calls: Calls = ReceivedCalls(receipts)
         if config.audit.enabled:
             calls = await _audited(stack, receipts, store_url, sources.state)
@@ -298,27 +299,35 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
         receipts.watchers.append(traffic.add)
         stack.callback(receipts.watchers.remove, traffic.add)
         api = PanelApi(hooks, calls, traffic, effective, prices.currency if prices else None, pushed)
-        yield Panel(access, api, events, invitation, _sign_in(config.sign_in), record)
+        yield Panel(access, api, events, invitation, _sign_in(config.sign_in, access.sessions), record)
 
 
-def _sign_in(settings: SignInSettings) -> "SignIn | None":
+def _sign_in(settings: SignInSettings, sessions: PanelSessions) -> "SignIn | None":
     if settings.issuer is None:
         return None
     # Imported only if it is needed: it is in an extra.
     from hookgate.proxy.admin.sign_in import SignIn  # noqa: PLC0415  # see above
 
-    return SignIn(settings)
+    return SignIn(settings, sessions.flow_key)
 
 
-def _access(stack: AsyncExitStack, config: Config, state: Path, url: str) -> tuple[Access, str]:
+def _access(
+    stack: AsyncExitStack, config: Config, store_url: str | None, state: Path, url: str
+) -> tuple[Access, str]:
     """Return the access check, with the configured token or a new one, and the invitation for the log."""
-    _, port = host_and_port(url.removeprefix("http://"))
-    origin = str(URL(config.sign_in.url).origin()) if config.sign_in.url else ""
-    configured = admin_token_source(config.admin)
+    port, origin = host_and_port(url.removeprefix("http://"))[1], ""
+    configured, path = admin_token_source(config.admin), None
+    token = configured
+    if token is None:
+        token, path = stack.enter_context(create_token(state, port))
+    if config.sign_in.url:  # browsers reach all gateways there, whatever the ports of these
+        panel = URL(config.sign_in.url)
+        port, origin = panel.port or port, str(panel.origin())
+    sessions = PanelSessions(store_url, state, token)
+    stack.push_async_callback(sessions.close)
+    access = Access(port, token, sessions, origin=origin)
     if configured is not None:
-        return Access(port, configured, origin=origin), ""
-    token, path = stack.enter_context(create_token(state, port))
-    access = Access(port, token, origin=origin)
+        return access, ""
     if config.logs.format == "text":
         return access, f"open the panel: {panel_link(url, token)}"
     # JSON logs are usually collected elsewhere, so they must not contain the token.

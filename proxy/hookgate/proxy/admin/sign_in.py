@@ -3,8 +3,8 @@
 The panel's page begins the flow and, when the provider has sent the browser back, finishes it, both with
 requests of its own. So no request of another page has any effect. The page keeps the flow's random ID in its
 storage, not in a cookie: pages on other ports of the same machine can neither read nor write it. State, nonce
-and code verifier are derived from the ID with a key that never leaves this process. So flows take no memory,
-and nobody can evict the flows of others by starting many.
+and code verifier are derived from the ID with a key that gateways with the same database share. So flows take
+no memory, nobody can evict the flows of others by starting many, and a flow may end at another gateway.
 """
 
 import hmac
@@ -14,7 +14,8 @@ import re
 import secrets
 import time
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote_plus
@@ -64,18 +65,38 @@ _UNAVAILABLE = (
 _BUSY = "Too many people are signing in at the moment. Sign in again."
 
 
-class SignIn:
-    """Signs people in at one provider. `clock` returns seconds and must be monotonic."""
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """A flow of sign-in: its ID, which the browser knows, and the key from which the rest is derived."""
 
-    def __init__(self, settings: SignInSettings, clock: Callable[[], float] = time.monotonic) -> None:
-        """Read the client's secret. Raises ConfigError."""
-        self._settings, self._clock = settings, clock
+    id: str
+    key: bytes
+
+    def derived(self, purpose: str) -> str:
+        text = f"{purpose}.{self.id}".encode(errors="replace")
+        return _base64(hmac.digest(self.key, text, "sha256"))
+
+
+class SignIn:
+    """Signs people in at one provider. `clock` returns seconds since 1970."""
+
+    def __init__(
+        self,
+        settings: SignInSettings,
+        flow_key: Callable[[], Awaitable[bytes]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Read the client's secret. Raises ConfigError.
+
+        `flow_key` returns a random key, the same at all gateways at which a flow may begin or end.
+        """
+        self._settings, self._flow_key, self._clock = settings, flow_key, clock
         self._issuer, self._client = str(settings.issuer), str(settings.client_id)
         self._secret = client_secret_source(settings)
         self._redirect = f"{str(settings.url).rstrip('/')}/sign-in"
         self._metadata = Published("the configuration of the identity provider", self._discover)
         self._keys = KeySet(self._read_keys, "the keys of the identity provider")
-        self._key = secrets.token_bytes(32)
+        # The provider refuses a code that was used at another gateway.
         self._used: TTLCache[str, bool] = TTLCache(_MAX_USED, FLOW_SECONDS, clock)
         self._finishing = 0
 
@@ -94,20 +115,20 @@ class SignIn:
         Raises ApiError if the provider cannot be reached.
         """
         provider = await self._provider()
-        flow = f"{int(self._clock())}.{secrets.token_urlsafe(32)}"
+        flow = _Flow(f"{int(self._clock())}.{secrets.token_urlsafe(32)}", await self._flow_key())
         scopes = dict.fromkeys(("openid", *self._settings.scopes))
-        challenge = sha256(self._derived("verifier", flow).encode()).digest()
+        challenge = sha256(flow.derived("verifier").encode()).digest()
         url = URL(provider.authorization_endpoint).update_query(
             response_type="code",
             client_id=self._client,
             redirect_uri=self._redirect,
             scope=" ".join(scopes),
-            state=self._derived("state", flow),
-            nonce=self._derived("nonce", flow),
+            state=flow.derived("state"),
+            nonce=flow.derived("nonce"),
             code_challenge=_base64(challenge),
             code_challenge_method="S256",
         )
-        return str(url), flow
+        return str(url), flow.id
 
     async def finish(self, answer: Mapping[str, Any]) -> Person:
         """Return the person whom the provider has sent back. Raises ApiError.
@@ -115,7 +136,7 @@ class SignIn:
         `answer` contains the ID of the `flow`, and the parameters with which the provider has sent the
         browser.
         """
-        flow = self._checked_flow(answer)
+        flow = self._checked_flow(answer, await self._flow_key())
         provider = await self._provider()
         issuer = answer.get("iss")
         if issuer != self._issuer and (issuer is not None or provider.names_issuer):
@@ -128,7 +149,7 @@ class SignIn:
             raise ApiError(429, _BUSY)
         self._finishing += 1
         try:
-            token = await self._exchange(provider, code, self._derived("verifier", flow))
+            token = await self._exchange(provider, code, flow.derived("verifier"))
             claims = await self._verified(token, flow)
         except jwt.PyJWTError as error:  # its message may quote the token
             log.warning("a sign-in was refused: the ID token is not valid: %s", type(error).__name__)
@@ -140,24 +161,23 @@ class SignIn:
             self._finishing -= 1
         return self._person(claims)
 
-    def _checked_flow(self, answer: Mapping[str, Any]) -> str:
-        """Return the flow's ID, if this browser has begun it and not used it. Raises ApiError (403)."""
+    def _checked_flow(self, answer: Mapping[str, Any], key: bytes) -> _Flow:
+        """Return the flow, if this browser has begun it and not used it. Raises ApiError (403)."""
         flow, state = answer.get("flow"), answer.get("state")
         if (
             not isinstance(state, str)
             or not isinstance(flow, str)
             or max(len(state), len(flow)) > _MAX_VALUE
-            or not hmac.compare_digest(state.encode(errors="replace"), self._derived("state", flow).encode())
+            or not hmac.compare_digest(
+                state.encode(errors="replace"), _Flow(flow, key).derived("state").encode()
+            )
             or self._clock() > int(flow.partition(".")[0]) + FLOW_SECONDS
             or flow in self._used
         ):
             log.warning("a sign-in was refused: it was not begun in the same browser, or not in time")
             raise ApiError(403, _NOT_BEGUN)
         self._used[flow] = True
-        return flow
-
-    def _derived(self, purpose: str, flow: str) -> str:
-        return _base64(hmac.digest(self._key, f"{purpose}.{flow}".encode(errors="replace"), "sha256"))
+        return _Flow(flow, key)
 
     async def _provider(self) -> ProviderMetadata:
         provider = await self._metadata.current()
@@ -192,7 +212,7 @@ class SignIn:
             raise ProviderError(f"there is no ID token{_error_code(answer)}")
         return str(answer["id_token"])
 
-    async def _verified(self, token: str, flow: str) -> Mapping[str, Any]:
+    async def _verified(self, token: str, flow: _Flow) -> Mapping[str, Any]:
         """Return the claims of an ID token of this flow. Raises one of INVALID_TOKEN."""
         key = await self._keys.key(jwt.get_unverified_header(token).get("kid"))
         if key is None:
@@ -211,7 +231,7 @@ class SignIn:
             raise jwt.InvalidAudienceError
         nonce = claims["nonce"]
         if not isinstance(nonce, str) or not hmac.compare_digest(
-            nonce.encode(errors="replace"), self._derived("nonce", flow).encode()
+            nonce.encode(errors="replace"), flow.derived("nonce").encode()
         ):
             raise jwt.InvalidTokenError
         return claims

@@ -13,7 +13,7 @@ from hookgate.hooks.policies.redact.fields import handled_by_caller, redacted_fi
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.proxy.observe.content import CallContent, KeptBytes
 from hookgate.proxy.observe.record import CallRecord
-from hookgate.proxy.routing.envelopes import envelope_of
+from hookgate.proxy.routing.dialects import ENVELOPES
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import BodyError, check_response, join_events
 from hookgate.translator.fields import JsonObject
@@ -100,7 +100,7 @@ class Concealed:
         if not tallies:
             return None
         return cls(
-            restored=any(call.client_filters for call in record.calls),
+            restored=any(state.client_filters for state in record.call_states),
             found=any(tally.event == AfterModel.name and tally.findings for tally in tallies),
         )
 
@@ -132,11 +132,11 @@ def _redacted_answer(redaction: Redaction, answer: JsonObject) -> Any:
 
 
 def _start(content: CallContent, concealed: Concealed | None) -> JsonObject:
-    return {"request": content.sent if concealed else content.request}
+    return {"request": content.upstream_request if concealed else content.request}
 
 
 def _end(content: CallContent, concealed: Concealed | None) -> JsonObject:
-    answer, given = _joined(content.answer, content.route), _joined(content.given, content.route)
+    answer, given = _joined(content.answer, content.route), _joined(content.client_answer, content.route)
     earlier = [_joined(kept, content.route) for kept in content.earlier]
     attempts = {"earlier": earlier} if earlier and not (concealed and concealed.found) else {}
     if concealed:
@@ -145,7 +145,7 @@ def _end(content: CallContent, concealed: Concealed | None) -> JsonObject:
         return {**left, **attempts, "blocked": content.blocked}
     return {
         **attempts,
-        "sent": None if content.sent == content.request else content.sent,
+        "sent": None if content.upstream_request == content.request else content.upstream_request,
         "answer": answer,
         "given": None if given == answer else given,
         "edits": content.edits,
@@ -155,7 +155,7 @@ def _end(content: CallContent, concealed: Concealed | None) -> JsonObject:
 
 def _event(content: CallContent, concealed: Concealed | None) -> JsonObject:
     shown = None if concealed else content.request
-    return {"input": shown, "output": content.sent, "blocked": content.blocked}
+    return {"input": shown, "output": content.upstream_request, "blocked": content.blocked}
 
 
 def _joined(kept: KeptBytes, route: Route) -> Any:
@@ -173,7 +173,7 @@ def _joined(kept: KeptBytes, route: Route) -> Any:
 
 
 def _events(data: bytes, route: Route) -> list[Any]:
-    envelope = envelope_of(route)
+    envelope = ENVELOPES[route.dialect]()
     framing = envelope.framing(route)
     if framing is None or data.lstrip().startswith(b"{"):  # an error before a stream starts has no framing
         return [envelope.open_answer(loads(data))]

@@ -136,7 +136,7 @@ class Audit:
                 record.audited = "ended" if error.under_way else "late"
                 raise _refusal(record, error) from None
 
-    async def answering(self, record: CallRecord, status: int) -> None:
+    async def note_answer_start(self, record: CallRecord, status: int) -> None:
         """Write the start of a call, or an event, before any answer to it is sent.
 
         If that fails, the answer is sent anyway: it is not the upstream's. Nothing has been sent upstream

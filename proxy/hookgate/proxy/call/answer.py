@@ -1,8 +1,8 @@
 """Passes the model's answer through AfterModel hooks and the tool gate, whole or as a stream.
 
-A stream passes through several stages: one for each stream mode of its hooks, the finest first, and then the
-gate. Data that arrives while a hook runs waits in the connection and is then judged in one batch, so a slow
-hook runs less often.
+A stream passes through several stages: one for each stream mode of its hooks, from single events to the whole
+answer, and then the gate. Data that arrives while a hook runs waits in the connection and is then judged in
+one batch, so a slow hook runs less often.
 """
 
 import logging
@@ -18,30 +18,32 @@ from hookgate.hooks.screening import HookScreen
 from hookgate.hooks.settings import StreamMode
 from hookgate.proxy.call.context import OutgoingCall, RecordingEngine
 from hookgate.proxy.call.stages import (
+    AnswerListener,
     AnswerStage,
     CompleteStage,
     EventStage,
     GateStage,
     HookScreenStage,
     JsonStage,
+    ListenerStage,
+    OriginalStage,
     Piece,
     RecordingStage,
     ScreenStage,
-    SentStage,
-    TurnEnd,
+    TurnEndListener,
     TurnEndStage,
     WindowStage,
     judge_calls,
     memory_of,
     received_bytes,
     responses_of,
-    spoken_text,
+    visible_text,
 )
 from hookgate.proxy.call.tool_gate import ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import MAX_ANSWER, SMALL_BODY, BodyWorker, check_frame, unreadable_answer
-from hookgate.proxy.routing.envelopes import Bare
+from hookgate.proxy.routing.dialects.generate_content import Bare
 from hookgate.translator import BodyError, Frame, Framing, check_response, cut_events, join_events
 from hookgate.translator.fields import JsonObject
 from hookgate.translator.strictjson import loads
@@ -54,17 +56,18 @@ End = Literal["finish", "abandon"]
 
 
 class AnswerPipeline:
-    """Judges one answer under one engine."""
+    """Judges one answer with the hooks of one engine."""
 
-    def __init__(  # noqa: PLR0913  # all parts of judging
+    def __init__(  # noqa: PLR0913  # everything that judges an answer
         self,
         engine: RecordingEngine,
         outgoing: OutgoingCall,
         body_worker: BodyWorker,
         gate: ToolGate | None,
-        end: TurnEnd | None,
+        end: TurnEndListener | None,
         *,
         keep_answer: bool,
+        listener: AnswerListener | None = None,
     ) -> None:
         """Create the pipeline.
 
@@ -73,8 +76,9 @@ class AnswerPipeline:
             outgoing: The call that is answered.
             body_worker: Parses large answers.
             gate: Judges function calls; None if no hook does.
-            end: Receives the text of an answer that ends a turn; None if there is no listener.
+            end: Receives the text of an answer that ends a turn; None if no hook does.
             keep_answer: Whether `answer` will be used.
+            listener: Receives what has passed all hooks.
         """
         self.call = outgoing.call
         self._offload = self.call.session.call_state.offload
@@ -88,7 +92,7 @@ class AnswerPipeline:
         self._drops_comments = False
         self._engine, self._model = engine, outgoing.model
         self._llm_request, self._plan = outgoing.llm_request, outgoing.after_model_plan
-        self._gate, self._end = gate, end
+        self._gate, self._end, self._listener = gate, end, listener
         self.pending_error: Exception | None = None
         """The error that cut off a streamed answer. Raise it after sending the pieces before it."""
 
@@ -97,7 +101,8 @@ class AnswerPipeline:
         """Whether the answer must be parsed."""
         if self.call.session.call_state.client_filters or self._kept is not None:
             return True
-        return self._llm_request is not None or self._gate is not None or self._end is not None
+        judges = (self._llm_request, self._gate, self._end, self._listener)
+        return any(judge is not None for judge in judges)
 
     @property
     def answer(self) -> JsonObject | None:
@@ -117,15 +122,17 @@ class AnswerPipeline:
         piece = await self._parse(Frame(data, data))
         if piece.body is None:
             return await self.redact_error(data)
-        sent = piece.response
+        original = piece.response
         pieces = await self._fire([piece])
-        if self.call.wants_json and piece.response is not sent:
-            await self._body_worker.run(len(data), check_edit, sent, piece.response, AfterModel.name)
+        if self.call.requires_json and piece.response is not original:
+            await self._body_worker.run(len(data), check_edit, original, piece.response, AfterModel.name)
         if self._gate is not None:
             await judge_calls(self._gate, pieces)
-        if self._end is not None and not (self._gate and self._gate.passed):
-            await self._end.ended(spoken_text(pieces))
+        if self._end is not None and not (self._gate and self._gate.agent_has_call):
+            await self._end.turn_ended(visible_text(pieces))
         self._keep(pieces)
+        if self._listener is not None:
+            await self._listener(piece.response)
         for screen in self._client_filters():
             pieces = await screen.judge_whole(pieces)
         return await self._body_worker.run(len(data), pieces[0].data)
@@ -146,9 +153,9 @@ class AnswerPipeline:
         """Prepare for a streamed answer with this framing."""
         self._framing = framing
         modes = self._plan.stream_modes
-        sent = SentStage() if modes and self.call.wants_json else None
-        if sent is not None:
-            self._stages.append(sent)
+        original = OriginalStage() if modes and self.call.requires_json else None
+        if original is not None:
+            self._stages.append(original)
         for mode, window in modes.items():
             judge = partial(self._fire, mode=mode, plan=self._plan_for(mode))
             if mode == "held":
@@ -160,16 +167,20 @@ class AnswerPipeline:
                 self._stages.append(WindowStage(judge, window))
             else:
                 self._stages.append(CompleteStage(judge))
-        if sent is not None:
-            self._stages.append(JsonStage(sent, self._body_worker))
+        if original is not None:
+            self._stages.append(JsonStage(original, self._body_worker))
         self._drops_comments = any(screen.enforces for screen in self._screens)
         if self._gate is not None:
             self._stages.append(GateStage(self._gate))
         if self._end is not None:
             self._stages.append(TurnEndStage(self._end, self._gate))
-        if self._kept is not None:
-            self._stages.append(RecordingStage(self._keep))
+        self._stages += self._observing_stages()
         self._stages += self._client_filters()
+
+    def _observing_stages(self) -> list[AnswerStage]:
+        """Return the stages that show what has passed all hooks to those who need it."""
+        recording = [] if self._kept is None else [RecordingStage(self._keep)]
+        return [*recording, *([] if self._listener is None else [ListenerStage(self._listener)])]
 
     def _plan_for(self, mode: StreamMode) -> EventPlan:
         """Return the hooks of one stream mode."""

@@ -6,7 +6,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from hookgate.hooks import AfterModel, BeforeTool, CallEnd, Engine, Event, Outcome, SessionContext
+from hookgate.hooks import (
+    AfterModel,
+    BeforeModel,
+    BeforeTool,
+    CallEnd,
+    Engine,
+    Event,
+    Outcome,
+    SessionContext,
+)
 from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.merge import NO_VERDICT
@@ -21,14 +30,17 @@ from hookgate.proxy.http.client import NoAnswerError, UpstreamAnswer, Upstreams
 from hookgate.proxy.http.connection import Request
 from hookgate.proxy.http.fail_over import FailOver
 from hookgate.proxy.identity.bypass import Bypasses
-from hookgate.proxy.identity.callers import Caller, Callers, IssuedKey, load_named_keys, named_session
+from hookgate.proxy.identity.callers import Caller, Callers, named_session
+from hookgate.proxy.identity.interactions import KnownInteractions
+from hookgate.proxy.identity.named_keys import load_named_keys
 from hookgate.proxy.identity.sessions import LocalSessions, OpenSession, Sessions, text_fingerprint
 from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
 from hookgate.proxy.observe.content import CallObserver, open_transcripts
 from hookgate.proxy.observe.logs import note_cause, note_session
 from hookgate.proxy.observe.record import CallRecord, Receipts
 from hookgate.proxy.observe.usage import read_prices
-from hookgate.proxy.routing.envelopes import Bare, Envelope
+from hookgate.proxy.routing.dialects.envelope import Envelope
+from hookgate.proxy.routing.dialects.generate_content import Bare
 from hookgate.proxy.routing.table import Route, without_credentials
 from hookgate.translator.fields import JsonObject, has_part, read, read_list, read_object, texts_of, write
 from hookgate.translator.strictjson import dumps, loads
@@ -36,6 +48,7 @@ from hookgate.translator.strictjson import dumps, loads
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
     from hookgate.proxy.audit import Audit
     from hookgate.proxy.identity.issued_keys import IssuedKeys
+    from hookgate.proxy.identity.key_scopes import IssuedKey
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -75,6 +88,10 @@ class RecordingEngine:
             self.record.note_verdict(event.name, outcome.verdict)
         return outcome
 
+    def count_use(self, event: BeforeModel, session: SessionContext) -> None:
+        """Let policies count what the current call uses, whose request was judged in an earlier call."""
+        self._engine.count_use(self.plan(event, session), session)
+
     def note_blocked_tool(self, event: BeforeTool, outcome: Outcome[Any]) -> None:
         """Record the tool call of `event` if the outcome's hooks denied it or stopped the agent."""
         verdict = outcome.verdict
@@ -83,7 +100,7 @@ class RecordingEngine:
             self.record.note_blocked(blocked, event.tool_input)
 
     def screens(self, plan: EventPlan, session: SessionContext) -> list[HookScreen]:
-        """Return the screens that a streamed answer passes first. Pass each to `record_screen` afterwards."""
+        """Return the screens for a streamed answer. Pass each to `record_screen` when the answer ends."""
         return self._engine.screens(plan, session)
 
     def record_screen(self, screen: HookScreen, session: SessionContext, size: int) -> None:
@@ -99,22 +116,25 @@ class RecordingEngine:
 class GatewayServices:
     """The state that all calls of one gateway share: upstreams, settings, and sessions."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the parts of a gateway that calls use
         self,
         upstreams: Upstreams,
         config: Config,
+        *,
         audit: "Audit | None" = None,
         sessions: Sessions | None = None,
         issued_keys: "IssuedKeys | None" = None,
+        interactions: KnownInteractions | None = None,
     ) -> None:
         """Record calls in `audit`, if given. Without `sessions`, they are kept in memory.
 
-        With `issued_keys`, callers may use these.
+        With `issued_keys`, callers may use these. Without `interactions`, none is known.
 
         Raises KeysError if the keys cannot be read, ConfigError if the price table is invalid.
         """
         self.upstreams, self.config, self.audit = upstreams, config, audit
         self.sessions = sessions or LocalSessions()
+        self.interactions = interactions or KnownInteractions()
         self.receipts = Receipts()
         self.bypasses = Bypasses()
         refuses = config.clients.unknown_keys == "refuse"
@@ -133,7 +153,7 @@ class GatewayServices:
                 record.model, used.input_tokens, used.output_tokens, used.cached_tokens
             )
         end = CallEnd(record.model, used.input_tokens, used.output_tokens, record.cost)
-        callbacks = [callback for call in record.calls for callback in call.at_end]
+        callbacks = [callback for state in record.call_states for callback in state.at_end]
         for callback in callbacks if record.at_end is None else [*callbacks, record.at_end]:
             try:
                 callback(end)
@@ -176,19 +196,19 @@ class GatewayServices:
 
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
-    """The facts of one model call that outlive its parsed body. A batch contains several calls."""
+    """The facts about one model call that outlive its parsed body. A batch contains several calls."""
 
     route: Route
     session: SessionContext
     named: bool
-    """Whether the client names its session. If not, the session is derived from its conversation."""
+    """Whether the client names its session. If not, its ID is derived from the conversation."""
     envelope: Envelope
     tool_turn: bool
-    """Whether the last turn is a tool's result: an error would make the client prompt again; it gets text."""
+    """Whether the last turn is a tool's result. A denial is sent as text: clients retry after an error."""
 
     @property
-    def wants_json(self) -> bool:
-        """Whether the client requires JSON: text would make it retry, so it gets an error instead."""
+    def requires_json(self) -> bool:
+        """Whether the client requires JSON. A denial is sent as an error: clients retry after other text."""
         return self.session.call_state.requires_json
 
 
@@ -198,14 +218,21 @@ def requires_json(request: JsonObject) -> bool:
     return isinstance(mime_type, str) and "json" in mime_type
 
 
-def describe_call(
-    caller: Caller, route: Route, body: JsonObject, envelope: Envelope, session_id: str = ""
+def describe_call(  # noqa: PLR0913  # the facts come from six places
+    caller: Caller,
+    route: Route,
+    body: JsonObject,
+    envelope: Envelope,
+    session_id: str = "",
+    *,
+    earlier: str = "",
 ) -> JudgedCall:
     """Return the facts of the call that `caller` makes with `body`.
 
-    `session_id` is the client's name for the session; empty if it sends none.
+    `session_id` is the client's name for the session; empty if it sends none. The session is then `earlier`,
+    the one of the interaction that the call continues, or else derived from the conversation.
     """
-    session = caller.in_session(session_id or caller.conversation_id(read_list(body, "contents")))
+    session = caller.in_session(session_id or earlier or caller.conversation_id(read_list(body, "contents")))
     return call_in_session(session, route, body, envelope, named=bool(session_id))
 
 
@@ -233,7 +260,7 @@ class CallContext:
     """The context of one request until its answer ends. Raises ApiError if the session name is invalid."""
 
     def __init__(
-        self, request: Request, route: Route, services: GatewayServices, issued: IssuedKey | None = None
+        self, request: Request, route: Route, services: GatewayServices, issued: "IssuedKey | None" = None
     ) -> None:
         """`issued` is the key of the request, if it is one that a gateway has issued."""
         self.request, self.route, self.services = request, route, services
@@ -241,6 +268,8 @@ class CallContext:
         self.caller = services.callers.caller_for(route, request.headers, issued)
         self.named_session = named_session(route, request.headers)
         """The session name in the path or header; empty if there is none."""
+        self.earlier_session = ""
+        """The session of the interaction that the call continues or reads; empty if it is unknown."""
         self.observers: list[CallObserver] = []
         """Observers of the call's content. Usually empty."""
 
@@ -255,6 +284,13 @@ class CallContext:
         self.record.at_end = await services.issued_keys.admit(issued, self.route, refusal)
         self.route = route
 
+    def begin_streaming(self) -> None:
+        """Note that the answer is streamed, for a route whose body says so."""
+        self.route = self.route.as_stream()
+        self.record.streamed = True
+        if self.record.content is not None:
+            self.record.content.route = self.route
+
     async def check_key_again(self) -> None:
         """Check the caller's issued key again after its body has arrived. Raises ApiError (403)."""
         keys, issued = self.services.issued_keys, self.caller.issued
@@ -262,7 +298,7 @@ class CallContext:
             await keys.check_again(issued)
 
     async def key_withdrawn(self) -> None:
-        """Return when the caller's issued key is no longer valid."""
+        """Wait until the caller's issued key is no longer valid."""
         keys, issued = self.services.issued_keys, self.caller.issued
         if keys is not None and issued is not None:
             await keys.withdrawn(issued)
@@ -283,20 +319,23 @@ class CallContext:
         one. Raises ApiError if sessions cannot be read.
         """
         name = self.named_session or session_in_body
-        call = await self.run_step(describe_call, self.caller, self.route, body, envelope or Bare(), name)
-        said = None if call.named else await self.run_step(_last_fingerprints, body)
-        known = await self.services.sessions.open(call.session, said)
-        session = known.context
+        earlier = self.earlier_session
+        call = await self.run_step(
+            describe_call, self.caller, self.route, body, envelope or Bare(), name, earlier=earlier
+        )
+        texts = None if call.named else await self.run_step(_last_fingerprints, body)
+        open_session = await self.services.sessions.open(call.session, texts)
+        session = open_session.context
         if self.services.transcripts is not None:
             session = self.services.transcripts.located(session)
         if self.record.request_bytes > SMALL_BODY:
             session.call_state.offload = self.request.body_worker.run_in_thread
-        if not self.record.calls:
+        if not self.record.call_states:
             note_session(session.session_id)
         self.record.note_call(session)
         if self.services.audit is not None:
             self.services.audit.begin(self.record)
-        return replace(call, session=session), known
+        return replace(call, session=session), open_session
 
     @asynccontextmanager
     async def send(
@@ -318,7 +357,7 @@ class CallContext:
         upstreams, method = self.services.upstreams, self.request.method
         if route.caller_team is not None:
             attempts = FailOver(upstreams, self.record, method, route, decompress=decompress)
-            async with attempts.first_answer(headers, data) as answer:
+            async with attempts.final_answer(headers, data) as answer:
                 yield answer
             return
         with self.record.attempt() as attempt:
@@ -341,9 +380,9 @@ class OutgoingCall:
     allowed: ToolSelection | None
     """The tools that the answer may call; None if no hook selected any."""
     reported: Collection[str]
-    """The kinds of events that a shim reports, which need not be derived from the answer."""
+    """The kinds of events that a shim reports. Of these, only policy files see derived ones."""
     prompt: str
-    """The user turn to answer; empty if no hook needs it."""
+    """The text of the user's turn to answer; empty if no hook needs it."""
     descriptions: Mapping[str, str]
     """The descriptions of the request's tools, by name; empty if no hook needs them."""
 

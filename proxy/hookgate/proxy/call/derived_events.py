@@ -39,7 +39,7 @@ def mark_context(context: str) -> str:
 
 
 def with_context(body: JsonObject, context: str) -> JsonObject:
-    """Append a text to the last turn."""
+    """Return the request with the context appended to its last user turn, or as a new one."""
     contents = read_list(body, "contents")
     part = {"text": mark_context(context)}
     if contents and contents[-1].get("role", "user") == "user":
@@ -75,13 +75,13 @@ class RequestEvents:
 
     engine: RecordingEngine
     call: JudgedCall
-    known: OpenSession
+    open_session: OpenSession
     reported: Collection[str]
     """The kinds of events that a shim reports. For these, only the hooks of policy files run here."""
 
     @property
     def _memory(self) -> ConversationMemory:
-        return self.known.state.memory
+        return self.open_session.state.memory
 
     async def run(self, body: JsonObject) -> JsonObject:
         """Return the request after its hooks.
@@ -94,15 +94,15 @@ class RequestEvents:
         turn, texts = await run_step(asked_turn, body, contents)
         if not contents and not texts:
             return body
-        await self._session(turn)
-        await self._turn(turn, texts, contents)
-        effects = await self._effects(results)
-        new = await run_step(self._applied, contents, effects, turn)
+        await self._judge_session(turn)
+        await self._judge_turn(turn, texts, contents)
+        effects = await self._effects_on(results)
+        new = await run_step(self._apply_effects, contents, effects, turn)
         unchanged = same_items(new, contents)
         return body if unchanged else write(body, "contents", new)
 
-    async def _effects(self, results: list[Result]) -> dict[int, HookEffect]:
-        """Return what hooks did to the results, by the ids of their parts.
+    async def _effects_on(self, results: list[Result]) -> dict[int, HookEffect]:
+        """Return the effects of hooks on the results, by the `id()` of their parts.
 
         The memory is bounded and may not hold all results of a request, so it is not read here.
         """
@@ -113,40 +113,42 @@ class RequestEvents:
             for result in results:
                 effect = self._memory.effect_on(result.identity)
                 if effect is None and judges:
-                    effect = judged[result.identity] = await self._result(result)
+                    effect = judged[result.identity] = await self._judge_result(result)
                 if effect is not None:
                     effects[id(result.part)] = effect
         finally:  # a hook may end the call after others were judged
             if judged:
-                await self.known.change(lambda state: state.memory.remember_results(judged))
+                await self.open_session.change(lambda state: state.memory.remember_results(judged))
         return effects
 
     def _engine(self, kind: ReportedKind) -> RecordingEngine:
         return engine_for_derived(self.engine, kind, self.reported)
 
-    def _added(
+    def _context_to_add(
         self, kind: ReportedKind, outcome: Outcome[SessionStart] | Outcome[BeforeAgent] | Outcome[AfterTool]
     ) -> tuple[str, ...]:
         """Return the context that hooks add to the conversation; nothing if the shim adds it."""
         context = outcome.verdict.context
         return (context,) if context and kind not in self.reported else ()
 
-    async def _session(self, turn: str) -> None:
+    async def _judge_session(self, turn: str) -> None:
         if self._engine("session").listens_to(SessionStart.name) and not self._memory.started:
-            await self._start()
-        if self._memory.waiting and not self.call.wants_json:  # the agent's own questions get no context
-            await self.known.change(lambda state: state.memory.deliver_waiting(turn))
+            await self._fire_session_start()
+        if self._memory.waiting and not self.call.requires_json:  # the agent's own questions get no context
+            await self.open_session.change(lambda state: state.memory.deliver_waiting(turn))
 
-    async def _start(self) -> None:
-        async with self.known.starting() as is_first:
+    async def _fire_session_start(self) -> None:
+        async with self.open_session.starting() as is_first:
             if not is_first:
                 return
             outcome = await self._engine("session").fire(SessionStart(), self.call.session)
-            enforce(outcome.verdict, SessionStart.name, self.call)  # a refused start is judged again
-            contexts = self._added("session", outcome)
-            await self.known.change(lambda state: state.memory.start(contexts))
+            enforce(
+                outcome.verdict, SessionStart.name, self.call
+            )  # if this raises, the start is judged again
+            contexts = self._context_to_add("session", outcome)
+            await self.open_session.change(lambda state: state.memory.start(contexts))
 
-    async def _turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> None:
+    async def _judge_turn(self, turn: str, texts: list[str], contents: list[JsonObject]) -> None:
         engine, memory = self._engine("turns"), self._memory
         judged = not texts or turn in (memory.turn, memory.question)
         if judged or not engine.listens_to(BeforeAgent.name):
@@ -155,35 +157,40 @@ class RequestEvents:
         event = BeforeAgent("\n".join(texts), history)
         outcome = await engine.fire(event, self.call.session)
         enforce(outcome.verdict, BeforeAgent.name, self.call)
-        contexts, wants_json = self._added("turns", outcome), self.call.wants_json
-        await self.known.change(lambda state: state.memory.note_turn(turn, contexts, is_question=wants_json))
+        contexts, requires_json = self._context_to_add("turns", outcome), self.call.requires_json
+        await self.open_session.change(
+            lambda state: state.memory.note_turn(turn, contexts, is_question=requires_json)
+        )
 
-    async def _result(self, result: Result) -> HookEffect:
-        """Return what hooks did to a tool result. Raises ReplacementAnswer or ApiError on a stop."""
+    async def _judge_result(self, result: Result) -> HookEffect:
+        """Fire AfterTool for a result, and return its effect.
+
+        Raises ReplacementAnswer or ApiError if a hook stops the agent.
+        """
         value = read_object(result.response, "response")
-        key = _key_of(value)
+        key = _result_field(value)
         name = result.response.get("name") or result.call.get("name") or ""
-        event = AfterTool(str(name), read_object(result.call, "args"), _shown(value, key))
+        event = AfterTool(str(name), read_object(result.call, "args"), _shown_response(value, key))
         outcome = await self._engine("tools").fire(event, self.call.session)
         if outcome.verdict.stop:
             enforce(outcome.verdict, AfterTool.name, self.call)
-        added = self._added("tools", outcome)
+        added = self._context_to_add("tools", outcome)
         if outcome.verdict.denied:
             reason = {key or "output": outcome.verdict.reason or _WITHHELD}
             hidden = without(write(result.response, "response", reason), "parts")
             return HookEffect(hidden, added)
         if outcome.event is event:
             return HookEffect(None, added)
-        new = _edited(value, key, result_of(outcome.event.tool_response))
+        new = _replace_result(value, key, result_of(outcome.event.tool_response))
         return HookEffect(write(result.response, "response", new), added)
 
-    def _applied(
+    def _apply_effects(
         self, contents: list[JsonObject], effects: dict[int, HookEffect], turn: str
     ) -> list[JsonObject]:
-        """Return the turns with all effects of results and all added context."""
+        """Return the contents with the effects on results and the added context."""
         new = [_with_results(content, effects) for content in contents]
-        for name, at in _turns(contents, turn, self._memory):
-            if name == turn and self.call.wants_json:
+        for name, at in _turns_with_context(contents, turn, self._memory):
+            if name == turn and self.call.requires_json:
                 continue
             texts = (self._memory.effect_on(name) or HookEffect()).contexts
             parts = [*read_list(new[at], "parts"), *({"text": mark_context(text)} for text in texts)]
@@ -191,8 +198,10 @@ class RequestEvents:
         return new
 
 
-def _turns(contents: list[JsonObject], turn: str, memory: ConversationMemory) -> list[tuple[str, int]]:
-    """Return the user turns that have added context, each with the index of its end."""
+def _turns_with_context(
+    contents: list[JsonObject], turn: str, memory: ConversationMemory
+) -> list[tuple[str, int]]:
+    """Return this user turn and those with added context, each with the index of its last content."""
     found = []
     for at, content in enumerate(contents):
         ends = at + 1 == len(contents) or contents[at + 1].get("role") == "model"
@@ -215,13 +224,13 @@ def _with_results(content: JsonObject, effects: dict[int, HookEffect]) -> JsonOb
     return content if unchanged else write(content, "parts", new)
 
 
-def _key_of(value: JsonObject) -> str | None:
+def _result_field(value: JsonObject) -> str | None:
     """Return the field that contains the whole result besides an error; None if it is the whole object."""
     keys = [key for key in value if key != "error"]
     return keys[0] if len(keys) == 1 and keys[0] in _RESULTS else None
 
 
-def _shown(value: JsonObject, key: str | None) -> JsonObject:
+def _shown_response(value: JsonObject, key: str | None) -> JsonObject:
     """Return a tool's response as shown to hooks."""
     content = value if key is None else value[key]
     shown = {"llmContent": content, "returnDisplay": content if isinstance(content, str) else ""}
@@ -229,8 +238,8 @@ def _shown(value: JsonObject, key: str | None) -> JsonObject:
     return shown if error is None else {**shown, "error": error}
 
 
-def _edited(value: JsonObject, key: str | None, after: JsonObject) -> JsonObject:
-    """Return the response with the result that a hook has put in its place."""
+def _replace_result(value: JsonObject, key: str | None, after: JsonObject) -> JsonObject:
+    """Return the response with its result replaced by that of a hook."""
     content = after.get("llmContent")
     if key is None:
         return content if isinstance(content, dict) else {"output": content}
@@ -281,37 +290,37 @@ class TurnEndEvents:
     call: JudgedCall
     prompt: str
     """The user turn that the answer responds to."""
-    again: bool
+    retried: bool
     """Whether an AfterAgent hook has already rejected an answer of this turn."""
-    retries: bool
+    may_retry: bool
     """Whether the model can be asked again."""
 
-    async def ended(self, text: str) -> None:
+    async def turn_ended(self, text: str) -> None:
         """Fire the event for the complete answer. Raises RetryModel with the reason if a hook rejects it."""
-        event = AfterAgent(self.prompt, text, self.again)
+        event = AfterAgent(self.prompt, text, self.retried)
         outcome = await self.engine.fire(event, self.call.session)
         verdict = outcome.verdict
         if outcome.failed_closed:  # a retry would not make the hook judge this answer
             enforce(verdict, AfterAgent.name, self.call)
-        if verdict.denied and self.retries:
+        if verdict.denied and self.may_retry:
             reason = {"role": "user", "parts": [{"text": verdict.reason or _NO_REASON}]}
-            said = [{"role": "model", "parts": [{"text": text}]}] if text else []
+            spoken = [{"role": "model", "parts": [{"text": text}]}] if text else []
             blocked = BlockedOutput(
                 AfterAgent.name, denying_hooks(outcome.runs), verdict.reason or _NO_REASON
             )
             self.engine.record.note_blocked(blocked)
-            raise RetryModel([*said, reason], final=True)
+            raise RetryModel([*spoken, reason], final=True)
 
 
 SESSION_EVENTS = (SessionStart.name, BeforeAgent.name, AfterAgent.name, BeforeTool.name, AfterTool.name)
 """Events that may stop a session until its next turn, so its turn must be known."""
 
 
-async def before_session_events(  # noqa: PLR0913, PLR0917  # the call, and what is known of its session
+async def run_session_events_and_check_bypass(  # noqa: PLR0913, PLR0917  # the call and its session
     context: CallContext,
     engine: RecordingEngine,
     call: JudgedCall,
-    known: OpenSession,
+    open_session: OpenSession,
     body: JsonObject,
     reported: Collection[str],
 ) -> JsonObject:
@@ -322,39 +331,39 @@ async def before_session_events(  # noqa: PLR0913, PLR0917  # the call, and what
     """
 
     async def check(results: Sequence[Result]) -> None:
-        await _check_bypass(context, engine, call, known, results)
+        await _check_bypass(context, engine, call, open_session, results)
 
-    return await run_session_events(engine, call, known, body, reported, check)
+    return await run_session_events(engine, call, open_session, body, reported, check)
 
 
-async def run_session_events(  # noqa: PLR0913, PLR0917  # the call, and what is known of its session
+async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its session
     engine: RecordingEngine,
     call: JudgedCall,
-    known: OpenSession,
+    open_session: OpenSession,
     body: JsonObject,
     reported: Collection[str],
     check_results: Callable[[Sequence[Result]], Awaitable[None]],
 ) -> JsonObject:
-    """Return the request after the hooks of session events, for a call in the session `known`.
+    """Return the request after the hooks of session events, for a call in the session `open_session`.
 
     `check_results` is called with the results of tools that a shim should have reported. Raises what it
     raises, and ReplacementAnswer or ApiError if a hook ends the call.
     """
     run_step = call.session.call_state.run_step
-    may_begin_turn = not ("turns" in reported or call.tool_turn or call.wants_json)
-    if may_begin_turn and (known.is_kept or reported or engine.listens_to(*SESSION_EVENTS)):
+    may_begin_turn = not ("turns" in reported or call.tool_turn or call.requires_json)
+    if may_begin_turn and (open_session.is_known or reported or engine.listens_to(*SESSION_EVENTS)):
         turn = (await run_step(turn_of, read_list(body, "contents")))[0]
-        if turn != known.state.turn:
-            await known.change(lambda state: state.observe_turn(turn))
-    if known.state.stopped is not None:
-        _end(engine, call, Verdict(stop=True, reason=known.state.stopped))
+        if turn != open_session.state.turn:
+            await open_session.change(lambda state: state.observe_turn(turn))
+    if open_session.state.stopped is not None:
+        _end(engine, call, Verdict(stop=True, reason=open_session.state.stopped))
     if "tools" in reported:
         await check_results(await run_step(tool_results, read_list(body, "contents")))
     if engine.listens_to(*RequestEvents.EVENTS):
-        body = await RequestEvents(engine, call, known, reported).run(body)
-    if not known.state.context or call.wants_json:  # the agent's own questions require JSON
+        body = await RequestEvents(engine, call, open_session, reported).run(body)
+    if not open_session.state.context or call.requires_json:  # the agent's own questions require JSON
         return body
-    waiting = await known.change(SessionState.take_context)
+    waiting = await open_session.change(SessionState.take_context)
     return with_context(body, waiting) if waiting else body
 
 
@@ -362,16 +371,16 @@ async def _check_bypass(
     context: CallContext,
     engine: RecordingEngine,
     call: JudgedCall,
-    known: OpenSession,
+    open_session: OpenSession,
     results: Sequence[Result],
 ) -> None:
     """Detect tools that ran without the shim. Raises ReplacementAnswer or ApiError if a hook denies that."""
-    new = new_results(results, known.state)
+    new = new_results(results, open_session.state)
     if not new:
         return
     services = context.services
     denies = services.config.tools.bypass == "deny"
-    unannounced = await known.change(lambda state: unannounced_tools(new, state, once=not denies))
+    unannounced = await open_session.change(lambda state: unannounced_tools(new, state, once=not denies))
     services.bypasses.note(unannounced, call.session)
     context.record.bypasses += len(unannounced)
     if unannounced and denies:

@@ -32,7 +32,7 @@ CONTEXT_HEADER = "x-hookgate-context"
 
 _MAX_PATH = 4096
 _BASE = dict.fromkeys(("session_id", "transcript_path", "cwd", "timestamp"), "")
-"""The fields that an input may omit: the path or a header may contain the session."""
+"""The fields that an input may omit. The session may be in the path or a header instead."""
 
 _TOO_MANY = (
     "hookgate accepts at most {:g} events per second from one caller; send fewer, or raise limits.events."
@@ -50,7 +50,7 @@ class _Bucket:
 
 
 class Rates:
-    """A token bucket for each caller: `per_second` uses a second, and as many in one burst.
+    """A token bucket for each caller: `per_second` events per second, and as many in one burst.
 
     When there are too many callers, the least recently used bucket is dropped; its caller gets a full one.
     """
@@ -101,7 +101,12 @@ class EventService:
             engine.note_blocked_tool(outcome.event, outcome)
         output = combined_output(event, outcome)
         if services.transcripts is not None:
-            line = {"type": "event", "event": event.name, "input": body, "output": _output_on_record(output)}
+            line = {
+                "type": "event",
+                "event": event.name,
+                "input": body,
+                "output": _output_for_transcript(output),
+            }
             await services.transcripts.append(session, **line)
         deliver = request.headers.get(CONTEXT_HEADER) == "deliver"
         await apply_outcome(self._sessions, session, outcome, deliver=deliver)
@@ -116,7 +121,7 @@ async def apply_outcome(
 ) -> None:
     """Store the effects of a shim's event on the session's model calls.
 
-    `deliver`: the gateway has to add the hooks' context to the next call. Raises ApiError (403) if they
+    `deliver`: the gateway adds the hooks' context to the next call. Raises ApiError (403) if the effects
     cannot be stored.
     """
     if outcome.event.name == "SessionEnd":
@@ -152,15 +157,15 @@ def _event(name: str, body: JsonObject) -> Event:
         raise ApiError(400, f"Invalid {name} input: {error}", "EVENT_REFUSED") from None
 
 
-def _output_on_record(output: Output) -> Output:
+def _output_for_transcript(output: Output) -> Output:
     """Return the output for the transcript: without the message, if a hook suppresses its output."""
     hidden = output.get("suppressOutput") is True
     return {key: value for key, value in output.items() if not (hidden and key == "systemMessage")}
 
 
 def _session(context: CallContext, body: JsonObject) -> SessionContext:
-    inside = body.get("session_id")
-    name = context.named_session or (session_name(inside) if isinstance(inside, str) and inside else "")
+    in_body = body.get("session_id")
+    name = context.named_session or (session_name(in_body) if isinstance(in_body, str) and in_body else "")
     if not name:
         raise ApiError(400, "session_id: missing; an event requires a session", "EVENT_REFUSED")
     cwd, transcript_path = _path(body, "cwd"), _path(body, "transcript_path")

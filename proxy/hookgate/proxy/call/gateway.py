@@ -11,22 +11,27 @@ from hookgate.proxy.call.context import CallContext, GatewayServices, RecordingE
 from hookgate.proxy.call.events import EventService
 from hookgate.proxy.call.generation import GenerationCall
 from hookgate.proxy.call.kinds.batches import BATCHED, Batches
+from hookgate.proxy.call.kinds.chat import answer_chat
 from hookgate.proxy.call.kinds.input_only import InputOnlyCalls
-from hookgate.proxy.call.kinds.interactions import InteractionCalls
-from hookgate.proxy.call.passthrough import forward_unread, tunnel
+from hookgate.proxy.call.kinds.interactions import call_interactions, delete_interaction
+from hookgate.proxy.call.kinds.live import LiveSession
+from hookgate.proxy.call.kinds.uploads import UploadCalls
+from hookgate.proxy.call.passthrough import forward_unread
+from hookgate.proxy.call.websockets import tunnel
 from hookgate.proxy.config import Config
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.http.bodies import Pacer
 from hookgate.proxy.http.client import Upstreams
 from hookgate.proxy.http.connection import Request, check_head, error_response
 from hookgate.proxy.identity.callers import check_credentials, sent_credential
+from hookgate.proxy.identity.interactions import KnownInteractions
 from hookgate.proxy.identity.sessions import Sessions
 from hookgate.proxy.observe import logs
 from hookgate.proxy.observe.metrics import Metrics
 from hookgate.proxy.observe.record import NO_RECEIPT, Receipts
 from hookgate.proxy.observe.tracing import Traces
-from hookgate.proxy.routing.envelopes import INTERACTIONS
 from hookgate.proxy.routing.table import UnhookedRoutes, match
+from hookgate.proxy.routing.uploads import UPLOAD
 from hookgate.translator import INPUTS
 from hookgate.translator.strictjson import dumps
 
@@ -51,11 +56,19 @@ class Gateway:
         audit: "Audit | None" = None,
         sessions: Sessions | None = None,
         issued_keys: "IssuedKeys | None" = None,
+        interactions: KnownInteractions | None = None,
     ) -> None:
         self._engines = engines
         self._config = config or Config()
         self._unhooked = UnhookedRoutes(self._config.routes.unhooked)
-        self._services = GatewayServices(upstream, self._config, audit, sessions, issued_keys)
+        self._services = GatewayServices(
+            upstream,
+            self._config,
+            audit=audit,
+            sessions=sessions,
+            issued_keys=issued_keys,
+            interactions=interactions,
+        )
         self._events = EventService(self._services)
         self._metrics = metrics or Metrics(self._config.metrics.models, self._services.prices)
         self._traces = traces
@@ -75,28 +88,28 @@ class Gateway:
 
     async def handle(self, request: Request) -> web.StreamResponse:
         """Handle one request, count it, and log one line."""
-        await self._pacer.turn()
-        call, record = logs.CallLine(request.id, request.method, receipt=request.record.id), request.record
-        logs.begin_call(call)
-        self._metrics.began(record)
+        await self._pacer.wait_turn()
+        line, record = logs.CallLine(request.id, request.method, receipt=request.record.id), request.record
+        logs.begin_call(line)
+        self._metrics.note_start(record)
         if self._traces is not None:
             record.trace = self._traces.begin(request.headers)
         try:
             response = await self._respond(request)
             await response.prepare(request)
             await response.write_eof()
-            call.status = response.status
+            line.status = response.status
             return response
         finally:
             request.memory_lease.release()
-            record.end(call.status, request.writer.output_size, dropped=request.dropped)
+            record.end(line.status, request.writer.output_size, dropped=request.dropped)
             self._services.settle(record)
-            self._metrics.settled(record)
+            self._metrics.note_end(record)
             if self._traces is not None:
-                self._traces.settled(record)
-            call.duration_ms = round(record.seconds * 1000, 1)
-            call.bytes = record.answer_bytes
-            logs.log_call(call)
+                self._traces.export(record)
+            line.duration_ms = round(record.seconds * 1000, 1)
+            line.bytes = record.answer_bytes
+            logs.log_call(line)
 
     async def _respond(self, request: Request) -> web.StreamResponse:
         try:
@@ -111,14 +124,15 @@ class Gateway:
             log.exception("a call failed inside hookgate; please report this")
             if request.writer.output_size:
                 raise  # an answer has been started: aiohttp closes the connection
-            failure = ApiError(500, "Internal error in hookgate; see the gateway's log.")
+            failure = ApiError(500, "Internal error in hookgate; see the gateway's log.", "INTERNAL_ERROR")
             self._services.note_error(request.record, failure)
             return error_response(failure)
 
     async def _dispatch(self, request: Request) -> web.StreamResponse:
         issued_keys, issued = self._services.issued_keys, None
         try:
-            route = match(request.method, request.raw_path, self._unhooked.groups, self._config.routes.files)
+            routes = self._config.routes
+            route = match(request.method, request.raw_path, self._unhooked.groups, routes.files, routes.live)
             if issued_keys is not None:
                 issued_keys.check_path(request.raw_path)
         except ApiError:
@@ -138,10 +152,11 @@ class Gateway:
             return await self._receipt(context)
         await _send_continue(request)
         if route.kind == "forwarded":
-            return await forward_unread(context)
+            deletes = route.verb == "deleteInteraction"
+            return await (delete_interaction(context) if deletes else forward_unread(context))
         with self._engines.lease() as engine:
             try:
-                return await self._answering(context, engine)
+                return await self._judge_or_forward(context, engine)
             finally:
                 context.record.degraded = tuple(engine.health.degraded)
 
@@ -156,7 +171,7 @@ class Gateway:
         audit = self._services.audit
         if audit is not None:
             audit.watch(record, request.method, route)
-            request.on_answer_start = lambda status: audit.answering(record, status)
+            request.on_answer_start = lambda status: audit.note_answer_start(record, status)
         if record.content is not None:
             context.observers.append(record.content)
         if record.trace is not None:
@@ -164,37 +179,43 @@ class Gateway:
             if record.trace.sampled:
                 context.observers.append(record.trace)
 
-    def _answering(self, context: CallContext, engine: Engine) -> Awaitable[web.StreamResponse]:
+    def _judge_or_forward(self, context: CallContext, engine: Engine) -> Awaitable[web.StreamResponse]:
         """Return the coroutine that judges a call, or forwards it if nothing needs its content.
 
         This is not a coroutine itself, because each chunk of an answer would resume it, too.
         """
-        recorded = RecordingEngine(engine, context.record)
+        recording_engine = RecordingEngine(engine, context.record)
         if context.route.kind == "event":
-            return self._events.run(context, recorded)
+            return self._events.run(context, recording_engine)
+        if context.route.kind == "live":
+            return LiveSession(context, recording_engine).run()
+        if context.route.verb == UPLOAD:
+            return UploadCalls(context, recording_engine).run()
         if not (engine.configuration.groups or self._needs_content(context)):
-            return self._forward_unless_followed(context, recorded)
-        return self._judging(context, recorded)
+            return self._forward_unless_followed(context, recording_engine)
+        return self._judge(context, recording_engine)
 
     async def _forward_unless_followed(
         self, context: CallContext, engine: RecordingEngine
     ) -> web.StreamResponse:
         """Forward a call without hooks, or process it if there are sessions to be followed."""
         if await self._services.sessions.exist():
-            return await self._judging(context, engine)
+            return await self._judge(context, engine)
         return await forward_unread(context)
 
     @staticmethod
-    def _judging(context: CallContext, recorded: RecordingEngine) -> Awaitable[web.StreamResponse]:
-        """Return the coroutine that judges a call, which depends on the API's method."""
-        verb = context.route.verb
+    def _judge(context: CallContext, engine: RecordingEngine) -> Awaitable[web.StreamResponse]:
+        """Return the coroutine that judges a call: its class depends on the API's method and dialect."""
+        verb, dialect = context.route.verb, context.route.dialect
         if verb in BATCHED:
-            return Batches(context, recorded).run()
+            return Batches(context, engine).run()
         if verb in INPUTS:
-            return InputOnlyCalls(context, recorded).run()
-        if verb in INTERACTIONS:
-            return InteractionCalls(context, recorded).run()
-        return GenerationCall(context, recorded).run()
+            return InputOnlyCalls(context, engine).run()
+        if dialect == "interactions":
+            return call_interactions(context, engine)
+        if dialect == "chat":
+            return answer_chat(context, engine)
+        return GenerationCall(context, engine).run()
 
     def _needs_content(self, context: CallContext) -> bool:
         """Return whether the audit, transcripts, traces or the caller's key need the content of the call.
@@ -203,10 +224,14 @@ class Gateway:
         """
         if context.record.content is not None or self._services.transcripts is not None:
             return True
+        if context.route.dialect == "interactions" and self._config.routes.unknown_interactions == "refuse":
+            return True
         trace, issued = context.record.trace, context.caller.issued
         if issued is not None:  # bodies may name models, too
-            held = self._services.upstreams.held
-            if issued.restricts_models or len(held.candidates(context.route)) > 1:
+            credentials = self._services.upstreams.credentials
+            if issued.restricts_models or (issued.limits_usage and context.route.dialect == "chat"):
+                return True  # bodies may name models, and say whether tokens are reported
+            if len(credentials.candidates(context.route)) > 1:
                 return True
         return trace is not None and trace.keeps_content
 
@@ -215,7 +240,7 @@ class Gateway:
         id_ = context.route.path.rpartition("/")[2]
         receipt = await self._services.receipt_for(id_, context.caller.key)
         if receipt is None:
-            raise ApiError(404, NO_RECEIPT)
+            raise ApiError(404, NO_RECEIPT, "RECEIPT_UNKNOWN")
         return web.json_response(receipt, dumps=lambda value: dumps(value).decode())
 
 

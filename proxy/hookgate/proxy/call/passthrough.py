@@ -1,24 +1,20 @@
 """Streams requests that hooks do not inspect in both directions, without buffering them."""
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-import aiohttp
-from aiohttp import WSCloseCode, WSMsgType, hdrs, web
+from aiohttp import hdrs, web
 
 from hookgate.proxy.call.context import CallContext
-from hookgate.proxy.call.reply import abort_connection
-from hookgate.proxy.errors import ApiError
+from hookgate.proxy.call.delivery import abort_connection
+from hookgate.proxy.errors import ApiError, request_refused
 from hookgate.proxy.http.bodies import content_coding
-from hookgate.proxy.http.client import UpstreamAnswer
-from hookgate.proxy.http.key_mask import KeyMask
+from hookgate.proxy.http.client import UpstreamAnswer, has_controls, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
 from hookgate.proxy.observe.usage import make_meter
-from hookgate.proxy.routing.envelopes import envelope_of
-from hookgate.proxy.routing.headers import has_controls, to_client, to_upstream
+from hookgate.proxy.routing.dialects import ENVELOPES
 from hookgate.proxy.routing.table import Route
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
@@ -54,7 +50,7 @@ class UploadRoute:
         ):
             raise ApiError(502, "The upstream's upload URL has a different origin.", "UPSTREAM_ELSEWHERE")
         if not _HOST.fullmatch(self.host):
-            raise ApiError(400, "The Host header is missing, so the upload URL cannot be rewritten.")
+            raise request_refused("The Host header is missing, so the upload URL cannot be rewritten.")
         session = f"/s/{self.session}" if self.session else ""
         path = place.path.removeprefix(origin.path)
         query = f"?{place.query}" if place.query else ""
@@ -89,11 +85,16 @@ metrics, and the empty bodies of cancel requests.
 _PARTS = (hdrs.CONTENT_RANGE, hdrs.RANGE)  # parts of files; judged answers are never partial
 
 
-async def forward_unread(context: CallContext) -> web.StreamResponse:
-    """Forward the request and stream its answer. Raises ApiError if no answer can be started."""
+async def forward_unread(
+    context: CallContext, before_answer: Callable[[int], Awaitable[None]] | None = None
+) -> web.StreamResponse:
+    """Forward the request and stream its answer. Raises ApiError if no answer can be started.
+
+    `before_answer` is called with the status before the client receives it.
+    """
     request, route = context.request, context.route
     # Token usage is read from the answer's bytes, so they must not be compressed.
-    generates, meter = route.kind == "judged", make_meter(envelope_of(route).usage_name)
+    generates, meter = route.kind == "judged", make_meter(ENVELOPES[route.dialect]().usage_format)
     coding = "identity" if generates else request.headers.get(hdrs.ACCEPT_ENCODING, "identity")
     headers = to_upstream(request.headers, coding)
     if not generates:
@@ -110,6 +111,8 @@ async def forward_unread(context: CallContext) -> web.StreamResponse:
                 request, route, context.services.upstreams.origins[route.api]
             )
             response.headers.update(_as_sent(answer) | rewrite_upload_urls(answer.headers, upload_route))
+            if before_answer is not None:
+                await before_answer(answer.status)
             await response.prepare(request)
             async for chunk in answer.chunks():
                 if generates:
@@ -210,7 +213,9 @@ class _Body:
 
 def _body_too_large(most: int) -> ApiError:
     return ApiError(
-        413, f"The request body is too large: this path accepts at most {most} uncompressed bytes."
+        413,
+        f"The request body is too large: this path accepts at most {most} uncompressed bytes.",
+        "BODY_TOO_LARGE",
     )
 
 
@@ -224,91 +229,3 @@ def _as_sent(answer: UpstreamAnswer) -> dict[str, str]:
     as_they_are = (hdrs.CONTENT_ENCODING, hdrs.CONTENT_LENGTH)
     described = {name: answer.headers[name] for name in as_they_are if name in answer.headers}
     return to_client(answer.headers) | described
-
-
-MAX_MESSAGE = 16 * 1024 * 1024
-"""The maximum message size in both directions, in bytes."""
-
-_NO_CODE = 1005
-
-_Socket = aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]
-
-
-async def tunnel(context: CallContext) -> web.StreamResponse:
-    """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError if refused."""
-    request, upstreams = context.request, context.services.upstreams
-    if not web.WebSocketResponse().can_prepare(request):
-        raise ApiError(400, "This path requires a WebSocket.")
-    headers = to_upstream(request.headers, "identity")
-    offered = [name.strip() for name in request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")]
-    wanted = [name for name in offered if name]
-    await context.services.put_on_record(context.record)
-    with context.record.attempt() as attempt:
-        async with upstreams.connect(attempt, context.route, headers, wanted, MAX_MESSAGE) as (there, mask):
-            here = web.WebSocketResponse(
-                protocols=[there.protocol] if there.protocol else (),
-                autoclose=False,
-                autoping=False,
-                compress=False,
-                max_msg_size=MAX_MESSAGE,
-            )
-            await here.prepare(request)
-            await _join(here, there, context, mask)
-    return here
-
-
-async def _join(here: _Socket, there: _Socket, context: CallContext, mask: KeyMask | None) -> None:
-    """Copy in both directions until one side closes, then close both with its code.
-
-    `mask` is applied to what the upstream sends. If the client's key was issued, both sides are
-    closed as well once it is withdrawn.
-    """
-    ways = [asyncio.create_task(_copy(here, there)), asyncio.create_task(_copy(there, here, mask))]
-    if context.caller.issued is not None:
-        ways.append(asyncio.create_task(_withdrawal(context)))
-    try:
-        done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
-    code, reason = done.pop().result()
-    await asyncio.gather(*(side.close(code=code, message=reason) for side in (here, there)))
-
-
-async def _withdrawal(context: CallContext) -> tuple[int, bytes]:
-    """Wait until the client's key is withdrawn. Returns the close code and the reason."""
-    await context.key_withdrawn()
-    return WSCloseCode.POLICY_VIOLATION, b"The key was revoked or replaced, or has expired."
-
-
-async def _copy(source: _Socket, target: _Socket, mask: KeyMask | None = None) -> tuple[int, bytes]:
-    """Copy messages until either side closes. Returns the close code and the reason."""
-    try:
-        while True:
-            message = await source.receive()
-            match message.type:
-                case WSMsgType.TEXT:
-                    await target.send_str(mask.text(message.data) if mask else message.data)
-                case WSMsgType.BINARY:
-                    await target.send_bytes(mask.data(message.data) if mask else message.data)
-                case WSMsgType.PING:
-                    await target.ping(message.data)
-                case WSMsgType.PONG:
-                    await target.pong(message.data)
-                case WSMsgType.CLOSE:
-                    reason = message.extra or ""
-                    return _sendable(message.data), (mask.text(reason) if mask else reason).encode()
-                case WSMsgType.ERROR if isinstance(message.data, aiohttp.WebSocketError):
-                    return message.data.code, b""
-                case _:
-                    return _sendable(source.close_code), b""
-    except ConnectionError:
-        return WSCloseCode.GOING_AWAY, b""
-
-
-def _sendable(code: int | None) -> int:
-    """Return the close code to send; codes that stand for a missing code or close cannot be sent."""
-    if code in (None, WSCloseCode.ABNORMAL_CLOSURE):
-        return WSCloseCode.GOING_AWAY
-    return WSCloseCode.OK if code in (0, _NO_CODE) else int(code)

@@ -14,7 +14,7 @@ from hookgate.proxy.call.context import JudgedCall
 from hookgate.proxy.call.tool_gate import RetryModel, ToolGate
 from hookgate.proxy.call.verdicts import check_edit, enforce
 from hookgate.proxy.http.bodies import MAX_ANSWER, SMALL_BODY, VALUE_BYTES, BodyWorker, answer_too_large
-from hookgate.proxy.routing.envelopes import Envelope
+from hookgate.proxy.routing.dialects.envelope import Envelope
 from hookgate.translator import BodyError, Frame, join_events
 from hookgate.translator.fields import JsonObject, read, read_list, same_items, without, write
 from hookgate.translator.streaming.events import TextStrand, join_texts
@@ -22,8 +22,8 @@ from hookgate.translator.strictjson import dumps, loads
 
 log = logging.getLogger("hookgate.gateway")
 
-_LONG = 32 * 1024
-"""Screens judge larger events, in bytes, in a thread: each byte may take several microseconds."""
+_THREAD_BYTES = 32 * 1024
+"""Screens judge batches of more bytes in a thread: each byte may take several microseconds."""
 
 _PIECE_MEMORY = 512  # estimated bytes of a piece besides its text and values
 
@@ -50,12 +50,12 @@ class Piece:
         return self.frame.data if body is self.body else dumps(body)
 
 
-def spoken_text(pieces: Sequence[Piece]) -> str:
+def visible_text(pieces: Sequence[Piece]) -> str:
     """Return the text of the first candidate in these pieces, without thoughts."""
-    return spoken_text_of([piece.response for piece in pieces if piece.body is not None])
+    return visible_text_of([piece.response for piece in pieces if piece.body is not None])
 
 
-def spoken_text_of(responses: Sequence[JsonObject]) -> str:
+def visible_text_of(responses: Sequence[JsonObject]) -> str:
     """Return the text of the first candidate in these responses, without thoughts."""
     return join_texts(responses).get(TextStrand(0, thought=False), "")
 
@@ -111,19 +111,19 @@ class ScreenStage:
         return received_bytes(piece for number, piece in self._held.items() if number > self._released)
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        return await self._judged(pieces, last=False)
+        return await self._judge(pieces, last=False)
 
     async def finish(self) -> list[Piece]:
-        return await self._judged([], last=True, cut_off=self._failed)
+        return await self._judge([], last=True, cut_off=self._failed)
 
     async def abandon(self) -> list[Piece]:
         if self._broken:  # a screen that has refused an answer or an error, or failed, releases nothing
             return []
-        return await self._judged([], last=True, cut_off=True)
+        return await self._judge([], last=True, cut_off=True)
 
     async def judge_whole(self, pieces: list[Piece]) -> list[Piece]:
         """Judge a complete answer. Raises Withheld if the screen denies it."""
-        return await self._judged(pieces, last=True)
+        return await self._judge(pieces, last=True)
 
     async def redact_error(self, data: bytes) -> bytes:
         """Redact an upstream error; returns the same object if unchanged. Raises Withheld if denied."""
@@ -141,7 +141,7 @@ class ScreenStage:
             return data
         return new.encode(errors="surrogateescape") if isinstance(value, str) else dumps(new)
 
-    async def _judged(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
+    async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
         responses: list[JsonObject] = []
         others: list[Piece] = []
         for piece in batch:  # this loop is hot: it makes no function calls for answers
@@ -154,7 +154,7 @@ class ScreenStage:
             responses.append(piece.response)
         self._broken = True
         judge = partial(self._screen.judge, responses, last=last, cut_off=cut_off)
-        if self._screen.slow or received_bytes(batch) > _LONG:
+        if self._screen.slow or received_bytes(batch) > _THREAD_BYTES:
             released = await asyncio.to_thread(judge)
         else:
             released = judge()
@@ -172,7 +172,7 @@ class ScreenStage:
         return out + self._endings if last else out
 
     async def _judge_others(self, pieces: list[Piece]) -> list[Piece]:
-        """Return the comments among pieces that are no answers, and keep the other pieces to the end."""
+        """Judge pieces without an answer. Returns the comments, and keeps errors and brackets for the end."""
         comments: list[Piece] = []
         for piece in pieces:
             if _is_comment(piece):
@@ -189,10 +189,10 @@ def _is_comment(piece: Piece) -> bool:
     return not piece.frame.data and piece.frame.raw.lstrip().startswith(b":")
 
 
-class TurnEnd(Protocol):
-    """A listener for the end of a turn."""
+class TurnEndListener(Protocol):
+    """Receives the text of the answer that ends a turn."""
 
-    async def ended(self, text: str) -> None:
+    async def turn_ended(self, text: str) -> None:
         """Called with the text of an answer without function calls. Raises RetryModel to ask again."""
 
 
@@ -203,9 +203,9 @@ class HookScreenStage(ScreenStage):
         super().__init__(screen)
         self._call = call
 
-    async def _judged(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
+    async def _judge(self, batch: list[Piece], *, last: bool, cut_off: bool = False) -> list[Piece]:
         try:
-            return await super()._judged(batch, last=last, cut_off=cut_off)
+            return await super()._judge(batch, last=last, cut_off=cut_off)
         except Withheld as verdict:
             enforce(Verdict("deny", reason=str(verdict)), AfterModel.name, self._call)
             raise
@@ -251,7 +251,7 @@ class WindowStage(_HoldingStage):
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
         held = await self._judge([*self._held, *pieces])
-        ready = _beyond(held, self._window)
+        ready = _count_releasable(held, self._window)
         self._held = held[ready:]
         _check_memory(self._held)
         return held[:ready]
@@ -276,7 +276,7 @@ class CompleteStage(_HoldingStage):
         return await self._judge(await super().finish())
 
 
-class SentStage(_HoldingStage):
+class OriginalStage(_HoldingStage):
     """Keeps the answer as the model sent it, before any hook runs."""
 
     def __init__(self) -> None:
@@ -303,14 +303,14 @@ class JsonStage(_HoldingStage):
     been sent yet, and the client receives an error status.
     """
 
-    def __init__(self, sent: SentStage, body_worker: BodyWorker) -> None:
-        """`sent` keeps the answer as the model sent it."""
+    def __init__(self, original: OriginalStage, body_worker: BodyWorker) -> None:
+        """`original` keeps the answer as the model sent it."""
         super().__init__()
-        self._sent, self._body_worker = sent, body_worker
+        self._original, self._body_worker = original, body_worker
         self._edited: list[JsonObject] = []
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        self._edited += [] if self._sent.is_incomplete else responses_of(pieces)
+        self._edited += [] if self._original.is_incomplete else responses_of(pieces)
         if not self._held and not any(map(_finishes, pieces)):
             return pieces
         self._held += pieces
@@ -318,16 +318,16 @@ class JsonStage(_HoldingStage):
         return []
 
     async def finish(self) -> list[Piece]:
-        sent = self._sent
-        if sent.is_incomplete:
+        original = self._original
+        if original.is_incomplete:
             log.warning("the answer is too large to check whether it is still JSON")
-        elif not same_items(self._edited, sent.responses):
-            await self._body_worker.run(sent.memory, _check_json, sent.responses, self._edited)
+        elif not same_items(self._edited, original.responses):
+            await self._body_worker.run(original.memory, _check_json, original.responses, self._edited)
         return await super().finish()
 
 
-def _check_json(sent: Sequence[JsonObject], edited: Sequence[JsonObject]) -> None:
-    check_edit(join_events(sent), join_events(edited), AfterModel.name)
+def _check_json(original: Sequence[JsonObject], edited: Sequence[JsonObject]) -> None:
+    check_edit(join_events(original), join_events(edited), AfterModel.name)
 
 
 def responses_of(pieces: Sequence[Piece]) -> list[JsonObject]:
@@ -354,9 +354,9 @@ class GateStage(_HoldingStage):
 
 
 class TurnEndStage(_HoldingStage):
-    """Holds the piece that ends the answer until hooks have judged all of its text."""
+    """Holds back the piece that ends the answer until hooks have judged all of the answer's text."""
 
-    def __init__(self, end: TurnEnd, gate: ToolGate | None) -> None:
+    def __init__(self, end: TurnEndListener, gate: ToolGate | None) -> None:
         super().__init__()
         self._end, self._gate = end, gate
         self._texts: list[str] = []
@@ -364,21 +364,21 @@ class TurnEndStage(_HoldingStage):
         self._retried: list[Piece] = []
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        self._texts.append(spoken_text(pieces))
+        self._texts.append(visible_text(pieces))
         self._size += len(self._texts[-1])
         if self._size > MAX_ANSWER:
             raise answer_too_large()
         held = [*self._held, *pieces]
-        ready = _before_the_end(held)
+        ready = _count_before_end(held)
         self._held = held[ready:]
         _check_memory(self._held)
         return held[:ready]
 
     async def finish(self) -> list[Piece]:
         rest = await super().finish()
-        if self._gate is None or not self._gate.passed:
+        if self._gate is None or not self._gate.agent_has_call:
             try:
-                await self._end.ended("".join(self._texts))
+                await self._end.turn_ended("".join(self._texts))
             except RetryModel:
                 self._retried = [_unfinished(piece) for piece in rest if piece.body is not None]
                 raise
@@ -389,8 +389,25 @@ class TurnEndStage(_HoldingStage):
         return self._retried
 
 
+AnswerListener = Callable[[JsonObject], Awaitable[None]]
+"""Is called with each part of an answer that has passed all hooks, before the part is sent."""
+
+
+class ListenerStage(_HoldingStage):
+    """Shows the answer to a listener."""
+
+    def __init__(self, listener: AnswerListener) -> None:
+        super().__init__()
+        self._listener = listener
+
+    async def feed(self, pieces: list[Piece]) -> list[Piece]:
+        for response in responses_of(pieces):
+            await self._listener(response)
+        return pieces
+
+
 class RecordingStage(_HoldingStage):
-    """Passes pieces that have passed all hooks to a callback, for the transcript and the trace."""
+    """Passes the pieces that hooks have judged to a callback, for the transcript and the trace."""
 
     def __init__(self, keep: Callable[[list[Piece]], None]) -> None:
         super().__init__()
@@ -407,40 +424,42 @@ def _check_memory(held: Sequence[Piece]) -> None:
         raise answer_too_large()
 
 
-def _before_the_end(held: Sequence[Piece]) -> int:
+def _count_before_end(held: Sequence[Piece]) -> int:
     """Return the number of pieces before the end of the answer.
 
     The end is the first piece with a finishReason, or else everything after the last piece with an answer.
     """
-    ends = (at for at, piece in enumerate(held) if _finishes(piece))
-    last = next((at + 1 for at in reversed(range(len(held))) if held[at].body is not None), 0)
+    ends = (index for index, piece in enumerate(held) if _finishes(piece))
+    last = next((index + 1 for index in reversed(range(len(held))) if held[index].body is not None), 0)
     return next(ends, last)
 
 
 def _finishes(piece: Piece) -> bool:
-    return any(read(each, "finishReason") is not None for each in read_list(piece.response, "candidates"))
+    return any(
+        read(candidate, "finishReason") is not None for candidate in read_list(piece.response, "candidates")
+    )
 
 
 def _unfinished(piece: Piece) -> Piece:
     """Remove finishReason from the piece, because another answer follows."""
-    candidates = [without(each, "finishReason") for each in read_list(piece.response, "candidates")]
+    candidates = [without(candidate, "finishReason") for candidate in read_list(piece.response, "candidates")]
     if candidates:
         piece.response = write(piece.response, "candidates", candidates)
     return piece
 
 
-def _beyond(held: Sequence[Piece], window: int) -> int:
-    """Return the number of pieces that can be released: a full window of each of their strands follows.
+def _count_releasable(held: Sequence[Piece], window: int) -> int:
+    """Return the number of pieces that can be released: those that a full window of their strands follows.
 
     Pieces of a strand that has ended are also released once much more text than one window per strand
     follows.
     """
     behind: Counter[TextStrand] = Counter()
-    may_go: list[bool] = []
+    can_release: list[bool] = []
     for piece in reversed(held):
         texts = join_texts([piece.response])
         enough = behind.total() >= 2 * window * len(behind.keys() | texts.keys())
-        may_go.append(enough or all(behind[strand] >= window for strand in texts))
+        can_release.append(enough or all(behind[strand] >= window for strand in texts))
         behind.update({strand: len(text) for strand, text in texts.items()})
-    may_go.reverse()
-    return may_go.index(False) if False in may_go else len(may_go)
+    can_release.reverse()
+    return can_release.index(False) if False in can_release else len(can_release)

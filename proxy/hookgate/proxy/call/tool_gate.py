@@ -17,16 +17,16 @@ BLOCKED = "Tool execution blocked: {}"
 """The message that the model receives for a refused call, as in Gemini CLI."""
 
 _NOT_ALLOWED = "this tool is not allowed here"
-_NOT_RUN = "another tool of this turn was blocked; call this one again without it"
+_NOT_RUN = "another tool call of this turn was blocked; make this call again without it"
 
 
 _MAX_PARTS = 10_000
-"""Parts of an answer after which the model is not asked again: they would have to be sent once more."""
+"""The maximum number of parts of an answer to retry: a retry sends all of them upstream again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The refusal of a call: a sentence for the user, and a reason for the model."""
+    """The refusal of a tool call: a sentence for the user, and a reason for the model."""
 
     shown: str
     reason: str
@@ -35,7 +35,7 @@ class Refusal:
 
 
 class CallJudge(Protocol):
-    """Decides on single calls."""
+    """Decides on one tool call at a time."""
 
     async def judge(self, call: JsonObject) -> Refusal | JsonObject:
         """Return the call's arguments, possibly edited, or a refusal. May raise to end the whole answer."""
@@ -87,19 +87,19 @@ class ToolGate:
         self._decided_calls: list[tuple[JsonObject, Refusal | JsonObject]] = []
 
     @property
-    def passed(self) -> bool:
+    def agent_has_call(self) -> bool:
         """Whether the agent has received a call."""
         return self._gate.passed
 
     async def judge(self, body: JsonObject) -> JsonObject:
         """Return the judged response, or the same object if unchanged. Raises RetryModel to ask again."""
-        seen = self._gate.passed
-        found = [(call, await self._decide(call)) for call in self._gate.starting_calls(body)]
+        had_call = self._gate.passed
+        found = [(call, await judge_call(self._judges, call)) for call in self._gate.starting_calls(body)]
         decisions = [_decision(call, decided) for call, decided in found]
         judged = self._gate.apply_decisions(body, decisions)
         self._collect_for_retry(body, found)
         must_retry = any(isinstance(decided, Refusal) and decided.retries for _, decided in found)
-        if must_retry and self._retries and not seen:
+        if must_retry and self._retries and not had_call:
             raise RetryModel(_retry_turns(self._model_parts, self._decided_calls))
         return judged
 
@@ -117,14 +117,16 @@ class ToolGate:
             self._model_parts.clear()
             self._decided_calls.clear()
 
-    async def _decide(self, call: JsonObject) -> Refusal | JsonObject:
-        arguments = read_object(call, "args")
-        for judge in self._judges:
-            decided = await judge.judge({**call, "args": arguments})
-            if isinstance(decided, Refusal):
-                return decided
-            arguments = decided
-        return arguments
+
+async def judge_call(judges: Sequence[CallJudge], call: JsonObject) -> Refusal | JsonObject:
+    """Return the arguments with which a call may be made, after all judges in turn, or why it may not."""
+    arguments = read_object(call, "args")
+    for judge in judges:
+        decided = await judge.judge({**call, "args": arguments})
+        if isinstance(decided, Refusal):
+            return decided
+        arguments = decided
+    return arguments
 
 
 def _decision(call: JsonObject, decided: Refusal | JsonObject) -> str | JsonObject | None:
@@ -134,7 +136,7 @@ def _decision(call: JsonObject, decided: Refusal | JsonObject) -> str | JsonObje
 
 
 def _retry_turns(
-    said: list[JsonObject], found: Sequence[tuple[JsonObject, Refusal | JsonObject]]
+    model_parts: list[JsonObject], found: Sequence[tuple[JsonObject, Refusal | JsonObject]]
 ) -> list[JsonObject]:
     """Return the model's turn, and a response to each of its calls."""
     answers = []
@@ -143,4 +145,4 @@ def _retry_turns(
         identified = {"id": call["id"]} if read(call, "id") is not None else {}
         answers.append({**identified, "name": call.get("name"), "response": {"error": error}})
     parts = [{"functionResponse": answer} for answer in answers]
-    return [{"role": "model", "parts": said}, {"role": "user", "parts": parts}]
+    return [{"role": "model", "parts": model_parts}, {"role": "user", "parts": parts}]

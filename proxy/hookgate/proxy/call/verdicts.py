@@ -10,6 +10,7 @@ from hookgate.proxy.call.context import JudgedCall, RecordingEngine
 from hookgate.proxy.call.tool_gate import ToolSelection
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.observe.blocked import selecting_hooks
+from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import (
     BodyError,
     callable_names,
@@ -23,15 +24,17 @@ from hookgate.translator.strictjson import loads
 DENIED = "A hook denied this call without giving a reason."
 STOPPED = "A hook stopped the agent without giving a reason."
 NOT_JSON = "A hook returned a synthetic answer that is not JSON, but this call requires JSON."
+EDIT_NOT_JSON = "A hook's edit turned the answer into text that is not JSON, but this call requires JSON."
 
-EDIT_NOT_JSON = "A hook's edit left an answer that is not JSON, but this call requires JSON."
+_NO_ANSWER = "A hook returned a synthetic answer, which is not possible for {}."
 
 
 class ReplacementAnswer(Exception):  # noqa: N818  # ends a call, but not as an error
     """Raised to answer the client with a hook's response instead of the model's."""
 
-    def __init__(self, answer: JsonObject) -> None:
-        self.answer = answer
+    def __init__(self, answer: JsonObject, *, is_complete: bool = False) -> None:
+        """`is_complete`: a hook returned the whole body, to which nothing is added."""
+        self.answer, self.is_complete = answer, is_complete
 
 
 def client_response(verdict: Verdict, event: str, call: JudgedCall) -> JsonObject | ApiError | None:
@@ -40,15 +43,15 @@ def client_response(verdict: Verdict, event: str, call: JudgedCall) -> JsonObjec
         return None
     if verdict.stop:
         reason = verdict.reason or STOPPED
-        return policy_denied(reason, event) if call.wants_json else text_response(reason)
+        return policy_denied(reason, event) if call.requires_json else text_response(reason)
     if verdict.synthetic:
         answer = synthetic_response(verdict.llm_response)
-        as_it_is = is_whole(verdict.llm_response) or not call.wants_json
-        return answer if as_it_is or _is_json(answer) else policy_denied(NOT_JSON, event)
+        must_be_json = call.requires_json and not is_whole(verdict.llm_response)
+        return policy_denied(NOT_JSON, event) if must_be_json and not _is_json(answer) else answer
     if verdict.denied:
         reason = verdict.reason or DENIED
-        spoken = call.tool_turn and not call.wants_json
-        return text_response(reason) if spoken else policy_denied(reason, event)
+        as_text = call.tool_turn and not call.requires_json
+        return text_response(reason) if as_text else policy_denied(reason, event)
     return None
 
 
@@ -60,14 +63,28 @@ def enforce(verdict: Verdict, event: str, call: JudgedCall) -> None:
     if isinstance(response, ApiError):
         raise response
     if response is not None:
-        raise ReplacementAnswer(response)
+        raise ReplacementAnswer(response, is_complete=is_whole(verdict.llm_response))
+
+
+def refuse_ended_call(record: CallRecord, verdict: Verdict, event: str, method: str) -> None:
+    """Raise ApiError if the verdict of an event ends a call of a method whose answers have no text."""
+    reason = ""
+    if verdict.stop:
+        reason = verdict.reason or STOPPED
+    elif verdict.synthetic:
+        reason = _NO_ANSWER.format(method)
+        record.outcome, record.reasons[event] = "denied", reason
+    elif verdict.denied:
+        reason = verdict.reason or DENIED
+    if reason:
+        raise policy_denied(reason, event)
 
 
 def check_edit(before: JsonObject, after: JsonObject, event: str) -> None:
     """Check the answer of a call that requires JSON after hooks have edited it.
 
-    Raises ApiError if the answer was JSON before, and is not any more: the client would ask for it again and
-    again.
+    Raises ApiError if the answer was JSON before, but no longer is: the client would ask for it again
+    and again.
     """
     if _is_json(before) and not _is_json(after):
         raise policy_denied(EDIT_NOT_JSON, event)
@@ -101,7 +118,7 @@ async def before_model(
     return event.model, event.body
 
 
-async def before_wrapped_model(
+async def before_model_in_envelope(
     engine: RecordingEngine, call: JudgedCall, model: str, body: JsonObject, outer: JsonObject
 ) -> tuple[BeforeModel, JsonObject]:
     """Return the event with the model and the request, and the envelope `outer`, after BeforeModel hooks.

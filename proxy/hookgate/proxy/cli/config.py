@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hookgate.hooks import SettingsError
@@ -18,12 +18,14 @@ from hookgate.proxy.config.reading import (
     shown_settings,
 )
 from hookgate.proxy.config.sources import ConfigError
+from hookgate.proxy.config.values import host_and_port
 from hookgate.proxy.credentials.held import CredentialsError, HeldCredentials
 from hookgate.proxy.http.client import Upstreams
+from hookgate.proxy.http.listener import CLIENTS, OPERATORS, check_address
 from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.identity.callers import KeysError, load_named_keys
+from hookgate.proxy.identity.named_keys import KeysError, load_named_keys
 from hookgate.proxy.identity.unmet_conditions import unmet_conditions
-from hookgate.proxy.observe.usage import read_prices
+from hookgate.proxy.observe.usage import Prices, read_prices
 from hookgate.proxy.policy import describe_hooks, fail_open_warnings
 from hookgate.proxy.store import Store, StoreError
 
@@ -34,8 +36,10 @@ async def check_configuration(effective: EffectiveConfig) -> str:
     Raises ConfigError with every problem.
     """
     problems = [f"{effective.places[name]}: {wrong}" for name, wrong in _unusable(effective.config)]
+    prices, problems_of_prices = usable_prices(effective)
+    problems += problems_of_prices
     try:
-        summary = await _hooks(effective.config)
+        summary = await _hooks(effective.config, prices)
     except (SettingsError, StoreError, ConfigError) as error:
         problems += str(error).splitlines()
     except NotADirectoryError as error:
@@ -47,21 +51,58 @@ async def check_configuration(effective: EffectiveConfig) -> str:
     return summary
 
 
+def usable_prices(effective: EffectiveConfig) -> tuple[Prices | None, list[str]]:
+    """Return the configured price table, and its problems; with problems, an empty table.
+
+    With the empty table, hooks that need prices can be checked nonetheless.
+    """
+    try:
+        return read_prices(effective.config.prices.file), []
+    except ConfigError as error:
+        place = effective.places["prices.file"]
+        # Problems within the table name their line in it.
+        return Prices("", {}), [
+            f"{place}: {problem}" if problem.startswith("prices.file: ") else problem
+            for problem in error.problems
+        ]
+
+
 async def every_problem(found: ValueError, effective: EffectiveConfig) -> ConfigError:
     """Return the problems that were found, followed by all others of the configuration."""
-    problems = str(found).splitlines()
+    others: list[str] = []
     try:
         await check_configuration(effective)
     except ConfigError as error:
-        problems += [problem for problem in error.problems if problem not in problems]
-    return ConfigError(problems)
+        others += error.problems
+    # The check may name the place of a problem that was found without it.
+    only_found = [line for line in str(found).splitlines() if not any(each.endswith(line) for each in others)]
+    return ConfigError([*only_found, *others])
 
 
-async def _hooks(config: Config) -> str:
+async def unusable_addresses(config: Config, problems: Iterable[str] = ()) -> list[str]:
+    """Describe each address of a listener on which this machine cannot listen.
+
+    An address that one of the `problems` is about is not checked: the configuration has the default then.
+    """
+    found = "\n".join(problems)
+    addresses = {"listen.address": (config.listen.address, CLIENTS)}
+    if config.admin.address:
+        addresses["admin.address"] = config.admin.address, OPERATORS
+    taken = []
+    for setting, (address, purpose) in addresses.items():
+        if f"{setting}:" in found:
+            continue
+        try:
+            await check_address(*host_and_port(address), purpose)
+        except OSError as error:
+            taken.append(str(error))
+    return taken
+
+
+async def _hooks(config: Config, prices: Prices | None) -> str:
     # Only the URL is checked, unless a policy is in the database, because the gateway creates the database.
     Store(config.store, find_sources(config.hooks).state).url()
     sources = policy.read_all_sources(config)
-    prices = read_prices(config.prices.file)
     live = policy.load_policy(sources, prices=prices)
     await live.close()
     configuration = live.current.configuration

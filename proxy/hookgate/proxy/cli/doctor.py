@@ -11,7 +11,7 @@ import aiohttp
 from hookgate.hooks import Configuration, SettingsError
 from hookgate.hooks.runners.process import ENOUGH, raised_descriptor_limit
 from hookgate.hooks.settings import read_sources
-from hookgate.proxy.cli.config import check_configuration, describe_sources
+from hookgate.proxy.cli.config import check_configuration, describe_sources, usable_prices
 from hookgate.proxy.cli.trials import Diagnosis, diagnose_hooks, print_diagnoses
 from hookgate.proxy.config import Config, ConfigError
 from hookgate.proxy.config.reading import EffectiveConfig, read_config, state_folder
@@ -21,15 +21,26 @@ from hookgate.proxy.http.client import NoAnswerError, Upstreams, expired_authori
 from hookgate.proxy.http.descriptors import Budget, DescriptorError, descriptors_for, descriptors_of_hooks
 from hookgate.proxy.http.listener import CLIENTS, OPERATORS, ListenerPurpose, check_address, url_of
 from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import read_all_sources
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.checking import check_database, check_state_folder
-from hookgate.proxy.store.database import AUDIT_FILE, FILE, KEYS_FILE, POLICY_FILE, SESSIONS_FILE
+from hookgate.proxy.store.database import (
+    AUDIT_FILE,
+    FILE,
+    KEYS_FILE,
+    PANEL_FILE,
+    POLICY_FILE,
+    SESSIONS_FILE,
+)
 
 _DAY = 24 * 3600
 _EXPIRY_NOTE_DAYS = 14
 """A certificate that expires in fewer days is reported."""
+
+_SIGNED_IN_ALONE = (
+    "sign_in: a person who signs in at one gateway is not signed in at others, because each creates an admin "
+    "token of its own; set the same admin.token_file at all of them"
+)
 
 _PROBE_TIMEOUT = aiohttp.ClientTimeout(total=3)
 """The time limit for the answer of a program that listens on an address of the gateway."""
@@ -52,7 +63,8 @@ async def run_doctor(arguments: argparse.Namespace) -> int:
     findings += [finding async for finding in _check_settings(effective)]
     findings += [finding async for finding in _check_addresses(config)]
     findings += await asyncio.to_thread(lambda: list(_check_state(config)))
-    findings += _check_certificates(config)
+    findings += _check_certificate(config)
+    findings += _check_authorities(config)
     findings += _check_descriptors(config)
     if not arguments.offline:
         findings += await _check_upstreams(effective)
@@ -62,13 +74,12 @@ async def run_doctor(arguments: argparse.Namespace) -> int:
 
 async def _check_settings(effective: EffectiveConfig) -> AsyncIterator[Diagnosis]:
     """Check the configuration and the files that it names, and run every hook on a sample event."""
-    prices = None
+    prices, _ = usable_prices(effective)
     try:
         hooks, *warnings = (await check_configuration(effective)).splitlines()
         yield Diagnosis(f"configuration: {describe_sources(effective)}; {hooks}", "ok")
         for warning in warnings:
             yield Diagnosis(warning, "note")
-        prices = read_prices(effective.config.prices.file)
     except ConfigError as error:
         for problem in error.problems:
             yield Diagnosis(problem)
@@ -144,6 +155,8 @@ def _check_state(config: Config) -> Iterator[Diagnosis]:
         files.append(KEYS_FILE)
     if url is None and config.hooks.database:
         files.append(POLICY_FILE)
+    if url is None and config.sign_in.issuer:
+        files.append(PANEL_FILE)
     checks = [
         partial(check_state_folder, state),
         *(partial(check_database, url, state / file) for file in files),
@@ -153,20 +166,31 @@ def _check_state(config: Config) -> Iterator[Diagnosis]:
             yield Diagnosis(check(), "ok")
         except StoreError as error:
             yield Diagnosis(str(error))
+    if url is not None and config.sign_in.issuer and not (config.admin.token or config.admin.token_file):
+        yield Diagnosis(_SIGNED_IN_ALONE, "note")
 
 
-def _check_certificates(config: Config) -> Iterator[Diagnosis]:
-    """Check whether the gateway's certificate, or those of `upstream.ca_bundle`, have expired."""
-    if config.listen.certificate:
-        try:
-            expires = Certificate(config.listen.certificate, config.listen.key).expires()
-        except ValueError as error:
-            yield Diagnosis(str(error))
-        else:
-            days = int((expires - time.time()) / _DAY)
-            message = f"listen.certificate: {config.listen.certificate} expires in {pluralize(days, 'day')}"
-            is_soon = days < _EXPIRY_NOTE_DAYS
-            yield Diagnosis(f"{message}; renew it", "note") if is_soon else Diagnosis(message, "ok")
+def _check_certificate(config: Config) -> Iterator[Diagnosis]:
+    """Check whether the gateway's certificate has expired, or expires soon."""
+    if config.listen.certificate is None:
+        return
+    try:
+        certificate = Certificate(config.listen.certificate, config.listen.key)
+    except ValueError:
+        return  # the check of the configuration has reported it
+    try:
+        expires = certificate.expires()
+    except ValueError as error:
+        yield Diagnosis(str(error))
+        return
+    days = int((expires - time.time()) / _DAY)
+    message = f"listen.certificate: {config.listen.certificate} expires in {pluralize(days, 'day')}"
+    is_soon = days < _EXPIRY_NOTE_DAYS
+    yield Diagnosis(f"{message}; renew it", "note") if is_soon else Diagnosis(message, "ok")
+
+
+def _check_authorities(config: Config) -> Iterator[Diagnosis]:
+    """Check whether the certificates of `upstream.ca_bundle` have expired."""
     bundle = config.upstream.ca_bundle
     if bundle is None:
         return
@@ -211,7 +235,7 @@ async def _check_upstreams(effective: EffectiveConfig) -> list[Diagnosis]:
     async with upstreams:
         return await asyncio.gather(
             *(_check_upstream(upstreams, api, effective) for api in upstreams.origins),
-            *(_check_token(token.name, token.get, effective) for token in upstreams.held.tokens),
+            *(_check_token(token.name, token.get, effective) for token in upstreams.credentials.tokens),
         )
 
 

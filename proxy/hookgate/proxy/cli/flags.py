@@ -6,7 +6,13 @@ They are separate from the modules of the configuration, so that parsing a comma
 import argparse
 from collections.abc import Callable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
+
+_USUAL_NAMES = {"--port": "--listen", "--host": "--listen", "--bind": "--listen", "--settings": "--hooks"}
+"""Flags of other programs, with the flag that does the same here."""
+
+_FLAGS_OF_FILES = {".json": "--hooks", ".toml": "--config"}
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -32,9 +38,24 @@ class CommandParser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(unknown)}{self._suggestion(unknown[0])}")
         return parsed, unknown
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Check a value that must be one of several, and suggest the most similar one."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            near = get_close_matches(str(value), map(str, action.choices or ()), n=1)
+            remedy = f"; did you mean {near[0]}?" if near else ""
+            raise argparse.ArgumentError(action, f"{error.message}{remedy}") from None
+
     def _suggestion(self, word: str) -> str:
-        near = get_close_matches(word.partition("=")[0], self._option_string_actions, n=1)
-        return f"; did you mean {near[0]}?" if word.startswith("-") and near else ""
+        known = self._option_string_actions
+        if not word.startswith("-"):
+            flag = _FLAGS_OF_FILES.get(Path(word).suffix)
+            return f"; name the file with {flag}" if flag in known else ""
+        name = word.partition("=")[0]
+        usual = _USUAL_NAMES.get(name)
+        near = [usual] if usual in known else get_close_matches(name, known, n=1)
+        return f"; did you mean {near[0]}?" if near else ""
 
 
 def add_config_flag(parser: argparse.ArgumentParser) -> None:

@@ -259,9 +259,8 @@ async def _init(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(arguments: argparse.Namespace) -> int:
-    from hookgate.hooks import SettingsError  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.app import serve  # noqa: PLC0415  # see the module's docstring
-    from hookgate.proxy.cli.config import every_problem  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.cli.config import every_problem, unusable_addresses  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.config import read_config  # noqa: PLC0415  # see the module's docstring
     from hookgate.proxy.config.sources import ConfigError  # noqa: PLC0415  # see the module's docstring
 
@@ -269,11 +268,17 @@ async def _serve(arguments: argparse.Namespace) -> int:
     try:
         effective = read_config(vars(arguments))
         await serve(effective)
-    except (ConfigError, SettingsError) as error:
+    except ValueError as error:
         usable = effective or getattr(error, "usable", None)
         if usable is None:
             raise
-        raise await every_problem(error, usable) from None
+        problems = (await every_problem(error, usable)).problems
+        raise ConfigError([*problems, *await unusable_addresses(usable.config, problems)]) from None
+    except OSError as error:
+        taken = await unusable_addresses(effective.config) if effective else []
+        if str(error) not in taken:
+            raise
+        raise ConfigError(taken) from None
     return 0
 
 
@@ -290,7 +295,7 @@ async def _doctor(arguments: argparse.Namespace) -> int:
 
 
 async def _key_hash(_: argparse.Namespace) -> int:
-    from hookgate.proxy.identity.callers import print_hash  # noqa: PLC0415  # see the module's docstring
+    from hookgate.proxy.identity.named_keys import print_hash  # noqa: PLC0415  # see the module's docstring
 
     return await print_hash()
 

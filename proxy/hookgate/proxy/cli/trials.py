@@ -4,6 +4,7 @@ import difflib
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,7 +65,7 @@ async def try_hooks(
     event = SAMPLES[name] if given is None else read_event(name, _document(given))
     runners = make_runners(
         configuration.hooks(),
-        refusal=hooks.trust.refusal,
+        trust_check=hooks.trust.refusal,
         http_targets=configuration.http_targets,
         prices=prices,
     )
@@ -79,7 +80,8 @@ async def try_hooks(
     for hook in (hook for hook in configuration.hooks() if hook not in ran):
         print(f"=== {hook.name} does not run on this event: its `matcher` or `when` does not match")
     if not ran:
-        print(f"No {name} hook runs for this event; `hookgate hooks list` lists the configured hooks.")
+        named = "" if only is None else f" named {only!r}"
+        print(f"No {name} hook{named} runs for this event; `hookgate hooks list` lists the configured hooks.")
         return 1
     shown = ""
     for run in outcome.runs:
@@ -99,15 +101,18 @@ def _narrowed(configuration: Configuration, name: str, only: str | None) -> Conf
 
 
 def _document(path: Path) -> dict[str, Any]:
+    is_stdin = str(path) == "-"
+    name = "stdin" if is_stdin else str(path)
     try:
-        text = sys.stdin.read() if str(path) == "-" else decode_text(path.read_bytes())
+        text = sys.stdin.read() if is_stdin else decode_text(path.read_bytes())
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from None
+        expected = "a hook's input, or a REST body for a model event"
+        raise ValueError(f"{name} is not valid JSON: {error}; --input takes {expected}") from None
     except ValueError as error:
-        raise ValueError(f"{path} {error}") from None
+        raise ValueError(f"{name} {error}") from None
     if not isinstance(document, dict):
-        raise ValueError(f"{path}: must contain an object")
+        raise ValueError(f"{name}: must contain an object")
     return document
 
 
@@ -204,6 +209,9 @@ def _plain(event: Event) -> Any:
 SLOW = 0.2
 """Seconds after which a hook noticeably slows down a conversation; a Python script takes about 0.05."""
 
+_LONGEST_MESSAGE = 60
+"""The number of characters of a hook's message that a finding repeats."""
+
 _DOCTOR_SESSION = SessionContext("hookgate-doctor")
 
 _JSON_ANSWER = AfterModel(
@@ -295,19 +303,31 @@ async def _examined(
 
 
 def _diagnose_run(about: str, run: Run, event: Event) -> list[Diagnosis]:
+    config = run.hook.config
     if run.error:
-        service = isinstance(run.hook.config, HttpConfig)
-        remedy = "check that the service is running" if service else "`hookgate hooks test` shows more"
+        if isinstance(config, HttpConfig):
+            remedy = "check that the service is running"
+        elif isinstance(config, CommandConfig) and config.persistent:
+            remedy = "because it is persistent, it must print and flush one line for each line that it reads"
+        else:
+            remedy = "`hookgate hooks test` shows more"
         return [Diagnosis(f"{about} {run.error}; {remedy}")]
     unread = bool(describe_unread(run.output or {}) or run.ignored)
     findings = [
         Diagnosis(f"{about} {warning}", "FAIL" if unread else "note") for warning in _warnings(run, event)
     ]
+    output = run.output or {}
+    if output.keys() == {"decision", "systemMessage"} and not unread:
+        first_line = textwrap.shorten(output["systemMessage"], _LONGEST_MESSAGE, placeholder="…")
+        told = f"decided nothing: it printed a message for the log, {first_line!r}"
+        findings.append(Diagnosis(f"{about} {told}; a decision is one JSON object on stdout", "note"))
     if run.seconds > SLOW:
-        slow = (
-            f'{about} took {run.seconds * 1000:.0f} ms; with "persistent": true its program starts only once'
+        remedy = (
+            '; a program that answers line by line can be "persistent", and starts only once'
+            if isinstance(config, CommandConfig) and not config.persistent
+            else ""
         )
-        findings.append(Diagnosis(slow, "note"))
-    if (run.output or {}).get("decision") == "deny":
+        findings.append(Diagnosis(f"{about} took {run.seconds * 1000:.0f} ms{remedy}", "note"))
+    if output.get("decision") == "deny":
         findings.append(Diagnosis(f"{about} denies even a sample event", "note"))
     return findings

@@ -31,8 +31,38 @@ from hookgate.proxy.config.values import (
 
 VERTEX_API = "https://aiplatform.googleapis.com"
 
-Unhooked = Literal["interactions", "openai", "live", "caches", "predict", "agents"]
+Unhooked = Literal["interactions", "openai", "live", "predict", "agents"]
 """Routes whose answers are generated and that no hook can judge yet."""
+
+FileType = Literal[
+    "application/pdf",
+    "audio/*",
+    "audio/aac",
+    "audio/aiff",
+    "audio/flac",
+    "audio/mp4",
+    "audio/mpeg",
+    "audio/ogg",
+    "audio/wav",
+    "image/*",
+    "image/avif",
+    "image/gif",
+    "image/heic",
+    "image/heif",
+    "image/jpeg",
+    "image/png",
+    "image/webp",
+    "video/*",
+    "video/3gpp",
+    "video/avi",
+    "video/mp4",
+    "video/mpeg",
+    "video/quicktime",
+    "video/webm",
+    "video/wmv",
+    "video/x-flv",
+]
+"""Types of files that the gateway recognizes, and groups of them."""
 
 
 class ListenSettings(Section):
@@ -155,14 +185,14 @@ class UpstreamSettings(Section):
     """The base URL of the Gemini API."""
 
     vertex: ApiOrigin = VERTEX_API
-    """The base URL of Vertex AI. For calls with a credential of the gateway's own, the default becomes that
+    """The base URL of Vertex AI. For calls with one of the gateway's credentials, the default becomes that
     of the credential's location; any other URL is used for all locations."""
 
     code_assist: ApiOrigin = "https://cloudcode-pa.googleapis.com"
     """The base URL of Code Assist, which Gemini CLI uses with a Google login."""
 
     gemini_key: ApiKey | None = None
-    """An API key of the gateway's own for the Gemini API, which is sent in place of keys that the gateway has
+    """The gateway's own API key for the Gemini API, which is sent in place of keys that the gateway has
     issued, before those of `[credentials.NAME]`. It is better kept in a file or a variable than in
     hookgate.toml."""
 
@@ -299,17 +329,34 @@ class ToolCallSettings(Section):
 
 
 class RouteSettings(Section):
-    """The routes that are served in addition to those that hooks judge."""
+    """The routes that are served in addition to those that hooks judge, and what they accept."""
 
     unhooked: tuple[Unhooked, ...] = ()
     """Generative routes to forward although hooks cannot judge them. Each such call is counted and marked.
-    `interactions` allows agents, environments, background and resumed streams; other interactions are always
-    judged."""
+    `interactions` allows agents and environments; the text of all interactions is always judged."""
 
-    files: Literal["refuse", "forward"] = "refuse"
-    """Hooks do not see the content of files that are uploaded, imported, registered, or written to a file
-    search store, or of files that calls refer to (`fileData`, `fileSearch`). `refuse` answers such requests
-    with 403, `forward` lets them through. Files can always be listed, read and deleted."""
+    unknown_interactions: Literal["allow", "refuse"] = "allow"
+    """`refuse` answers with 403 if a call continues, reads, cancels or deletes an interaction that this
+    gateway, or another one with the same database, does not know as one of the caller's key."""
+
+    live: Literal["refuse", "judge"] = "refuse"
+    """`judge` lets hooks judge Live sessions of the Gemini API: text, calls and results of tools, and
+    transcriptions of speech, which the gateway requests. Video is refused. Other WebSockets are refused
+    unless `unhooked` lists `live`."""
+
+    files: Literal["refuse", "judge", "forward"] = "refuse"
+    """What happens to files that are uploaded, imported, registered, or written to a file search store, and
+    to calls that refer to files (`fileData`, `fileSearch`). `refuse` answers such requests with 403, and
+    `forward` lets them through, although hooks do not see the content. `judge` lets hooks judge uploads of
+    text, forwards other uploads of `file_types`, and allows calls to refer to uploaded files; anything else
+    is refused. Files can always be listed, read and deleted."""
+
+    file_types: tuple[FileType, ...] = ()
+    """Types of files that are forwarded unjudged with `files = "judge"`. A file's first bytes determine its
+    type, whatever its upload declares."""
+
+    file_bytes: Count = 20 * 1024 * 1024
+    """Maximum size in bytes of such a file."""
 
 
 class ShimSettings(Section):
@@ -334,7 +381,7 @@ class ClientSettings(Section):
 
     issued_keys: bool = False
     """Whether clients may use keys that `hookgate keys create` has issued. Calls with such a key go upstream
-    with a credential of the gateway's own: `upstream.gemini_key_file`, or one of `[credentials.NAME]`."""
+    with one of the gateway's credentials: `upstream.gemini_key_file`, or one of `[credentials.NAME]`."""
 
     pepper_file: File | None = None
     """A file with the secret with which issued keys are hashed; by default `keys.pepper` in the state folder,
@@ -368,7 +415,7 @@ class TokenSettings(Section):
 
 
 class NamedKey(Section):
-    """A name for an API key, in a table of its own: `[keys.alice]`. The name stands for the key in
+    """A name for an API key, in its own table: `[keys.alice]`. The name stands for the key in
     `"when": {"keys": …}`, in logs and in the audit. A key has either `sha256` or `file`."""
 
     sha256: Sha256 | None = None
@@ -388,7 +435,7 @@ class NamedKey(Section):
 
 
 class CredentialSettings(Section):
-    """A credential of the gateway's own, in a table of its own: `[credentials.main]`. Calls with issued keys
+    """One of the gateway's credentials, in its own table: `[credentials.main]`. Calls with issued keys
     are sent with it. If there are several, the first one in the file is used; if it fails before the answer
     has begun, the next one. A credential is one of `key`, `key_file`, `service_account_file` and `default`.
     """
@@ -466,19 +513,28 @@ class TranscriptSettings(Section):
 
 
 class StoreSettings(Section):
-    """The database for the counters of limits, for the audit, and for sessions that several processes share.
-    It is opened only if it is needed."""
+    """The database for the counters of limits, for interactions, for the audit, and for sessions that several
+    processes share. It is opened only if it is needed."""
 
     url: StoreUrl | None = None
-    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that share counters, pins and
-    sessions. By default files in the state folder are used: `hookgate.db` for counters and pins, `audit.db`
-    for the audit, and `sessions.db` if several workers share sessions."""
+    """`postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, for gateways that share counters, pins,
+    interactions and sessions. By default files in the state folder are used: `hookgate.db` for counters, pins
+    and interactions, `audit.db` for the audit, `panel.db` for sessions of the panel, and `sessions.db` if
+    several workers share sessions."""
 
     url_file: File | None = None
     """A file that contains only that URL. It is read when the database is opened."""
 
     session_hours: Seconds = 24
     """Hours after their last use for which the database keeps sessions, with what hooks changed in them."""
+
+    interaction_days: Seconds = 55
+    """Days after their creation for which the database keeps which interactions have passed. Google stores
+    interactions for up to 55 days."""
+
+    interaction_content: bool = False
+    """Whether the turns of interactions are kept, too, so that hooks see the conversation that an interaction
+    continues. They are stored as hooks left them, unencrypted."""
 
     @property
     def is_server(self) -> bool:

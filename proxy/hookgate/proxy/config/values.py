@@ -105,6 +105,8 @@ def _origin(text: str) -> str:
     try:
         return parse_origin(text)
     except ValueError:
+        if "://" not in text:
+            raise ValueError(f"must begin with https:// or http://, such as {GEMINI_API}") from None
         raise ValueError(f"must consist only of scheme, host, port and path, such as {GEMINI_API}") from None
 
 
@@ -174,6 +176,13 @@ def admin_token(text: str) -> str:
             "must be 16 to 256 letters, digits and symbols, without spaces; create one with: "
             "openssl rand -hex 24"
         )
+    return text
+
+
+def client_secret(text: str) -> str:
+    """Check and return the secret of a client of an OpenID provider. Raises ValueError, without the text."""
+    if not re.fullmatch(r"[!-~]{1,512}", text):
+        raise ValueError("must contain the secret, and nothing else")
     return text
 
 

@@ -1,1 +1,1 @@
-"""The credentials of the gateway's own. Only the client for the upstreams uses this package."""
+"""The gateway's credentials. Only the client for the upstreams uses this package."""

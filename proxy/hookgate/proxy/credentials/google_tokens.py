@@ -182,7 +182,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
-    def settle(result: Any, error: Exception | None) -> None:
+    def resolve(result: Any, error: Exception | None) -> None:
         if future.done():  # cancelled
             return
         if error is not None:
@@ -197,7 +197,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
         except Exception as error:  # passed to the caller
             failure = error
         with suppress(RuntimeError):  # the loop may have been closed
-            loop.call_soon_threadsafe(settle, result, failure)
+            loop.call_soon_threadsafe(resolve, result, failure)
 
     threading.Thread(target=run, name="hookgate-token", daemon=True).start()
     return await future

@@ -8,14 +8,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 
 from hookgate.proxy.config import CredentialSettings, UpstreamSettings
+from hookgate.proxy.config.secret_files import read_secret
 from hookgate.proxy.config.values import api_key
-from hookgate.proxy.errors import ApiError, describe_os_error
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity.callers import KEY_HEADER
 from hookgate.proxy.routing.table import Api, Route
 from hookgate.proxy.routing.vertex import is_stateless, on_vertex
@@ -93,7 +93,7 @@ class Candidate:
         kept = {name: value for name, value in headers.items() if not _OF_CALLERS.fullmatch(name)}
         secret = await self.credential.secret()
         # The OpenAI-compatible path accepts an API key as OpenAI's clients send it, and in no other place.
-        as_bearer = self.credential.token is not None or self.route.unhooked == "openai"
+        as_bearer = self.credential.token is not None or "/openai" in self.route.template
         sent = {"Authorization": f"Bearer {secret}"} if as_bearer else {KEY_HEADER: secret}
         return {**kept, "Accept-Encoding": "identity", **sent}, secret
 
@@ -220,7 +220,11 @@ def _read(setting: str, name: str, settings: CredentialSettings, upstream: Upstr
         key = settings.key.get_secret_value()
     else:
         assert settings.key_file is not None  # noqa: S101  # the settings have been checked
-        key = _key_in(settings.key_file, f"{setting}.key_file" if setting.endswith(name) else setting)
+        try:
+            key = read_secret(settings.key_file, api_key)
+        except ValueError as error:
+            place = f"{setting}.key_file" if setting.endswith(name) else setting
+            raise _UnusableError(place, str(error)) from None
     return Credential(
         name,
         settings.api,
@@ -231,15 +235,3 @@ def _read(setting: str, name: str, settings: CredentialSettings, upstream: Upstr
         key,
         token,
     )
-
-
-def _key_in(file: Path, place: str) -> str:
-    try:
-        return api_key(file.read_text(encoding="utf-8").rstrip("\r\n"))
-    except OSError as error:
-        why = f"cannot be read: {describe_os_error(error)}; check the path"
-    except UnicodeDecodeError:
-        why = "must contain an API key, and nothing else"
-    except ValueError as error:
-        why = str(error)
-    raise _UnusableError(place, f"{file}: {why}")

@@ -98,8 +98,16 @@ def _usage(metadata: Json) -> Json:
     }
 
 
-def interaction_stream(answer: Json) -> list[bytes]:
-    """Return the bytes of the events of an interaction, with `[DONE]` at the end."""
+def interaction_begun(answer: Json, status: str = "in_progress") -> Json:
+    """Return an interaction that has not produced anything."""
+    return {key: value for key, value in answer.items() if key not in ("steps", "usage")} | {"status": status}
+
+
+def interaction_stream(answer: Json, after: str = "") -> list[bytes]:
+    """Return the bytes of the events of an interaction, with `[DONE]` at the end.
+
+    With `after`, return those after the event with this id. Raises EmbeddedApiError (400) if there is none.
+    """
     head = {key: value for key, value in answer.items() if key not in ("steps", "usage", "status")}
     events: list[Json] = [
         {"interaction": {**head, "status": "in_progress"}, "event_type": "interaction.created"}
@@ -110,7 +118,12 @@ def interaction_stream(answer: Json) -> list[bytes]:
         events += _step_events(index, step)
     ended = {key: value for key, value in answer.items() if key != "steps"}
     events.append({"interaction": ended, "event_type": "interaction.completed"})
-    framed = [_framed(event["event_type"], orjson.dumps(event)) for event in events]
+    events = [{**event, "event_id": f"e{number}"} for number, event in enumerate(events, 1)]
+    ids = [event["event_id"] for event in events]
+    if after and after not in ids:
+        raise EmbeddedApiError(400, f"Invalid value at 'last_event_id': there is no event {after}.")
+    rest = events[ids.index(after) + 1 :] if after else events
+    framed = [_framed(event["event_type"], orjson.dumps(event)) for event in rest]
     return [*framed, _framed("done", b"[DONE]")]
 
 

@@ -11,7 +11,13 @@ from aiohttp import web
 
 from hookgate.proxy.embedded import answers, requests
 from hookgate.proxy.embedded.answers import ModelCall
-from hookgate.proxy.embedded.interactions import interaction_answer, interaction_stream, read_interaction
+from hookgate.proxy.embedded.chat import chat_answer, chat_stream, openai_embeddings, read_chat
+from hookgate.proxy.embedded.interactions import (
+    interaction_answer,
+    interaction_begun,
+    interaction_stream,
+    read_interaction,
+)
 from hookgate.proxy.embedded.requests import (
     EmbeddedApiError,
     Json,
@@ -56,6 +62,8 @@ Wrap = Callable[[Json], Json]
 _PLAYER = web.AppKey("player", Player)
 _FILES = web.AppKey("files", Files)
 _INTERACTIONS: web.AppKey[OrderedDict[str, Json]] = web.AppKey("interactions", OrderedDict)
+_PENDING: web.AppKey[set[str]] = web.AppKey("pending interactions", set)
+"""Interactions in the background that have not been read. The first answer is that they are in progress."""
 _MAX_INTERACTIONS = 1000
 
 
@@ -72,11 +80,15 @@ def make_app(script: Script | None = None) -> web.Application:
     app.router.add_post(f"{_GEMINI}/models/{_MODEL}{_method(_METHODS)}", _call_model)
     for place in _VERTEX:
         app.router.add_post(f"{place}{_MODEL}{_method(_METHODS[:4])}", _call_model)
-    app[_INTERACTIONS] = OrderedDict()
+    app[_INTERACTIONS], app[_PENDING] = OrderedDict(), set()
     app.router.add_post(_GEMINI + "/interactions", _create_interaction)
     app.router.add_get(_GEMINI + "/interactions/{id:[^/]+}", _get_interaction)
-    app.router.add_post(_GEMINI + "/interactions/{id:[^/]+}/cancel", _get_interaction)
+    app.router.add_post(_GEMINI + "/interactions/{id:[^/]+}/cancel", _cancel_interaction)
     app.router.add_delete(_GEMINI + "/interactions/{id:[^/]+}", _delete_interaction)
+    for place in (_GEMINI + "/openai", f"{_VERTEX_PLACE}/endpoints/openapi"):
+        app.router.add_post(place + "/chat/completions", _create_chat_completion)
+    app.router.add_post(_GEMINI + "/openai/embeddings", _create_openai_embeddings)
+    app.router.add_get(_GEMINI + "/openai/models", _list_openai_models)
     app.router.add_get(_GEMINI + "/models", _list_models)
     app.router.add_get(_GEMINI + "/models/" + _MODEL, _get_model)
     _add_files(app.router)
@@ -246,22 +258,53 @@ async def _generate(request: web.Request, call: ModelCall, wrap: Wrap) -> web.St
     return await send(request, chunks[0])
 
 
-async def _create_interaction(request: web.Request) -> web.StreamResponse:
+async def _create_chat_completion(request: web.Request) -> web.StreamResponse:
     _require_key(request)
     body = parse_request_body(request)
-    call = read_interaction(body)
+    call = read_chat(body)
+    responses, pace = await _responses(request, call)
+    if call.stream:
+        with_usage = (body.get("stream_options") or {}).get("include_usage") is True
+        return await stream_events(request, chat_stream(responses, call, with_usage=with_usage), pace)
+    return await send(request, chat_answer(responses, call))
+
+
+async def _responses(request: web.Request, call: ModelCall) -> tuple[list[Json], Pace]:
+    """Return the responses of generateContent for a call, and the pace at which they are sent."""
     _fail_on_demand(call.model)
     answer = request.app[_PLAYER].pick(call.scene)
     pace = answer or Pace()
     await asyncio.sleep(pace.delay_ms / 1000)
     if answer and answer.error:
         raise EmbeddedApiError(answer.error.status, answer.error.message)
-    made = interaction_answer(answers.respond(call, answer), call)
+    return answers.respond(call, answer), pace
+
+
+async def _create_openai_embeddings(request: web.Request) -> web.StreamResponse:
+    _require_key(request)
+    return await send(request, openai_embeddings(parse_request_body(request), _DIMENSIONS))
+
+
+async def _list_openai_models(request: web.Request) -> web.StreamResponse:
+    _require_key(request)
+    models = [{"id": f"models/{model}", "object": "model", "owned_by": "google"} for model in _MODELS]
+    return await send(request, {"object": "list", "data": models})
+
+
+async def _create_interaction(request: web.Request) -> web.StreamResponse:
+    _require_key(request)
+    body = parse_request_body(request)
+    call = read_interaction(body)
+    responses, pace = await _responses(request, call)
+    made = interaction_answer(responses, call)
     if body.get("store") is not False:
         kept = request.app[_INTERACTIONS]
         kept[made["id"]] = made
         while len(kept) > _MAX_INTERACTIONS:
-            kept.popitem(last=False)
+            request.app[_PENDING].discard(kept.popitem(last=False)[0])
+    if body.get("background") is True and not call.stream:
+        request.app[_PENDING].add(made["id"])
+        return await send(request, interaction_begun(made))
     if call.stream:
         return await stream_events(request, interaction_stream(made), pace)
     return await send(request, made)
@@ -276,11 +319,28 @@ def _kept_interaction(request: web.Request) -> str:
 
 
 async def _get_interaction(request: web.Request) -> web.StreamResponse:
-    return await send(request, request.app[_INTERACTIONS][_kept_interaction(request)])
+    name, pending = _kept_interaction(request), request.app[_PENDING]
+    kept = request.app[_INTERACTIONS][name]
+    is_pending = name in pending
+    pending.discard(name)
+    if request.query.get("stream") == "true":
+        events = interaction_stream(kept, request.query.get("last_event_id", ""))
+        return await stream_events(request, events, Pace())
+    return await send(request, interaction_begun(kept) if is_pending else kept)
+
+
+async def _cancel_interaction(request: web.Request) -> web.StreamResponse:
+    name, kept = _kept_interaction(request), request.app[_INTERACTIONS]
+    if name in request.app[_PENDING]:
+        request.app[_PENDING].discard(name)
+        kept[name] = interaction_begun(kept[name], "cancelled")
+    return await send(request, kept[name])
 
 
 async def _delete_interaction(request: web.Request) -> web.StreamResponse:
-    del request.app[_INTERACTIONS][_kept_interaction(request)]
+    name = _kept_interaction(request)
+    del request.app[_INTERACTIONS][name]
+    request.app[_PENDING].discard(name)
     return await send(request, {})
 
 
@@ -297,7 +357,7 @@ async def _listen(site: web.TCPSite, address: str) -> None:
         await site.start()
     except OSError as error:
         raise OSError(
-            f"cannot listen on {address}: {describe_os_error(error)}; name another address"
+            f"cannot listen on {address}: {describe_os_error(error)}; choose another address with --listen"
         ) from None
 
 

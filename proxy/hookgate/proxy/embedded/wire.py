@@ -153,6 +153,8 @@ class _File:
 
     name: str
     version: str
+    origin: str
+    """The base URL of the server, as the client reached it."""
     mime_type: str
     data: bytearray = field(default_factory=bytearray)
 
@@ -161,7 +163,7 @@ class _File:
             "name": self.name,
             "mimeType": self.mime_type,
             "sizeBytes": str(len(self.data)),
-            "uri": f"embedded:///{self.version}/{self.name}",
+            "uri": f"{self.origin}/{self.version}/{self.name}",
             "state": "ACTIVE",
         }
 
@@ -195,7 +197,9 @@ class Files:
     def _start(self, request: web.Request) -> web.Response:
         number = secrets.token_hex(6)
         mime_type = request.headers.get("X-Goog-Upload-Header-Content-Type", "application/octet-stream")
-        self._uploads[number] = _File(f"files/{number}", request.match_info["version"], mime_type)
+        self._uploads[number] = _File(
+            f"files/{number}", request.match_info["version"], str(request.url.origin()), mime_type
+        )
         query = {"upload_id": number, "upload_protocol": "resumable"}
         answer = _answer({}, "active")
         answer.headers["X-Goog-Upload-URL"] = str(request.url.with_query(query))

@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 
 class BodyWorker:
-    """A thread that processes large bodies, and the account of the memory that all bodies hold.
+    """A thread that processes large bodies, and the count of the bytes that all bodies hold.
 
     There is one thread, because more would only take the GIL from the event loop more often.
     """
@@ -115,13 +115,13 @@ class BodyWorker:
 
     def _give_up(self, size: int, turn: "asyncio.Future[None]") -> None:
         if turn.done() and not turn.cancelled():
-            self.change(-size)  # it was admitted at the same moment
+            self.adjust(-size)  # it was admitted at the same moment
         else:
             self._waiting = deque(entry for entry in self._waiting if entry[1] is not turn)
-            self.change(0)
+            self.adjust(0)
 
-    def change(self, by: int) -> None:
-        """Add to the bytes that bodies hold, and admit the waiting bodies that now fit."""
+    def adjust(self, by: int) -> None:
+        """Add `by`, which may be negative, to the bytes held, and admit the waiting bodies that now fit."""
         self._held += by
         while self._waiting and self._fits(self._waiting[0][0]):
             size, turn = self._waiting.popleft()
@@ -147,9 +147,9 @@ class MemoryLease:
         self.size = size
 
     def resize(self, size: int) -> None:
-        """Set the number of bytes held, without waiting, whether there is room for them or not."""
-        change, self.size = size - self.size, size
-        self._body_worker.change(change)
+        """Set the number of bytes held, without waiting, even if it exceeds the limit."""
+        difference, self.size = size - self.size, size
+        self._body_worker.adjust(difference)
 
     def release(self) -> None:
         """Release the memory: the call has ended."""
@@ -163,7 +163,7 @@ _BUSY = (
 
 
 _PER_ITERATION = 4
-"""Requests that start in one iteration of the event loop. Each takes half a millisecond until it waits."""
+"""Requests that start in one iteration of the event loop. Each runs for half a millisecond at first."""
 
 
 class Pacer:
@@ -174,7 +174,7 @@ class Pacer:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._renewal: asyncio.Handle | None = None
 
-    async def turn(self) -> None:
+    async def wait_turn(self) -> None:
         """Wait for this task's turn. Returns at once unless many tasks have started in this iteration."""
         loop = asyncio.get_running_loop()
         if self._renewal is None:
@@ -250,7 +250,7 @@ def inflate_pieces(stream: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
 
 def request_too_large(limit: int) -> ApiError:
     """Return the error for a request body that is larger than `limits.body`."""
-    return ApiError(413, f"The request body is too large: more than {limit} bytes.")
+    return ApiError(413, f"The request body is too large: more than {limit} bytes.", "BODY_TOO_LARGE")
 
 
 def compression_window(data: bytes, coding: str) -> int:
@@ -274,7 +274,7 @@ _LINE = re.compile(rb"data:|(?:event|id|retry)?:(?!.*(?:" + _ODD_LINE_END + rb")
 
 
 class _BodySource(Protocol):
-    """What reading a body needs of a request. All requests of the server have it."""
+    """The part of a request that reading its body needs. All requests of the server have it."""
 
     record: CallRecord
     body_worker: BodyWorker
@@ -310,11 +310,21 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
     return parsed.value
 
 
+async def read_bytes(request: web.BaseRequest) -> bytes:
+    """Return the bytes of a request's body as they are, which may be none. Raises ApiError (403, 413)."""
+    source = cast(_BodySource, request)
+    data = await _read(source)
+    source.record.request_bytes = len(data)
+    source.memory_lease.resize(len(data))
+    return data
+
+
 def content_coding(request: web.BaseRequest) -> str:
     """Return the content coding of a request's body. Raises ApiError (415) if it is not supported."""
     coding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING, ["identity"])).lower()
     if coding not in CODINGS:
-        raise ApiError(415, f"The Content-Encoding {coding!r} is not supported; use gzip, deflate or none.")
+        message = f"The Content-Encoding {coding!r} is not supported; use gzip, deflate or none."
+        raise ApiError(415, message, "ENCODING_NOT_SUPPORTED")
     return coding
 
 

@@ -1,6 +1,7 @@
-"""The client for the upstreams, and the mapping of upstream failures to API errors."""
+"""The client for the upstreams: the headers it forwards, and its errors as errors of the API."""
 
 import asyncio
+import re
 import ssl
 import time
 import zlib
@@ -33,9 +34,80 @@ from hookgate.proxy.http.upstream_pool import Origin, UpstreamPool
 from hookgate.proxy.http.upstream_websockets import WebSockets
 from hookgate.proxy.identity.callers import KEY_HEADER
 from hookgate.proxy.observe.record import UpstreamAttempt
-from hookgate.proxy.routing.headers import has_controls
 from hookgate.proxy.routing.table import Route
 from hookgate.proxy.routing.vertex import vertex_origin
+
+# The headers that are forwarded in each direction. These are allow-lists: a header that is not known to be
+# needed is not forwarded, so neither hop-by-hop headers nor headers meant for the gateway itself can leak to
+# the other side.
+_TO_UPSTREAM = frozenset(
+    {
+        "accept",
+        "accept-language",
+        "api-revision",
+        "authorization",
+        "content-type",
+        "traceparent",
+        "tracestate",
+        "user-agent",
+        "x-request-id",
+        "x-server-timeout",
+    }
+)
+_TO_CLIENT = frozenset(
+    {
+        "content-disposition",
+        "content-range",
+        "content-type",
+        "date",
+        "retry-after",
+        "server-timing",
+        "x-request-id",
+    }
+)
+_BOTH_WAYS = ("x-goog-", "x-gemini-")
+# They change the form of the answer, like the query parameters that are refused, or hold the URL of an
+# upload: uploads must go through the gateway, so passthrough.py rewrites that URL.
+_NEVER_FORWARDED = frozenset(
+    {
+        "x-goog-encode-response-if-executable",
+        "x-goog-fieldmask",
+        "x-goog-upload-control-url",
+        "x-goog-upload-url",
+    }
+)
+
+# Includes lone surrogates: they stand for bytes that are not UTF-8 and could not be encoded again.
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def to_upstream(headers: Mapping[str, str], accept_encoding: str) -> dict[str, str]:
+    """Return the client's headers to forward upstream, with `Accept-Encoding` set to `accept_encoding`."""
+    return {**_forwarded(headers.items(), _TO_UPSTREAM), "Accept-Encoding": accept_encoding}
+
+
+def to_client(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the upstream's headers to forward to the client.
+
+    Headers that describe the body's length are not included: the gateway sets them. Neither are values with
+    control characters, which no header may contain.
+    """
+    forwarded = _forwarded(headers.items(), _TO_CLIENT)
+    return {name: value for name, value in forwarded.items() if not has_controls(value)}
+
+
+def has_controls(value: str) -> bool:
+    """Return True if a header's value or a reason phrase contains control characters."""
+    return _CONTROLS.search(value) is not None
+
+
+def _forwarded(headers: Iterable[tuple[str, str]], allowed: frozenset[str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in headers
+        if (low := name.lower()) in allowed or (low.startswith(_BOTH_WAYS) and low not in _NEVER_FORWARDED)
+    }
+
 
 _IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT"})
 _SENT_WITHOUT_LENGTH = frozenset({"GET", "HEAD", "OPTIONS"})  # if they have no body
@@ -96,6 +168,16 @@ class UpstreamAnswer:
         reason = self._connection.answer.raw_reason.decode("utf-8", "surrogateescape")
         return reason if self._mask is None else self._mask.text(reason)
 
+    def unread(self, data: bytes) -> None:
+        """Put back bytes that were read: the next ones that `read` returns."""
+        rest = self.read
+
+        async def read() -> bytes:
+            self.read = rest
+            return data
+
+        self.read = read
+
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives. Raises UpstreamError if it is incomplete, late or invalid."""
         while data := await self.read():
@@ -127,7 +209,7 @@ class Upstreams:
     """A client for the upstreams. Use it as an async context manager: it owns a connection pool.
 
     At most `max_connections` connections are in use at once, by default as many as clients may open.
-    `credentials` are those of the gateway's own by name, in addition to the keys in `settings`. Raises
+    `credentials` are the gateway's credentials by name, in addition to the keys in `settings`. Raises
     ValueError or OSError if the CA bundle, or a credential, cannot be used.
     """
 
@@ -140,8 +222,8 @@ class Upstreams:
         self._settings, self._max_connections = settings, max_connections
         self.header_timeout = settings.header_timeout
         """Seconds to wait for all headers of an answer."""
-        self.held = HeldCredentials(settings, credentials or {})
-        """The credentials of the gateway's own."""
+        self.credentials = HeldCredentials(settings, credentials or {})
+        """The gateway's credentials."""
         self.origins = {
             "gemini": settings.gemini,
             "vertex": settings.vertex,
@@ -172,7 +254,7 @@ class Upstreams:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._pool)
             await stack.enter_async_context(self._web_sockets)
-            await stack.enter_async_context(self.held.kept_fresh())
+            await stack.enter_async_context(self.credentials.kept_fresh())
             self._stack = stack.pop_all()
         return self
 
@@ -180,9 +262,9 @@ class Upstreams:
         await self._stack.aclose()
 
     def refusal(self, route: Route) -> ApiError | None:
-        """Return the error for a route that no credential of the gateway's own is for, or None."""
+        """Return the error for a route that none of the gateway's credentials is for, or None."""
         try:
-            self.held.candidates(route)
+            self.credentials.candidates(route)
         except ApiError as error:
             return error
         return None
@@ -320,7 +402,7 @@ class Upstreams:
         if route.caller_team is None:
             headers = with_key(headers, route.key)
         else:
-            candidate = self.held.candidates(route)[0]
+            candidate = self.credentials.candidates(route)[0]
             route = candidate.route
             origin, headers, mask = await self._authenticated(attempt, candidate, headers)
         query = f"?{route.query}" if route.query else ""
@@ -377,7 +459,9 @@ def _ssl_context(ca_bundle: Path | None) -> ssl.SSLContext:
     except ssl.SSLError:
         raise ValueError(f"upstream.ca_bundle: {ca_bundle} contains no PEM certificates") from None
     except OSError as error:
-        raise OSError(f"upstream.ca_bundle: cannot read {ca_bundle}: {error.strerror}") from None
+        raise OSError(
+            f"upstream.ca_bundle: {ca_bundle}: cannot be read: {error.strerror}; check the path"
+        ) from None
     context.set_alpn_protocols(["http/1.1"])
     return context
 

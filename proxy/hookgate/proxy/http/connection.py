@@ -23,7 +23,7 @@ from aiohttp.web_protocol import _ErrInfo
 from multidict import CIMultiDict
 
 from hookgate.proxy.config import LimitSettings
-from hookgate.proxy.errors import ApiError
+from hookgate.proxy.errors import ApiError, request_refused
 from hookgate.proxy.http.bodies import BodyWorker, MemoryLease
 from hookgate.proxy.identity.callers import KEY_HEADER, SESSION_HEADER
 from hookgate.proxy.observe.logs import log_gateway, request_id
@@ -34,7 +34,7 @@ KEEP_ALIVE_TIMEOUT = 75.0
 
 _RESET = struct.pack("ii", 1, 0)  # the SO_LINGER value that closes with a reset
 _CHECKS = 4  # how often within reader_timeout a slow reader's progress is checked
-_SLOW_BODY = 1024  # bytes a second
+_SLOW_BODY = 1024  # bytes per second
 
 
 class Phase(Enum):
@@ -75,12 +75,12 @@ class TimedConnection(web.RequestHandler):
         "_body_bytes",
         "_body_since",
         "_head_since",
+        "_last_progress",
         "_last_received",
-        "_last_sent",
         "_limits",
+        "_open_transport",
         "_timer",
         "_unsent",
-        "_wire",
         "stopping",
     )
 
@@ -100,34 +100,34 @@ class TimedConnection(web.RequestHandler):
         )
         self.stopping = False  # whether the connection accepts no further request
         self._limits = limits
-        self._wire: asyncio.Transport | None = None
+        self._open_transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._head_since: float | None = None  # when incomplete headers began to arrive
         self._body: StreamReader = EMPTY_PAYLOAD  # of the latest request
         self._body_since, self._body_bytes = 0.0, 0  # when it began, and the bytes received since
-        self._last_received = self._last_sent = 0.0  # when the client last sent, and read, something
-        self._unsent: float = 0  # bytes that were still unsent at `_last_sent`
+        self._last_received = self._last_progress = 0.0  # when the client last sent data, and last read some
+        self._unsent: float = 0  # bytes that the client had not read at `_last_progress`
 
     def has_slow_body(self) -> bool:
-        """Return True if the client sends its body more slowly than `_SLOW_BODY`."""
+        """Return whether the client sends its body more slowly than `_SLOW_BODY`."""
         seconds = self._loop.time() - self._body_since
         waits = not (self._body.is_eof() or self._reading_paused or self._buffer_paused)
         return waits and self._body_bytes < seconds * _SLOW_BODY
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._wire = self.transport  # aiohttp drops its own reference as soon as it closes it
+        self._open_transport = self.transport  # aiohttp drops its own reference as soon as it closes it
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._wire = None
+        self._open_transport = None
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        heads, in_body = self._request_count, not self._body.is_eof()
+        requests, in_body = self._request_count, not self._body.is_eof()
         super().data_received(data)
-        if self._request_count > heads:
+        if self._request_count > requests:
             self._body, self._head_since = self._messages[-1][1], None
             self._body_since, self._body_bytes = self._loop.time(), 0
         elif not (in_body or self._head_since or self._upgraded) and data.strip(b"\r\n"):
@@ -151,7 +151,7 @@ class TimedConnection(web.RequestHandler):
         try:
             await super().start()
         finally:
-            if self._wire is not None and self._wire.get_write_buffer_size():
+            if self._open_transport is not None and self._open_transport.get_write_buffer_size():
                 self._wait_for_reader()  # it closes once the client has read the rest
 
     def _wait_for_more(self) -> None:
@@ -161,8 +161,8 @@ class TimedConnection(web.RequestHandler):
             self._check_at(self._last_received + self._limits.body_timeout)
 
     def _wait_for_reader(self) -> None:
-        self._last_sent, self._unsent = self._loop.time(), math.inf
-        self._check_at(self._last_sent + self._limits.reader_timeout / _CHECKS)
+        self._last_progress, self._unsent = self._loop.time(), math.inf
+        self._check_at(self._last_progress + self._limits.reader_timeout / _CHECKS)
 
     def _check_at(self, when: float) -> None:
         if self._timer is not None:
@@ -181,19 +181,19 @@ class TimedConnection(web.RequestHandler):
 
     def _check_reader(self) -> float | None:
         """Abort the connection of a client that does not read its answer. Returns when to check again."""
-        if self._wire is None or not (self._paused or self._wire.is_closing()):
+        if self._open_transport is None or not (self._paused or self._open_transport.is_closing()):
             return None
         now = self._loop.time()
-        unsent = unsent_bytes(self._wire)
+        unsent = unsent_bytes(self._open_transport)
         if unsent < self._unsent:
-            self._last_sent, self._unsent = now, unsent
-        if now < self._last_sent + self._limits.reader_timeout:
+            self._last_progress, self._unsent = now, unsent
+        if now < self._last_progress + self._limits.reader_timeout:
             return now + self._limits.reader_timeout / _CHECKS
         log_gateway.info("a client does not read its answer; its connection is aborted")
         # With a reset, or the kernel would keep the unsent data.
-        if (wire := self._wire.get_extra_info("socket")) is not None:
-            wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        self._wire.abort()
+        if (sock := self._open_transport.get_extra_info("socket")) is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._open_transport.abort()
         return None
 
     def _check_head(self) -> float | None:
@@ -211,7 +211,7 @@ class TimedConnection(web.RequestHandler):
             self._waiter.set_result(None)
 
     def _check_body(self) -> float | None:
-        """End a body of which nothing more arrives. Returns when to check again."""
+        """End a body that has stopped arriving. Returns when to check again."""
         if self._body.is_eof() or self._body.exception():
             return None
         if (self._reading_paused or self._buffer_paused) and not self.stopping:
@@ -234,8 +234,8 @@ class TimedConnection(web.RequestHandler):
 def unsent_bytes(transport: asyncio.Transport) -> int:
     """Return the number of bytes that the peer has not received yet, including the kernel's buffer.
 
-    The kernel signals free space only once a third of its buffer is free. By that alone, a client that reads
-    slowly would look like one that does not read.
+    The kernel signals free space only once a third of its buffer is free. By that signal alone, a client that
+    reads slowly would seem not to read at all.
     """
     return transport.get_write_buffer_size() + _queued(transport, termios.TIOCOUTQ)
 
@@ -247,10 +247,10 @@ def unread_bytes(transport: asyncio.Transport) -> int:
 
 def _queued(transport: asyncio.Transport, which: int) -> int:
     """Return the number of bytes in one of the kernel's two queues for the transport's socket."""
-    wire = transport.get_extra_info("socket")
-    if wire is None:  # a TLS connection whose peer has gone
+    sock = transport.get_extra_info("socket")
+    if sock is None:  # a TLS connection whose peer has gone
         return 0
-    return int(struct.unpack("i", fcntl.ioctl(wire.fileno(), which, b"\0" * 4))[0])
+    return int(struct.unpack("i", fcntl.ioctl(sock.fileno(), which, b"\0" * 4))[0])
 
 
 REQUEST_ID_HEADER = "X-Request-Id"
@@ -260,7 +260,7 @@ class Request(web.BaseRequest):
     """A request with an id, which is the client's if that is valid. It is sent upstream and in the answer."""
 
     ATTRS = web.BaseRequest.ATTRS | frozenset(
-        {"answering", "id", "is_call", "is_http1", "memory_lease", "record", "body_worker"}
+        {"id", "is_call", "is_http1", "memory_lease", "on_answer_start", "record", "body_worker"}
     )
 
     def __init__(
@@ -321,8 +321,8 @@ class Server(web.Server):
     keep_alive_timeout: float | None = None
     """Seconds that an idle connection is kept open; None for the default."""
 
-    def moved(self, tracked: TrackedConnection, phase: Phase) -> None:
-        """Note that a connection has reached another phase."""
+    def phase_changed(self, tracked: TrackedConnection, phase: Phase) -> None:
+        """Called when a connection enters another phase."""
 
 
 class Connection(TimedConnection):
@@ -346,7 +346,7 @@ class Connection(TimedConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.tracked.close = self.make_way
+        self.tracked.close = self.close_for_another
         if self._server.stopping:  # the server was stopped during the TLS handshake
             self._loop.call_soon(self.stop)
 
@@ -383,7 +383,9 @@ class Connection(TimedConnection):
             raise ConnectionError("the answer has already been started")
         code = 415 if isinstance(exc, ContentEncodingError) else 400
         problem = str(exc) if isinstance(exc, TooSlow) else type(exc).__name__
-        response = error_response(ApiError(code, f"This is not a valid HTTP request ({problem})."))
+        response = error_response(
+            ApiError(code, f"This is not a valid HTTP request ({problem}).", "REQUEST_REFUSED")
+        )
         response.force_close()
         return response
 
@@ -399,22 +401,24 @@ class Connection(TimedConnection):
 
     def abort(self) -> None:
         """Close the connection at once and discard what is not sent yet."""
-        if self._wire is not None:
+        if self._open_transport is not None:
             self.dropped = True
-            self._wire.abort()
+            self._open_transport.abort()
 
-    def make_way(self) -> bool:
+    def close_for_another(self) -> bool:
         """Close at once to make room for another connection.
 
         Returns False, and does nothing, if the client would lose an answer.
         """
-        if self._wire is None:
+        if self._open_transport is None:
             return True  # it is closed already
         phase = self.tracked.phase
         if phase is Phase.BODY and self._server.has_calls:
-            in_use = unread_bytes(self._wire) or not self.has_slow_body()
+            in_use = unread_bytes(self._open_transport) or not self.has_slow_body()
         else:
-            in_use = phase is Phase.IDLE and (unread_bytes(self._wire) or unsent_bytes(self._wire))
+            in_use = phase is Phase.IDLE and (
+                unread_bytes(self._open_transport) or unsent_bytes(self._open_transport)
+            )
         if in_use:
             return False
         self.abort()
@@ -432,7 +436,7 @@ class Connection(TimedConnection):
 
     def _update_phase(self) -> None:
         if (phase := self.phase) is not self.tracked.phase:
-            self._server.moved(self.tracked, phase)
+            self._server.phase_changed(self.tracked, phase)
 
     @property
     def is_last_answer(self) -> bool:
@@ -451,7 +455,7 @@ class Connection(TimedConnection):
 
     def _close_when_idle(self) -> None:
         """Close the connection once it has been idle for `idle_grace`. Answers that begin now close it."""
-        if self._wire is None or self.phase is not Phase.IDLE:
+        if self._open_transport is None or self.phase is not Phase.IDLE:
             return
         due = self._idle_since + self._server.idle_grace
         if self._loop.time() >= due:
@@ -477,7 +481,7 @@ def check_head(request: Request) -> None:
     """
     for problem in _header_problems(request):
         request.protocol.close()
-        raise ApiError(400, f"This is not a valid HTTP request ({problem}).")
+        raise request_refused(f"This is not a valid HTTP request ({problem}).")
 
 
 def _header_problems(request: Request) -> Iterable[str]:

@@ -16,7 +16,7 @@ OWN = 128
 ADMIN = 64
 """Descriptors for connections to the admin listener."""
 
-LEAST = 16
+MIN_CONNECTIONS = 16
 """The smallest number of client connections with which the gateway starts."""
 
 _PROGRAM = 4  # descriptors of a running program: three pipes and the process itself
@@ -43,10 +43,10 @@ class Budget:
     def bounded(self, limits: LimitSettings) -> LimitSettings:
         """Return the limits, with `connections` lowered to what the descriptors allow.
 
-        Raises DescriptorError if they are not even enough for `LEAST` connections.
+        Raises DescriptorError if they are not even enough for `MIN_CONNECTIONS` connections.
         """
-        if self.connections < LEAST:
-            needed = descriptors_for(LimitSettings(connections=LEAST), self.hooks)
+        if self.connections < MIN_CONNECTIONS:
+            needed = descriptors_for(LimitSettings(connections=MIN_CONNECTIONS), self.hooks)
             raise DescriptorError(
                 f"the limit of {self.limit} open descriptors is too small: {needed} are needed, "
                 f"{self.hooks} of them for hooks; raise the hard limit (ulimit -Hn, LimitNOFILE in systemd, "

@@ -18,11 +18,11 @@ _OVERLOADED = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 class FailOver:
-    """One call that is sent with credentials of the gateway's own.
+    """One call that is sent with the gateway's credentials.
 
-    Each is tried at most once, and the next one only as long as nothing of an answer has been used: if there
-    is no connection or no access token, or if the answer is 429 or 503. A request that was sent and not
-    answered is not sent again, because it may have been processed.
+    Each credential is tried at most once, and the next one only if there is no connection or no access token,
+    or if the answer is 429 or 503. A request that was sent and not answered is not sent again, because it may
+    have been processed.
     """
 
     def __init__(
@@ -32,30 +32,31 @@ class FailOver:
         self._method, self._route, self._decompress = method, route, decompress
 
     @asynccontextmanager
-    async def first_answer(self, headers: Mapping[str, str], data: Body) -> AsyncIterator[UpstreamAnswer]:
+    async def final_answer(self, headers: Mapping[str, str], data: Body) -> AsyncIterator[UpstreamAnswer]:
         """Send the request, and yield the first answer that is final, before its body is read.
 
         No other credential is tried once `upstream.header_timeout` has passed, or if `data` is an iterable,
         which cannot be sent twice. Raises ApiError like `Upstreams.open`.
         """
-        candidates = self._upstreams.held.candidates(self._route)
+        candidates = self._upstreams.credentials.candidates(self._route)
         if not (data is None or isinstance(data, bytes)):
             candidates = candidates[:1]
-        until = time.monotonic() + self._upstreams.header_timeout
-        for left, candidate in zip(reversed(range(len(candidates))), candidates, strict=True):
+        deadline = time.monotonic() + self._upstreams.header_timeout
+        for number, candidate in enumerate(candidates, 1):
+            is_last = number == len(candidates)
             async with AsyncExitStack() as stack:
                 try:
                     answer = await self._send(stack, candidate, headers, data)
                 except ApiError as error:
-                    if not _may_have_next(error):
+                    if not _may_try_next(error):
                         raise
-                    self._upstreams.held.avoid(candidate)
-                    if not left or time.monotonic() >= until:
+                    self._upstreams.credentials.avoid(candidate)
+                    if is_last or time.monotonic() >= deadline:
                         raise
                     continue
                 if answer.status in _OVERLOADED:
-                    self._upstreams.held.avoid(candidate, answer.headers.get(hdrs.RETRY_AFTER, ""))
-                    if left and time.monotonic() < until:
+                    self._upstreams.credentials.avoid(candidate, answer.headers.get(hdrs.RETRY_AFTER, ""))
+                    if not is_last and time.monotonic() < deadline:
                         continue
                 yield answer
                 return
@@ -78,6 +79,6 @@ class FailOver:
         )
 
 
-def _may_have_next(error: ApiError) -> bool:
+def _may_try_next(error: ApiError) -> bool:
     """Return whether the upstream has certainly not processed the request."""
     return error.reason == NO_TOKEN or (isinstance(error, NoAnswerError) and not error.sent)

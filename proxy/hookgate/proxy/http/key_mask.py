@@ -1,4 +1,4 @@
-"""The mask for a credential of the gateway's own in what the upstream answers."""
+"""Masks the gateway's credential in what the upstream answers."""
 
 from collections.abc import AsyncIterator
 
@@ -26,23 +26,23 @@ class KeyMask:
         return CIMultiDict((name, self.text(value)) for name, value in headers.items())
 
     async def stream(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield the bytes of a stream with the key masked, even if it is divided among chunks.
+        """Yield the bytes of a stream with the key masked, even where two chunks share it.
 
-        An end of a chunk that may be the beginning of the key is held back until the next chunk.
+        If a chunk ends with what may be the beginning of the key, that end is held back until the next chunk.
         """
         held = b""
         async for chunk in chunks:
             data = self.data(held + chunk)
-            size = len(data) - self._beginning(data)
+            size = len(data) - self._partial_key_size(data)
             held = data[size:]
             if size:
                 yield data[:size]
         if held:
             yield held
 
-    def _beginning(self, data: bytes) -> int:
-        """Return the length of the longest end of the data with which the key may begin."""
-        at = data.find(self._bytes[:1], max(0, len(data) - len(self._bytes) + 1))
-        while at >= 0 and not self._bytes.startswith(data[at:]):
-            at = data.find(self._bytes[:1], at + 1)
-        return len(data) - at if at >= 0 else 0
+    def _partial_key_size(self, data: bytes) -> int:
+        """Return the length of the longest end of the data that is a beginning of the key."""
+        start = data.find(self._bytes[:1], max(0, len(data) - len(self._bytes) + 1))
+        while start >= 0 and not self._bytes.startswith(data[start:]):
+            start = data.find(self._bytes[:1], start + 1)
+        return len(data) - start if start >= 0 else 0

@@ -21,7 +21,7 @@ from hookgate.proxy.config import LimitSettings
 from hookgate.proxy.http.bodies import BodyWorker
 from hookgate.proxy.http.connection import Connection, Phase, Request, Server, TrackedConnection
 from hookgate.proxy.http.tls import Certificate
-from hookgate.proxy.identity.shares import FairMapping
+from hookgate.proxy.identity.callers import FairMapping
 
 log = logging.getLogger("hookgate.gateway")
 
@@ -29,36 +29,36 @@ log = logging.getLogger("hookgate.gateway")
 _BACKLOG = 1024
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _DESCRIPTOR_WAIT = 0.5  # seconds until the next attempt when descriptors have run out
-_RETRY_SECONDS = 0.25  # seconds until closable connections are looked for again
+_RETRY_SECONDS = 0.25  # seconds until the next search for a connection to close
 _ACCEPT_BATCH = 16  # connections that are accepted before other tasks run
 _WARNING_INTERVAL = 10.0  # seconds between two warnings about too many connections
 _SO_ATTACH_FILTER = 26  # of Linux; the module `socket` does not have it
-_SETUP_SECONDS = 1.0  # for which a stopping gateway waits for TLS handshakes
-_ABORT_TIMEOUT = 5.0  # seconds that handlers of aborted connections have to clean up
+_SETUP_SECONDS = 1.0  # how long a stopping gateway waits for TLS handshakes
+_ABORT_TIMEOUT = 5.0  # seconds for the handlers of aborted connections to clean up
 
 
-_MAX_ATTEMPTS = 8  # connections that are tried before none is taken as closable
+_MAX_ATTEMPTS = 8  # connections that are tried before giving up
 
 _INCOMPLETE = (Phase.IDLE, Phase.HEAD, Phase.BODY)
-"""Phases without a complete request. They share one order: if idle connections were closed before those that
-have sent a first byte, a client that begins many requests would get all new connections closed."""
+"""Phases without a complete request. Connections in these phases are closed in one order, by time. If idle
+ones were closed first, a client that begins many requests could cause all new connections to be closed."""
 
 
 class OpenConnections:
-    """The connections of one listener: at most `most`, and at most `most_per_address` from one address.
+    """The connections of one listener: `max_connections` at most, and `max_per_address` from one address.
 
-    Connections without a complete request are closed for new ones: of the address that has most of them, the
-    one that has been in its phase for longest. With `closes_calls`, calls in progress are closed next.
+    Connections without a complete request are closed for new ones: of the address that has the most of
+    them, the one that has been in its phase the longest. With `closes_calls`, calls in progress come next.
     """
 
-    def __init__(self, most: int, most_per_address: int | None, *, closes_calls: bool) -> None:
-        self._most, self._most_per_address = most, most_per_address
-        self._connections: FairMapping[TrackedConnection, None] = FairMapping(most + 1)
+    def __init__(self, max_connections: int, max_per_address: int | None, *, closes_calls: bool) -> None:
+        self._max_connections, self._max_per_address = max_connections, max_per_address
+        self._connections: FairMapping[TrackedConnection, None] = FairMapping(max_connections + 1)
         self._by_phase: dict[Phase, FairMapping[TrackedConnection, None]] = dict.fromkeys(
-            _INCOMPLETE, FairMapping(most + 1)
+            _INCOMPLETE, FairMapping(max_connections + 1)
         )
         if closes_calls:
-            self._by_phase[Phase.CALL] = FairMapping(most + 1)
+            self._by_phase[Phase.CALL] = FairMapping(max_connections + 1)
         self._closing: set[TrackedConnection] = set()
 
     def __len__(self) -> int:
@@ -66,12 +66,12 @@ class OpenConnections:
 
     def is_full(self, address: str) -> bool:
         """Return True if there is no room for another connection from an address."""
-        return len(self._connections) >= self._most or self.is_address_full(address)
+        return len(self._connections) >= self._max_connections or self.is_address_full(address)
 
     def is_address_full(self, address: str) -> bool:
         """Return True if the address has as many connections as it may have."""
-        most = self._most_per_address
-        return most is not None and self._connections.size_of(address) >= most
+        limit = self._max_per_address
+        return limit is not None and self._connections.size_of(address) >= limit
 
     def enter(self, tracked: TrackedConnection) -> None:
         """Add a connection."""
@@ -173,8 +173,8 @@ class Connections(Server):
     """A server with at most `limits.connections` open connections.
 
     At the limit, a connection without a whole request is closed for a new one (see `OpenConnections`). With
-    `calls`, no call in progress is ended for that: the new connection waits. Otherwise the connection whose
-    request has taken longest is closed if no other can be.
+    `calls`, no call in progress is ended for that: the new connection waits. Otherwise, if no other
+    connection can be closed, the one whose request has taken the longest is.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Connections(Server):
         else:
             task.add_done_callback(lambda _: self._release(tracked))
 
-    def moved(self, tracked: TrackedConnection, phase: Phase) -> None:
+    def phase_changed(self, tracked: TrackedConnection, phase: Phase) -> None:
         self._open.move(tracked, phase)
         self._changed.set()
 
@@ -286,13 +286,13 @@ class Connections(Server):
             )
 
     async def announce_stop(self) -> None:
-        """Go on for `limits.drain_delay` seconds, but use no connection for another request."""
+        """Continue for `limits.drain_delay` seconds, and make each answer the last one on its connection."""
         if self.has_calls and self._limits.drain_delay:
             self.draining, self.idle_grace = True, self._limits.drain_delay
             await asyncio.sleep(self._limits.drain_delay)
 
     async def accept_waiting(self, listener: socket.socket, certificate: Certificate | None) -> None:
-        """Accept the connections that clients have opened already."""
+        """Accept the connections that are still in the queue."""
         while True:
             try:
                 connection, address = listener.accept()
@@ -302,9 +302,9 @@ class Connections(Server):
             await self._receive(connection, address_of(address[0] if address else ""), certificate)
 
     async def read_first_bytes(self) -> None:
-        """Wait until the connections that were accepted last are set up and have read what was sent to them.
+        """Wait until the latest connections are set up and have read what was sent to them.
 
-        Otherwise `drain` would take them for idle ones.
+        Otherwise `drain` would treat them as idle.
         """
         if self._handshakes:
             await asyncio.wait(self._handshakes, timeout=_SETUP_SECONDS)
@@ -349,7 +349,7 @@ class Connections(Server):
 
 @dataclass(frozen=True, slots=True)
 class ListenerPurpose:
-    """For whom a listener is, and where its address is set."""
+    """What a listener is for, with the flag and the setting of its address."""
 
     name: str
     flag: str
@@ -384,7 +384,7 @@ async def accepting(  # noqa: PLR0913, PLR0917  # the parts of a listener
         try:  # a second interrupt may occur at each of these awaits
             await server.announce_stop()
             if server.draining:
-                await _turn_away(listeners)
+                await _block_new_connections(listeners)
             await _end_accepting(tasks)
             for listener in listeners:
                 await server.accept_waiting(listener, certificate)
@@ -410,11 +410,11 @@ _HANDSHAKE_SECONDS = 0.25
 """How long a TCP handshake that has begun may take to end."""
 
 
-async def _turn_away(listeners: list[socket.socket]) -> None:
-    """Let no further connection begin, and wait until those that have begun can be accepted.
+async def _block_new_connections(listeners: list[socket.socket]) -> None:
+    """Block new connections, and wait until those that have begun can be accepted.
 
-    Connections that wait in the queue of a listener are reset when it is closed, and some may arrive between
-    the last look into the queue and that. So the kernel drops the packets with which connections begin.
+    Connections in the queue of a listener are reset when it is closed, and some may arrive after the last
+    `accept`. Therefore, the kernel drops the packets with which connections begin.
     Their senders repeat them after a second, when the listener is closed, and are refused before they send
     anything.
     """

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
+import os
 import ssl
 from pathlib import Path
 from typing import Any
@@ -81,9 +83,17 @@ class Certificate:
         try:
             context.load_cert_chain(self._certificate, self._key, password=_no_password)
         except OSError as error:  # an SSLError is one
-            files = f"listen.certificate {self._certificate}, listen.key {self._key}"
-            raise ValueError(f"{files}: cannot be used: {_describe_error(error)}") from None
+            raise ValueError(self._problem(error)) from None
         return context
+
+    def _problem(self, error: OSError) -> str:
+        """Describe why the files cannot be loaded."""
+        files = {"listen.certificate": self._certificate, "listen.key": self._key}
+        for setting, path in files.items():
+            if not path.exists():
+                return f"{setting}: {path}: cannot be read: {os.strerror(errno.ENOENT)}; check the path"
+        named = ", ".join(f"{setting} {path}" for setting, path in files.items())
+        return f"{named}: cannot be used: {_describe_error(error)}"
 
     def _contents(self) -> list[bytes | None]:
         contents: list[bytes | None] = []
@@ -102,5 +112,5 @@ def _no_password() -> str:
 def _describe_error(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
         reason = (error.reason or "").replace("_", " ").lower()
-        return f"{reason or 'no PEM certificate and key'}; they must be a PEM certificate and its key"
+        return f"{reason or 'no certificate or key found'}; they must be a PEM certificate and its key"
     return error.strerror or str(error)

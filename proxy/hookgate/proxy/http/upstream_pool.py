@@ -100,7 +100,7 @@ class UpstreamPool:
     @asynccontextmanager
     async def reserve(self) -> AsyncIterator[None]:
         """Reserve room for a connection that is opened elsewhere. Raises TimeoutError if there is none."""
-        await self._enter()
+        await self._take_slot()
         try:
             yield
         finally:
@@ -111,7 +111,7 @@ class UpstreamPool:
 
         Pass the connection to `release` after use. Raises TimeoutError or OSError if none can be opened.
         """
-        await self._enter()
+        await self._take_slot()
         try:
             kept = self._kept[origin]
             while kept and not fresh:
@@ -138,7 +138,7 @@ class UpstreamPool:
         elif reusable:
             connection.abort()
 
-    async def _enter(self) -> None:
+    async def _take_slot(self) -> None:
         if self._free.locked():
             async with asyncio.timeout(self._connect_timeout):
                 await self._free.acquire()
@@ -225,25 +225,25 @@ class _Addresses:
         """Return the addresses of a host. Raises HostNotFoundError."""
         with suppress(OSError, UnicodeError):  # a numeric address needs no lookup
             return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-        loop, place = asyncio.get_running_loop(), (host, port)
-        until, addresses = self._found.get(place, (0.0, []))
+        loop, host_port = asyncio.get_running_loop(), (host, port)
+        until, addresses = self._found.get(host_port, (0.0, []))
         if loop.time() < until:
             return addresses
-        lookup = self._lookups.get(place)
+        lookup = self._lookups.get(host_port)
         if lookup is None:
-            lookup = self._lookups[place] = loop.create_task(self._look_up(place))
-            lookup.add_done_callback(lambda _: self._lookups.pop(place, None))
+            lookup = self._lookups[host_port] = loop.create_task(self._look_up(host_port))
+            lookup.add_done_callback(lambda _: self._lookups.pop(host_port, None))
         try:
             return await asyncio.shield(lookup)
         except (OSError, UnicodeError):
             raise HostNotFoundError(host) from None
 
-    async def _look_up(self, place: tuple[str, int]) -> list[AddressInfo]:
-        loop, (host, port) = asyncio.get_running_loop(), place
+    async def _look_up(self, host_port: tuple[str, int]) -> list[AddressInfo]:
+        loop, (host, port) = asyncio.get_running_loop(), host_port
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
         if not found:
             raise HostNotFoundError(host)
-        self._found[place] = loop.time() + _LOOKUP_SECONDS, found
+        self._found[host_port] = loop.time() + _LOOKUP_SECONDS, found
         return found
 
     def close(self) -> None:

@@ -61,7 +61,8 @@ class WebSockets:
                 max_msg_size=max_message,
             )
         except aiohttp.WSServerHandshakeError as error:
-            raise ApiError(502, f"The upstream refused the WebSocket ({error.status}).") from None
+            message = f"The upstream refused the WebSocket ({error.status})."
+            raise ApiError(502, message, "UPSTREAM_REFUSED") from None
         except (aiohttp.ClientError, OSError) as error:
             raise as_os_error(error) from None
         try:

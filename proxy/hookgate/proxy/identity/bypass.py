@@ -36,7 +36,7 @@ def new_results(results: Sequence[Result], state: SessionState) -> list[Result]:
     return [
         result
         for result in results
-        if result.trailing and not any(map(effect_on, (result.identity, _noticed(result))))
+        if result.trailing and not any(map(effect_on, (result.identity, _checked_identity(result))))
     ]
 
 
@@ -52,11 +52,11 @@ def unannounced_tools(results: Sequence[Result], state: SessionState, *, once: b
         if not announced:
             names.append(name)
         if announced or once:
-            state.memory.remember(_noticed(result), HookEffect())
+            state.memory.remember(_checked_identity(result), HookEffect())
     return names
 
 
-def _noticed(result: Result) -> str:
+def _checked_identity(result: Result) -> str:
     """Return the identity of a result that was compared with the announcements.
 
     It differs from that under which the effects of hooks on the result are remembered.

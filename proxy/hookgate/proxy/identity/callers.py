@@ -1,61 +1,25 @@
-"""Callers: named keys, and the caller and the session of a request."""
+"""Callers: the caller and the session of a request, and the share of memory that each caller has."""
 
-import re
-import sys
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from getpass import getpass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import parse_qs
 
+from cachetools import LRUCache
+
 from hookgate.hooks import SessionContext
-from hookgate.proxy.config.models import NamedKey
 from hookgate.proxy.errors import ApiError
+from hookgate.proxy.identity.named_keys import KeyOwner
 from hookgate.proxy.routing.table import Route, session_name
 from hookgate.translator.strictjson import dumps
 
 if TYPE_CHECKING:  # only gateways that issue keys need it
-    from hookgate.proxy.identity.key_scopes import KeyScope
+    from hookgate.proxy.identity.key_scopes import IssuedKey
 
 KEY_HEADER = "x-goog-api-key"
 SESSION_HEADER = "x-hookgate-session"
-
-
-@dataclass(frozen=True, slots=True)
-class KeyOwner:
-    """The name of a key, and its team, which is empty if it has none."""
-
-    name: str
-    team: str = ""
-
-
-class KeysError(ValueError):
-    """Raised for named keys that cannot be used. `problems` are pairs of a setting and a message."""
-
-    def __init__(self, problems: list[tuple[str, str]]) -> None:
-        self.problems = problems
-        super().__init__("\n".join(message for _, message in problems))
-
-
-def load_named_keys(configured: Mapping[str, NamedKey]) -> dict[str, KeyOwner]:
-    """Return the named keys by their hashes. Raises KeysError with all problems."""
-    keys: dict[str, KeyOwner] = {}
-    problems: list[tuple[str, str]] = []
-    for name, key in configured.items():
-        setting = f"keys.{name}"
-        try:
-            digest = _configured_hash(key)
-        except ValueError as error:
-            problems.append((setting, f"{setting}.file: {key.file}: {error}"))
-            continue
-        if other := keys.get(digest):
-            problems.append((setting, f"{setting}: is the same key as keys.{other.name}; remove one"))
-        else:
-            keys[digest] = KeyOwner(name, key.team or "")
-    if problems:
-        raise KeysError(problems)
-    return keys
 
 
 _NAME_DIGITS = 24
@@ -71,33 +35,6 @@ def short_key_name(digest: str) -> str:
     return digest[:_NAME_DIGITS]
 
 
-def hash_of_key_file(text: bytes) -> str:
-    """Return the SHA-256 of the key that is the whole text, in hex. Raises ValueError if it is not one."""
-    key = text.rstrip(b"\r\n")
-    if not re.fullmatch(rb"[!-~]+", key):
-        raise ValueError("contains no key, or more than one; it must contain one key on one line")
-    return sha256(key).hexdigest()
-
-
-async def print_hash() -> int:
-    """Run `hookgate key-hash`: print the hash of the key on stdin. On a terminal the input is not shown."""
-    text = getpass("API key: ").encode() if sys.stdin.isatty() else sys.stdin.buffer.read()
-    try:
-        print(hash_of_key_file(text))
-    except ValueError as error:
-        raise ValueError(f"stdin {error}") from None
-    return 0
-
-
-def _configured_hash(key: NamedKey) -> str:
-    if key.file is None:
-        return key.sha256 or ""
-    try:
-        return hash_of_key_file(key.file.read_bytes())
-    except OSError as error:
-        raise ValueError(f"cannot be read: {error.strerror}; check the path") from None
-
-
 _UNKNOWN = (
     "hookgate accepts only API keys that are named in its configuration; this call has another key, or none. "
     "Ask the operator of this gateway to add your key to hookgate.toml."
@@ -106,43 +43,6 @@ _NOT_ISSUED = (
     "hookgate accepts only keys that it has issued, or that are named in its configuration; this call has "
     "another key, or none. Ask the operator of this gateway for a key."
 )
-
-TOKEN = "token"  # noqa: S105  # not a secret
-"""The ID of a caller with a token. IDs of issued keys are longer."""
-
-KeyState = Literal["valid", "revoked", "expired", "replaced", "unknown", "unavailable"]
-
-
-@dataclass(frozen=True, slots=True)
-class IssuedKey:
-    """A key that the gateway has issued, as a request presented it."""
-
-    id: str
-    """Its public ID; empty if it is unknown or cannot be looked up."""
-    owner: str
-    """The name of its owner; for an unknown key the start of its hash."""
-    team: str
-    state: KeyState
-    digest: bytes = field(default=b"", repr=False)
-    """Its keyed hash."""
-    scope: "KeyScope | None" = None
-    expires: int | None = None
-    """When it expires, in seconds since 1970."""
-
-    @property
-    def is_token(self) -> bool:
-        """Whether it is a token of an identity provider, which is treated like an issued key."""
-        return self.id == TOKEN
-
-    @property
-    def restricts_models(self) -> bool:
-        """Whether only certain models may be called with it."""
-        return self.scope is not None and self.scope.restricts_models
-
-    @property
-    def name(self) -> str:
-        """The name of the key in messages."""
-        return f"{self.id} of {self.owner}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +54,7 @@ class Caller:
     team: str
     _identity: bytes = field(repr=False)
     """Key and User-Agent as they were sent, for the fingerprints of conversations."""
-    issued: IssuedKey | None = None
+    issued: "IssuedKey | None" = None
     """The key, if the gateway has issued it."""
 
     def in_session(self, session_id: str, cwd: str = "", transcript_path: str = "") -> SessionContext:
@@ -182,7 +82,9 @@ class Callers:
     ) -> None:
         self._named, self._refuses_unknown, self._issues = named or {}, refuses_unknown, issues
 
-    def caller_for(self, route: Route, headers: Mapping[str, str], issued: IssuedKey | None = None) -> Caller:
+    def caller_for(
+        self, route: Route, headers: Mapping[str, str], issued: "IssuedKey | None" = None
+    ) -> Caller:
         """Return the caller of a request, by key and User-Agent. `issued` is its key, if it was issued."""
         key = sent_credential(route, headers)
         agent = headers.get("user-agent", "")
@@ -262,3 +164,113 @@ def check_credentials(headers: Mapping[str, str], *in_query: str) -> None:
             "?access_token=); send one.",
             "CREDENTIALS_DIFFER",
         )
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class FairMapping(Generic[K, V]):
+    """A bounded mapping with fair shares: values by share and key, at most `most` in all.
+
+    When it is full, the largest share loses its least recently used value, so no share loses a value to a
+    larger one. Every operation takes constant time.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: dict[str, OrderedDict[K, V]] = {}
+        self._by_size: dict[int, dict[str, None]] = {}  # shares by size, in order of arrival
+        self._largest = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def size_of(self, share: str) -> int:
+        """Return the number of values in a share."""
+        return len(self._values.get(share, ()))
+
+    def get(self, share: str, key: K) -> V | None:
+        """Return a value and mark it as used, or return None if there is none."""
+        values = self._values.get(share)
+        if values is None or key not in values:
+            return None
+        values.move_to_end(key)
+        return values[key]
+
+    def store(self, share: str, key: K, value: V) -> None:
+        """Store a value, and drop the oldest one if there are too many."""
+        values = self._values.setdefault(share, OrderedDict())
+        before = len(values)
+        values[key] = value
+        values.move_to_end(key)
+        self._update_size(share, before)
+        if self._count > self._most:
+            self.drop_oldest()
+
+    def drop(self, share: str, key: K) -> V | None:
+        """Remove and return a value, or return None if there is none."""
+        values = self._values.get(share)
+        if values is None or key not in values:
+            return None
+        value = values.pop(key)
+        self._update_size(share, len(values) + 1)
+        return value
+
+    def oldest(self, share: str | None = None) -> tuple[str, K] | None:
+        """Return share and key of the value to drop next, of all shares or of the given one, or None."""
+        if share is None and self._count:
+            share = next(iter(self._by_size[self._largest]))
+        if share is None or share not in self._values:
+            return None
+        return share, next(iter(self._values[share]))
+
+    def drop_oldest(self) -> None:
+        """Drop the value that is next in order, if there is one."""
+        if (oldest := self.oldest()) is not None:
+            self.drop(*oldest)
+
+    def _update_size(self, share: str, before: int) -> None:
+        """Update the index by size after a share's number of values changed by at most one."""
+        size = len(self._values[share])
+        if size == before:
+            return
+        self._count += size - before
+        if before:
+            del self._by_size[before][share]
+            if not self._by_size[before]:
+                del self._by_size[before]
+        if size:
+            self._by_size.setdefault(size, {})[share] = None
+        else:
+            del self._values[share]
+        if size > self._largest or self._largest not in self._by_size:
+            self._largest = size
+
+
+KEPT_KEYS = 10_000
+"""Accepted keys that are remembered; the least recently used one is forgotten first."""
+
+_UNPROVEN = ""
+"""The one share of all callers without an accepted key."""
+
+
+class AcceptedKeys:
+    """Distinguishes keys that work from invented ones.
+
+    The gateway accepts any key and cannot check it. If each had a share of its own, a client could invent
+    enough keys to crowd out all others. So a key gets its own share once the model has answered a call with
+    it; until then all unproven keys use one share.
+    """
+
+    def __init__(self) -> None:
+        self._accepted: LRUCache[str, None] = LRUCache(KEPT_KEYS)
+
+    def accept(self, key: str) -> None:
+        """Note that the model has answered a call with this key."""
+        self._accepted[key] = None
+
+    def shares(self, key: str) -> tuple[str, ...]:
+        """Return the current share of a key, then the one that may contain its older values."""
+        return (key, _UNPROVEN) if key in self._accepted else (_UNPROVEN, key)

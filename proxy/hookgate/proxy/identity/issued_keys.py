@@ -25,8 +25,8 @@ from hookgate.hooks.runners.inprocess import Counters, PriceTable
 from hookgate.hooks.session import CallEnd, SessionContext
 from hookgate.proxy.config import Config, TokenSettings
 from hookgate.proxy.errors import ApiError, StoreError
-from hookgate.proxy.identity.callers import TOKEN, IssuedKey, KeyState, hash_of_key, short_key_name
-from hookgate.proxy.identity.key_scopes import KeyScope, group_of
+from hookgate.proxy.identity.callers import hash_of_key, short_key_name
+from hookgate.proxy.identity.key_scopes import TOKEN, IssuedKey, KeyScope, KeyState, group_of
 from hookgate.proxy.identity.key_secrets import Pepper, check_pepper, id_in_key, load_pepper
 from hookgate.proxy.routing.table import Route
 from hookgate.proxy.store.database import open_keys

@@ -1,7 +1,8 @@
-"""What an issued key may be used for: groups of routes, models, and limits of usage."""
+"""Issued keys as requests present them, and what a key may be used for: routes, models, limits of usage."""
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from pydantic import Field, model_validator
@@ -11,7 +12,7 @@ from hookgate.hooks.policies.options import Globs, Options, matches_name
 from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.routing.table import Route
 
-RouteGroup = Literal["generate", "embed", "models", "batches", "files", Unhooked]
+RouteGroup = Literal["generate", "embed", "models", "batches", "files", "caches", Unhooked]
 """The groups of routes: those that are judged or forwarded, and those of `routes.unhooked`."""
 
 ROUTE_GROUPS: tuple[RouteGroup, ...] = get_args(RouteGroup)
@@ -22,14 +23,20 @@ DEFAULT_GROUPS: tuple[RouteGroup, ...] = ("generate", "embed", "models")
 _VERBS: dict[str, RouteGroup] = {
     "generateContent": "generate",
     "streamGenerateContent": "generate",
+    "createChatCompletion": "generate",
+    "streamChatCompletion": "generate",
     "countTokens": "generate",
     "computeTokens": "generate",
     "embedContent": "embed",
+    "createEmbedding": "embed",
     "batchEmbedContents": "embed",
     "asyncBatchEmbedContent": "batches",
     "batchGenerateContent": "batches",
     "getBatch": "batches",
     "listBatches": "batches",
+    "BidiGenerateContent": "live",
+    "createCachedContent": "caches",
+    "updateCachedContent": "caches",
     "createInteraction": "interactions",
     "streamInteraction": "interactions",
     "getInteraction": "interactions",
@@ -47,10 +54,10 @@ _TEMPLATES: tuple[tuple[str, RouteGroup], ...] = (
 )
 """The group of a route without such a verb, by a part of its template; the first that occurs counts."""
 
-_UNCOUNTED = frozenset({"batches", *get_args(Unhooked)})
+_UNCOUNTED = frozenset({"batches", "caches", *get_args(Unhooked)})
 """The groups whose tokens the gateway cannot count when a call ends."""
 
-_UNNAMED = frozenset(get_args(Unhooked))
+_UNNAMED = frozenset({"caches", *get_args(Unhooked)})
 """The groups with calls that run a model which their path does not name."""
 
 
@@ -122,6 +129,49 @@ class KeyScope(Options):
             return ""
         name = f"the model {model!r}" if model else "a path that does not name its model"
         return f"may not be used for {name}; it may be used for: {', '.join(self.models)}"
+
+
+TOKEN = "token"  # noqa: S105  # not a secret
+"""The ID of a caller with a token. IDs of issued keys are longer."""
+
+KeyState = Literal["valid", "revoked", "expired", "replaced", "unknown", "unavailable"]
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A key that the gateway has issued, as a request presented it."""
+
+    id: str
+    """Its public ID; empty if it is unknown or cannot be looked up."""
+    owner: str
+    """The name of its owner; for an unknown key the start of its hash."""
+    team: str
+    state: KeyState
+    digest: bytes = field(default=b"", repr=False)
+    """Its keyed hash."""
+    scope: KeyScope | None = None
+    expires: int | None = None
+    """When it expires, in seconds since 1970."""
+
+    @property
+    def is_token(self) -> bool:
+        """Whether it is a token of an identity provider, which is treated like an issued key."""
+        return self.id == TOKEN
+
+    @property
+    def limits_usage(self) -> bool:
+        """Whether tokens or cost are limited."""
+        return self.scope is not None and self.scope.limits_usage
+
+    @property
+    def restricts_models(self) -> bool:
+        """Whether only certain models may be called with it."""
+        return self.scope is not None and self.scope.restricts_models
+
+    @property
+    def name(self) -> str:
+        """The name of the key in messages."""
+        return f"{self.id} of {self.owner}"
 
 
 def _listed(groups: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hookgate.hooks.policies.redact.detectors.checks import is_hookgate_key, key_checksum
+from hookgate.proxy.config.secret_files import read_secret
 from hookgate.proxy.errors import StoreError, describe_os_error
 from hookgate.proxy.store.key_table import KeyTable
 
@@ -34,7 +35,6 @@ def id_in_key(key: str) -> str | None:
 
 
 PEPPER_FILE = "keys.pepper"
-_PEPPER = re.compile(rb"[!-~]{32,512}")
 
 
 class Pepper:
@@ -59,15 +59,19 @@ def load_pepper(file: Path | None, state: Path) -> Pepper:
         if file is None:
             file = state / PEPPER_FILE
             _create_pepper(file)
-        text = file.read_bytes().rstrip(b"\r\n")
+        return read_secret(file, _checked_pepper)
     except OSError as error:
-        raise StoreError(f"{file}: cannot be read: {describe_os_error(error)}; check the path") from None
-    if not _PEPPER.fullmatch(text):
-        raise StoreError(
-            f"{file}: must contain 32 to 512 letters, digits and symbols; create it with: "
-            "openssl rand -hex 32"
+        raise StoreError(f"{file}: cannot be created: {describe_os_error(error)}; check the path") from None
+    except ValueError as error:
+        raise StoreError(str(error)) from None
+
+
+def _checked_pepper(text: str) -> Pepper:
+    if not re.fullmatch(r"[!-~]{32,512}", text):
+        raise ValueError(
+            "must contain 32 to 512 letters, digits and symbols; create it with: openssl rand -hex 32"
         )
-    return Pepper(text)
+    return Pepper(text.encode())
 
 
 def _create_pepper(file: Path) -> None:

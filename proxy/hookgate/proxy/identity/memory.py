@@ -2,7 +2,7 @@
 
 The agent does not know of edits made by the gateway, so what a hook hid from the model, or added for it, has
 to be hidden or added again in every later call. Results are recognized by content, not by position, because
-agents compress their history. A result that is forgotten is judged again, never shown unjudged.
+agents compress their history. A result that was forgotten is judged again before the model sees it.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -10,11 +10,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from hookgate.translator.fields import JsonObject, joined_text, read, read_list, read_object, texts_of
+from hookgate.translator.fields import (
+    JsonObject,
+    has_part,
+    joined_text,
+    read,
+    read_list,
+    read_object,
+    texts_of,
+)
 from hookgate.translator.strictjson import dumps
 
 KEPT_RESULTS = 1000
-"""Results and turns that are remembered for one session; the oldest are forgotten first."""
+"""The maximum number of results and turns to remember for one session; the oldest are forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +139,7 @@ def tool_results(contents: list[JsonObject]) -> list[Result]:
     """Return all results of tools in order, each matched to its call by id, or else by name and order."""
     open_calls = _OpenCalls()
     seen: Counter[str] = Counter()
-    last = last_of_model(contents)
+    last = last_model_turn(contents)
     results = []
     for index, content in enumerate(contents):
         for part in read_list(content, "parts"):
@@ -147,12 +155,17 @@ def tool_results(contents: list[JsonObject]) -> list[Result]:
     return results
 
 
-def last_of_model(contents: list[JsonObject], end: int | None = None) -> int:
+def last_model_turn(contents: list[JsonObject], end: int | None = None) -> int:
     """Return the index of the model's last turn before the turn to answer, or -1 if there is none.
 
     With `end`, only the turns before that index count.
     """
-    return next((index for index, turn in _backwards(contents, end) if turn.get("role") == "model"), -1)
+    return next((index for index, turn in _backwards(contents, end) if _is_models(turn)), -1)
+
+
+def _is_models(turn: JsonObject) -> bool:
+    """Return whether the model wrote a turn. Antigravity sends results of tools under its role, too."""
+    return turn.get("role") == "model" and not has_part(turn, "functionResponse")
 
 
 def turn_of(contents: list[JsonObject], end: int | None = None) -> tuple[str, list[str]]:
@@ -161,7 +174,7 @@ def turn_of(contents: list[JsonObject], end: int | None = None) -> tuple[str, li
     With `end`, only the turns before that index count.
     """
     end = len(contents) if end is None else end
-    trailing = contents[last_of_model(contents, end) + 1 : end]
+    trailing = contents[last_model_turn(contents, end) + 1 : end]
     texts = [
         text
         for content in trailing
@@ -181,14 +194,14 @@ def asked_turn(body: JsonObject, contents: list[JsonObject]) -> tuple[str, list[
     if any(turn.get("role") != "model" and joined_text(turn) for turn in contents):
         return turn_of(contents)
     instruction = read_object(body, "systemInstruction")
-    spoken = [text for content in contents for text in texts_of(content)]
-    texts = spoken if any(spoken) else texts_of(instruction)
+    turn_texts = [text for content in contents for text in texts_of(content)]
+    texts = turn_texts if any(turn_texts) else texts_of(instruction)
     return sha256(dumps([contents, instruction])).hexdigest(), texts
 
 
 def history_of(contents: list[JsonObject]) -> list[JsonObject]:
     """Return the turns up to the model's last one, each as `{"role", "content"}` with its text."""
-    earlier = contents[: last_of_model(contents) + 1]
+    earlier = contents[: last_model_turn(contents) + 1]
     return [{"role": turn.get("role", "user"), "content": joined_text(turn)} for turn in earlier]
 
 
@@ -207,29 +220,29 @@ def _backwards(contents: list[JsonObject], end: int | None) -> Iterator[tuple[in
     Model turns at the end are a prefilled answer, not a turn of the model's own.
     """
     end = len(contents) if end is None else end
-    while end and contents[end - 1].get("role") == "model":
+    while end and _is_models(contents[end - 1]):
         end -= 1
-    return ((at, contents[at]) for at in reversed(range(end)))
+    return ((index, contents[index]) for index in reversed(range(end)))
 
 
 class _OpenCalls:
     """The tool calls that no result has answered yet, indexed by id and by name."""
 
     def __init__(self) -> None:
-        self._by: dict[tuple[str, str], deque[int]] = {}
+        self._positions: dict[tuple[str, str], deque[int]] = {}
         self._calls: list[JsonObject | None] = []
 
     def add(self, call: JsonObject) -> None:
         for key in ("id", "name"):
             if isinstance(value := call.get(key), str):
-                self._by.setdefault((key, value), deque()).append(len(self._calls))
+                self._positions.setdefault((key, value), deque()).append(len(self._calls))
         self._calls.append(call)
 
     def take(self, response: JsonObject) -> JsonObject:
         """Remove and return the call that a response answers, or an empty object."""
         for key in ("id", "name"):
             value = response.get(key)
-            waiting = self._by.get((key, value)) if isinstance(value, str) else None
+            waiting = self._positions.get((key, value)) if isinstance(value, str) else None
             while waiting:
                 index = waiting.popleft()
                 call, self._calls[index] = self._calls[index], None

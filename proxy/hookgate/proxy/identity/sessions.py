@@ -13,8 +13,8 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from hookgate.hooks import SessionContext
+from hookgate.proxy.identity.callers import AcceptedKeys, FairMapping
 from hookgate.proxy.identity.memory import ConversationMemory
-from hookgate.proxy.identity.shares import AcceptedKeys, FairMapping
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -38,7 +38,7 @@ _KINDS_BY_EVENT: Mapping[str, frozenset[ReportedKind]] = {
 """The kinds that a shim reports, by an event that it sent: shims that report turns also report tools."""
 
 KEPT_SESSIONS = 10_000
-"""Sessions that are remembered. Beyond that, the key with the most loses its least recently used one."""
+"""The maximum number of sessions. Beyond it, the key with the most loses its least recently used one."""
 
 MAX_TOOLS = 1000
 """Names of tools that are counted in a session; others are treated as not announced."""
@@ -106,7 +106,7 @@ class SessionState:
         self.recorded = turns
 
     def add_context(self, text: str) -> None:
-        """Keep context for the next call; only the last `MAX_CONTEXT` characters are kept."""
+        """Add context for the next call; only the last `MAX_CONTEXT` characters are kept."""
         joined = f"{self.context}\n{text}" if self.context else text
         self.context = joined[-MAX_CONTEXT:]
 
@@ -132,10 +132,10 @@ class Sessions(ABC):
         """Return whether any session is known."""
 
     @abstractmethod
-    async def open(self, session: SessionContext, said: Collection[str] | None = None) -> "OpenSession":
+    async def open(self, session: SessionContext, texts: Collection[str] | None = None) -> "OpenSession":
         """Return a session as a call sees it.
 
-        `said` is given for a call that does not name its session: the fingerprints of the texts in its last
+        `texts` is given for a call that does not name its session: the fingerprints of the texts in its last
         turn. Such a call may belong to the session of a shim, which is recognized by the prompt of a turn,
         and later by the conversation.
         """
@@ -172,7 +172,7 @@ def session_key(session: SessionContext) -> SessionKey:
 
 
 _FIRST_PAUSE, _MAX_PAUSE = 0.02, 1.0
-"""Seconds between two attempts to claim what a call at another process has claimed."""
+"""Seconds between two attempts to claim what a call in another process has claimed."""
 
 
 @dataclass(slots=True)
@@ -183,13 +183,13 @@ class OpenSession:
     context: SessionContext
     state: SessionState
     """The state when the call began, or after its last change. Use `change` to change it."""
-    is_kept: bool
-    """Whether anything of the session is remembered."""
+    is_known: bool
+    """Whether the gateway has a state for the session."""
 
     async def change(self, step: Callable[[SessionState], T]) -> T:
         """Return the result of a step that may change the state (see `Sessions.change`)."""
         result, self.state = await self.sessions.change(self.context, step)
-        self.is_kept = True
+        self.is_known = True
         return result
 
     @asynccontextmanager
@@ -211,7 +211,7 @@ class OpenSession:
 
 
 class LocalSessions(Sessions):
-    """The sessions of one process, in memory. Nothing of it waits."""
+    """The sessions of one process, in memory. Its coroutines never wait."""
 
     def __init__(self, keys: AcceptedKeys | None = None) -> None:
         super().__init__(keys)
@@ -222,16 +222,16 @@ class LocalSessions(Sessions):
     async def exist(self) -> bool:
         return len(self._states) > 0
 
-    async def open(self, session: SessionContext, said: Collection[str] | None = None) -> OpenSession:
-        resolved = self._resolve(session, said) if said is not None else session
+    async def open(self, session: SessionContext, texts: Collection[str] | None = None) -> OpenSession:
+        resolved = self._resolve(session, texts) if texts is not None else session
         state = self._get(self._states, session_key(resolved))
         return OpenSession(self, resolved, state or SessionState(), state is not None)
 
     async def change(
         self, session: SessionContext, step: Callable[[SessionState], T]
     ) -> tuple[T, SessionState]:
-        place = session_key(session)
-        state = self._get(self._states, place) or self._keep(self._states, place, SessionState())
+        entry = session_key(session)
+        state = self._get(self._states, entry) or self._keep(self._states, entry, SessionState())
         return step(state), state
 
     async def end(self, session: SessionContext) -> None:
@@ -241,28 +241,28 @@ class LocalSessions(Sessions):
     async def link_prompt(self, session: SessionContext, prompt: str) -> None:
         self._keep(self._prompts, (session.key, text_fingerprint(prompt)), session.session_id)
 
-    def _resolve(self, session: SessionContext, said: Iterable[str]) -> SessionContext:
+    def _resolve(self, session: SessionContext, texts: Iterable[str]) -> SessionContext:
         """Return the shim session that an unnamed call belongs to, or `session` if there is none."""
-        place = session_key(session)
-        announced = (self._get(self._prompts, (session.key, text)) for text in said)
-        session_id = next((match for match in announced if match), None) or self._get(self._links, place)
+        entry = session_key(session)
+        announced = (self._get(self._prompts, (session.key, text)) for text in texts)
+        session_id = next((match for match in announced if match), None) or self._get(self._links, entry)
         if session_id is None:
             return session
-        self._keep(self._links, place, session_id)
+        self._keep(self._links, entry, session_id)
         return replace(session, session_id=session_id)
 
-    def _get(self, known: "FairMapping[SessionKey, V]", place: SessionKey) -> V | None:
+    def _get(self, known: "FairMapping[SessionKey, V]", entry: SessionKey) -> V | None:
         """Return a value, and move it to its key's own share if the key has been accepted since."""
-        own, *others = self.keys.shares(place[0])
-        if (value := known.get(own, place)) is not None:
+        own, *others = self.keys.shares(entry[0])
+        if (value := known.get(own, entry)) is not None:
             return value
         for share in others:
-            if (value := known.drop(share, place)) is not None:
-                return self._keep(known, place, value)
+            if (value := known.drop(share, entry)) is not None:
+                return self._keep(known, entry, value)
         return None
 
-    def _keep(self, known: "FairMapping[SessionKey, V]", place: SessionKey, value: V) -> V:
-        known.store(self.keys.shares(place[0])[0], place, value)
+    def _keep(self, known: "FairMapping[SessionKey, V]", entry: SessionKey, value: V) -> V:
+        known.store(self.keys.shares(entry[0])[0], entry, value)
         return value
 
 

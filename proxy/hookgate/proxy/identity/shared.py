@@ -18,6 +18,7 @@ from cachetools import LRUCache, TTLCache
 from hookgate.hooks import SessionContext
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.identity import memory
+from hookgate.proxy.identity.callers import KEPT_KEYS, AcceptedKeys
 from hookgate.proxy.identity.memory import ConversationMemory, HookEffect, StartClaim
 from hookgate.proxy.identity.sessions import (
     OpenSession,
@@ -27,7 +28,6 @@ from hookgate.proxy.identity.sessions import (
     session_key,
     text_fingerprint,
 )
-from hookgate.proxy.identity.shares import KEPT_KEYS, AcceptedKeys
 from hookgate.proxy.store import StoreError
 from hookgate.proxy.store.sessions import (
     ANY_SESSION,
@@ -149,17 +149,17 @@ class SharedSessions(Sessions):
             return self._exist
         return await self._read(self._find_any)
 
-    async def open(self, session: SessionContext, said: Collection[str] | None = None) -> OpenSession:
+    async def open(self, session: SessionContext, texts: Collection[str] | None = None) -> OpenSession:
         if not self._exist and self._exists_none():
-            return OpenSession(self, session, SessionState(), is_kept=False)
-        call = None if said is None else (session.key, session.session_id, tuple(said))
+            return OpenSession(self, session, SessionState(), is_known=False)
+        call = None if texts is None else (session.key, session.session_id, tuple(texts))
         current = self._current(session, call)
         if current is None:
             current = await self._read(lambda rows: self._find(rows, session, call))
             if current.is_new_link:
                 await self._write(lambda rows: rows.name(*session_key(session), current.session))
         resolved, snapshot = replace(session, session_id=current.session), current.snapshot
-        return OpenSession(self, resolved, snapshot.state, is_kept=snapshot.version > 0)
+        return OpenSession(self, resolved, snapshot.state, is_known=snapshot.version > 0)
 
     async def change(
         self, session: SessionContext, step: Callable[[SessionState], T]
@@ -248,12 +248,12 @@ class SharedSessions(Sessions):
 
     def _resolve(self, rows: SessionRows, call: _Call) -> tuple[str, bool]:
         """Return the id of the session of a call, and whether that is not stored for its conversation yet."""
-        key, conversation, said = call
+        key, conversation, texts = call
         number = self._store.number(mark_of_names(key))
-        named = rows.named(key, [*said, conversation])
+        named = rows.named(key, [*texts, conversation])
         linked = named.get(conversation)
-        found = next((named[text] for text in said if text in named), None) or linked or conversation
-        if len(said) <= MAX_TEXTS:
+        found = next((named[text] for text in texts if text in named), None) or linked or conversation
+        if len(texts) <= MAX_TEXTS:
             self._resolved.put(call, _Resolved(found, number))
         return found, found not in (linked, conversation)
 

@@ -12,8 +12,7 @@ import jwt
 
 from hookgate.proxy.config import TokenSettings
 from hookgate.proxy.config.values import key_name
-from hookgate.proxy.identity.callers import TOKEN, IssuedKey, KeyState
-from hookgate.proxy.identity.key_scopes import KeyScope
+from hookgate.proxy.identity.key_scopes import TOKEN, IssuedKey, KeyScope, KeyState
 from hookgate.proxy.identity.openid import INVALID_TOKEN, KeySet, discover, fetch
 
 log = logging.getLogger("hookgate.keys")

@@ -30,11 +30,11 @@ class KeptBytes:
 
     data: bytearray = field(default_factory=bytearray)
     too_large: bool = False
-    most: int = MAX_BYTES
+    max_size: int = MAX_BYTES
 
     def add(self, chunk: bytes) -> None:
         """Add the next bytes."""
-        if len(self.data) + len(chunk) > self.most:
+        if len(self.data) + len(chunk) > self.max_size:
             self.data, self.too_large = bytearray(), True
         if not self.too_large:
             self.data += chunk
@@ -79,13 +79,13 @@ class CallContent(CallObserver):
     route: Route
     request: JsonObject | None = None
     """The request as the client sent it, or a shim's event."""
-    sent: JsonObject | None = None
+    upstream_request: JsonObject | None = None
     """The request as it was sent upstream, or the answer to a shim's event."""
     answer: KeptBytes = field(default_factory=KeptBytes)
     """The upstream's last answer."""
     earlier: list[KeptBytes] = field(default_factory=list)
     """The answers before the last one, which hooks rejected: for each, the model was asked again."""
-    given: KeptBytes = field(default_factory=KeptBytes)
+    client_answer: KeptBytes = field(default_factory=KeptBytes)
     """The answer as it was sent to the client."""
     edits: list[JsonObject] = field(default_factory=list)
     blocked: list[JsonObject] = field(default_factory=list)
@@ -95,18 +95,18 @@ class CallContent(CallObserver):
         self.request = body
 
     def see_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
-        self.sent = body
+        self.upstream_request = body
 
     def begin_answer(self) -> None:
         if self.answer.data or self.answer.too_large:
             self.earlier.append(self.answer)
-        self.answer = KeptBytes(most=MAX_BYTES - sum(len(kept.data) for kept in self.earlier))
+        self.answer = KeptBytes(max_size=MAX_BYTES - sum(len(kept.data) for kept in self.earlier))
 
     def see_upstream_bytes(self, chunk: bytes) -> None:
         self.answer.add(chunk)
 
     def see_client_bytes(self, data: bytes) -> None:
-        self.given.add(data)
+        self.client_answer.add(data)
 
     def note_blocked(self, tool: str, arguments: JsonObject | None) -> None:
         """Keep the arguments of a blocked tool call."""

@@ -60,13 +60,13 @@ UPSTREAM_REQUESTS = MetricName(
 CREDENTIAL_REQUESTS = MetricName(
     "hookgate_credential_requests_total",
     "counter",
-    "Requests to the upstream that were sent, or tried, with a credential of the gateway's own.",
+    "Requests to the upstream that were sent, or tried, with one of the gateway's credentials.",
     ("credential", "status_class"),
 )
 TOKEN_REFRESHES = MetricName(
     "hookgate_token_refreshes_total",
     "counter",
-    "Refreshes of access tokens for credentials of the gateway's own.",
+    "Refreshes of access tokens for the gateway's credentials.",
     ("credential", "result"),
 )
 UPSTREAM = MetricName(
@@ -185,7 +185,7 @@ METRICS = (
 )
 
 LABELS = {
-    "route": "`judged`, `forwarded`, `tunnel`, `event`, `receipt`, or `none` for a refused path",
+    "route": "`judged`, `forwarded`, `live`, `tunnel`, `event`, `receipt`, or `none` for a refused path",
     "status_class": "`2xx` … `5xx`, `left` if the client disconnected first, or `interrupted` "
     "if the gateway stopped; for requests to the upstream "
     "`1xx` … `5xx`, or `none` if there was no answer",

@@ -159,40 +159,35 @@ class Metrics:
     """The metrics of one gateway, in their own registry. Counters fall only when the gateway is restarted."""
 
     def __init__(self, models: Iterable[str] = (), prices: Prices | None = None) -> None:
-        """Create the metrics. `models`, and the models with a price, have labels of their own."""
+        """Create the metrics. Only `models` and models with a price get their own labels."""
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._models = Models([*models, *(prices.models if prices else ())])
         self._currency = prices.currency if prices else ""
         self._open: dict[str, CallRecord] = {}
-        self._calls, self._duration = (
-            self._totals(metric_names.CALLS),
-            self._histograms(metric_names.DURATION),
-        )
-        self._overhead, self._first = (
-            self._histograms(metric_names.OVERHEAD),
-            self._histograms(metric_names.FIRST_TOKEN),
-        )
-        self._requests, self._upstream = (
-            self._totals(metric_names.UPSTREAM_REQUESTS),
-            self._histograms(metric_names.UPSTREAM),
-        )
+        self._calls = self._totals(metric_names.CALLS)
+        self._duration = self._histograms(metric_names.DURATION)
+        self._overhead = self._histograms(metric_names.OVERHEAD)
+        self._first = self._histograms(metric_names.FIRST_TOKEN)
+        self._requests = self._totals(metric_names.UPSTREAM_REQUESTS)
+        self._upstream = self._histograms(metric_names.UPSTREAM)
         self._credentials = self._totals(metric_names.CREDENTIAL_REQUESTS)
-        self._runs, self._decisions = (
-            self._totals(metric_names.HOOK_RUNS),
-            self._totals(metric_names.HOOK_DECISIONS),
-        )
+        self._runs = self._totals(metric_names.HOOK_RUNS)
+        self._decisions = self._totals(metric_names.HOOK_DECISIONS)
         self._hook_duration = self._histograms(metric_names.HOOK_DURATION)
-        self._tokens, self._cost = self._totals(metric_names.TOKENS), self._totals(metric_names.COST)
+        self._tokens = self._totals(metric_names.TOKENS)
+        self._cost = self._totals(metric_names.COST)
         self._read(metric_names.IN_FLIGHT, one_sample(lambda: len(self._open)))
         self._read(metric_names.STREAMS, one_sample(lambda: len(self._streams())))
-        self._read(metric_names.HELD, one_sample(lambda: sum(call.holding() for call in self._open.values())))
+        self._read(
+            metric_names.HELD, one_sample(lambda: sum(record.held_bytes() for record in self._open.values()))
+        )
 
-    def began(self, record: CallRecord) -> None:
-        """Note that a call has begun. `settled` must be called when it ends."""
+    def note_start(self, record: CallRecord) -> None:
+        """Count a call as in progress. `note_end` must be called when it ends."""
         self._open[record.id] = record
 
-    def settled(self, record: CallRecord) -> None:
+    def note_end(self, record: CallRecord) -> None:
         """Add a call that has ended, whose record is complete."""
         self._open.pop(record.id, None)
         route, model = (record.kind or NONE,), (self._models.label(record.model),)

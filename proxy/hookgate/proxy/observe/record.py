@@ -17,7 +17,7 @@ from hookgate.hooks.errors import ExitCodeError, HookError, HookUnavailableError
 from hookgate.hooks.events.base import utc_text
 from hookgate.hooks.settings import ADVISORY, BuiltinConfig, Hook
 from hookgate.proxy.errors import POLICY_DENIED, UPSTREAM_FAILED, ApiError
-from hookgate.proxy.identity.shares import FairMapping
+from hookgate.proxy.identity.callers import FairMapping
 from hookgate.proxy.observe.blocked import MAX_BLOCKED, BlockedOutput
 from hookgate.proxy.observe.content import CallContent
 from hookgate.proxy.observe.trace_context import Trace, new_span
@@ -29,7 +29,7 @@ class UpstreamAttempt:
     """One request to the upstream. Times are in seconds of the monotonic clock.
 
     `span` is its id in the call's trace, or 0 without a trace. `status` is the answer's status, or 0 as long
-    as there is no answer. `credential` and `location` name the credential of the gateway's own with which it
+    as there is no answer. `credential` and `location` name the gateway's credential with which it
     was sent, and `server` the host; they are empty if it was sent with the caller's.
     """
 
@@ -54,7 +54,7 @@ class UpstreamAttempt:
         self.credential = self.location = self.server = ""
 
     def note_credential(self, name: str, location: str, server: str) -> None:
-        """Note with which credential of the gateway's own the request is sent, and where to."""
+        """Note which of the gateway's credentials the request is sent with, and where."""
         self.credential, self.location, self.server = name, location, server
 
     def headers(self, headers: Mapping[str, str]) -> Mapping[str, str]:
@@ -87,7 +87,7 @@ class HookTally:
     mode: str
     runs: int = 0
     bytes: int = 0
-    """The size of the bodies that it was shown, as they were received."""
+    """The total size of the bodies that it saw, as they were received."""
     seconds: float = 0.0
     failures: int = 0
     causes: Counter[str] = field(default_factory=Counter)
@@ -163,8 +163,8 @@ CallOutcome = Literal[
     "answered", "blocked", "denied", "stopped", "synthetic", "refused", "failed", "left", "interrupted"
 ]
 """How a call ended: answered by the model, with tool calls or answers that hooks blocked (`blocked`) or
-without; denied, stopped or answered by hooks; refused by hookgate; failed
-with an error of the upstream; left by its client; or interrupted by a gateway that stopped."""
+without; denied, stopped or answered by hooks; refused by hookgate; failed with an error of the upstream; left
+by its client, which disconnected; or interrupted by a gateway that stopped."""
 
 Audited = Literal["", "due", "late", "ended"]
 """The state of a call's audit. "": the call is not audited; "due": its end has not been written; "late": its
@@ -175,7 +175,7 @@ _ENDING = frozenset({"SessionStart", "BeforeAgent", "BeforeModel", "BeforeToolSe
 
 
 def no_bytes() -> int:
-    """Return 0: an answer that hooks do not judge is not held back."""
+    """Return 0, the bytes held back of an answer that no hook judges."""
     return 0
 
 
@@ -193,20 +193,20 @@ class CallRecord:
     event: str = ""
     """The event that a shim sent, if the request is one."""
     session: SessionContext | None = None
-    """The caller and its session, if known; without an id if the call belongs to no session."""
+    """The caller and its session, if known. The session has no id if the call does not belong to one."""
     issued_key: str = ""
     """The ID of the caller's key, if a gateway has issued it."""
     at_end: Callable[[CallEnd], None] | None = None
     """Called when the call has ended."""
-    calls: list[CallState] = field(default_factory=list)
-    """The policies' state of the call; a batch has several."""
+    call_states: list[CallState] = field(default_factory=list)
+    """The state that policies keep about the call; a batch has several, one for each of its calls."""
     model: str = ""
     revision: str = ""
     """The revision of the hooks' settings; empty if hooks do not apply to the route."""
     streamed: bool = False
     """Whether the client asked for a stream."""
-    holding: Callable[[], int] = no_bytes
-    """Returns how many bytes of its answer hooks currently hold back."""
+    held_bytes: Callable[[], int] = no_bytes
+    """Returns how many bytes of the answer are currently held back for hooks."""
     trace: Trace | None = None
     status: int = 0
     dropped: bool = False
@@ -217,9 +217,13 @@ class CallRecord:
     answer_bytes: int = 0
     """The bytes sent to the client, including headers."""
     attempts: list[UpstreamAttempt] = field(default_factory=list)
-    """Requests to the upstream: none if the call ended before, several if the model was called again."""
+    """Requests to the upstream: none if the call ended earlier, several if the model was called again."""
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None
+    upload: JsonObject | None = None
+    """What was uploaded: its type, whether hooks judged it, and the position and number of its bytes."""
+    live: dict[str, int] = field(default_factory=dict)
+    """The bytes of audio in a Live session that hooks could not judge themselves, by their direction."""
     bypasses: int = 0
     """Results in this call of tools that ran without a BeforeTool event."""
     before_seconds: float | None = None
@@ -290,10 +294,10 @@ class CallRecord:
             attempt.end()
 
     def note_call(self, session: SessionContext) -> None:
-        """Note that a call is made in this session; a batch consists of several calls."""
-        if not self.calls:
+        """Note that a model call belongs to this session; a batch consists of several calls."""
+        if not self.call_states:
             self.session = session
-        self.calls.append(session.call_state)
+        self.call_states.append(session.call_state)
 
     def note_runs(self, event: str, runs: Iterable[Run], size: int) -> None:
         """Add the runs of hooks for an event whose body has `size` bytes."""
@@ -352,7 +356,7 @@ NO_RECEIPT = (
 )
 
 KEPT_RECEIPTS = 10_000
-"""Receipts that are kept in memory. If there are more, the key with most receipts loses its oldest."""
+"""The maximum number of receipts in memory. Beyond it, the key with the most receipts loses the oldest."""
 
 
 class Receipts:
@@ -360,7 +364,7 @@ class Receipts:
 
     def __init__(self) -> None:
         self._shares: FairMapping[str, None] = FairMapping(KEPT_RECEIPTS)
-        self._kept: dict[str, tuple[str, JsonObject]] = {}  # in the order of their calls' ends
+        self._kept: dict[str, tuple[str, JsonObject]] = {}  # in the order in which the calls ended
         self.watchers: list[Callable[[JsonObject], None]] = []
         """Called with each new receipt; they must not block."""
 
@@ -392,7 +396,7 @@ class Receipts:
     def latest(self, before: str = "") -> Iterator[JsonObject]:
         """Yield receipts, the latest first.
 
-        With `before`, an id, only the receipts that are older than that one; none if it is not kept any more.
+        With `before`, the id of a receipt, yields only older ones, or none if that receipt is no longer kept.
         """
         started = not before
         for receipt_id, (_, receipt) in reversed(list(self._kept.items())):
@@ -416,6 +420,8 @@ def make_receipt(record: CallRecord) -> JsonObject:
         "outcome": record.outcome,
         "status": record.status or None,
         "bytes": {"request": record.request_bytes, "answer": record.answer_bytes},
+        **({"upload": record.upload} if record.upload else {}),
+        **({"live": record.live} if record.live else {}),
         "upstream_requests": record.upstream_requests,
         **({"attempts": attempts} if (attempts := _with_credentials(record)) else {}),
         "usage": {
@@ -440,7 +446,7 @@ def make_receipt(record: CallRecord) -> JsonObject:
 
 
 def _with_credentials(record: CallRecord) -> list[JsonObject]:
-    """Return the requests to the upstream that were sent with credentials of the gateway's own."""
+    """Return the requests to the upstream that were sent with the gateway's credentials."""
     return [
         {
             "credential": each.credential,

@@ -105,8 +105,11 @@ OPERATIONS = {
     "generateContent": "generate_content",
     "streamGenerateContent": "generate_content",
     "createInteraction": "generate_content",
+    "createChatCompletion": "chat",
+    "streamChatCompletion": "chat",
     "batchGenerateContent": "generate_content",
     "embedContent": "embeddings",
+    "createEmbedding": "embeddings",
     "batchEmbedContents": "embeddings",
 }
 """GenAI operations by the API's method; other methods do not get the attribute."""

@@ -14,7 +14,7 @@ _FLUSH_SECONDS = 5.0
 
 
 class Traces:
-    """Starts the traces of calls, and passes on the records of calls that have ended."""
+    """Starts the traces of calls, and exports those of calls that have ended."""
 
     def __init__(self, settings: TracingSettings, offer: Callable[[CallRecord], None]) -> None:
         """`offer` is called with the record of each sampled call; it must not block."""
@@ -24,8 +24,8 @@ class Traces:
         """Return the trace of a call with these headers."""
         return trace_of(headers, self._sample, content=self._content)
 
-    def settled(self, record: CallRecord) -> None:
-        """Pass on the record of a call that has ended."""
+    def export(self, record: CallRecord) -> None:
+        """Export the trace of a call that has ended, if it is sampled."""
         if record.trace is not None and record.trace.sampled:
             self._offer(record)
 

@@ -17,9 +17,11 @@ from hookgate.proxy.config import ConfigError
 from hookgate.proxy.config.catalogue import NAMED, sections
 from hookgate.proxy.config.reading import describe_errors
 from hookgate.proxy.config.sources import PRICE_KEYS, describe_toml_error, lines_of, read_toml
+from hookgate.proxy.routing.dialects.envelope import UsageFormat
 from hookgate.translator.fields import JsonObject, read_object
 
 _KEY = re.compile(rb'"usageMetadata"\s*:\s*(?=\{)')
+_OPENAI_KEY = re.compile(rb'"usage"\s*:\s*(?=\{)')
 _MAX_METADATA = 16 * 1024
 """The expected maximum size of a usageMetadata in bytes: it lists a few counts for each modality."""
 _MAX_COUNT = 2**31 - 1
@@ -57,7 +59,9 @@ class UsageMeter:
     The name between unescaped quotes is always a field's name: within a string the quotes would be escaped.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, key: re.Pattern[bytes] = _KEY) -> None:
+        """`key` is the name of the usage, and what is before its value."""
+        self._key = key
         self._found = self._previous = b""
         self._tail = b""
 
@@ -65,7 +69,7 @@ class UsageMeter:
         """Search the next bytes of the answer, which may be split anywhere."""
         data = self._tail + chunk
         seen = len(self._tail)
-        begins = [match.end() for match in _KEY.finditer(data) if match.end() >= seen]
+        begins = [match.end() for match in self._key.finditer(data) if match.end() >= seen]
         if begins:
             self._previous = self._found if len(begins) == 1 else data[begins[-2] :][:_MAX_METADATA]
             self._found = data[begins[-1] :][:_MAX_METADATA]
@@ -119,9 +123,12 @@ class InteractionMeter(UsageMeter):
         return read_usage(read_object(of, "usage"))
 
 
-def make_meter(name: bytes) -> UsageMeter:
-    """Return the meter for answers with the field `name`: `usageMetadata`, or `usage` of an interaction."""
-    return InteractionMeter() if name == b"usage" else UsageMeter()
+def make_meter(usage_format: UsageFormat) -> UsageMeter:
+    """Return the meter for answers of a dialect."""
+    if usage_format == "interaction":
+        return InteractionMeter()
+    # The arguments of functions are strings here, in which the quotes of a name are escaped.
+    return UsageMeter(_OPENAI_KEY) if usage_format == "openai" else UsageMeter()
 
 
 def read_usage(metadata: JsonObject) -> Usage:
@@ -132,6 +139,12 @@ def read_usage(metadata: JsonObject) -> Usage:
             _count(metadata, "total_output_tokens") + _count(metadata, "total_thought_tokens"),
             _count(metadata, "total_cached_tokens"),
         )
+    if "prompt_tokens" in metadata:
+        prompt, total = _count(metadata, "prompt_tokens"), _count(metadata, "total_tokens")
+        details = read_object(metadata, "promptTokensDetails")
+        # Some upstreams count thoughts in the total only.
+        output = max(_count(metadata, "completion_tokens"), total - prompt)
+        return Usage(prompt, output, _count(details, "cached_tokens"))
     return Usage(
         _count(metadata, "promptTokenCount") + _count(metadata, "toolUsePromptTokenCount"),
         _count(metadata, "candidatesTokenCount") + _count(metadata, "thoughtsTokenCount"),

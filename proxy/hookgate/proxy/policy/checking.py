@@ -32,7 +32,7 @@ def check_policy(
     try:
         make_runners(
             configuration.hooks(),
-            refusal=refusal,
+            trust_check=refusal,
             http_targets=configuration.http_targets,
             state=state,
             prices=prices,

@@ -80,7 +80,7 @@ def load_policy(
         counters, pins = _stored(configuration, refusal, store) if store else (None, None)
         runners = make_runners(
             configuration.hooks(),
-            refusal=refusal,
+            trust_check=refusal,
             http_targets=configuration.http_targets,
             state=sources.state,
             counters=counters,

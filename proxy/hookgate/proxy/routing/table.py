@@ -9,27 +9,31 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 from urllib.parse import parse_qsl, unquote_plus
 
 from hookgate.hooks.settings import EVENTS
-from hookgate.proxy.errors import ApiError, not_a_route
+from hookgate.proxy.errors import not_a_route, request_refused
 from hookgate.translator import MODEL_NAME
 
 log = logging.getLogger("hookgate.unhooked")
 
 Api = Literal["gemini", "vertex", "code_assist"]
-RouteKind = Literal["judged", "forwarded", "tunnel", "event", "receipt"]
+Dialect = Literal["generate_content", "code_assist", "interactions", "chat"]
+RouteKind = Literal["judged", "forwarded", "live", "tunnel", "event", "receipt"]
 
 _ID = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,255}"
+INTERACTION_ID = r"[A-Za-z0-9][A-Za-z0-9._~=-]{0,511}"
+"""A regular expression for ids of interactions."""
+
 _VERSIONS = {"gemini": "v1|v1beta|v1alpha", "vertex": "v1|v1beta1", "code_assist": "v1internal"}
 # The patterns of a template's placeholders. They match ASCII only, and no segment begins with a dot.
 _PLACEHOLDERS = {
     "models": "models|tunedModels",
     "model": MODEL_NAME,
     "id": _ID,
-    "interaction": r"[A-Za-z0-9][A-Za-z0-9._~=-]{0,511}",
+    "interaction": INTERACTION_ID,
     "project": _ID,
     "location": _ID,
     "operations": rf"(?:(?:models|tunedModels|fileSearchStores)/{_ID}/(?:upload/)?)?operations",
@@ -65,6 +69,8 @@ class Row:
     writes_files: bool = False
     """Whether the route writes files, which hooks cannot inspect; served only if the operator allows files.
     """
+    dialect: Dialect = "generate_content"
+    """How the bodies of a judged route are read and written (see `routing.dialects`)."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -89,6 +95,9 @@ class Row:
 _GET, _POST, _DELETE, _ANY = ("GET",), ("POST",), ("DELETE",), ("GET", "POST", "PUT", "PATCH", "DELETE")
 _GENERATE = ("generateContent", "streamGenerateContent")
 _VERTEX_INPUTS = ("countTokens", "computeTokens", "embedContent", "batchEmbedContents")
+_STREAMS = {"createInteraction": "streamInteraction", "createChatCompletion": "streamChatCompletion"}
+"""The verb of a streamed answer by that of a whole one, for routes whose body says which is wanted."""
+_STREAMED_VERBS = frozenset({"streamGenerateContent", *_STREAMS.values()})
 _PLACE = "/{v}/projects/{project}/locations/{location}"
 _VERTEX_MODELS = (
     "/{v}/publishers/google/models/{model}:{verb}",
@@ -106,9 +115,12 @@ def _written(methods: tuple[str, ...], template: str) -> Row:
     return Row("gemini", "forwarded", methods, template, (), _LISTS, writes_files=True)
 
 
-def _uploaded(template: str) -> Row:
-    """Return a row for the start of an upload and for its data, whose URL has the same path."""
-    return Row("gemini", "forwarded", ("POST", "PUT"), template, (), _UPLOADS, writes_files=True)
+def _uploaded(template: str, *verbs: str) -> Row:
+    """Return a row for the start of an upload and for its data, whose URL has the same path.
+
+    Uploads with a verb can be judged.
+    """
+    return Row("gemini", "forwarded", ("POST", "PUT"), template, verbs, _UPLOADS, writes_files=True)
 
 
 def _download(template: str) -> Row:
@@ -124,15 +136,39 @@ def _live(api: Api, template: str, *verbs: str) -> Row:
     return Row(api, "tunnel", _GET, template, verbs, frozenset({"access_token"}), unhooked="live")
 
 
+def _caches(api: Api, place: str) -> tuple[Row, ...]:
+    """Return the rows of cached contents below a path."""
+    path = f"{place}/cachedContents"
+    return (
+        Row(api, "judged", _POST, path, ("createCachedContent",)),
+        Row(api, "judged", ("PATCH",), f"{path}/{{id}}", ("updateCachedContent",), _LISTS),
+        _forwarded(api, _GET, path),
+        _forwarded(api, ("GET", "DELETE"), f"{path}/{{id}}"),
+    )
+
+
 def _interactions(api: Api, place: str) -> tuple[Row, ...]:
     """Return the rows of the Interactions API below a path. All answers but that of DELETE have text."""
     path = f"{place}/interactions"
+    judged = partial(Row, api, "judged", dialect="interactions")
     return (
-        Row(api, "judged", _POST, path, ("createInteraction",), alts=frozenset({"json", "sse"})),
-        Row(api, "judged", _GET, f"{path}/{{interaction}}", ("getInteraction",), _INTERACTIONS),
-        Row(api, "judged", _POST, f"{path}/{{interaction}}/cancel", ("cancelInteraction",)),
-        _forwarded(api, _DELETE, f"{path}/{{interaction}}"),
+        judged(_POST, path, ("createInteraction",), alts=frozenset({"json", "sse"})),
+        judged(_GET, f"{path}/{{interaction}}", ("getInteraction",), _INTERACTIONS),
+        judged(_POST, f"{path}/{{interaction}}/cancel", ("cancelInteraction",)),
+        _forwarded(api, _DELETE, f"{path}/{{interaction}}", "deleteInteraction"),
         _unhooked("interactions", api, ("GET", "PUT", "PATCH"), f"{path}/{{interaction}}{{rest}}"),
+    )
+
+
+def _chat(api: Api, place: str) -> Row:
+    return Row(
+        api,
+        "judged",
+        _POST,
+        f"{place}/chat/completions",
+        ("createChatCompletion",),
+        alts=frozenset({"json", "sse"}),
+        dialect="chat",
     )
 
 
@@ -157,7 +193,7 @@ _GEMINI = (
     _forwarded("gemini", ("GET", "DELETE"), "/{v}/files/{id}"),
     _written(_POST, "/{v}/files:register"),
     _download("/{v}/files/{id}:download"),
-    _uploaded("/upload/{v}/files"),
+    _uploaded("/upload/{v}/files", "uploadFile"),
     _forwarded("gemini", _GET, "/{v}/fileSearchStores"),
     _forwarded("gemini", ("GET", "DELETE"), "/{v}/fileSearchStores/{id}"),
     _written(_POST, "/{v}/fileSearchStores"),
@@ -170,12 +206,14 @@ _GEMINI = (
     _forwarded("gemini", _GET, "/{v}/{operations}"),
     _forwarded("gemini", ("GET", "DELETE"), "/{v}/{operations}/{id}"),
     _forwarded("gemini", _POST, "/{v}/{operations}/{id}:cancel"),
-    _forwarded("gemini", _GET, "/{v}/cachedContents"),
-    _forwarded("gemini", ("GET", "DELETE"), "/{v}/cachedContents/{id}"),
-    _unhooked("caches", "gemini", _POST, "/{v}/cachedContents"),
-    _unhooked("caches", "gemini", ("PATCH",), "/{v}/cachedContents/{id}"),
+    *_caches("gemini", "/{v}"),
     _unhooked("predict", "gemini", _POST, "/{v}/{models}/{model}:{verb}", "predict", "predictLongRunning"),
     *_interactions("gemini", "/{v}"),
+    _chat("gemini", "/{v}/openai"),
+    # Their answers report tokens as those of chat completions do.
+    Row("gemini", "judged", _POST, "/{v}/openai/embeddings", ("createEmbedding",), dialect="chat"),
+    _forwarded("gemini", _GET, "/{v}/openai/models"),
+    _forwarded("gemini", _GET, "/{v}/openai/models/{id}"),
     _unhooked("openai", "gemini", _ANY, "/{v}/openai{rest}"),
     _unhooked("agents", "gemini", _ANY, "/{v}/{agents}{rest}"),
     _unhooked("agents", "gemini", ("POST", "PUT"), "/upload/{v}/environments{rest}"),
@@ -195,22 +233,20 @@ _VERTEX = (
     _forwarded("vertex", _GET, f"{_PLACE}/models"),
     _forwarded("vertex", _GET, f"{_PLACE}/models/{{model}}"),
     _forwarded("vertex", _GET, f"{_PLACE}/operations/{{id}}"),
-    _forwarded("vertex", _GET, f"{_PLACE}/cachedContents"),
-    _forwarded("vertex", ("GET", "DELETE"), f"{_PLACE}/cachedContents/{{id}}"),
-    _unhooked("caches", "vertex", _POST, f"{_PLACE}/cachedContents"),
-    _unhooked("caches", "vertex", ("PATCH",), f"{_PLACE}/cachedContents/{{id}}"),
+    *_caches("vertex", _PLACE),
     *(
         _unhooked("predict", "vertex", _POST, path, "predict", "predictLongRunning", "fetchPredictOperation")
         for path in _VERTEX_MODELS
     ),
     _unhooked("predict", "vertex", _ANY, f"{_PLACE}/batchPredictionJobs{{rest}}"),
     *_interactions("vertex", _PLACE),
+    _chat("vertex", f"{_PLACE}/endpoints/openapi"),
     _unhooked("openai", "vertex", _ANY, f"{_PLACE}/endpoints/openapi{{rest}}"),
     _live("vertex", "/ws/google.cloud.aiplatform.{v}.LlmBidiService/{verb}", "BidiGenerateContent"),
 )
 
 _CODE_ASSIST = (
-    Row("code_assist", "judged", _POST, "/{v}:{verb}", (*_GENERATE, "countTokens")),
+    Row("code_assist", "judged", _POST, "/{v}:{verb}", (*_GENERATE, "countTokens"), dialect="code_assist"),
     _forwarded(
         "code_assist",
         _POST,
@@ -250,6 +286,7 @@ class Route:
     api: Api = "gemini"
     small_body: bool = False
     """Whether the body is forwarded without hooks, and therefore limited in size."""
+    dialect: Dialect = "generate_content"
     unhooked: str = ""
     """The group of a generative route that the operator serves although hooks cannot judge it."""
     template: str = field(default="", compare=False)
@@ -260,7 +297,11 @@ class Route:
 
     @property
     def streamed(self) -> bool:
-        return self.verb in ("streamGenerateContent", "streamInteraction")
+        return self.verb in _STREAMED_VERBS
+
+    def as_stream(self) -> "Route":
+        """Return the route with the verb of a streamed answer, for which the body asks."""
+        return replace(self, verb=_STREAMS[self.verb])
 
     def for_model(self, model: str) -> "Route":
         """Return the route for another model. Tuned models and endpoints are replaced with a Google model."""
@@ -278,25 +319,25 @@ def without_credentials(route: Route, team: str = "") -> Route:
 
     `team` is the caller's team, if it has one.
     """
-    query = _without(route.query, "access_token")
+    query = without_parameter(route.query, "access_token")
     return replace(route, query=query, key="", access_token="", caller_team=team)
 
 
 def with_query(route: Route, row: Row, query: str) -> Route:
     """Return the route with its query. Raises ApiError (400) for a parameter that the row does not allow."""
     if "#" in query:
-        raise ApiError(400, "A request target must not contain a fragment; encode '#' as %23.")
+        raise request_refused("A request target must not contain a fragment; encode '#' as %23.")
     if re.search(r"[^!-~]", query):
-        raise ApiError(400, "A query must be printable ASCII; percent-encode other characters.")
+        raise request_refused("A query must be printable ASCII; percent-encode other characters.")
     parameters = _parameters(query, row)
     alt = parameters.get("alt", "")
     if alt not in ("", *row.alts, *(("sse",) if route.streamed else ())):
-        raise ApiError(400, f"alt={alt} is not supported here; omit it.")
+        raise request_refused(f"alt={alt} is not supported here; omit it.")
     key = parameters.get("key", "")
     if re.search(r"[^!-~]", key):
-        raise ApiError(400, "The key is not a valid API key: it must be printable ASCII.")
+        raise request_refused("The key is not a valid API key: it must be printable ASCII.")
     token = parameters.get("access_token", "")
-    return replace(route, query=_without(query, "key"), alt=alt, key=key, access_token=token)
+    return replace(route, query=without_parameter(query, "key"), alt=alt, key=key, access_token=token)
 
 
 def _parameters(query: str, row: Row) -> dict[str, str]:
@@ -304,20 +345,21 @@ def _parameters(query: str, row: Row) -> dict[str, str]:
     parameters = dict(given)
     unknown = sorted(parameters.keys() - row.taken)
     if unknown:
-        raise ApiError(400, f"The query parameter {unknown[0]!r} is not supported here; omit it.")
+        raise request_refused(f"The query parameter {unknown[0]!r} is not supported here; omit it.")
     if len(parameters) != len(given):
-        raise ApiError(400, "A query parameter is repeated; send it once.")
+        raise request_refused("A query parameter is repeated; send it once.")
     return parameters
 
 
-def _without(query: str, parameter: str) -> str:
+def without_parameter(query: str, parameter: str) -> str:
     """Return the query without a parameter, and otherwise unchanged."""
     return "&".join(piece for piece in query.split("&") if unquote_plus(piece.partition("=")[0]) != parameter)
 
 
 _NO_FILES = (
     "hookgate refuses files, because hooks cannot inspect them. Send their contents in the request "
-    'itself, or set routes.files = "forward" in hookgate.toml to forward them unjudged.'
+    'itself, or set routes.files = "forward" in hookgate.toml to forward them unjudged, or "judge" to judge '
+    "uploads of text."
 )
 _SESSION_NAME = r"[A-Za-z0-9][A-Za-z0-9._~-]{0,127}"
 _SESSION = re.compile(rf"/s/(?P<session>{_SESSION_NAME})(?=/)")
@@ -330,34 +372,40 @@ def match(
     method: str,
     target: str,
     unhooked: Collection[str] = (),
-    files: Literal["refuse", "forward"] = "refuse",
+    files: Literal["refuse", "judge", "forward"] = "refuse",
+    live: Literal["refuse", "judge"] = "refuse",
 ) -> Route:
     """Return the route of a raw request target (path and query).
 
     `unhooked` contains the groups of generative routes that are forwarded although hooks cannot judge them.
-    `files` controls routes that write files, which hooks cannot inspect. Raises ApiError if there is no
-    route.
+    `files` controls routes that write files, and `live` Live sessions. Raises ApiError if there is no route.
     """
     path, _, query = target.partition("?")
     prefix = _SESSION.match(path)
     session = prefix["session"] if prefix else ""
     path = path[prefix.end() :] if prefix else path
     row, found = _row(method, path)
-    if row.unhooked and row.unhooked not in unhooked:
-        raise not_a_route(_remedy(row.unhooked))
-    if row.writes_files and files == "refuse":
-        raise not_a_route(_NO_FILES)
     parts = found.groupdict()
     verb = parts.get("verb") or (row.verbs[0] if row.verbs else "")
+    kind, group = row.kind, row.unhooked
+    if live == "judge" and (row.api, verb) == ("gemini", "BidiGenerateContent"):
+        kind, group = "live", ""
+    if files == "judge" and row.writes_files and verb:
+        kind = "judged"
+    if group and group not in unhooked:
+        raise not_a_route(_remedy(group))
+    if row.writes_files and files != "forward" and kind != "judged":
+        raise not_a_route(_NO_FILES)
     route = Route(
-        row.kind,
+        kind,
         path,
         session=session,
         model=parts.get("model") or "",
         verb=verb,
         api=row.api,
+        dialect=row.dialect,
         small_body=row.kind == "forwarded" and not (row.unhooked or row.writes_files),
-        unhooked=row.unhooked,
+        unhooked=group,
         template=row.template,
     )
     return with_query(route, row, query)
@@ -369,7 +417,9 @@ def session_name(text: str) -> str:
     Hooks use it in file names, so `.` and `..` are not allowed.
     """
     if not re.fullmatch(_SESSION_NAME, text):
-        raise ApiError(400, "A session name must be a letter or digit, then up to 127 of A-Z a-z 0-9 . _ ~ -")
+        raise request_refused(
+            "A session name must be a letter or digit, then up to 127 of A-Z a-z 0-9 . _ ~ -"
+        )
     return text
 
 

@@ -1,4 +1,4 @@
-"""Routes at Vertex AI with a credential of the gateway's own: whose project and which location they name.
+"""Routes at Vertex AI with one of the gateway's credentials: whose project and which location they name.
 
 It does no I/O.
 """

@@ -107,6 +107,9 @@ SESSIONS_FILE = "sessions.db"
 KEYS_FILE = "keys.db"
 """Issued keys have their own file: revocations must be on disk at once, and must outlive the counts."""
 
+PANEL_FILE = "panel.db"
+"""Sessions of the panel have their own file: to remove it ends all of them, and loses nothing else."""
+
 POLICY_FILE = "policy.db"
 """The pushed policy has its own file: a push must be on disk at once, and must outlive the counts."""
 
@@ -189,6 +192,12 @@ def open_keys(url: str | None, state: Path) -> Database:
 def open_policies(url: str | None, state: Path) -> Database:
     """Open the database of the pushed policy: at the same URL, else in its own file. Raises StoreError."""
     engine = server_engine(url) if url else _file(state / POLICY_FILE, _set_up_durable, "BEGIN IMMEDIATE")
+    return _opened(engine, state)
+
+
+def open_panel_sessions(url: str | None, state: Path) -> Database:
+    """Open the database of the panel's sessions: at the same URL, else in its own file. Raises StoreError."""
+    engine = server_engine(url) if url else _file(state / PANEL_FILE, _set_up_durable, "BEGIN IMMEDIATE")
     return _opened(engine, state)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from hookgate.proxy.errors import StoreError
-from hookgate.proxy.store.database import BEGIN_READING, FAILURES, Database, reason
+from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import issued_key_usage, issued_keys
+from hookgate.proxy.store.table import StoredTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,11 @@ class KeyUsage:
 DAY_SECONDS = 24 * 3600
 
 
-class KeyTable:
+class KeyTable(StoredTable):
     """Issued keys in a database. Every method raises StoreError if the database cannot be used."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self._reading = database.engine.execution_options(**BEGIN_READING)
+        super().__init__(database, "keys")
 
     def find(self, key_id: str) -> StoredKey | None:
         """Return the key with an id, or None."""
@@ -138,32 +137,7 @@ class KeyTable:
         add = row.on_conflict_do_update(index_elements=["key", "day"], set_={**sums, "last_used": last})
         # In order, so that two gateways cannot wait for each other.
         rows = [{"key": key, "day": day, **asdict(used)} for (key, day), used in sorted(usage.items())]
-        try:
-            with self._database.engine.begin() as connection:
-                connection.execute(add, rows)
-        except FAILURES as error:
-            raise self._failure(error) from None
-
-    def close(self) -> None:
-        """Close the database."""
-        self._database.close()
-
-    def _select(self, query: Any) -> list[Mapping[str, Any]]:
-        try:
-            with self._reading.begin() as connection:
-                return [dict(row) for row in connection.execute(query).mappings()]
-        except FAILURES as error:
-            raise self._failure(error) from None
-
-    def _write(self, statement: Any) -> bool:
-        try:
-            with self._database.engine.begin() as connection:
-                return bool(connection.execute(statement).rowcount)
-        except FAILURES as error:
-            raise self._failure(error) from None
-
-    def _failure(self, error: Exception) -> StoreError:
-        return StoreError(f"the keys in {self._database.name} cannot be used: {reason(error)}")
+        self._write(add, rows)
 
 
 _SUMS = ("calls", "input_tokens", "output_tokens", "cost")

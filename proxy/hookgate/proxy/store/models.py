@@ -14,7 +14,7 @@ from sqlalchemy import (
     text,
 )
 
-NEWEST = "0006"
+NEWEST = "0008"
 """The version of these tables: the name of the last migration."""
 
 # Constraints have names, so that later migrations can change them.
@@ -222,3 +222,52 @@ pinned_tools = Table(
     Column("document", LargeBinary, nullable=False),
 )
 """The tools whose declarations the policy `tools` has pinned."""
+
+interactions = Table(
+    "interactions",
+    metadata,
+    # The name of its caller's key.
+    Column("key", Text, primary_key=True),
+    # Its name with that of its project and location, if it has these.
+    Column("name", Text, primary_key=True),
+    Column("session", Text, nullable=False),
+    # The policy revision under which its request was judged.
+    Column("revision", Text, nullable=False),
+    # The name of the interaction that it continues.
+    Column("previous", Text),
+    # Whether all turns before it have passed, and whether its own answer has: 1 or 0.
+    Column("continues_known", Integer, nullable=False),
+    Column("passed", Integer, nullable=False),
+    # Whether the tokens that it used were counted: 1 or 0.
+    Column("counted", Integer, nullable=False),
+    # The turns of its request and its answer, in JSON, if they are stored.
+    Column("request", LargeBinary),
+    Column("answer", LargeBinary),
+    # In seconds since 1970.
+    Column("created", BigInteger, nullable=False, index=True),
+)
+"""The interactions that were judged, whose turns are stored at Google."""
+
+panel_sessions = Table(
+    "panel_sessions",
+    metadata,
+    # A hash of the cookie and the admin token, from which neither can be derived.
+    Column("digest", LargeBinary, primary_key=True),
+    # The SHA-256 of the proof that the page sends in addition to the cookie.
+    Column("proof", LargeBinary, nullable=False),
+    # What identifies the person at the provider; empty for holders of the admin token.
+    Column("subject", Text, nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    # In milliseconds since 1970.
+    Column("ends", BigInteger, nullable=False),
+)
+"""The browsers that are signed in to the panel."""
+
+panel_keys = Table(
+    "panel_keys",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("key", LargeBinary, nullable=False),
+)
+"""Random keys that the panels of all gateways share."""

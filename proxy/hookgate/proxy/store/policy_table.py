@@ -1,16 +1,16 @@
 """The table of the pushed policy's revisions. Every function is one short transaction, and may block."""
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from hookgate.proxy.errors import StoreError
-from hookgate.proxy.store.database import BEGIN_READING, FAILURES, Database, reason
+from hookgate.proxy.store.database import Database
 from hookgate.proxy.store.models import policy_revisions
+from hookgate.proxy.store.table import StoredTable
 
 
 class RevisionName(NamedTuple):
@@ -51,13 +51,11 @@ def document_hash(document: str) -> bytes:
     return hashlib.sha256(document.encode()).digest()
 
 
-class PolicyTable:
+class PolicyTable(StoredTable):
     """Revisions in a database. Every method raises StoreError if the database cannot be used."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        options = BEGIN_READING if database.is_file else {"isolation_level": "AUTOCOMMIT"}
-        self._reading = database.engine.execution_options(**options)
+        super().__init__(database, "policy")
 
     def newest(self) -> RevisionName | None:
         """Return the name of the newest revision, or None if there is none. Reads one row of an index."""
@@ -94,30 +92,14 @@ class PolicyTable:
         """
         columns = policy_revisions.c
         last = select(columns.number).order_by(columns.number.desc()).limit(1)
-        try:
-            with self._database.engine.begin() as connection:
-                newest = connection.execute(last).scalar() or 0
-                if newest != revision.parent:
-                    raise _stale(newest, revision.parent)
+        with self._transaction() as connection:
+            newest = connection.execute(last).scalar() or 0
+            if newest != revision.parent:
+                raise _stale(newest, revision.parent)
+            try:
                 connection.execute(insert(policy_revisions).values(asdict(revision)))
-        except IntegrityError:  # another push has stored the same number since the query
-            raise _stale(revision.number, revision.parent) from None
-        except FAILURES as error:
-            raise self._failure(error) from None
-
-    def close(self) -> None:
-        """Close the database."""
-        self._database.close()
-
-    def _select(self, query: Any) -> list[Mapping[str, Any]]:
-        try:
-            with self._reading.begin() as connection:
-                return [dict(row) for row in connection.execute(query).mappings()]
-        except FAILURES as error:
-            raise self._failure(error) from None
-
-    def _failure(self, error: Exception) -> StoreError:
-        return StoreError(f"the policy in {self._database.name} cannot be used: {reason(error)}")
+            except IntegrityError:  # another push has stored the same number since the query
+                raise _stale(revision.number, revision.parent) from None
 
 
 def _stale(newest: int, parent: int) -> StaleRevisionError:

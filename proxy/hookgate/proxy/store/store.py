@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Self
 
 from hookgate.hooks.runners.inprocess import Counters, PinnedTools
 from hookgate.proxy.config.models import StoreSettings
+from hookgate.proxy.config.secret_files import read_secret
 from hookgate.proxy.config.values import store_url
 from hookgate.proxy.errors import StoreError
 
 if TYPE_CHECKING:
     from hookgate.proxy.store.counters import SqlCounters
     from hookgate.proxy.store.database import Database
+    from hookgate.proxy.store.interactions import InteractionTable
     from hookgate.proxy.store.pins import SqlPins
 
 _NO_DRIVER = (
@@ -31,6 +33,7 @@ class Store:
         self._database: Database | None = None
         self._counters: SqlCounters | None = None
         self._pins: SqlPins | None = None
+        self._interactions: InteractionTable | None = None
 
     def counters(self) -> Counters:
         """Return the counters in the database. Raises StoreError."""
@@ -52,6 +55,15 @@ class Store:
                 self._pins = pins
             return self._pins
 
+    def interactions(self) -> "InteractionTable":
+        """Return the interactions in the database. Raises StoreError."""
+        from hookgate.proxy.store.interactions import InteractionTable  # noqa: PLC0415  # see the module's docstring
+
+        with self._opening:
+            if self._interactions is None:
+                self._interactions = InteractionTable(self._open(), self._settings.interaction_days)
+            return self._interactions
+
     def _open(self) -> "Database":
         from hookgate.proxy.store.database import open_database  # noqa: PLC0415  # see the module's docstring
 
@@ -63,13 +75,9 @@ class Store:
         """The URL of a PostgreSQL database, or None for a file. Raises StoreError for a bad one."""
         file = self._settings.url_file
         try:
-            url = store_url(file.read_text(encoding="utf-8").strip()) if file else self._settings.url
-        except OSError as error:
-            raise StoreError(
-                f"store.url_file: {file}: cannot be read: {error.strerror}; check the path"
-            ) from None
+            url = read_secret(file, store_url) if file else self._settings.url
         except ValueError as error:
-            raise StoreError(f"store.url_file: {file}: {error}") from None
+            raise StoreError(f"store.url_file: {error}") from None
         if url and find_spec("psycopg") is None:
             raise StoreError(_NO_DRIVER)
         return url
@@ -83,5 +91,7 @@ class Store:
             await asyncio.to_thread(self._counters.close)
         if self._pins is not None:
             await asyncio.to_thread(self._pins.close)
+        if self._interactions is not None:
+            await asyncio.to_thread(self._interactions.close)
         if self._database is not None:
             await asyncio.to_thread(self._database.close)

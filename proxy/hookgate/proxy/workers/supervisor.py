@@ -268,7 +268,7 @@ def _labelled(sample: bytes, label: bytes) -> bytes:
 
 
 def merged_health(reports: Iterable[list[JsonObject]]) -> dict[HookKey, HookStatus]:
-    """Return the records of hooks, summed over all workers.
+    """Return the status of hooks, summed over all workers.
 
     A hook is degraded if its last run failed at any worker.
     """

@@ -20,10 +20,9 @@ from hookgate.proxy.call.verdicts import (
 )
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole
-from hookgate.proxy.http.client import UpstreamAnswer
+from hookgate.proxy.http.client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
-from hookgate.proxy.routing.envelopes import check_model, check_references, with_model
-from hookgate.proxy.routing.headers import to_client, to_upstream
+from hookgate.proxy.routing.dialects.generate_content import check_model, check_references, with_model
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import (
     BatchBody,
@@ -103,8 +102,8 @@ class Batches:
             items.append(inner)
         labels = await self._labels(route, batch)
         if len(models) > 1:
-            raise ApiError(
-                403, f"Hooks chose more than one model for this batch: {', '.join(sorted(models))}."
+            raise policy_denied(
+                f"Hooks chose more than one model for this batch: {', '.join(sorted(models))}.", _EVENT
             )
         model = next(iter(models), route.model)
         try:
@@ -125,7 +124,7 @@ class Batches:
             await context.run_step(check_request, item)
         except BodyError as error:
             raise body_refused(error, error.status) from None
-        await context.run_step(check_references, item, context.services.config.routes)
+        await context.run_step(check_references, item, context.services.config)
         call, _ = await context.begin_judged_call(item)
         try:
             model, body = await before_model(engine, call, route.model, item)
@@ -174,7 +173,7 @@ async def map_responses(value: Any, change: BodyChange) -> Any:
     if not isinstance(value, dict):
         return value
     if read(value, "responsesFile") is not None:
-        raise ApiError(403, _ANSWERS_IN_FILE, "POLICY_DENIED")
+        raise policy_denied(_ANSWERS_IN_FILE, AfterModel.name)
     new: JsonObject = {}
     for key, item in value.items():
         holds_answer = key == "response" and isinstance(item, dict) and "candidates" in item

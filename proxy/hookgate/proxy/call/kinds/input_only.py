@@ -1,34 +1,41 @@
-"""Calls that send text and return numbers: BeforeModel hooks judge the text, and answers are not judged.
+"""Calls that send text, and whose answers contain none: hooks judge the text, and answers are not judged.
+
+These are token counts, embeddings, and requests that write cached contents, which may also declare tools.
 
 A synthetic answer is not possible, so a call that a hook denies, stops or answers is refused with 403.
 """
 
 from aiohttp import hdrs, web
 
-from hookgate.hooks import BeforeModel, Verdict
+from hookgate.hooks import BeforeModel, BeforeToolSelection
 from hookgate.proxy.call.context import CallContext, RecordingEngine
 from hookgate.proxy.call.kinds.batches import IN_FILE
-from hookgate.proxy.call.verdicts import DENIED, STOPPED
+from hookgate.proxy.call.verdicts import refuse_ended_call
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import read_request, read_whole
-from hookgate.proxy.http.client import UpstreamAnswer
+from hookgate.proxy.http.client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
-from hookgate.proxy.observe.usage import UsageMeter
-from hookgate.proxy.routing.envelopes import check_model, check_references, named_model, with_model
-from hookgate.proxy.routing.headers import to_client, to_upstream
+from hookgate.proxy.observe.usage import make_meter
+from hookgate.proxy.routing.dialects import ENVELOPES
+from hookgate.proxy.routing.dialects.generate_content import (
+    check_model,
+    check_references,
+    named_model,
+    with_model,
+)
 from hookgate.proxy.routing.table import Route
-from hookgate.translator import BodyError, EditError, Inputs, check_request, read_inputs
+from hookgate.translator import CACHES, BodyError, EditError, Inputs, check_request, read_inputs
 from hookgate.translator.fields import JsonObject, read, read_object, write
-from hookgate.translator.inputs import Carried
+from hookgate.translator.inputs import Carried, caches_tools
 from hookgate.translator.strictjson import dumps
 
-_SPOKEN = "A hook returned a synthetic answer, which is not possible for {}."
+_CONVERSATIONS = CACHES | {"countTokens", "computeTokens"}
 _NO_PLACE = "A hook's edit cannot be sent with {}: {}"
 _SEVERAL = "Hooks chose more than one model for this call: {}."
 
 
 class InputOnlyCalls:
-    """Processes one token count or embedding."""
+    """Processes one token count, embedding, or request that writes cached contents."""
 
     def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
         self._context, self._engine, self._record = context, engine, context.record
@@ -54,7 +61,7 @@ class InputOnlyCalls:
 
     async def _answer(self, answer: UpstreamAnswer) -> web.Response:
         body = await read_whole(answer.chunks())
-        meter = UsageMeter()
+        meter = make_meter(ENVELOPES[self._context.route.dialect]().usage_format)
         meter.feed(body)
         self._record.usage += meter.usage()
         return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
@@ -73,7 +80,7 @@ class InputOnlyCalls:
         if len(models) > 1:
             raise policy_denied(_SEVERAL.format(", ".join(sorted(models))), BeforeModel.name)
         try:
-            model = models.pop()
+            model = models.pop() if models else ""
             return model, await self._context.run_step(_edited, inputs, requests, route, model)
         except EditError as error:
             raise policy_denied(_NO_PLACE.format(route.verb, error), BeforeModel.name) from None
@@ -87,28 +94,20 @@ class InputOnlyCalls:
             await context.run_step(check_request, carried.request)
         except BodyError as error:
             raise body_refused(error, error.status) from None
-        await context.run_step(check_references, carried.request, context.services.config.routes)
-        # A token count has the session of its conversation. All embeddings share one session.
-        counted = carried.request if route.verb in ("countTokens", "computeTokens") else {}
-        call, known = await context.begin_judged_call(counted)
+        await context.run_step(check_references, carried.request, context.services.config)
+        # Counted and cached contents have the session of their conversation. Embeddings share one session.
+        conversation = carried.request if route.verb in _CONVERSATIONS else {}
+        call, known = await context.begin_judged_call(conversation)
         if known.state.stopped is not None:
             raise policy_denied(known.state.stopped, BeforeModel.name)
         outcome = await self._engine.fire(BeforeModel(model, carried.request), call.session)
-        self._end_if_refused(outcome.verdict, route)
-        return outcome.event.model, outcome.event.body
-
-    def _end_if_refused(self, verdict: Verdict, route: Route) -> None:
-        """Raise ApiError if the verdict ends the call."""
-        reason = ""
-        if verdict.stop:
-            reason = verdict.reason or STOPPED
-        elif verdict.synthetic:
-            reason = _SPOKEN.format(route.verb)
-            self._record.outcome, self._record.reasons[BeforeModel.name] = "denied", reason
-        elif verdict.denied:
-            reason = verdict.reason or DENIED
-        if reason:
-            raise policy_denied(reason, BeforeModel.name)
+        refuse_ended_call(self._record, outcome.verdict, BeforeModel.name, route.verb)
+        model, request = outcome.event.model, outcome.event.body
+        if caches_tools(route.verb, request):
+            selected = await self._engine.fire(BeforeToolSelection(model, request), call.session)
+            refuse_ended_call(self._record, selected.verdict, BeforeToolSelection.name, route.verb)
+            request = selected.verdict.apply_selection(request)
+        return model, request
 
 
 def _read(route: Route, body: JsonObject) -> Inputs:
@@ -123,7 +122,7 @@ def _read(route: Route, body: JsonObject) -> Inputs:
     if route.model:
         check_model(route, route.model, body)
         check_model(route, route.model, read_object(body, "batch"), "batch")
-    if not inputs.requests:
+    if not inputs.requests and route.verb != "updateCachedContent":
         raise body_refused("it contains no request")
     return inputs
 

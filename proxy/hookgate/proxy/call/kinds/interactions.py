@@ -1,125 +1,207 @@
 """The Interactions API: creates interactions like other generated answers, and judges those that are read.
 
-Whether an answer is streamed is in the body, which is therefore read first.
+Whether an answer is streamed is in the body or in the query, which are therefore read first.
 """
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from hookgate.hooks import AfterModel, BeforeModel, BeforeTool
+from hookgate.hooks.engine import EventPlan
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.answer import AnswerPipeline
 from hookgate.proxy.call.context import CallContext, JudgedCall, OutgoingCall, RecordingEngine
+from hookgate.proxy.call.delivery import AnswerDelivery, Reply, answering
 from hookgate.proxy.call.derived_events import ToolCallEvents, engine_for_derived
-from hookgate.proxy.call.generation import GenerationCall
+from hookgate.proxy.call.generation import GenerationCall, OpenedRequest
+from hookgate.proxy.call.kinds.interaction_notes import InteractionNotes, find_earlier, shown_earlier
 from hookgate.proxy.call.passthrough import forward_unread
 from hookgate.proxy.call.tool_gate import ToolGate
-from hookgate.proxy.call.verdicts import ReplacementAnswer
-from hookgate.proxy.errors import ApiError, policy_denied
-from hookgate.proxy.http.bodies import read_answer, read_request, read_whole
-from hookgate.proxy.http.client import UpstreamAnswer
-from hookgate.proxy.http.upstream_connection import UpstreamError
-from hookgate.proxy.routing.envelopes import Interactions, check_interaction
-from hookgate.proxy.routing.headers import to_client, to_upstream
-from hookgate.proxy.routing.table import Route
-from hookgate.translator import show_request
-from hookgate.translator.fields import JsonObject
+from hookgate.proxy.errors import policy_denied, request_refused
+from hookgate.proxy.http.bodies import read_answer, read_request, read_whole, unreadable_answer
+from hookgate.proxy.http.client import UpstreamAnswer, to_upstream
+from hookgate.proxy.identity.interactions import id_in_path, interaction_name
+from hookgate.proxy.observe.usage import Usage
+from hookgate.proxy.routing.dialects.interactions import Interactions, check_interaction
+from hookgate.proxy.routing.table import Route, without_parameter
+from hookgate.translator import BodyError, show_request
+from hookgate.translator.fields import JsonObject, read, read_object
+from hookgate.translator.interactions import InteractionEvents, first_event, without_unfinished
 from hookgate.translator.strictjson import dumps
 
-_RESUMED = (
-    "stream: hooks cannot judge a stream that is resumed; read the interaction without stream=true, or set "
-    'routes.unhooked = ["interactions"] in hookgate.toml to forward it unjudged.'
-)
+if TYPE_CHECKING:  # it imports SQLAlchemy, which only calls of the Interactions API need
+    from hookgate.proxy.store.interactions import StoredInteraction
 
 
-class InteractionCalls:
-    """Processes one call of the Interactions API."""
+async def call_interactions(context: CallContext, engine: RecordingEngine) -> web.StreamResponse:
+    """Answer a request of the Interactions API. Raises ApiError if it is refused or the upstream fails."""
+    if context.route.verb == "createInteraction":
+        return await _create(context, engine)
+    return await InteractionReading(context, engine).run()
+
+
+async def delete_interaction(context: CallContext) -> web.StreamResponse:
+    """Forward the deletion of an interaction, and forget it. Raises ApiError if it is refused."""
+    services, id_ = context.services, id_in_path(context.route)
+    if services.config.routes.unknown_interactions == "refuse":
+        await find_earlier(context, id_)
+
+    async def forget(status: int) -> None:
+        if 200 <= status < 300:
+            await services.interactions.forget(context.caller.key, interaction_name(context.route, id_))
+
+    return await forward_unread(context, forget)
+
+
+async def _create(context: CallContext, engine: RecordingEngine) -> web.StreamResponse:
+    body = await read_request(context.request)
+    check_interaction(body, context.services.config.routes.unhooked)
+    earlier, shown = None, None
+    if (previous := read(body, "previousInteractionId")) is not None:
+        earlier = await find_earlier(context, previous, "previous_interaction_id")
+        shown = await shown_earlier(context, earlier)
+    listener = None
+    if context.services.interactions.are_kept and body.get("store") is not False:
+        notes = InteractionNotes(context, continued=earlier)
+        context.observers.append(notes)
+        listener = notes.see_response
+    if body.get("stream") is True:  # any other value than true and false is refused later
+        context.begin_streaming()
+    ends_turn = body.get("background") is not True or context.route.streamed
+    opened = OpenedRequest(body, Interactions(shown), listener, ends_turn)
+    return await GenerationCall(context, engine, opened).run()
+
+
+class InteractionReading:
+    """Answers with an interaction that exists, after AfterModel and BeforeTool hooks.
+
+    A stream is always read from its beginning, also if the client resumes it: a text that was cut in two can
+    only be judged as a whole. The client receives the events after the last one that it has received.
+    """
 
     def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
+        """Raises ApiError if the query is invalid."""
         self._context, self._engine, self._record = context, engine, context.record
+        self._route, after = _resumed_from(context.route)
+        self._framing = None if after is None else InteractionEvents(after)
+        if self._framing is not None:
+            context.record.streamed = True
+            if context.record.content is not None:
+                context.record.content.route = replace(context.route, verb="streamInteraction")
+        self._envelope = Interactions()
 
     async def run(self) -> web.StreamResponse:
-        """Answer the request. Raises ApiError if it is refused or the upstream fails."""
+        """Answer the request; denials and upstream errors are answers, too."""
         context = self._context
-        if context.route.verb == "createInteraction":
-            return await self._create()
-        if _streams(context.route):
-            if "interactions" not in context.services.config.routes.unhooked:
-                raise ApiError(403, _RESUMED, "ROUTE_NOT_ALLOWED")
-            return await forward_unread(context)
-        return await self._read()
+        reply = Reply(context.request, self._framing, self._envelope, context.observers)
+        async with answering(context, reply):
+            earlier = await find_earlier(context, id_in_path(context.route))
+            call, known = await context.begin_judged_call({}, self._envelope)
+            if known.state.stopped is not None:
+                raise policy_denied(known.state.stopped, BeforeModel.name)
+            delivery = AnswerDelivery(context, reply, self._envelope.usage_format)
+            delivery.counts_usage = False
+            await self._read(call, earlier, delivery)
+        return await reply.finish()
 
-    # ---- create
+    async def _read(
+        self, call: JudgedCall, earlier: "StoredInteraction | None", delivery: AnswerDelivery
+    ) -> None:
+        headers = to_upstream(self._context.request.headers, "identity")
+        # A body to cancel an interaction would be undocumented, and no hook would see it.
+        payload = b"" if self._context.request.method == "POST" else None
+        async with delivery.sent(self._route, headers, payload) as answer:
+            succeeded = 200 <= answer.status < 300
+            named = await self._begin(answer, call) if succeeded else {}
+            self._record.model = _model_in(named)
+            pipeline = self._pipeline(call, earlier)
+            try:
+                await delivery.deliver(answer, pipeline)
+            finally:
+                pipeline.close()
+                if earlier is not None and not earlier.counted and delivery.usage != Usage():
+                    await self._count_use(call, earlier, delivery)
+            if succeeded and self._framing is not None and self._framing.is_skipping:
+                raise request_refused(_NO_EVENT)
 
-    async def _create(self) -> web.StreamResponse:
-        context = self._context
-        body = await read_request(context.request)
-        check_interaction(body, context.services.config.routes.unhooked)
-        if body.get("stream") is True:  # any other value than true and false is refused later
-            context.route = replace(context.route, verb="streamInteraction")
-            self._record.streamed = True
-            if self._record.content is not None:
-                self._record.content.route = context.route
-        return await GenerationCall(context, self._engine, body).run()
+    async def _count_use(
+        self, call: JudgedCall, earlier: "StoredInteraction", delivery: AnswerDelivery
+    ) -> None:
+        """Count the tokens of an interaction for this call, unless another one has."""
+        if await self._context.services.interactions.count(earlier.key, earlier.name):
+            self._engine.count_use(BeforeModel(self._record.model, {}), call.session)
+            delivery.counts_usage = True
 
-    # ---- read, cancel
+    async def _begin(self, answer: UpstreamAnswer, call: JudgedCall) -> JsonObject:
+        """Return the interaction of an answer, which names the model that decides what hooks run for it.
 
-    async def _read(self) -> web.StreamResponse:
-        """Answer with an interaction that exists, after AfterModel and BeforeTool hooks."""
-        context = self._context
-        call, known = await context.begin_judged_call({}, Interactions())
-        if known.state.stopped is not None:
-            raise policy_denied(known.state.stopped, BeforeModel.name)
-        headers = to_upstream(context.request.headers, "identity")
+        The answer is read, and can be read again.
+        """
+        if self._framing is None:
+            return await self._begin_whole(answer, call)
         try:
-            # A body to cancel an interaction would be undocumented, and no hook would see it.
-            body = b"" if context.request.method == "POST" else None
-            async with context.send(context.route, headers, body) as answer:
-                data = await read_whole(answer.chunks())
-        except UpstreamError as error:
-            raise error.as_api_error() from None
-        for observer in context.observers:
-            observer.see_upstream_bytes(data)
-        if data:
-            data = await self._judged(answer, data, call)
-        for observer in context.observers:
-            observer.see_client_bytes(data)
-        return web.Response(status=answer.status, headers=to_client(answer.headers), body=data)
+            data, event = await first_event(answer.read)
+        except BodyError as error:
+            raise unreadable_answer(str(error)) from None
+        answer.unread(data)
+        named = read_object(event, "interaction")
+        if not _model_in(named) and "error" not in event:
+            raise unreadable_answer("the stream does not begin with the model of the interaction")
+        return named
 
-    async def _judged(self, answer: UpstreamAnswer, data: bytes, call: JudgedCall) -> bytes:
-        """Return an answer after its hooks. Raises ApiError if a hook denies it."""
+    async def _begin_whole(self, answer: UpstreamAnswer, call: JudgedCall) -> JsonObject:
+        """Return an interaction. If hooks judge it, remove steps that may be cut off."""
+        data = await read_whole(answer.chunks())
         worker = self._context.request.body_worker
-        succeeded = 200 <= answer.status < 300
-        body = await worker.run(len(data), read_answer, data, worker.bounds) if succeeded else {}
-        model = _model_in(body)
-        self._record.model = model
-        plan = self._engine.plan(AfterModel(SharedValue({}), {}, model), call.session)
+        body = await worker.run(len(data), read_answer, data, worker.bounds) if data else {}
+        judged = bool(self._plan(call, _model_in(body)).groups)
+        finished = without_unfinished(body) if judged else body
+        answer.unread(data if finished is body else dumps(finished))
+        return body
+
+    def _plan(self, call: JudgedCall, model: str) -> EventPlan:
+        return self._engine.plan(AfterModel(SharedValue({}), {}, model), call.session)
+
+    def _pipeline(self, call: JudgedCall, earlier: "StoredInteraction | None") -> AnswerPipeline:
+        model = self._record.model
+        plan = self._plan(call, model)
         shown = SharedValue(show_request(model, {})) if plan.groups else None
-        outgoing = OutgoingCall(call, self._context.route, model, b"", plan, shown, None, (), "", {})
-        gate = None
+        outgoing = OutgoingCall(call, self._route, model, b"", plan, shown, None, (), "", {})
+        gate, listener = None, None
         if self._engine.listens_to(BeforeTool.name):
             of_tools = engine_for_derived(self._engine, "tools", outgoing.reported)
             gate = ToolGate([ToolCallEvents(of_tools, call, {})], retries=False)
-        pipeline = AnswerPipeline(self._engine, outgoing, worker, gate, None, keep_answer=False)
-        try:
-            if not succeeded:
-                return await pipeline.redact_error(data)
-            return await pipeline.judge_whole(data) if pipeline.needs_parsing else data
-        except ReplacementAnswer as replacement:
-            return dumps(call.envelope.answer(replacement.answer))
-        finally:
-            pipeline.close()
+        if earlier is not None:
+            listener = InteractionNotes(self._context, read_=earlier).see_response
+        worker = self._context.request.body_worker
+        return AnswerPipeline(
+            self._engine, outgoing, worker, gate, None, keep_answer=False, listener=listener
+        )
 
 
-def _streams(route: Route) -> bool:
-    """Return whether the query asks for a stream."""
-    wanted = dict(parse_qsl(route.query, keep_blank_values=True)).get("stream", "false")
-    return wanted.lower() != "false"
+_NO_EVENT = "last_event_id: the stream of this interaction has no such event; read it from the beginning."
 
 
-def _model_in(body: JsonObject) -> str:
-    """Return the model of an interaction, or the agent in its place."""
-    named = body.get("model") or body.get("agent")
+def _resumed_from(route: Route) -> tuple[Route, str | None]:
+    """Return the route to read from, and the event after which a stream is resumed; None if it is not one.
+
+    The event is empty if the stream is read from its beginning, as it always is upstream.
+    """
+    parameters = dict(parse_qsl(route.query, keep_blank_values=True))
+    wanted = parameters.get("stream", "false").lower()
+    if wanted not in ("true", "false"):
+        raise request_refused("The query parameter 'stream' must be true or false.")
+    if wanted == "false":
+        return route, None
+    query = without_parameter(without_parameter(route.query, "stream"), "last_event_id")
+    streamed = f"{query}&stream=true" if query else "stream=true"
+    return replace(route, query=streamed), parameters.get("last_event_id", "")
+
+
+def _model_in(interaction: JsonObject) -> str:
+    """Return the model of an interaction, or the agent in its place; empty if neither is named."""
+    named = interaction.get("model") or interaction.get("agent")
     return named.removeprefix("models/") if isinstance(named, str) else ""

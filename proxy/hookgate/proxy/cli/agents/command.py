@@ -4,9 +4,12 @@ import argparse
 import asyncio
 import math
 import os
+import re
 import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from hookgate.proxy.admin.access import admin_token_source, find_token
 from hookgate.proxy.cli.agents.known import AGENTS, Agent, find_agent
@@ -21,6 +24,9 @@ from hookgate.translator.fields import JsonObject
 
 PLACEHOLDER = "YOUR_KEY"
 """What stands for the client's key in printed settings."""
+
+_KEY = re.compile(r"[A-Za-z0-9._~+/=:-]{1,512}")
+"""Keys that stay as they are in JSON."""
 
 _PAUSE = 0.5
 """Seconds between two looks at the calls of the gateway."""
@@ -37,6 +43,12 @@ def add_agents(parser: argparse.ArgumentParser) -> None:
         "--gateway",
         metavar="URL",
         help="the gateway's base URL, as agents reach it (default: HOOKGATE_URL, or the configured address)",
+    )
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="FILE",
+        help="write the settings for device management to a new file, with the key from standard input",
     )
     parser.add_argument(
         "--check", action="store_true", help="wait for a call of this agent, and say what became of it"
@@ -68,14 +80,18 @@ async def run_agents(given: argparse.Namespace) -> int:
     contains a remedy.
     """
     if given.name is None:
-        if given.check:
-            raise ValueError("--check needs the name of an agent; `hookgate agents` lists them")
+        for flag in ("--check", "--write"):
+            if getattr(given, flag[2:]):
+                raise ValueError(f"{flag} needs the name of an agent; `hookgate agents` lists them")
         for line in _listed():
             print(line)
         return 0
     agent = find_agent(given.name)
     config = read_config(vars(given)).config
     url = _gateway_url(given.gateway, config)
+    if given.write is not None:
+        _write_managed_settings(agent, url, given.write)
+        return 0
     if not given.check:
         for line in agent_settings(agent, url, config):
             print(line)
@@ -127,6 +143,9 @@ def agent_settings(agent: Agent, url: str, config: Config) -> Iterator[str]:
     if agent.code:
         yield from ("", "In its program:")
         yield from (f"    {line}".rstrip() for line in agent.program(url, PLACEHOLDER).splitlines())
+    if agent.managed_file:
+        yield from ("", "Or, in a file that device management rolls out:")
+        yield from (f"    {line}" for line in agent.managed_settings(url, PLACEHOLDER).splitlines())
     yield ""
     if not agent.needs_google_login:
         yield f"{PLACEHOLDER} is {'a key from `hookgate keys create`' if issued else 'your Google API key'}."
@@ -141,6 +160,29 @@ def agent_settings(agent: Agent, url: str, config: Config) -> Iterator[str]:
         yield "This address works on this machine only; for others, set --gateway URL."
     yield from agent.notes
     yield f"To see whether its calls arrive: hookgate agents {agent.name} --check"
+
+
+def _write_managed_settings(agent: Agent, url: str, file: Path) -> None:
+    """Write the agent's settings for device management to a new file that only this user can read.
+
+    Raises ValueError if the agent has no such settings, or if the URL, the key or the file is unusable.
+    """
+    if not agent.managed_file:
+        raise ValueError(f"{agent.name} has no settings for device management")
+    if not url.startswith("https://"):
+        raise ValueError(
+            f"{agent.name} requires https, not {url}; set its address with --gateway https://..."
+        )
+    key = sys.stdin.readline().strip()
+    if not _KEY.fullmatch(key):
+        raise ValueError("--write needs a key on standard input, such as from `hookgate keys create`")
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise ValueError(f"cannot create {file}: {error.strerror}") from None
+    with open(descriptor, "w") as written:
+        written.write(agent.managed_settings(url, key))
+    print(f"wrote {file}, which contains the key")
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ class Agent:
     """Contents of files by their paths."""
     code: str = ""
     """Code of the agent's program."""
+    managed_file: str = ""
+    """The content of the file in which device management sets the same."""
     notes: tuple[str, ...] = ()
     apis: tuple[Api, ...] = ("gemini",)
     https: Literal["", "elsewhere", "always"] = ""
@@ -51,6 +53,10 @@ class Agent:
     def program(self, url: str, key: str) -> str:
         """Return the code of its program for a gateway and a key."""
         return self.code.format(url=url, key=key)
+
+    def managed_settings(self, url: str, key: str) -> str:
+        """Return the content of its file for device management, for a gateway and a key."""
+        return self.managed_file.format(url=url, key=key)
 
     def recognizes(self, client: str, path: str) -> bool:
         """Return whether a call with this client and path, as in a receipt, may be this agent's."""
@@ -71,6 +77,21 @@ _CLI_NOTE = (
 
 def _cli_settings(selected: str) -> dict[str, str]:
     return {"~/.gemini/settings.json": f'{{"security": {{"auth": {{"selectedType": "{selected}"}}}}}}'}
+
+
+_AGY_MANAGED = """\
+{{
+  "gateway": {{
+    "enabled": true,
+    "url": "{url}",
+    "apiKey": "{key}",
+    "wireProtocol": "genai"
+  }},
+  "auth": {{
+    "suppressInteractiveLogin": true
+  }}
+}}
+"""
 
 
 AGENTS = (
@@ -190,7 +211,14 @@ AGENTS = (
         ("google-antigravity-sdk",),
         code="from google.antigravity import LocalAgentConfig, types\n\n"
         'endpoint = types.GeminiAPIEndpoint(base_url="{url}", api_key="{key}")\n'
-        'config = LocalAgentConfig(model=types.ModelTarget(name="gemini-2.5-flash", endpoint=endpoint))',
+        'text = types.ModelTarget(name="gemini-2.5-flash", endpoint=endpoint)\n'
+        "kinds = [types.ModelType.IMAGE]\n"
+        'image = types.ModelTarget(name="gemini-3.1-flash-lite-image", types=kinds, endpoint=endpoint)\n'
+        "config = LocalAgentConfig(models=[text, image])",
+        notes=(
+            "Without an image model, the SDK adds one whose calls do not pass through the gateway.",
+            "The hooks of docs/shim.md report its session to the gateway.",
+        ),
     ),
     Agent(
         "antigravity",
@@ -208,10 +236,15 @@ AGENTS = (
             "In this mode, gateways issue the keys of their clients: set clients.issued_keys.",
             "If a private authority has issued the gateway's certificate, set AGY_LLM_GATEWAY_CA_CERT to its "
             "bundle.",
-            'The wire protocol "openai" uses routes that are refused unless routes.unhooked lists them.',
-            "Device management sets the same in admin_settings.json. Google documents its format under "
-            '"Deploy Google Antigravity Enterprise Gateway"; this command does not write it.',
+            'The wire protocol "openai" uses chat completions, which hooks judge, too. It was not tested.',
+            "The file is admin_settings.json in /etc/antigravity on Linux, in /Library/Application Support/"
+            "Antigravity on macOS, and in %ProgramData%\\Antigravity on Windows. Every user must be able to "
+            "read it, so issue a key for each machine.",
+            "The names in it are those of a published set-up for another gateway. Compare them with Google's "
+            'page "Configure an enterprise gateway for Google Antigravity" before you roll it out.',
+            "With --write FILE, this command writes it, with the key from standard input.",
         ),
+        managed_file=_AGY_MANAGED,
         apis=("gemini", "vertex"),
         https="always",
     ),
@@ -220,7 +253,7 @@ AGENTS = (
         "LangChain (langchain-google-genai)",
         "`ChatGoogleGenerativeAI(base_url=…)`",
         "`api_key`, or `GOOGLE_API_KEY`",
-        "Tried by hand with langchain-google-genai 4.4.2: answers, streams, and denials after one request.",
+        "The tests run langchain-google-genai 4.4 with this model.",
         _SDK,
         code="from langchain_google_genai import ChatGoogleGenerativeAI\n\n"
         'model = ChatGoogleGenerativeAI(model="gemini-2.5-flash", api_key="{key}", base_url="{url}")\n'
@@ -232,7 +265,7 @@ AGENTS = (
         "LiteLLM",
         "`api_base=…`, with `/v1beta` at its end",
         "`api_key`",
-        "Tried by hand with LiteLLM 1.106.2: answers, streams, and denials after one request.",
+        "The tests run LiteLLM 1.106 with this call.",
         ("litellm",),
         code="import litellm\n\n"
         'messages = [{{"role": "user", "content": "Say good morning."}}]\n'

@@ -9,9 +9,11 @@ from hookgate.hooks import (
     AfterModel,
     BeforeModel,
     BeforeTool,
+    BeforeToolSelection,
     CallEnd,
     CallState,
     Engine,
+    Verdict,
 )
 from hookgate.hooks.events.base import SharedValue
 from hookgate.hooks.events.reading import read_event
@@ -24,7 +26,7 @@ from hookgate.proxy.call.derived_events import (
 )
 from hookgate.proxy.call.events import apply_outcome
 from hookgate.proxy.call.kinds.batches import BATCHED, map_responses
-from hookgate.proxy.call.stages import spoken_text_of
+from hookgate.proxy.call.stages import visible_text_of
 from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate, ToolSelection
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_model, before_tool_selection, enforce
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
@@ -33,11 +35,12 @@ from hookgate.proxy.identity.memory import Result, prompt_of
 from hookgate.proxy.identity.sessions import LocalSessions, OpenSession, ReportedKind
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.proxy.observe.usage import Prices, Usage
-from hookgate.proxy.routing.envelopes import envelope_of, named_model, open_request_body
+from hookgate.proxy.routing.dialects import ENVELOPES
+from hookgate.proxy.routing.dialects.generate_content import named_model, open_request_body
 from hookgate.translator import BodyError, declared_descriptions, read_inputs, show_request
 from hookgate.translator.batches import BatchBody
 from hookgate.translator.fields import JsonObject, read_list
-from hookgate.translator.inputs import INPUTS
+from hookgate.translator.inputs import INPUTS, caches_tools
 
 _GENERATE = ("generateContent", "streamGenerateContent")
 
@@ -124,16 +127,16 @@ class Replay:
                 await self._answers(opened, opened.call, was.answers)
         except (ReplacementAnswer, ApiError):
             pass  # the record has the outcome
-        self._settle(record, was.usage if opened.is_forwarded else Usage())
+        self._end(record, was.usage if opened.is_forwarded else Usage())
         return record
 
-    def _settle(self, record: CallRecord, used: Usage) -> None:
+    def _end(self, record: CallRecord, used: Usage) -> None:
         """Tell the policies that a call has ended, with its recorded usage."""
         model, cost = record.model, None
         if self._prices is not None:
             cost = self._prices.cost(model, used.input_tokens, used.output_tokens, used.cached_tokens)
         end = CallEnd(model, used.input_tokens, used.output_tokens, cost)
-        for callback in (callback for call in record.calls for callback in call.at_end):
+        for callback in (callback for state in record.call_states for callback in state.at_end):
             callback(end)
         record.end(200, 0)
 
@@ -152,7 +155,7 @@ class Replay:
     # ---- requests
 
     async def _generate(self, opened: _OpenCall, start: CallStart, known: OpenSession) -> None:
-        engine, envelope = opened.engine, envelope_of(start.route)
+        engine, envelope = opened.engine, ENVELOPES[start.route.dialect]()
         model, body = open_request_body(envelope, start.route, start.request or {})
         call = call_in_session(known.context, start.route, body, envelope, named=True)
         engine.record.note_call(call.session)
@@ -171,10 +174,14 @@ class Replay:
             model = named_model(start.route, carried.holder)
             session = replace(start.session, call_state=CallState())
             engine.record.note_call(session)
-            verdict = (await engine.fire(BeforeModel(model, carried.request), session)).verdict
+            judged = await engine.fire(BeforeModel(model, carried.request), session)
+            verdict, request = judged.verdict, judged.event.body
+            if caches_tools(start.route.verb, request) and not _ends(verdict):
+                event = BeforeToolSelection(judged.event.model, request)
+                verdict = (await engine.fire(event, session)).verdict
             if verdict.synthetic:
                 engine.record.outcome = "denied"
-            if verdict.stop or verdict.denied or verdict.synthetic:
+            if _ends(verdict):
                 return
 
     async def _batch(self, opened: _OpenCall, start: CallStart) -> None:
@@ -194,7 +201,7 @@ class Replay:
     def _batch_call(engine: RecordingEngine, start: CallStart, body: JsonObject) -> JudgedCall:
         session = replace(start.session, call_state=CallState())
         engine.record.note_call(session)
-        return call_in_session(session, start.route, body, envelope_of(start.route), named=True)
+        return call_in_session(session, start.route, body, ENVELOPES[start.route.dialect](), named=True)
 
     # ---- answers
 
@@ -227,8 +234,10 @@ class Replay:
         gate = ToolGate(judges, retries=more)
         body = await gate.judge(body)
         of_turns = engine_for_derived(engine, "turns", opened.reported)
-        if of_turns.listens_to(AfterAgent.name) and not (call.wants_json or gate.passed):
-            await TurnEndEvents(of_turns, call, opened.prompt, again, more).ended(spoken_text_of([body]))
+        if of_turns.listens_to(AfterAgent.name) and not (call.requires_json or gate.agent_has_call):
+            await TurnEndEvents(of_turns, call, opened.prompt, again, more).turn_ended(
+                visible_text_of([body])
+            )
 
     async def _batch_answers(
         self, opened: _OpenCall, call: JudgedCall, answers: Sequence[JsonObject]
@@ -244,3 +253,8 @@ class Replay:
 
 async def _ignore_results(_: Sequence[Result]) -> None:
     """Accept results of tools that ran without a shim's report: it is not part of a policy."""
+
+
+def _ends(verdict: Verdict) -> bool:
+    """Return whether a verdict ends a call whose answer has no text."""
+    return verdict.stop or verdict.denied or verdict.synthetic

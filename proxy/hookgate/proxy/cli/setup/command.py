@@ -24,7 +24,7 @@ def add_init(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help=f"a new or empty folder for the files (default: {_USUAL_FOLDER})",
     )
-    wish = parser.add_mutually_exclusive_group(required=True)
+    wish = parser.add_mutually_exclusive_group()
     wish.add_argument("--for", dest="use", choices=setups("uses"), help="what the gateway is for")
     wish.add_argument("--from", dest="policy", choices=setups("policies"), help="a policy template")
     wish.add_argument("--list", action="store_true", help="describe all set-ups, and write nothing")
@@ -35,6 +35,8 @@ def run_init(arguments: argparse.Namespace) -> int:
     if arguments.list:
         _print_list()
         return 0
+    if not (arguments.use or arguments.policy):
+        raise ValueError("choose a set-up with --for or --from; `hookgate init --list` describes them")
     setup = setups("uses")[arguments.use] if arguments.use else setups("policies")[arguments.policy]
     written = setup.write(arguments.folder)
     print(f"{setup.summary}\n\nWritten: {', '.join(map(str, written))}\n")
@@ -65,7 +67,10 @@ def _print_next(setup: Setup, folder: Path) -> None:
     attempt = f"sh {shlex.quote(str(folder / 'try.sh'))}"
     if setup.name == "team":
         key_file = shlex.quote(str(folder / "gemini-key"))
-        _print_step("Save the gateway's own key", f'(umask 077; echo "$GEMINI_API_KEY" > {key_file})')
+        _print_step(
+            "Save the gateway's own key, or, for the stand-in, a placeholder",
+            f'(umask 077; echo "${{GEMINI_API_KEY:-placeholder}}" > {key_file})',
+        )
         attempt = f"GEMINI_API_KEY=$({hookgate} keys create ivan --team interns {configuration}) {attempt}"
     _print_step("Check the set-up", f"{hookgate} doctor {configuration}")
     _print_step("Start the gateway", serve)

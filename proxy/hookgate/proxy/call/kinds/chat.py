@@ -1,0 +1,17 @@
+"""Chat completions: generated answers whose body says whether they are streamed, and so is read first."""
+
+from aiohttp import web
+
+from hookgate.proxy.call.context import CallContext, RecordingEngine
+from hookgate.proxy.call.generation import GenerationCall, OpenedRequest
+from hookgate.proxy.http.bodies import read_request
+from hookgate.proxy.routing.dialects import ENVELOPES
+
+
+async def answer_chat(context: CallContext, engine: RecordingEngine) -> web.StreamResponse:
+    """Answer the request. Raises ApiError if it is refused or the upstream fails."""
+    body = await read_request(context.request)
+    if body.get("stream") is True:  # any other value than true and false is refused later
+        context.begin_streaming()
+    opened = OpenedRequest(body, ENVELOPES[context.route.dialect]())
+    return await GenerationCall(context, engine, opened).run()

@@ -1,0 +1,248 @@
+"""Live sessions: a WebSocket whose messages hooks judge, in both directions.
+
+A server sends text and speech in pieces. They are held back until they are complete, and then judged together
+with the transcription of the speech, so that a client receives neither before it was judged.
+"""
+
+from collections.abc import Awaitable, Sequence
+
+from aiohttp import WSCloseCode, web
+
+from hookgate.hooks import AfterModel, BeforeModel, BeforeTool
+from hookgate.hooks.events.base import SharedValue
+from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
+from hookgate.proxy.call.derived_events import ToolCallEvents
+from hookgate.proxy.call.tool_gate import BLOCKED, AllowedTools, CallJudge, Refusal, judge_call
+from hookgate.proxy.call.verdicts import ReplacementAnswer, before_tool_selection, refuse_ended_call
+from hookgate.proxy.call.websockets import (
+    MAX_MESSAGE,
+    Close,
+    Socket,
+    connected,
+    relayed,
+    run_until_closed,
+)
+from hookgate.proxy.errors import ApiError, body_refused, policy_denied
+from hookgate.proxy.http.bodies import checked_answer, unreadable_answer
+from hookgate.proxy.http.key_mask import KeyMask
+from hookgate.proxy.routing.dialects.generate_content import check_references, named_model, with_model
+from hookgate.translator import BodyError, EditError, declared_descriptions, show_request
+from hookgate.translator.fields import JsonObject, joined_text, read, read_list, read_object, same_items
+from hookgate.translator.live import (
+    ClientMessage,
+    Segment,
+    ServerMessage,
+    blocked_calls,
+    with_transcriptions,
+)
+from hookgate.translator.strictjson import Bounds, dumps, loads
+
+_NO_PLACE = "A hook's edit cannot be sent in a Live session: {}"
+_CLOSE_REASON = 123
+"""The largest reason for closing a WebSocket, in bytes."""
+
+
+class LiveSession:
+    """Judges one Live session. All of its hooks run with one engine, and it is one call for policies."""
+
+    def __init__(self, context: CallContext, engine: RecordingEngine) -> None:
+        self._context, self._engine, self._record = context, engine, context.record
+        limits = context.services.config.limits
+        self._bounds = Bounds(limits.text, limits.values)
+        self._call: JudgedCall
+        self._here: Socket
+        self._there: Socket
+        self._mask: KeyMask | None = None
+        self._model = ""
+        self._shown = SharedValue({})
+        self._judges: list[CallJudge] = []
+        self._held: list[tuple[ServerMessage, bytes | None]] = []
+        self._held_bytes = 0
+        self._judged_bytes = 0
+
+    async def run(self) -> web.StreamResponse:
+        """Run the session until either side closes. Raises ApiError if it does not begin."""
+        self._call, known = await self._context.begin_judged_call({})
+        if known.state.stopped is not None:
+            raise policy_denied(known.state.stopped, BeforeModel.name)
+        self._record.live = {"audio_in": 0, "media_out": 0}
+        async with connected(self._context) as (here, there, mask):
+            self._here, self._there, self._mask = here, there, mask
+            inward = self._closing(relayed(here, there, self._from_client))
+            await run_until_closed(self._context, here, there, inward, self._closing(self._outward()))
+        return here
+
+    async def _outward(self) -> Close:
+        end = await relayed(self._there, self._here, self._from_server, self._mask)
+        await self._release()
+        return end
+
+    async def _closing(self, direction: Awaitable[Close]) -> Close:
+        """Return how a direction ends; a refusal closes both sides with its reason."""
+        record = self._record
+        try:
+            end = await direction
+            record.outcome = record.outcome or ("blocked" if record.blocked_count else "answered")
+            return end
+        except ReplacementAnswer as stop:
+            candidates = read_list(stop.answer, "candidates")
+            reason = joined_text(read_object(candidates[0], "content")) if candidates else ""
+        except ApiError as error:
+            self._context.services.note_error(record, error)
+            record.outcome = record.outcome or "refused"
+            reason = error.message
+        return WSCloseCode.POLICY_VIOLATION, reason.encode()[:_CLOSE_REASON].decode(errors="ignore").encode()
+
+    async def _parsed(self, data: bytes) -> object:
+        worker = self._context.request.body_worker
+        return await worker.run(len(data), loads, data, self._bounds)
+
+    # ---- the client's messages
+
+    async def _from_client(self, message: str | bytes) -> None:
+        """Judge and send one message of the client. Raises ApiError or ReplacementAnswer if it ends there."""
+        data = _bytes_of(message)
+        try:
+            client = ClientMessage(await self._parsed(data))
+        except BodyError as error:
+            raise body_refused(error) from None
+        if (client.kind == "setup") == bool(self._model):
+            raise body_refused("a session must begin with one setup")
+        self._record.live["audio_in"] += client.audio_bytes
+        if client.request is not None:
+            self._count_text(len(data))
+            check_references(client.request, self._context.services.config)
+            try:
+                if client.kind == "setup":
+                    edited = await self._set_up(client)
+                else:
+                    edited = client.edited(await self._judge_request(client.request, len(data)))
+            except EditError as error:
+                raise policy_denied(_NO_PLACE.format(error), BeforeModel.name) from None
+            data = data if edited is client.message else dumps(edited)
+        await _send(self._there, data, as_text=isinstance(message, str))
+
+    def _count_text(self, size: int) -> None:
+        """Count judged bytes. Policies may keep what they found in them, so their number is limited."""
+        self._judged_bytes += size
+        most = self._context.services.config.limits.body
+        if self._judged_bytes > most:
+            raise body_refused(f"the messages of a session may have {most} bytes, without speech")
+
+    async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
+        """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""
+        event = BeforeModel(self._model, request)
+        outcome = await self._engine.fire(event, self._call.session, size)
+        refuse_ended_call(self._record, outcome.verdict, event.name, self._context.route.verb)
+        self._shown = SharedValue(show_request(self._model, outcome.event.body))
+        return outcome.event.body
+
+    async def _set_up(self, client: ClientMessage) -> JsonObject:
+        """Return the message that begins the session, after its hooks, with transcriptions of all speech."""
+        engine, route, request = self._engine, self._context.route, client.request or {}
+        model = named_model(route, client.body)
+        outcome = await engine.fire(BeforeModel(model, request), self._call.session)
+        refuse_ended_call(self._record, outcome.verdict, BeforeModel.name, route.verb)
+        model = outcome.event.model
+        request, allowed = await before_tool_selection(engine, self._call, model, outcome.event.body)
+        if allowed is not None:
+            self._judges.append(AllowedTools(allowed, self._record, retries=True))
+        if engine.listens_to(BeforeTool.name):
+            self._judges.append(ToolCallEvents(engine, self._call, declared_descriptions(request)))
+        self._model = self._record.model = model
+        edited = client.edited(request)
+        setup = read(edited, "setup")
+        return client.with_body(with_transcriptions(with_model(route, model, setup)))
+
+    # ---- the server's messages
+
+    async def _from_server(self, message: str | bytes) -> None:
+        """Hold back one message of the server, and judge all that are held if they are complete."""
+        data = _bytes_of(message)
+        data = self._mask.data(data) if self._mask else data
+        try:
+            parsed = await self._parsed(data)
+            server = ServerMessage(parsed)
+        except BodyError as error:
+            raise unreadable_answer(str(error)) from None
+        self._record.live["media_out"] += server.media_bytes
+        self._held.append((server, data if server.message is parsed else None))
+        self._held_bytes += len(data)
+        if self._held_bytes > MAX_MESSAGE:
+            raise unreadable_answer(f"a turn has more than {MAX_MESSAGE} bytes")
+        if self._is_complete(server):
+            await self._release()
+
+    def _is_complete(self, latest: ServerMessage) -> bool:
+        """Return whether the messages that are held can be judged, the latest of them included.
+
+        Speech without a transcription waits for it until the turn ends.
+        """
+        if latest.turn_ends or not self._held[0][0].has_content:  # what has no content waits for nothing
+            return True
+        return latest.generation_ends and Segment([server for server, _ in self._held]).is_transcribed
+
+    async def _release(self) -> None:
+        """Judge the messages that are held, and send them. Raises ApiError or ReplacementAnswer."""
+        held, self._held, self._held_bytes = self._held, [], 0
+        if not held:
+            return
+        segment = Segment([server for server, _ in held])
+        heard = segment.heard
+        if heard:
+            turn = {"role": "user", "parts": [{"text": heard}]}
+            judged = await self._judge_request({"contents": [turn]}, len(heard))
+            heard = "\n".join(joined_text(each) for each in read_list(judged, "contents"))
+        candidates = [await self._judge_candidate(each) for each in segment.candidates]
+        called = segment.calls(candidates)
+        calls, blocked = await self._judge_calls(called)
+        if heard == segment.heard and same_items([*candidates, *calls], [*segment.candidates, *called]):
+            for server, data in held:
+                await self._send_to_client(server.message, data)
+        else:
+            for edited in segment.edited(heard, candidates, calls):
+                await self._send_to_client(edited, None)
+        if blocked:
+            await _send(self._there, dumps(blocked_calls(blocked)), as_text=True)
+
+    async def _judge_candidate(self, candidate: JsonObject) -> JsonObject:
+        """Return a candidate after AfterModel hooks; the same object if they left it alone."""
+        response = checked_answer({"candidates": [candidate]})
+        event = AfterModel(self._shown, response, self._model)
+        outcome = await self._engine.fire(event, self._call.session, len(dumps(response)))
+        refuse_ended_call(self._record, outcome.verdict, event.name, self._context.route.verb)
+        new = self._call.session.call_state.restore_pseudonyms(outcome.event.body)
+        if new is response:
+            return candidate
+        candidates = read_list(new, "candidates")
+        return candidates[0] if candidates else {}
+
+    async def _judge_calls(
+        self, calls: Sequence[JsonObject]
+    ) -> tuple[list[JsonObject], list[tuple[JsonObject, str]]]:
+        """Return the calls of tools that the client may run, and the refused ones, each with the reason."""
+        allowed: list[JsonObject] = []
+        blocked: list[tuple[JsonObject, str]] = []
+        for call in calls:
+            decided = await judge_call(self._judges, call)
+            if isinstance(decided, Refusal):
+                blocked.append((call, BLOCKED.format(decided.reason)))
+            else:
+                allowed.append(call if decided == read_object(call, "args") else {**call, "args": decided})
+        return allowed, blocked
+
+    async def _send_to_client(self, message: JsonObject, data: bytes | None) -> None:
+        """Send a message, or its bytes if they are those that arrived. An empty message is not sent."""
+        if message:
+            await _send(self._here, dumps(message) if data is None else data, as_text=False)
+
+
+def _bytes_of(message: str | bytes) -> bytes:
+    return message.encode() if isinstance(message, str) else message
+
+
+async def _send(socket: Socket, data: bytes, *, as_text: bool) -> None:
+    if as_text:
+        await socket.send_str(data.decode())
+    else:
+        await socket.send_bytes(data)

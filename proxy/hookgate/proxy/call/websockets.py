@@ -1,0 +1,132 @@
+"""WebSockets between a client and the upstream: both connections, and the messages from one to the other."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+from aiohttp import WSCloseCode, WSMsgType, hdrs, web
+
+from hookgate.proxy.call.context import CallContext
+from hookgate.proxy.errors import request_refused
+from hookgate.proxy.http.client import to_upstream
+from hookgate.proxy.http.key_mask import KeyMask
+
+MAX_MESSAGE = 16 * 1024 * 1024
+"""The maximum message size in both directions, in bytes."""
+
+_NO_CODE = 1005
+
+Socket = aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]
+
+Close = tuple[int, bytes]
+"""The code and the reason with which a WebSocket is closed."""
+
+
+async def tunnel(context: CallContext) -> web.StreamResponse:
+    """Connect the client's WebSocket to the upstream's until either closes. Raises ApiError if refused."""
+    async with connected(context) as (here, there, mask):
+        await run_until_closed(context, here, there, copied(here, there), copied(there, here, mask))
+    return here
+
+
+@asynccontextmanager
+async def connected(
+    context: CallContext,
+) -> AsyncIterator[tuple[web.WebSocketResponse[bool], Socket, KeyMask | None]]:
+    """Yield the WebSocket of the client and that to the upstream, with the mask for what the latter sends.
+
+    Raises ApiError if there is none.
+    """
+    request, upstreams = context.request, context.services.upstreams
+    if not web.WebSocketResponse().can_prepare(request):
+        raise request_refused("This path requires a WebSocket.")
+    headers = to_upstream(request.headers, "identity")
+    offered = [name.strip() for name in request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")]
+    wanted = [name for name in offered if name]
+    await context.services.put_on_record(context.record)
+    with context.record.attempt() as attempt:
+        async with upstreams.connect(attempt, context.route, headers, wanted, MAX_MESSAGE) as (there, mask):
+            here = web.WebSocketResponse(
+                protocols=[there.protocol] if there.protocol else (),
+                autoclose=False,
+                autoping=False,
+                compress=False,
+                max_msg_size=MAX_MESSAGE,
+            )
+            await here.prepare(request)
+            yield here, there, mask
+
+
+async def run_until_closed(
+    context: CallContext, here: Socket, there: Socket, *directions: Coroutine[Any, Any, Close]
+) -> None:
+    """Run both directions until one of them ends, then close both sides with its code.
+
+    If the client's key was issued, both sides are closed as well once it is withdrawn.
+    """
+    ways = [asyncio.create_task(direction) for direction in directions]
+    if context.caller.issued is not None:
+        ways.append(asyncio.create_task(_withdrawal(context)))
+    try:
+        done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+    code, reason = done.pop().result()
+    await asyncio.gather(*(side.close(code=code, message=reason) for side in (here, there)))
+
+
+async def _withdrawal(context: CallContext) -> Close:
+    """Wait until the client's key is withdrawn. Returns the close code and the reason."""
+    await context.key_withdrawn()
+    return WSCloseCode.POLICY_VIOLATION, b"The key was revoked or replaced, or has expired."
+
+
+async def copied(source: Socket, target: Socket, mask: KeyMask | None = None) -> Close:
+    """Copy messages until either side closes."""
+
+    async def copy(data: str | bytes) -> None:
+        if isinstance(data, str):
+            await target.send_str(mask.text(data) if mask else data)
+        else:
+            await target.send_bytes(mask.data(data) if mask else data)
+
+    return await relayed(source, target, copy, mask)
+
+
+async def relayed(
+    source: Socket,
+    target: Socket,
+    receive: Callable[[str | bytes], Awaitable[None]],
+    mask: KeyMask | None = None,
+) -> Close:
+    """Pass the data of messages to `receive`, and other messages to `target`, until either side closes."""
+    try:
+        while True:
+            message = await source.receive()
+            match message.type:
+                case WSMsgType.TEXT | WSMsgType.BINARY:
+                    await receive(message.data)
+                case WSMsgType.PING:
+                    await target.ping(message.data)
+                case WSMsgType.PONG:
+                    await target.pong(message.data)
+                case WSMsgType.CLOSE:
+                    reason = message.extra or ""
+                    return _sendable(message.data), (mask.text(reason) if mask else reason).encode()
+                case WSMsgType.ERROR if isinstance(message.data, aiohttp.WebSocketError):
+                    return message.data.code, b""
+                case _:
+                    return _sendable(source.close_code), b""
+    except ConnectionError:
+        return WSCloseCode.GOING_AWAY, b""
+
+
+def _sendable(code: int | None) -> int:
+    """Return the close code to send; codes that stand for a missing code or close cannot be sent."""
+    if code in (None, WSCloseCode.ABNORMAL_CLOSURE):
+        return WSCloseCode.GOING_AWAY
+    return WSCloseCode.OK if code in (0, _NO_CODE) else int(code)

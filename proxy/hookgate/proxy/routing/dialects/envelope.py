@@ -1,0 +1,46 @@
+"""What each dialect implements: reading the bodies of its API for hooks, and writing them again."""
+
+from typing import Literal, Protocol
+
+from hookgate.proxy.routing.table import Route
+from hookgate.translator import Framing
+from hookgate.translator.fields import JsonObject
+
+UsageFormat = Literal["generate_content", "interaction", "openai"]
+"""How answers report the tokens that they used."""
+
+
+class Envelope(Protocol):
+    """Unwraps the bodies of one API for hooks, and wraps them again; unchanged values keep their identity.
+
+    One object serves one call.
+    """
+
+    usage_format: UsageFormat
+
+    def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
+        """Return the model and the GenerateContentRequest. Raises BodyError if the body is invalid."""
+
+    def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
+        """Return the body with the given model and request."""
+
+    def beside(self, body: JsonObject) -> JsonObject:
+        """Return the fields of a body other than its model and its request."""
+
+    def session(self, body: JsonObject) -> str:
+        """Return the name of the session in the body, or an empty string."""
+
+    def open_answer(self, body: JsonObject) -> JsonObject:
+        """Return the GenerateContentResponse."""
+
+    def close_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
+        """Return the body with the given response."""
+
+    def answer(self, inner: JsonObject) -> JsonObject:
+        """Return the body of a synthetic answer."""
+
+    def failure(self, message: str) -> JsonObject:
+        """Return the body that tells the client why a stream that has begun ends here."""
+
+    def framing(self, route: Route) -> Framing | None:
+        """Return the framing of a streamed answer; None for a call with one whole answer."""

@@ -1,0 +1,193 @@
+"""The bodies of generateContent, on which hooks work: the models that they name, and what they refer to.
+
+Bodies of other dialects are checked here as well, after they were opened.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hookgate.proxy import GEMINI_API
+from hookgate.proxy.config import Config
+from hookgate.proxy.errors import ApiError, body_refused
+from hookgate.proxy.routing.dialects.envelope import Envelope, UsageFormat
+from hookgate.proxy.routing.table import Route, session_name_in_body
+from hookgate.translator import (
+    MODEL_NAME,
+    BodyError,
+    Framing,
+    JsonArray,
+    ServerSentEvents,
+    check_request,
+    text_response,
+)
+from hookgate.translator.fields import JsonObject, read, read_list, write
+
+
+class Bare:
+    """The bodies of the Gemini API and Vertex AI, which are not wrapped; the model is in the path.
+
+    The APIs document no session. Antigravity sends one, as a field of the request, which is passed on.
+    """
+
+    usage_format: UsageFormat = "generate_content"
+
+    def open_request(self, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
+        return route.model, body
+
+    def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
+        return inner
+
+    def beside(self, body: JsonObject) -> JsonObject:
+        return {}
+
+    def session(self, body: JsonObject) -> str:
+        return session_name_in_body(read(body, "sessionId"))
+
+    def open_answer(self, body: JsonObject) -> JsonObject:
+        return body
+
+    def close_answer(self, body: JsonObject, inner: JsonObject) -> JsonObject:
+        return inner
+
+    def answer(self, inner: JsonObject) -> JsonObject:
+        return inner
+
+    def failure(self, message: str) -> JsonObject:
+        return text_response(message)
+
+    def framing(self, route: Route) -> Framing | None:
+        if not route.streamed:
+            return None
+        return ServerSentEvents() if route.alt == "sse" else JsonArray()
+
+
+def open_request_body(envelope: Envelope, route: Route, body: JsonObject) -> tuple[str, JsonObject]:
+    """Return the checked model and request in a body. Raises ApiError if they are invalid."""
+    try:
+        model, inner = envelope.open_request(route, body)
+        return model, check_request(inner)
+    except BodyError as error:
+        raise body_refused(error, error.status) from None
+
+
+_FULL_NAME = re.compile(
+    r"(?:models/|(?P<place>projects/[^/]+/locations/[^/]+)/publishers/google/models/)?"
+    rf"(?P<model>{MODEL_NAME})"
+)
+
+
+def named_model(route: Route, obj: JsonObject) -> str:
+    """Return the model in the path, or else in the object. Raises ApiError (400) if there is none."""
+    model = route.model or _short_name(route, read(obj, "model"))
+    if not model:
+        raise body_refused(
+            "model: must be the name of a model, such as models/gemini-2.5-flash; a name with a project and "
+            "a location must have those of the path"
+        )
+    return model
+
+
+def _short_name(route: Route, named: object) -> str:
+    """Return the model of a name in a body whose path has none; empty if the name is invalid."""
+    found = _FULL_NAME.fullmatch(named) if isinstance(named, str) else None
+    if found is None or (found["place"] and f"/{found['place']}/" not in route.path):
+        return ""
+    return found["model"]
+
+
+def check_model(route: Route, model: str, obj: JsonObject, path: str = "") -> None:
+    """Check that a model in an object of the body is `model`, which hooks are shown.
+
+    Raises ApiError (400), with the path, if it is a different one.
+    """
+    named = read(obj, "model")
+    if named is not None and not _is_named(route, model, named):
+        place = f"{path}.model" if path else "model"
+        raise body_refused(f"{place}: must name the model of this call, {model!r}")
+
+
+def with_model(route: Route, model: str, obj: JsonObject) -> JsonObject:
+    """Return the object with this model if it contains one; the same object if unchanged."""
+    named = read(obj, "model")
+    if not isinstance(named, str) or _is_named(route, model, named):
+        return obj
+    if not route.model:
+        return write(obj, "model", f"{named[: named.rfind('/') + 1]}{model}")
+    return write(obj, "model", _resource(route, model) if "/" in named else model)
+
+
+def _is_named(route: Route, model: str, named: object) -> bool:
+    """Return whether a name refers to the model: its short name, its full name, or the end of that."""
+    if not isinstance(named, str) or not named:
+        return False
+    if not route.model:
+        return _short_name(route, named) == model
+    return f"/{_resource(route, model)}".endswith(f"/{named}")
+
+
+def _resource(route: Route, model: str) -> str:
+    """Return the full name of a model of the path, such as models/gemini-2.5-flash."""
+    return route.for_model(model).path.split("/", 2)[2].removesuffix(f":{route.verb}")
+
+
+_CACHE_NAME = re.compile(r"[A-Za-z0-9._~/-]{1,512}")
+_FILE = (
+    "hooks cannot inspect files; send the contents as text or inlineData, or set "
+    'routes.files = "judge" in hookgate.toml to judge uploads and allow calls to refer to uploaded files, or '
+    '"forward" to forward all files unjudged.'
+)
+_STORE = (
+    "hooks cannot inspect file search stores; omit the tool, or set "
+    'routes.files = "forward" in hookgate.toml to forward files unjudged.'
+)
+
+
+def check_references(body: JsonObject, config: Config) -> None:
+    """Check a GenerateContentRequest for files and file search stores, and the name of cached contents.
+
+    Raises ApiError (403), with the path and the remedy, for those that the configuration does not allow, or
+    ApiError (400) if the name is not one.
+    """
+    cache = read(body, "cachedContent")
+    if cache is not None and not (isinstance(cache, str) and _CACHE_NAME.fullmatch(cache)):
+        raise body_refused("cachedContent: must be the name of cached contents, such as cachedContents/1")
+    if config.routes.files == "forward":
+        return
+    for number, tool in enumerate(read_list(body, "tools")):
+        if isinstance(tool, dict) and read(tool, "fileSearch") is not None:
+            raise ApiError(403, f"tools[{number}].fileSearch: {_STORE}", "ROUTE_NOT_ALLOWED")
+    for path, file in _files(body):
+        if config.routes.files == "refuse" or not _is_uploaded(file, config.upstream.gemini):
+            raise ApiError(403, f"{path}: {_FILE}", "ROUTE_NOT_ALLOWED")
+
+
+_UPLOADED = re.compile(r"(?:(?P<origin>.+)/v1[a-z0-9]*/)?files/[a-z0-9-]{1,64}")
+
+
+def _is_uploaded(file: Any, origin: str) -> bool:
+    """Return whether a `fileData` refers to a file that was uploaded to the Gemini API at `origin`."""
+    uri = read(file, "fileUri") if isinstance(file, dict) else None
+    found = _UPLOADED.fullmatch(uri) if isinstance(uri, str) else None
+    return found is not None and found["origin"] in (None, origin, GEMINI_API)
+
+
+def _files(body: JsonObject) -> Iterator[tuple[str, Any]]:
+    """Yield all `fileData` with their paths, including those in tool results."""
+    instruction = read(body, "systemInstruction")
+    if isinstance(instruction, dict):
+        yield from _files_in(instruction, "systemInstruction")
+    for number, content in enumerate(read_list(body, "contents")):
+        yield from _files_in(content, f"contents[{number}]")
+
+
+def _files_in(holder: Any, path: str) -> Iterator[tuple[str, Any]]:
+    parts = read_list(holder, "parts") if isinstance(holder, dict) else []
+    for number, part in enumerate(parts):
+        if not isinstance(part, dict) or (len(part) == 1 and "text" in part):  # as most parts are
+            continue
+        if (file := read(part, "fileData")) is not None:
+            yield f"{path}.parts[{number}].fileData", file
+        for key, value in part.items():
+            if type(value) is dict and "parts" in value:
+                yield from _files_in(value, f"{path}.parts[{number}].{key}")

@@ -1,0 +1,154 @@
+"""Uploads of files: the protocol's steps, read from headers, and the types of files. It does no I/O."""
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from multidict import MultiMapping
+
+from hookgate.proxy.errors import ApiError, request_refused
+
+UPLOAD = "uploadFile"
+"""The method of uploads in the table of routes."""
+
+_COMMAND, _OFFSET, _PROTOCOL = "X-Goog-Upload-Command", "X-Goog-Upload-Offset", "X-Goog-Upload-Protocol"
+_DECLARED_SIZE = "X-Goog-Upload-Header-Content-Length"
+_SINGLE = (_COMMAND, _OFFSET, _PROTOCOL, _DECLARED_SIZE)
+_RAW = {"raw", "media"}
+_PROTOCOLS = {"resumable", *_RAW}
+
+
+@dataclass(frozen=True, slots=True)
+class UploadStep:
+    """One request of an upload."""
+
+    action: Literal["start", "data", "control"]
+    """`start` contains the description of the file, `data` some of its bytes, and `control` nothing."""
+    offset: int = 0
+    """The position of the first byte of `data` in the file."""
+    is_last: bool = False
+    """Whether the file ends with this `data`."""
+    resumable: bool = True
+    """Whether the length of the file may have been declared in an earlier step."""
+    declared_size: int | None = None
+
+
+def read_upload_step(method: str, query: MultiMapping[str], headers: MultiMapping[str]) -> UploadStep:
+    """Return the step that a request is. Raises ApiError (400 or 403) for any that cannot be judged.
+
+    The upstream reads the same headers, so none of them may be repeated.
+    """
+    for name in _SINGLE:
+        if len(headers.getall(name, ())) > 1:
+            raise request_refused(f"The header {name} is repeated; send it once.")
+    given = (headers.get(_PROTOCOL), query.get("upload_protocol"), query.get("uploadType"))
+    protocols = {value.lower() for value in given if value}
+    commands = {word.strip().lower() for word in headers.get(_COMMAND, "").split(",")} - {""}
+    if method != "POST" or len(protocols) > 1 or not protocols <= _PROTOCOLS:
+        raise _not_judged()
+    declared = _number(headers, _DECLARED_SIZE)
+    if protocols & _RAW:
+        if commands - {"upload", "finalize"}:
+            raise _not_judged()
+        return UploadStep("data", is_last=True, resumable=False, declared_size=declared)
+    if commands == {"start"}:
+        return UploadStep("start", declared_size=declared)
+    if commands in ({"query"}, {"cancel"}):
+        return UploadStep("control")
+    if not commands or commands - {"upload", "finalize"}:
+        raise _not_judged()
+    offset = _number(headers, _OFFSET)
+    if offset is None:
+        raise request_refused(f"The header {_OFFSET} is missing.")
+    return UploadStep("data", offset, "finalize" in commands, declared_size=declared)
+
+
+def _number(headers: MultiMapping[str], name: str) -> int | None:
+    value = headers.get(name)
+    if value is not None and not re.fullmatch(r"[0-9]{1,15}", value):
+        raise request_refused(f"The header {name} must be a number of bytes.")
+    return None if value is None else int(value)
+
+
+def _not_judged() -> ApiError:
+    return ApiError(
+        403,
+        "hookgate judges uploads by POST, resumable (X-Goog-Upload-Command: start, then upload, finalize) or "
+        'raw, and no other ones; use such an upload, or set routes.files = "forward" in hookgate.toml to '
+        "forward files unjudged.",
+        "ROUTE_NOT_ALLOWED",
+    )
+
+
+def file_text(data: bytes, *, is_last: bool) -> str | None:
+    """Return the text of a file, or of its beginning, or None if it is not text in UTF-8.
+
+    Text with null characters counts as binary: it may be UTF-16, which hooks would not be able to read.
+    """
+    if b"\0" in data:
+        return None
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(data, final=is_last)
+    except UnicodeDecodeError:
+        return None
+
+
+_BOX, _BRANDS = b"ftyp", {
+    b"heic": "image/heic",
+    b"heix": "image/heic",
+    b"mif1": "image/heif",
+    b"msf1": "image/heif",
+    b"avif": "image/avif",
+    b"M4A ": "audio/mp4",
+    b"qt  ": "video/quicktime",
+    b"3gp4": "video/3gpp",
+    b"3gp5": "video/3gpp",
+    b"3gp6": "video/3gpp",
+}  # fmt: skip
+"""The brand of an ISO media file, which follows the name of its first box. Other brands are video/mp4."""
+
+_CONTAINERS = {
+    (b"RIFF", b"WEBP"): "image/webp",
+    (b"RIFF", b"WAVE"): "audio/wav",
+    (b"RIFF", b"AVI "): "video/avi",
+    (b"FORM", b"AIFF"): "audio/aiff",
+    (b"FORM", b"AIFC"): "audio/aiff",
+}
+"""The types of files that begin with a container's name, a length, and the name of the content."""
+
+_SIGNATURES = (
+    (b"%PDF-", "application/pdf"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"fLaC", "audio/flac"),
+    (b"OggS", "audio/ogg"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"\xff\xf3", "audio/mpeg"),
+    (b"\xff\xf2", "audio/mpeg"),
+    (b"\xff\xf1", "audio/aac"),
+    (b"\xff\xf9", "audio/aac"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+    (b"\x00\x00\x01\xba", "video/mpeg"),
+    (b"\x00\x00\x01\xb3", "video/mpeg"),
+    (b"FLV\x01", "video/x-flv"),
+    (bytes.fromhex("3026b2758e66cf11"), "video/wmv"),
+)
+"""The first bytes of files of other types that the API accepts."""
+
+
+def media_type(data: bytes) -> str:
+    """Return the media type of a file by its first bytes, or an empty string if it is none that is known."""
+    return next(_media_types(data), "")
+
+
+def _media_types(data: bytes) -> Iterator[str]:
+    if data[4:8] == _BOX:
+        yield _BRANDS.get(data[8:12], "video/mp4")
+    if found := _CONTAINERS.get((data[:4], data[8:12])):
+        yield found
+    yield from (name for signature, name in _SIGNATURES if data.startswith(signature))
