@@ -16,7 +16,7 @@ from hookgate.hooks.runners import process
 # A whole generated body takes its time to draw, and how long says nothing about the code under test.
 settings.register_profile(
     "default",
-    max_examples=30,  # of each law, in each run; `make fuzz` draws many more
+    max_examples=20,  # of each law, in each run; `make fuzz` draws many more
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -103,9 +103,19 @@ def test_tools_and_their_selection_are_enough_of_a_tool_selection() -> None:
     assert (seen["available_tools"], seen["tool_config"]) == (tools, selection)
 
 
-def test_a_tool_selection_without_request_and_tools_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="a BeforeToolSelection input needs the field 'llm_request'"):
-        read_event("BeforeToolSelection", {"tool_config": {"mode": "ANY"}})
+@pytest.mark.parametrize(
+    ("event", "fields"), [("BeforeToolSelection", {"tool_config": {"mode": "ANY"}}), ("BeforeModel", {})]
+)
+def test_an_event_without_its_request_is_refused_by_name(event: str, fields: Json) -> None:
+    with pytest.raises(ValueError, match=f"a {event} input needs the field 'llm_request'"):
+        read_event(event, {"model": "m", **fields})
+
+
+@pytest.mark.parametrize("event", ["BeforeModel", "BeforeToolSelection"])
+def test_of_a_request_in_two_forms_the_stable_one_counts(event: str) -> None:
+    stable = {"model": "m", "messages": [{"role": "user", "content": "stable"}]}
+    seen = shown(event, llm_request=stable, contents=[{"role": "user", "parts": []}])
+    assert seen["llm_request"]["messages"] == stable["messages"]
 
 
 def test_a_compression_need_not_say_what_caused_it() -> None:
@@ -340,6 +350,7 @@ async def test_a_cleared_context_survives_the_outputs_of_other_hooks() -> None:
     clear = {"decision": "deny", "reason": "again", **specific(clearContext=True)}
     for outputs in ([clear, {}], [{}, clear], [clear, specific(clearContext=False)]):
         output = await answer(AfterAgent("p", "a"), *outputs)
+        assert AfterAgent("p", "a").fields("text")["stop_hook_active"] is False
         assert output["hookSpecificOutput"]["clearContext"] is True
 
 
@@ -368,6 +379,13 @@ async def test_a_selection_of_no_declared_tool_is_logged(
     output = specific(toolConfig={"mode": "ANY", "allowedFunctionNames": names})
     messages = await warned(event, output, caplog)
     assert ["'done'" in message for message in messages] == [True] * count
+
+
+async def test_of_many_tools_that_are_not_declared_five_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    names = [f"tool-{number}" for number in range(9)]
+    output = specific(toolConfig={"mode": "ANY", "allowedFunctionNames": names})
+    [message] = await warned(BeforeToolSelection("m", TOOLS), output, caplog)
+    assert [name for name in names if repr(name) in message] == names[:5]
 
 
 JSON_WANTED = SharedValue({**DOCUMENTED, "config": {"responseMimeType": "application/json"}})

@@ -1,6 +1,7 @@
 """deploy/systemd: systemd accepts the unit, and rates its exposure as low."""
 
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 from support.commands import missing
 from support.places import PROJECT
+
+from hookgate.proxy.config.reading import read_config
 
 UNIT = PROJECT / "deploy" / "systemd" / "hookgate.service"
 
@@ -33,6 +36,25 @@ def test_the_unit_leaves_little_exposed(analyze: str) -> None:
     level = re.search(r"Overall exposure level for hookgate.service: ([\d.]+)", ran.stdout)
     assert level is not None, ran.stderr
     assert float(level[1]) <= 2
+
+
+def test_the_settings_of_a_team_name_files_that_the_unit_may_read(tmp_path: Path) -> None:
+    """The page has a command that adapts the settings of containers."""
+    page = (PROJECT / "docs" / "deploying.md").read_text()
+    [command] = re.findall(r"^    (sed .*deploy/team/hookgate\.toml) >", page, re.MULTILINE)
+    adapted = subprocess.run(shlex.split(command), cwd=PROJECT, capture_output=True, text=True, check=True)
+    toml = tmp_path / "hookgate.toml"
+    toml.write_text(adapted.stdout)
+    config = read_config({"config": str(toml)}, {}).config
+    files = [
+        config.admin.token_file,
+        config.upstream.gemini_key_file,
+        config.clients.pepper_file,
+        config.store.url_file,
+        *config.hooks.policy,
+    ]
+    assert {path.parent for path in files if path} == {Path("/etc/hookgate/secrets"), Path("/etc/hookgate")}
+    assert all(files)
 
 
 def test_a_stop_waits_for_the_calls_in_progress() -> None:

@@ -36,6 +36,11 @@ NOT_READ = {
     ("docs/architecture.md", "settings/"): "a table",
     ("docs/audit.md", '{"v": 1, "writer": W'): _NOTATION,
     ("docs/deploying.md", "rules:"): "the configuration of prometheus-adapter",
+    (
+        "docs/deploying.md",
+        "GEMINI_API_KEY=… deploy/team/secrets.sh secrets",
+    ): "needs a machine for PostgreSQL",
+    ("docs/deploying.md", "for host in"): "needs several machines",
     ("docs/deploying.md", "gcloud run deploy"): "needs a project of Google Cloud",
     ("docs/scaling.md", "processors of gateways"): "formulas",
     ("docs/events.md", "POST /hookgate/v1/events/{event}"): _NOTATION,

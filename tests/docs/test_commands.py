@@ -19,7 +19,7 @@ from support.program import COMMAND, Ended, environment, run, serving
 from support.wire import HI, KEY, UNARY, post
 
 NOT_RUN = {
-    "make demo, make test, pip install": "they install packages, or are these tests",
+    "make demo, pip install, pipx": "they install packages",
     "hookgate run -- gemini": "tests/e2e/test_gemini_cli.py; `run -- python` is run here",
     "hookgate replay": "the months of traffic that it shows are nobody's; tests/proxy/cli/test_replay.py",
     "python -m benchmarks": "what they print is measured on one machine",
@@ -95,11 +95,16 @@ async def test_the_guard_of_the_readme_stops_a_key_before_the_embedded_upstream(
         words = [word.replace("http://127.0.0.1:8788", upstream.url) for word in words_of(serve_line)]
         state = {"HOOKGATE_STATE": os.environ["HOOKGATE_STATE"]}
         async with serving(*words, "--listen", "127.0.0.1:0", env=state) as gateway:
+            of_the_page = block_of("docs/agents/curl.md", "curl").text
+            answered = await shell(
+                of_the_page.replace("http://127.0.0.1:8787", gateway.url), GEMINI_API_KEY="any"
+            )
             stopped = await shell(curl.replace("http://127.0.0.1:8787", gateway.url))
             listed = await run("hooks", "list", "--hooks", "guard/settings.json", env=state)
             while "stop" not in listed.out:  # the gateway saves it every two seconds
                 await asyncio.sleep(0.5)
                 listed = await run("hooks", "list", "--hooks", "guard/settings.json", env=state)
+    assert "You said: Say good morning." in answered.out
     [candidate] = json.loads(stopped.out)["candidates"]
     assert (candidate["content"]["parts"], candidate["finishReason"]) == ([{"text": STOPPED}], "STOP")
     assert "no-keys" in listed.out
@@ -276,6 +281,7 @@ async def test_the_tutorial_leads_to_a_rule_of_one_s_own(tmp_path: Path) -> None
     assert "You said: Is [AWS_ACCESS_KEY] still valid?" in masked
     assert "3 hooks checked, 0 problems found." in checked
     assert "=== no-rockets" in checked
+    assert checked.endswith("=== verdict: stop, reason: Rockets are not discussed here.\n")
     assert "Rockets are not discussed here." in denied
     assert "You said: How do rockets fly?" in observed
     [hook] = [hook for hook in json.loads(receipt)["hooks"] if hook["hook"] == "no-rockets"]

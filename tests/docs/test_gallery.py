@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import runpy
 import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -13,7 +14,7 @@ import pytest
 import pytest_asyncio
 from generators.gallery import gallery
 from support.node import need_node
-from support.places import DOCS, EXAMPLES
+from support.places import DOCS, EXAMPLES, PROJECT
 
 from hookgate.hooks import AfterModel, Configuration, Engine, Outcome, SessionContext, load_settings
 from hookgate.hooks.events.base import Document, SharedValue
@@ -124,6 +125,7 @@ CASES = [
     Case("limit-results", returns("read_file", "x" * 20_007), "[7 characters left out]"),
     Case("redact-email", answers("Ask ada@example.com."), "Ask [EMAIL].", without="ada@"),
     Case("redact-email", answers("Ask @ada.")),
+    Case("redact-email", answers("x" * 300_000 + " ada@example.com"), "x [EMAIL]"),  # in linear time
     Case("replace-links", answers("See https://docs.python.org/3/."), "https://docs.python.org/3/"),
     Case(
         "replace-links", answers("[x](https://evil.test/?q=1)"), "[link to evil.test removed]", without="?q=1"
@@ -235,6 +237,13 @@ async def test_the_hooks_that_write_have_written(folder: Path, settings: Configu
     assert (line["session_id"], line["characters"]) == ("s-1", 4)
     await outcome_of(settings, "notify-on-permission", notification("May I?"))
     assert (folder / "permissions.log").read_text().endswith("Z May I?\n")
+
+
+async def test_the_demo_s_masks_search_a_long_word_in_linear_time() -> None:
+    """In quadratic time, the search would take minutes, in which no other call would be served."""
+    redact = runpy.run_path(str(PROJECT / "examples/redact.py"))["redact"]
+    long = {"content": {"parts": ["x" * 300_000]}}
+    assert redact({"llm_response": {"candidates": [long]}}) is None
 
 
 async def test_a_rule_is_added_once(settings: Configuration) -> None:

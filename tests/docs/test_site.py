@@ -1,6 +1,7 @@
 """The documentation site builds without warnings, and a browser reads and searches it."""
 
 import functools
+import re
 import subprocess
 import sys
 import threading
@@ -28,7 +29,11 @@ TERMS = {
     "hash chain": "audit",
     "workers": "operating",
     "systemd": "operating",
-    "Gemini CLI": "clients",
+    "Gemini CLI": "agents/gemini-cli",
+    "LiteLLM": "agents/litellm",
+    "KEY_UNKNOWN": "errors",
+    "mitmproxy": "migrating-proxy",
+    "guardrails": "migrating-litellm",
     "doctor": "operating",
     "matcher": "settings",
     "on_error": "failing",
@@ -47,10 +52,12 @@ TERMS = {
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site; `--strict` fails for broken links and anchors, and for pages that no menu has."""
-    folder = tmp_path_factory.mktemp("site")
+    folder, pages = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("pages")
+    config = tmp_path_factory.mktemp("config") / "mkdocs.yml"  # other workers build the site as well
+    config.write_text(f"INHERIT: {PROJECT / 'mkdocs.yml'}\ndocs_dir: {pages}\nsite_dir: {folder}\n")
     commands = (
-        (sys.executable, "scripts/site.py", "build/pages"),
-        (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)),
+        (sys.executable, "scripts/site.py", str(pages)),
+        (sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(config)),
     )
     for command in commands:
         ended = subprocess.run(
@@ -86,18 +93,25 @@ async def browser() -> AsyncIterator[Browser]:
 
 async def test_every_page_is_in_the_list_for_language_models(site: Path) -> None:
     listed = (site / "llms.txt").read_text()
-    for page in DOCS.glob("*.md"):
-        assert f"({page.stem}.html)" in listed
-        assert (site / f"{page.stem}.html").is_file()
+    for page in DOCS.rglob("*.md"):
+        name = page.relative_to(DOCS).with_suffix(".html")
+        assert f"({name})" in listed
+        assert (site / name).is_file()
         assert page.read_text().partition("\n")[0] in (site / "llms-full.txt").read_text()
 
 
 async def test_no_link_of_the_site_leaves_it_for_a_file_of_the_repository(site: Path) -> None:
-    assert [page.name for page in _pages(site) if 'href="../' in page.read_text()] == []
+    top = [page for page in _pages(site) if page.parent == site]
+    assert [page.name for page in top if 'href="../' in page.read_text()] == []
 
 
 def _pages(site: Path) -> list[Path]:
-    return list(site.glob("*.html"))
+    return list(site.rglob("*.html"))
+
+
+async def test_every_column_of_a_table_has_a_name(site: Path) -> None:
+    """A screen reader says it for each cell; axe looks at a few pages only."""
+    assert [page.name for page in _pages(site) if re.search(r"<th[^>]*></th>", page.read_text())] == []
 
 
 async def test_the_search_finds_what_readers_look_for(url: str, browser: Browser) -> None:
@@ -107,8 +121,18 @@ async def test_the_search_finds_what_readers_look_for(url: str, browser: Browser
             await page.locator(f".md-search-result a[href*='{name}.html']").first.wait_for(state="attached")
 
 
-@pytest.mark.parametrize("name", ["index", "hooks", "configuration", "performance"])
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"),
+    [
+        ("index", 1280, "light"),
+        ("index", 390, "dark"),
+        ("configuration", 390, "light"),
+        ("performance", 1280, "dark"),
+        ("errors", 390, "dark"),
+        ("agents/gemini-cli", 1280, "light"),
+        ("comparison", 390, "light"),
+    ],
+)
 async def test_a_page_is_accessible_and_fits_a_phone(
     url: str, browser: Browser, name: str, width: int, scheme: Scheme
 ) -> None:

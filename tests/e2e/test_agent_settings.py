@@ -4,16 +4,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.adk import adk_python
-from support.clients import antigravity_python
 from support.commands import run_command
+from support.environments import ADK, ANTIGRAVITY, FRAMEWORKS
 from support.gateway import listens, running_gateway
 from support.node import NODE_DIR, need_node
 
 from hookgate.proxy.cli.agents.known import find_agent
 
 PROMPT = "Say good morning."
-ADK = """
+RUN_ADK = """
 import asyncio
 from google.adk.runners import InMemoryRunner
 
@@ -24,7 +23,7 @@ async def main():
 
 asyncio.run(main())
 """
-ANTIGRAVITY = """
+RUN_ANTIGRAVITY = """
 import asyncio
 from google.antigravity import Agent
 
@@ -37,20 +36,27 @@ asyncio.run(main())
 RUNS_IT = {
     "google-genai": "",
     "google-genai-js": "",
-    "google-adk": ADK,
-    "google-adk-apigee": ADK,
-    "antigravity-sdk": ANTIGRAVITY,
+    "google-adk": RUN_ADK,
+    "google-adk-apigee": RUN_ADK,
+    "antigravity-sdk": RUN_ANTIGRAVITY,
+    "langchain": "",
+    "litellm": "",
 }
 """What makes a call with the printed code, behind it."""
 
 PYTHONS = {
-    "google-adk": adk_python,
-    "google-adk-apigee": adk_python,
-    "antigravity-sdk": antigravity_python,
+    "google-adk": ADK.python,
+    "google-adk-apigee": ADK.python,
+    "antigravity-sdk": ANTIGRAVITY.python,
+    "langchain": FRAMEWORKS.python,
+    "litellm": FRAMEWORKS.python,
 }
+SLOW = ("langchain", "litellm")
 
 
-@pytest.mark.parametrize("name", RUNS_IT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in RUNS_IT]
+)
 async def test_the_printed_settings_bring_the_agents_calls_to_the_hooks(name: str, tmp_path: Path) -> None:
     agent = find_agent(name)
     seen: list[dict[str, object]] = []
@@ -66,7 +72,8 @@ async def test_the_printed_settings_bring_the_agents_calls_to_the_hooks(name: st
         variables = {
             **agent.variables(gateway.url, "any-key"),
             "HOME": str(tmp_path),
-            "GEMINI_API_KEY": "any",
+            **({} if name == "antigravity-sdk" else {"GEMINI_API_KEY": "any"}),
+            **dict(FRAMEWORKS.variables),
         }
         ran = await run_command(command, folder, variables)
         [call] = gateway.recorded

@@ -44,7 +44,7 @@ async def test_every_client_shows_the_readme_s_reason_as_one_sentence(
 async def test_gemini_cli_shows_it_too_and_only_the_choice_of_a_model_leaves_a_report_on_stderr(
     model: str, methods: list[str], reports: int, tmp_path: Path, arrived: list[str]
 ) -> None:
-    """As docs/clients.md says: once where the call failed, and once where the choice of the model did."""
+    """As its page says: once where the call failed, and once where the choice of the model did."""
     gemini = GeminiCli(tmp_path)
     async with running_gateway(write_guard(tmp_path / "guard")) as gateway:
         ran = await gemini.ask(gateway.url, KEY, model=model)
@@ -55,9 +55,9 @@ async def test_gemini_cli_shows_it_too_and_only_the_choice_of_a_model_leaves_a_r
 
 
 async def test_the_lines_that_connect_gemini_cli_work_in_an_empty_home(tmp_path: Path) -> None:
-    lines = block_of("docs/clients.md", "gemini --skip-trust").text
+    lines = block_of("docs/agents/gemini-cli.md", "gemini --skip-trust").text
     async with running_gateway() as gateway:
-        text = lines.replace("http://127.0.0.1:8787", gateway.url).replace("=…", "=any")
+        text = lines.replace("http://127.0.0.1:8787", gateway.url).replace("=YOUR_KEY", "=any")
         ran = await run_command(["bash", "-ec", text], tmp_path, new_user(tmp_path))
     assert (ran.exit_code, ran.stdout.strip()) == (0, "You said: Say good morning."), ran.stderr
 
@@ -79,3 +79,14 @@ async def test_the_readme_s_settings_for_gemini_cli_are_all_that_it_needs(tmp_pa
         command = ["gemini", "--skip-trust", "--model", "gemini-2.5-flash", "--prompt", "say hi"]
         ran = await run_command(command, tmp_path, environment)
     assert (ran.exit_code, ran.stdout.strip()) == (0, "You said: say hi"), ran.stderr
+
+
+async def test_gemini_cli_shows_the_denial_of_the_readme_as_one_sentence(tmp_path: Path) -> None:
+    """The README's guard and its lines for Gemini CLI, in an empty home."""
+    lines = block_of("README.md", "gemini --skip-trust").text
+    async with running_gateway(write_guard(tmp_path / "guard")) as gateway:
+        text = lines.replace("http://127.0.0.1:8787", gateway.url)
+        ran = await run_command(["bash", "-ec", text], tmp_path, new_user(tmp_path))
+    assert (ran.exit_code, ran.stdout) == (0, f"{STOPPED}\n")
+    assert STOPPED not in ran.stderr
+    assert gateway.generated == []

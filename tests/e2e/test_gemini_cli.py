@@ -64,7 +64,7 @@ async def test_hooks_are_shown_the_session_that_the_user_names(gemini: GeminiCli
     assert (ran.exit_code, ran.stdout.strip()) == (0, "session abc")
 
 
-# ---- what docs/clients.md says
+# ---- what docs/clients.md and docs/agents/gemini-cli.md say
 
 
 async def test_a_denial_shows_its_reason_in_an_error_report(gemini: GeminiCli) -> None:

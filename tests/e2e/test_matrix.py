@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clients import CLIENTS, TOOL_SAYS, Client
+from support.clients import CLIENTS, FRAMEWORK_CLIENTS, TOOL_SAYS, Client
 from support.gateway import running_gateway, runs
 from support.life import until
 from support.policies import (
@@ -123,9 +123,22 @@ SCENARIOS = {
 }
 
 
+# Gemini CLI shows what arrives from other APIs as it does what arrives from the Gemini API.
+_OF_OTHER_APIS = frozenset({"plain", "tool-turn", "deny-user-turn", "redaction", "router-denied"})
+IN_EVERY_RUN = {
+    "gemini-cli-vertex": _OF_OTHER_APIS,
+    "gemini-cli-code-assist": _OF_OTHER_APIS,
+    **dict.fromkeys(FRAMEWORK_CLIENTS, frozenset[str]()),
+}
+
 CELLS = [
-    pytest.param(client, scenario, id=f"{name}/{title}")
-    for name, client in CLIENTS.items()
+    pytest.param(
+        client,
+        scenario,
+        id=f"{name}/{title}",
+        marks=() if title in IN_EVERY_RUN.get(name, SCENARIOS) else pytest.mark.slow,
+    )
+    for name, client in (CLIENTS | FRAMEWORK_CLIENTS).items()
     for title, scenario in SCENARIOS.items()
     if not scenario.takes or scenario.takes in client.traits
 ]

@@ -1,12 +1,16 @@
 """Files of google-genai through the gateway: every byte of them passes it."""
 
 import asyncio
+import io
 from pathlib import Path
 
 import pytest
-from support.gateway import FORWARDS_FILES, running_gateway, runs
-from support.policies import no_rockets
-from support.python_sdk import python_client, sdk_warnings
+from google.genai.errors import ClientError
+from support.gateway import FORWARDS_FILES, gateway_before, running_gateway, running_upstream, runs
+from support.policies import CARD, REFUSAL, no_rockets
+from support.python_sdk import MODEL, python_client, sdk_warnings
+
+from hookgate.proxy.config import Config
 
 pytestmark = [
     sdk_warnings,
@@ -54,3 +58,22 @@ async def test_a_file_is_uploaded_read_and_deleted(
     assert [target.removeprefix(prefix) for target in arrived] == seen
     assert all(target.startswith(f"{prefix}/") for target in arrived)
     assert len([target for target in arrived if "upload_id=" in target]) == 2
+
+
+async def test_an_uploaded_text_is_judged_and_calls_may_refer_to_it() -> None:
+    redact = {"type": "builtin", "builtin": "redact", "options": {"words": {"CARD": [CARD]}}}
+    hooks = {"BeforeModel": [redact, runs(no_rockets)]}
+    async with running_upstream() as (upstream, recorded):
+        config = Config.model_validate({"routes": {"files": "judge"}, "upstream": {"gemini": upstream}})
+        async with gateway_before(upstream, hooks, config) as url, python_client(url) as client:
+            upload = client.aio.files.upload
+            file = await upload(file=io.BytesIO(f"pay {CARD}".encode()), config={"mime_type": "text/plain"})
+            content = await client.aio.files.download(file=file.name)
+            answer = await client.aio.models.generate_content(model=MODEL, contents=["Summarize.", file])
+            before = len(recorded)
+            with pytest.raises(ClientError) as denied:
+                await upload(file=io.BytesIO(b"a rocket"), config={"mime_type": "image/png"})
+    assert content.rstrip() == b"pay [CARD]"
+    assert answer.text
+    assert (denied.value.code, denied.value.message) == (403, REFUSAL)
+    assert [request.path_qs for request in list(recorded)[before:]] == ["/upload/v1/files"]

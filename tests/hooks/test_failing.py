@@ -232,7 +232,7 @@ async def test_a_call_whose_hook_has_been_closed_is_denied(hook: Any, tmp_path: 
 
 
 async def test_the_verdicts_of_the_other_hooks_outlive_what_hookgate_fails_at(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def deny(_: Any) -> Json:
         return {"decision": "deny", "reason": "not here"}
@@ -250,6 +250,8 @@ async def test_the_verdicts_of_the_other_hooks_outlive_what_hookgate_fails_at(
         "not here",
         f"The hook {broken.name!r} could not judge this call (internal error).",
     ]
+    assert "Traceback" in caplog.text
+    assert "nobody expected this" in caplog.text
 
 
 async def test_what_cannot_be_merged_denies(monkeypatch: pytest.MonkeyPatch) -> None:

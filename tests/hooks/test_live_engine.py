@@ -130,9 +130,12 @@ async def test_whatever_goes_wrong_is_logged_and_later_changes_come_into_force(
         await eventually(lambda: f"revision {before} stays in use" in caplog.text, within=20)
         assert not await engines.reload()
         assert await reason(engines) == "one"
+        assert engines.refusal in (str(error), type(error).__name__)
+        assert engines.reloads["refused"] >= 2
         wrong = False
         await eventually(lambda: engines.reloads["applied"] > 0, within=20)
         assert await reason(engines) == "two"
+        assert not engines.refusal
 
 
 async def test_who_is_reported_of_a_reload_and_fails_does_not_end_reloads(

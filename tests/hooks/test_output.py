@@ -230,9 +230,12 @@ def test_any_other_code_is_a_failed_hook_whatever_was_printed(code: int, stdout:
         read(stdout, "", code)
 
 
-def test_a_failed_hook_is_reported_with_the_start_of_its_stderr() -> None:
+def test_a_failed_hook_is_reported_with_the_start_and_the_end_of_its_stderr() -> None:
+    traceback = f"Traceback: {'x' * 5000}\nKeyError: 'text'\n"
+    with pytest.raises(HookError, match=r"^exited with code 1: Traceback: x{89} … x{83}\nKeyError: 'text'$"):
+        read("", traceback, 1)
     with pytest.raises(HookError, match=r"^exited with code 1: x{200}$"):
-        read("", "x" * 5000, 1)
+        read("", "x" * 200, 1)
 
 
 def test_a_signal_is_a_failed_hook() -> None:

@@ -25,8 +25,11 @@ from hookgate.hooks import (
     CallState,
     Configuration,
     Engine,
+    Event,
+    Notification,
     PreCompress,
     SessionContext,
+    SessionEnd,
 )
 from hookgate.hooks.settings import EngineLimits, Group
 
@@ -121,8 +124,15 @@ async def test_no_more_hooks_run_at_once_than_allowed() -> None:
         now -= 1
 
     busy = limited(parallel(*[count] * 20), concurrency=3)
-    await asyncio.gather(*(busy.fire(asking("hi"), SessionContext(f"s-{n}")) for n in range(5)))
+    for _ in range(2):
+        await asyncio.gather(*(busy.fire(asking("hi"), SessionContext(f"s-{n}")) for n in range(5)))
     assert most == 3
+
+
+async def test_a_lone_hook_gives_its_turn_back() -> None:
+    busy = limited(parallel(lambda _: {"systemMessage": "ran"}), concurrency=1, deadline=1)
+    for _ in range(3):
+        assert (await busy.fire(asking("hi"), SESSION)).runs[0].output
 
 
 async def test_runs_that_wait_for_their_turn_are_reported_while_they_wait() -> None:
@@ -367,11 +377,16 @@ async def test_arguments_edited_by_several_hooks_lie_over_one_another() -> None:
     assert outcome.event.tool_input == {"a": 2, "b": 3, "seen": ["a", "b"]}
 
 
-async def test_a_failed_hook_of_an_advisory_event_denies_nothing(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "event", [PreCompress("auto"), SessionEnd("exit"), Notification("ToolPermission", "May it?")]
+)
+async def test_a_failed_hook_of_an_advisory_event_denies_nothing(
+    event: Event, caplog: pytest.LogCaptureFixture
+) -> None:
     group = parallel(lambda _: "no object", on_error="deny")
-    hooks = tuple(replace(hook, event="PreCompress") for hook in group.hooks)
-    judge = engine(replace(group, hooks=hooks), event="PreCompress")
-    outcome = await judge.fire(PreCompress("auto"), SESSION)
+    hooks = tuple(replace(hook, event=event.name) for hook in group.hooks)
+    judge = engine(replace(group, hooks=hooks), event=event.name)
+    outcome = await judge.fire(event, SESSION)
     assert outcome.runs[0].error
     assert not outcome.failed_closed
     assert "the call is denied" not in caplog.text

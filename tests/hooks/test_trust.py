@@ -183,10 +183,10 @@ def test_the_code_of_a_hook_that_waits_for_trust_is_not_imported(project: Path, 
     ran = project / "ran"
     write_file(project, f"open({str(ran)!r}, 'w').close()\ndef act(event): ...", "act.py")
     hooks = hooks_of(project, {"type": "runtime", "action": "./act.py:act"})
-    make_runners(hooks, refusal=store.refusal)
+    make_runners(hooks, trust_check=store.refusal)
     assert not ran.exists()
     store.trust(hooks)
-    make_runners(hooks, refusal=store.refusal)
+    make_runners(hooks, trust_check=store.refusal)
     assert ran.exists()
 
 
@@ -205,7 +205,7 @@ async def test_a_hook_that_could_never_run_is_in_nobody_s_way_before_it_is_trust
     path = write_file(project, one_group(config), ".gemini/settings.json")
     own = write_file(project, one_group(command("exit 2")), "own.json")
     configuration = load_sources([SettingsSource(path, "project"), SettingsSource(own)])
-    runners = make_runners(configuration.hooks(), refusal=store.refusal)
+    runners = make_runners(configuration.hooks(), trust_check=store.refusal)
     outcome = await Engine(configuration, runners, trust_check=store.refusal).fire(asking("hi"), SESSION)
     assert outcome.verdict.denied
     with pytest.raises(SettingsError):
@@ -219,7 +219,7 @@ def test_a_policy_that_waits_for_trust_screens_no_answer(
     config = {"type": "builtin", "builtin": "redact", "on_error": on_error}
     path = write_file(project, one_group(config, event="AfterModel"), ".gemini/settings.json")
     configuration = load_sources([SettingsSource(path, "project")])
-    runners = make_runners(configuration.hooks(), refusal=store.refusal)
+    runners = make_runners(configuration.hooks(), trust_check=store.refusal)
     engine = Engine(configuration, runners, trust_check=store.refusal)
     screens = engine.screens(engine.plan(AfterModel({}, {}, "m"), SESSION), SESSION)
     if on_error == "allow":
@@ -228,6 +228,22 @@ def test_a_policy_that_waits_for_trust_screens_no_answer(
         with pytest.raises(Withheld):
             screens[0].judge([{}], last=True)
         assert "is not trusted" in screens[0].run().error
+
+
+def test_a_policy_whose_trust_cannot_be_checked_withholds_the_answer(project: Path) -> None:
+    config = {"type": "builtin", "builtin": "redact", "on_error": "allow"}
+    path = write_file(project, one_group(config, event="AfterModel"), ".gemini/settings.json")
+
+    def check(hook: Hook) -> str | None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    engine = Engine(load_sources([SettingsSource(path, "project")]), trust_check=check)
+    [screen] = engine.screens(engine.plan(AfterModel({}, {}, "m"), SESSION), SESSION)
+    with pytest.raises(Withheld):
+        screen.judge([{}], last=True)
+    with pytest.raises(Withheld):
+        screen.redact("an error")
+    assert "cannot be checked: Too many open files" in screen.run().error
 
 
 @pytest.mark.parametrize(("on_error", "denied"), [("allow", False), ("deny", True)])

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.adk import run_agent
+from support.environments import ADK
 from support.gateway import RunningGateway, listens, running_gateway, runs, says
 
 Json = dict[str, Any]
@@ -18,7 +18,7 @@ async def ran(hooks: Json, *prompts: str, city: str = "Oslo") -> tuple[list[Json
     call = {"functionCall": {"name": "get_weather", "args": {"city": city}}}
     script = {"rules": [{"times": 1, "answer": {"chunks": [[call]]}}]}
     async with running_gateway(hooks, script) as gateway:
-        agent = await run_agent(AGENT, gateway.url, *(prompts or ("the weather?",)))
+        agent = await ADK.run(AGENT, gateway.url, *(prompts or ("the weather?",)))
     assert agent.exit_code == 0, agent.stderr
     return agent.lines, gateway
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.adk import adk_python
 from support.commands import Ran, run_command
+from support.environments import ADK, ANTIGRAVITY
 from support.gateway import running_gateway, runs, says
 from support.places import PROJECT
 
@@ -80,7 +80,7 @@ async def test_the_same_synchronously_and_in_process(tmp_path: Path) -> None:
     ],
 )
 async def test_agents_of_google(tmp_path: Path, name: str, city: str, expected: Json) -> None:
-    python = sys.executable if name == "shim_genai.py" else adk_python()
+    python = sys.executable if name == "shim_genai.py" else ADK.python()
     call = {"functionCall": {"name": "get_weather", "args": {"city": city}}}
     script = {"rules": [{"times": 1, "answer": {"chunks": [[call]]}}]}
     async with running_gateway(HOOKS, script) as gateway:
@@ -88,6 +88,21 @@ async def test_agents_of_google(tmp_path: Path, name: str, city: str, expected: 
     (result,) = gateway.generated[-1].body["contents"][-1]["parts"]
     assert result["functionResponse"]["response"] == expected
     assert next(iter(expected.values())).split("\n")[0] in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("city", "expected"),
+    [("Oslo", "Tool execution blocked: Not Oslo."), ("Bergen", "storm in Bergen")],
+)
+async def test_an_agent_of_antigravity(tmp_path: Path, city: str, expected: str) -> None:
+    call = {"functionCall": {"name": "get_weather", "args": {"city": city}}}
+    script = {"rules": [{"times": 1, "answer": {"chunks": [[call]]}}]}
+    async with running_gateway(HOOKS, script) as gateway:
+        ran = await example(
+            ANTIGRAVITY.python(), "shim_antigravity.py", tmp_path, gateway.url, "the weather?"
+        )
+    assert expected in str(gateway.generated[-1].body["contents"][-1])
+    assert expected in ran.stdout
 
 
 def test_the_page_quotes_the_examples() -> None:
@@ -98,7 +113,7 @@ def test_the_page_quotes_the_examples() -> None:
         if "    " in block
     ]
     examples = [textwrap.dedent(path.read_text()) for path in EXAMPLES.glob("shim_*.py")]
-    assert len(quoted) == 4
+    assert len(quoted) == 5
     for block in quoted:
         assert any(
             block in textwrap.dedent(text) or textwrap.indent(block, "    ") in text for text in examples

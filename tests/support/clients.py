@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from google import genai
 from google.genai import errors, types
-from support.adk import run_agent
-from support.commands import Ran, missing, run_command
+from support.commands import Ran
+from support.environments import ADK, ANTIGRAVITY, FRAMEWORKS
 from support.node import GeminiCli, Login, run_script
 from support.places import PROJECT
 from support.python_sdk import Way, pieces
@@ -17,9 +17,9 @@ Json = dict[str, Any]
 TOOL_SAYS = "storm in Oslo"
 """The result of every client's tool."""
 
-_ADK_ASK = Path(__file__).parents[1] / "e2e" / "adk" / "ask.py"
-_ANTIGRAVITY = Path(__file__).parents[1] / "e2e" / "antigravity"
-_ANTIGRAVITY_VENV = PROJECT / ".venv-antigravity"
+_ADK_ASK = PROJECT / "tests" / "e2e" / "adk" / "ask.py"
+_FRAMEWORKS_ASK = PROJECT / "tests" / "e2e" / "frameworks" / "ask.py"
+_ANTIGRAVITY_ASK = PROJECT / "tests" / "e2e" / "antigravity" / "ask.py"
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Adk(_Sdk):
     traits: ClassVar[set[str]] = {"json", "stream"}
 
     async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
-        return _shown(await run_agent(_ADK_ASK, base_url, prompt, *(["json"] if json else [])))
+        return _shown(await ADK.run(_ADK_ASK, base_url, prompt, *(["json"] if json else [])))
 
 
 @dataclass(frozen=True)
@@ -141,17 +141,30 @@ class Antigravity(_Sdk):
         return _shown(await antigravity(folder, prompt, base_url))
 
 
-def antigravity_python() -> str:
-    """The interpreter that has google-antigravity; skips the test if it is missing."""
-    if not (_ANTIGRAVITY_VENV / ".installed").exists():
-        missing("needs google-antigravity: run `make antigravity`")
-    return str(_ANTIGRAVITY_VENV / "bin" / "python")
+@dataclass(frozen=True)
+class Framework(_Sdk):
+    """LangChain or LiteLLM, either of which has errors of its own."""
+
+    name: Literal["langchain", "litellm"]
+    way: Literal["unary", "stream"]
+
+    @property
+    def denial(self) -> str:
+        error = {"langchain": "GooglePermissionDeniedError", "litellm": "BadRequestError"}[self.name]
+        return f"{error} 403"
+
+    @property
+    def traits(self) -> set[str]:
+        return {"json", self.way}
+
+    async def ask(self, base_url: str, prompt: str, folder: Path, *, json: bool = False) -> Shown:
+        words = (self.name, self.way, base_url, prompt, *(["json"] if json else []))
+        return _shown(await FRAMEWORKS.run(_FRAMEWORKS_ASK, *words))
 
 
 async def antigravity(folder: Path, prompt: str, *base_urls: str, key: str = "any") -> Ran:
     """Ask Antigravity's harness one prompt at each base URL; it works and keeps its files in `folder`."""
-    asking = [antigravity_python(), str(_ANTIGRAVITY / "ask.py"), prompt, *base_urls]
-    return await run_command(asking, folder, {"GEMINI_API_KEY": key, "HOME": str(folder)})
+    return await ANTIGRAVITY.run(_ANTIGRAVITY_ASK, str(folder), key, prompt, *base_urls)
 
 
 def _shown(ran: Ran) -> Shown:
@@ -175,3 +188,11 @@ CLIENTS: dict[str, Client] = {
     "antigravity": Antigravity(),
 }
 """Every client that hookgate promises to work with, by the name it has in a test's id."""
+
+FRAMEWORK_CLIENTS: dict[str, Client] = {
+    "langchain-unary": Framework("langchain", "unary"),
+    "langchain-stream": Framework("langchain", "stream"),
+    "litellm-unary": Framework("litellm", "unary"),
+    "litellm-stream": Framework("litellm", "stream"),
+}
+"""The same, for clients whose environment takes too long to install for `make test`."""

@@ -17,6 +17,7 @@ from hookgate.proxy.call.gateway import Gateway
 from hookgate.proxy.config import Config, CredentialSettings, UpstreamSettings
 from hookgate.proxy.embedded import Script
 from hookgate.proxy.http.client import Upstreams
+from hookgate.proxy.identity.interactions import KnownInteractions
 from hookgate.proxy.identity.sessions import Sessions
 
 _numbers = count()
@@ -36,7 +37,8 @@ class RunningGateway:
     @property
     def generated(self) -> list[Any]:
         """The recorded requests that ask for generated content."""
-        return [request for request in self.recorded if "enerateContent" in request.path_qs]
+        paths = ("enerateContent", "/chat/completions")
+        return [request for request in self.recorded if any(path in request.path_qs for path in paths)]
 
 
 @asynccontextmanager
@@ -67,23 +69,22 @@ async def gateway_before(
     settings: Path | dict[str, Any] | None = None,
     config: Config | None = None,
     layer: Layer = "explicit",
+    *,
     sessions: Sessions | None = None,
+    interactions: KnownInteractions | None = None,
 ) -> AsyncIterator[str]:
     """The gateway before any upstream, which all three APIs are at; gives its base URL."""
     config = config or Config()
     with tempfile.TemporaryDirectory() as folder:
         file = write_settings(Path(folder), settings) if isinstance(settings, dict) else settings
         engine = Engine(load_sources([SettingsSource(file, layer)] if file else []))
-        async with (
-            upstreams_at(upstream_url, config.upstream) as upstream,
-            serve_on(
-                Gateway(engine, upstream, config, sessions=sessions).handle, "127.0.0.1", 0, config.limits
-            ) as url,
-        ):
-            try:
-                yield url
-            finally:
-                await engine.close()
+        async with upstreams_at(upstream_url, config.upstream) as upstream:
+            gateway = Gateway(engine, upstream, config, sessions=sessions, interactions=interactions)
+            async with serve_on(gateway.handle, "127.0.0.1", 0, config.limits) as url:
+                try:
+                    yield url
+                finally:
+                    await engine.close()
 
 
 def upstreams_at(

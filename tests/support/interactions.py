@@ -8,6 +8,8 @@ from itertools import count
 from typing import Any
 
 from hypothesis import strategies as st
+from support.builtins import SENSITIVE
+from support.wire import STREAM_HEAD, Answer
 
 Json = dict[str, Any]
 
@@ -190,3 +192,46 @@ CREATED = {
 def completed(status: str = "completed", **fields: Any) -> Json:
     interaction = {"id": "v1_1", "status": status, "model": MODEL, **fields}
     return {"interaction": interaction, "event_type": "interaction.completed"}
+
+
+# ---- at a whole gateway
+
+PATH = "/v1beta/interactions"
+HI = {"model": "gemini-2.5-flash", "input": "hi"}
+SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
+REDACT = {"type": "builtin", "name": "no-secrets", "builtin": "redact", "options": SENSITIVE}
+BOTH = {"BeforeModel": [REDACT], "AfterModel": [REDACT]}
+TEXT_STEP = {"type": "model_output"}
+ANSWER = {
+    "id": "v1_1",
+    "status": "completed",
+    "model": "gemini-2.5-flash",
+    "steps": [
+        {"type": "thought", "summary": [{"type": "text", "text": "hm"}], "signature": "c2ln"},
+        {"type": "model_output", "content": [{"type": "text", "text": "hello"}]},
+    ],
+    "usage": {"total_input_tokens": 3, "total_output_tokens": 5, "total_thought_tokens": 2},
+}
+
+
+def streamed(events: list[Json]) -> list[bytes]:
+    return [STREAM_HEAD, sse(events)]
+
+
+def events_of(answer: Answer) -> list[Json]:
+    lines = [line for line in answer.body.split(b"\n") if line.startswith(b"data: {")]
+    return [json.loads(line.removeprefix(b"data: ")) for line in lines]
+
+
+def text_of(answer: Answer) -> str:
+    return "".join(event.get("delta", {}).get("text", "") for event in events_of(answer))
+
+
+def text(said: str) -> Json:
+    return {"type": "text", "text": said}
+
+
+def no_shell(event: Json) -> Json | None:
+    """BeforeTool: deny a call of the shell that touches /etc."""
+    denied = "/etc" in event["tool_input"].get("command", "")
+    return {"decision": "deny", "reason": "not there"} if denied else None

@@ -1,15 +1,17 @@
 """One policy file for all agents: no `rm -rf` in a shell tool, a note behind every file that is read."""
 
+import json
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from support.adk import run_agent
+from support.environments import ADK
 from support.event_service import hookgate
-from support.node import GeminiCli
+from support.node import GeminiCli, run_script
+from support.openai_sdk import openai_client
 from support.places import PROJECT
-from support.python_sdk import pieces, python_client
+from support.python_sdk import MODEL, pieces, python_client
 
 from hookgate.shim.genai import instrument
 
@@ -124,9 +126,45 @@ async def genai_instrumented(url: str, folder: Path) -> str:
 async def adk_plugin(url: str, folder: Path) -> str:
     """An agent of google-adk with the plugin."""
     filled(folder / "workspace")
-    ran = await run_agent(PROJECT / "tests" / "e2e" / "adk" / "policy_agent.py", url)
+    ran = await ADK.run(PROJECT / "tests" / "e2e" / "adk" / "policy_agent.py", url)
     assert ran.exit_code == 0, ran.stderr
     return ran.stdout.strip()
+
+
+TOOLS = {"run_shell_command": run_shell_command, "read_file": read_file}
+
+
+async def openai_script(url: str, folder: Path) -> str:
+    """A script with OpenAI's SDK for Python that calls tools itself."""
+    filled(folder / "workspace")
+    parameters = {"run_shell_command": "command", "read_file": "file_path"}
+    tools: Any = [function(name, parameter) for name, parameter in parameters.items()]
+    messages: list[Any] = [{"role": "user", "content": "clean up, then read"}]
+    async with openai_client(url) as client:
+        for _ in range(5):
+            answer = await client.chat.completions.create(model=MODEL, messages=messages, tools=tools)
+            message: Any = answer.choices[0].message
+            if not message.tool_calls:
+                return str(message.content).strip()
+            messages.append(message)
+            for call in message.tool_calls:
+                result = TOOLS[call.function.name](**json.loads(call.function.arguments))
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    return "it did not end"
+
+
+def function(name: str, parameter: str) -> dict[str, Any]:
+    """A function with one parameter, as OpenAI's SDK declares it."""
+    parameters = {"type": "object", "properties": {parameter: {"type": "string"}}, "required": [parameter]}
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+async def openai_js_script(url: str, folder: Path) -> str:
+    """A script with OpenAI's SDK for JavaScript, which calls the tools of a stream."""
+    filled(folder / "workspace")
+    ran = await run_script("tools.mjs", url, "clean up, then read")
+    assert ran.exit_code == 0, ran.stderr
+    return str(ran.lines[-1]["text"])
 
 
 AGENTS: dict[str, Agent] = {
@@ -135,6 +173,8 @@ AGENTS: dict[str, Agent] = {
     "google-adk with the plugin": adk_plugin,
     "google-genai instrumented": genai_instrumented,
     "google-genai without a shim": genai_script,
+    "openai for JavaScript": openai_js_script,
+    "openai for Python": openai_script,
 }
 
 

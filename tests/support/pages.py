@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+import subprocess
 import textwrap
 import tomllib
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from support.places import DOCS, PROJECT
 
 from hookgate.hooks.settings import files
 
-PAGES = [PROJECT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [PROJECT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 Kind = Literal["json", "members", "toml", "javascript", "python", "shell", "other"]
 
@@ -23,6 +24,7 @@ _PROGRAMS = {
     "curl",
     "docker",
     "echo",
+    "export",
     "gemini",
     "hookgate",
     "install",
@@ -30,6 +32,7 @@ _PROGRAMS = {
     "make",
     "mkdir",
     "pip",
+    "pipx",
     "python",
     "sed",
     "sh",
@@ -117,7 +120,7 @@ _READERS: dict[Kind, Any] = {
     "json": lambda block: block.value is not None,
     "members": lambda block: block.members,
     "toml": lambda block: block.text.lstrip().startswith("[") and tomllib.loads(block.text),
-    "javascript": lambda block: block.text.startswith("#!/usr/bin/env node"),
+    "javascript": lambda block: block.text.startswith(("#!/usr/bin/env node", "import {")),
     "shell": _is_shell,
     "python": _is_python,
 }
@@ -139,12 +142,11 @@ ALL_BLOCKS = [block for page in PAGES for block in blocks(page)]
 
 
 def write_guard(folder: Path) -> Path:
-    """The guard of the README, from its two blocks; gives its settings file."""
-    folder.mkdir()
-    (folder / "no_keys.sh").write_text(block_of("README.md", "#!/usr/bin/env bash").text)
-    settings = folder / "settings.json"
-    settings.write_text(block_of("README.md", '  {"name": "no-keys"').text)
-    return settings
+    """The guard of the README, as its block writes it: into a folder `guard`; gives its settings file."""
+    assert folder.name == "guard"
+    text = block_of("README.md", "mkdir -p guard").text
+    subprocess.run(["bash", "-ec", text], cwd=folder.parent, check=True)
+    return folder / "settings.json"
 
 
 def block_of(page: str, start: str) -> Block:

@@ -54,6 +54,7 @@ async def panel_gateway(
     prices: dict[str, Any] | None = None,
     sign_in: dict[str, Any] | None = None,
     policy_file: Path | None = None,
+    store_url: str | None = None,
 ) -> AsyncIterator[Paneled]:
     """The gateway with hooks per event. `admin` and those after it are sections of its configuration.
 
@@ -90,7 +91,7 @@ async def panel_gateway(
                 sources,
                 live,
                 gateway.receipts,
-                None,
+                store_url,
                 admin_url,
                 record=audit_trail.record_change if audit_trail else None,
             ) as operated.panel,

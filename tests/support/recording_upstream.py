@@ -26,6 +26,15 @@ _ANSWERS = {
     ":embedContent": {"embedding": {"values": [0.5]}},
     ":batchEmbedContents": {"embeddings": [{"values": [0.5]}]},
 }
+_INTERACTION = {
+    "id": "v1_1",
+    "status": "completed",
+    "model": "gemini-2.5-flash",
+    "steps": [{"type": "model_output", "content": [{"type": "text", "text": "ok"}]}],
+}
+_CHOICE = {"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}
+_COMPLETION = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m", "choices": [_CHOICE]}
+_OTHER_DIALECTS = {"/interactions": _INTERACTION, "/chat/completions": _COMPLETION}
 _PROJECT = "recorded"
 _CODE_ASSIST: dict[str, Any] = {
     ":loadCodeAssist": {
@@ -109,6 +118,9 @@ def _without_escapes(body: bytes) -> bytes:
 
 
 def _answer(request: web.BaseRequest) -> web.Response:
+    for end, answer in _OTHER_DIALECTS.items():
+        if request.path.endswith(end):
+            return web.json_response(answer)
     if "streamGenerateContent" not in request.path:
         verb = ":" + request.path.rpartition(":")[2]
         if verb in _CODE_ASSIST:

@@ -4,8 +4,10 @@ from collections.abc import Collection
 
 import pytest
 
+from hookgate.proxy.config.models import Unhooked
 from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routing.table import match
+from hookgate.translator import INPUTS
 
 CALL = "/v1beta/models/gemini-2.5-flash:generateContent"
 PLACE = "/v1beta1/projects/p/locations/l"
@@ -16,3 +18,24 @@ def refused(target: str, method: str = "POST", unhooked: Collection[str] = ()) -
     with pytest.raises(ApiError) as refusal:
         match(method, target, unhooked)
     return refusal.value
+
+
+def treatment(method: str, target: str) -> str:
+    """What the gateway does with a request, in the words of the docs."""
+    groups: tuple[Unhooked, ...] = ("interactions", "openai", "live", "predict", "agents")
+    try:
+        route = match(method, target)
+    except ApiError:
+        pass
+    else:
+        inputs = ", input alone" if route.verb in INPUTS else ""
+        return f"{route.kind}{inputs}"
+    try:
+        match(method, target, files="forward")
+        return "files"
+    except ApiError:
+        pass
+    try:
+        return f"`{match(method, target, groups).unhooked}`"
+    except ApiError:
+        return "refused"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import aiohttp
 from support.python_sdk import pieces, python_client
@@ -47,6 +48,8 @@ class Failure:
     receipt: str | None
     """Its receipt, if the headers of its answer have arrived."""
     why: str
+    request: str | None = None
+    """The ID of its request; None if an SDK has sent it."""
 
 
 @dataclass
@@ -68,9 +71,10 @@ class Load:
     async def stream(self, client: aiohttp.ClientSession) -> None:
         """Stream with a client that keeps its connections."""
         while not self.stopping:
-            receipt = None
+            receipt, request = None, uuid4().hex
+            headers = {**KEY, "x-request-id": request}
             try:
-                async with client.post(self.url + SSE, json=prompt("stream"), headers=KEY) as answer:
+                async with client.post(self.url + SSE, json=prompt("stream"), headers=headers) as answer:
                     receipt = answer.headers.get("x-hookgate-receipt")
                     body = await answer.read()
                 events = [json.loads(line[5:]) for line in body.split(b"\r\n\r\n") if line.strip()]
@@ -80,7 +84,7 @@ class Load:
                 self.streams += 1
                 self.receipts.append(str(receipt))
             except (aiohttp.ClientError, ValueError, KeyError, TypeError) as error:
-                self.failures.append(Failure(receipt, f"stream: {error!r}"))
+                self.failures.append(Failure(receipt, f"stream: {error!r}", request))
 
     async def sdk(self) -> None:
         """Stream with google-genai."""
@@ -131,15 +135,15 @@ class Load:
 
     async def _say(self, client: aiohttp.ClientSession, session: str, contents: list[Json]) -> str | None:
         """Return what is answered in a session, or None if the call failed, which is noted."""
-        headers = {**KEY, "x-hookgate-session": session}
-        receipt = None
+        receipt, request = None, uuid4().hex
+        headers = {**KEY, "x-hookgate-session": session, "x-request-id": request}
         try:
             async with client.post(self.url + UNARY, json={"contents": contents}, headers=headers) as answer:
                 receipt = answer.headers.get("x-hookgate-receipt")
                 body = await answer.json()
             text = "".join(part["text"] for part in body["candidates"][0]["content"]["parts"])
         except (aiohttp.ClientError, ValueError, KeyError) as error:
-            self.failures.append(Failure(receipt, f"{session}: {error!r}"))
+            self.failures.append(Failure(receipt, f"{session}: {error!r}", request))
             return None
         self.receipts.append(str(receipt))
         return text

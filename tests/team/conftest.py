@@ -48,12 +48,19 @@ async def upstream(folder: Path) -> AsyncIterator[tuple[str, Any]]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def hooks_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A settings file of all gateways, whose hooks, unlike those of a policy, run once for each event."""
+    return write_file(tmp_path_factory.mktemp("files"), {})
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def team(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     relay: Relay,
     upstream: tuple[str, Any],
+    hooks_file: Path,
 ) -> AsyncIterator[Team]:
     """Three gateways behind nginx, with PostgreSQL; the policy that a module names first is pushed."""
     if not (shutil.which("nginx", path="/usr/sbin:/usr/bin") and POSTGRES):
@@ -65,7 +72,8 @@ async def team(
     if (text := getattr(request.module, "PUSHED_FIRST", None)) is not None:
         policy = folder / "policy.json"
         policy.write_text(text)
+    settings = {**SETTINGS, "HOOKGATE_HOOKS__FILES": str(hooks_file)}
     async with running_team(
-        url, hooks, postgres=relay.server, database=relay.address, policy=policy, **SETTINGS
+        url, hooks, postgres=relay.server, database=relay.address, policy=policy, **settings
     ) as running:
         yield running

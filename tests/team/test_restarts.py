@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.audits import reading, report_of
@@ -38,9 +39,12 @@ def check_conversations(clients: Load) -> None:
 
 @pytest.mark.slow
 async def test_a_gateway_that_is_killed_ends_its_own_calls_alone_and_each_is_recorded(
-    team: Team, tmp_path: Path
+    team: Team, upstream: tuple[str, Any], tmp_path: Path
 ) -> None:
+    """A call that fails without a receipt may not be on record, but then it has not reached the upstream."""
+    arrived = upstream[1]
     for number in range(5):
+        arrived.clear()
         killed = team.gateways[number % len(team.gateways)]
         before = await interrupted(team, tmp_path)
         async with load(team.url) as clients:
@@ -58,7 +62,15 @@ async def test_a_gateway_that_is_killed_ends_its_own_calls_alone_and_each_is_rec
         receipts = {failure.receipt for failure in clients.failures} - {None}
         ended = await all_recorded(team, tmp_path) - before
         assert receipts <= ended  # with calls whose answer was complete, but whose end was not on disk yet
-        print(f"kill {number + 1}: {failed} calls ended, {len(ended)} calls recorded as interrupted")
+        assert len(arrived) < arrived.maxlen
+        recorded = await asyncio.to_thread(requests_on_record, team, tmp_path)
+        assert {request.headers["x-request-id"] for request in arrived} <= recorded
+        without = {failure.request for failure in clients.failures if failure.receipt is None} - {None}
+        print(
+            f"kill {number + 1}: {failed} calls failed, {len(without)} without a receipt, of which "
+            f"{len(without - recorded)} had not begun; {len(ended)} recorded as interrupted; "
+            f"{len(arrived)} requests at the upstream, each on record"
+        )
 
 
 async def until_streams(clients: Load, count: int) -> None:
@@ -79,6 +91,13 @@ async def interrupted(team: Team, state: Path) -> set[str]:
             return {call.id for call in audit.calls(RecordFilter(outcome="interrupted"), limit=10**6)}
 
     return await asyncio.to_thread(read)
+
+
+def requests_on_record(team: Team, state: Path) -> set[str]:
+    """The IDs of the requests of all calls that are on record."""
+    with reading(state, url_of(team)) as audit:
+        calls = audit.calls(RecordFilter(), limit=10**6)
+    return {(call.start or call.body)["request_id"] for call in calls}
 
 
 async def all_recorded(team: Team, state: Path) -> set[str]:

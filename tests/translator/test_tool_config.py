@@ -217,3 +217,15 @@ def test_tools_of_another_kind_are_refused_by_place(tools: Any, path: str) -> No
     with pytest.raises(EditError) as raised:
         apply_tools(body_with(), tools)
     assert raised.value.path == path
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_names_of_the_request_in_a_selection_with_another_mode_still_select(nested: bool) -> None:
+    """They would otherwise be dropped, since AUTO allows no names, and all functions be offered."""
+    config = {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["search"]}}
+    body = {
+        "tools": [{"functionDeclarations": [{"name": "search"}, {"name": "shell"}]}],
+        "toolConfig": config,
+    }
+    patch: Json = {"mode": "AUTO", "allowedFunctionNames": ["search"]}
+    assert offered(selected(body, {"functionCallingConfig": patch} if nested else patch)) == {"search"}

@@ -1,6 +1,6 @@
 """An agent of google-adk at the base URL named first, asked a prompt. Prints a JSON line for each piece.
 
-A third argument, "json", gives it an output schema. support/adk.py runs it.
+A third argument, "json", gives it an output schema. support/environments.py runs it.
 """
 
 import json

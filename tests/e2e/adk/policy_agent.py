@@ -1,6 +1,6 @@
 """An agent of google-adk with the plugin that may use the shell and read files, at a gateway's URL.
 
-It prints its last words. support/adk.py runs it.
+It prints its last words. support/environments.py runs it.
 """
 
 import subprocess

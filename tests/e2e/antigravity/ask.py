@@ -1,14 +1,11 @@
-"""An agent of Antigravity's Python SDK, asked one prompt at each base URL: `ask.py PROMPT URL…`.
+"""An agent of Antigravity's Python SDK, which works in a folder, asked one prompt at each base URL.
 
-Its harness runs the agent. GEMINI_API_KEY is the key, and the current folder the workspace. It prints JSON
-lines: the text of each answer, or the error. It runs in an environment of its own (`make antigravity`).
+Its harness runs the agent. It prints JSON lines: the text of each answer, or the error.
+support/environments.py runs it.
 """
 
-import asyncio
 import json
-import os
 import re
-import sys
 
 from google.antigravity import Agent, LocalAgentConfig, types
 from google.antigravity.hooks import policy
@@ -19,11 +16,12 @@ def get_weather(city: str) -> str:
     return f"storm in {city}"
 
 
-async def ask(prompt: str, base_url: str) -> None:
-    endpoint = types.GeminiAPIEndpoint(base_url=base_url, api_key=os.environ["GEMINI_API_KEY"])
+async def ask(folder: str, key: str, prompt: str, base_url: str) -> None:
+    endpoint = types.GeminiAPIEndpoint(base_url=base_url, api_key=key)
     config = LocalAgentConfig(
         model=types.ModelTarget(name="gemini-2.5-flash", endpoint=endpoint),
-        workspaces=[os.getcwd()],
+        workspaces=[folder],
+        app_data_dir=folder,
         tools=[get_weather],
         policies=[policy.allow_all()],
     )
@@ -36,9 +34,6 @@ async def ask(prompt: str, base_url: str) -> None:
             print(json.dumps({"error": shown}))
 
 
-async def main(prompt: str, *base_urls: str) -> None:
+async def main(folder: str, key: str, prompt: str, *base_urls: str) -> None:
     for base_url in base_urls:
-        await ask(prompt, base_url)
-
-
-asyncio.run(main(*sys.argv[1:]))
+        await ask(folder, key, prompt, base_url)

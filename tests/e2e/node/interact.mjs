@@ -1,4 +1,5 @@
-// Create an interaction, "whole" or as a "stream", at a base URL, with a prompt. Prints a JSON line for each piece.
+// Create an interaction, "whole", as a "stream" or in the "background", at a base URL, with a prompt. Prints a JSON line
+// for each piece.
 import { GoogleGenAI } from "@google/genai";
 
 const [way, baseUrl, prompt] = process.argv.slice(2);
@@ -31,10 +32,26 @@ const ways = {
       if (event.event_type === "error") print({ event: event.error });
     }
   },
+
+  async background() {
+    let answer = await ai.interactions.create({ ...asked, background: true });
+    print({ status: answer.status });
+    while (answer.status === "in_progress") {
+      answer = await ai.interactions.get(answer.id);
+      print({ status: answer.status });
+    }
+    print({ text: answer.output_text });
+    const events = [];
+    for await (const event of await ai.interactions.get(answer.id, { stream: true })) events.push(event);
+    const after = { stream: true, last_event_id: events[2].event_id };
+    for await (const event of await ai.interactions.get(answer.id, after)) print({ event: event.event_type });
+    const next = await ai.interactions.create({ ...asked, previous_interaction_id: answer.id });
+    print({ text: next.output_text });
+  },
 };
 
 try {
   await ways[way]();
 } catch (error) {
-  print({ error: { status: error.status ?? error.statusCode, message: error.message } });
+  print({ error: { name: error.name, status: error.status ?? error.statusCode, message: error.message } });
 }

@@ -119,10 +119,11 @@ async def test_policies_that_ask_for_the_same_count_count_a_call_once() -> None:
     assert "1 of 1 requests" in str(await asked(strict, again))
 
 
-async def test_a_rule_of_another_name_counts_on_its_own() -> None:
-    rule = {"per": "key", "window": "day", "requests": 1}
+@pytest.mark.parametrize(("name", "other_name"), [("", "other"), ("n" * 64, "n" * 65)])
+async def test_a_rule_of_another_name_counts_on_its_own(name: str, other_name: str) -> None:
+    rule = {"per": "key", "window": "day", "requests": 1, "name": name}
     limited = Limited([rule])
-    other = limited.another(rule | {"name": "other"})
+    other = limited.another(rule | {"name": other_name})
     assert await limited.begin() is None
     assert await asked(other, caller()) is None
 
@@ -185,6 +186,14 @@ async def test_under_a_limit_on_cost_a_model_without_a_price_is_denied() -> None
     reported = f"The limit 'budget' limits cost, and the price table has no price for the model '{PRO}'."
     assert await limited.begin(model=PRO) == reported
     assert await limited.begin(model="free") is None
+
+
+async def test_an_upload_runs_no_model_and_needs_no_price() -> None:
+    limited = Limited([{"per": "key", "window": "day", "cost": 1, "requests": 1}])
+    session = caller()
+    session.call_state.operation = "uploadFile"
+    assert await limited.begin(session, model="") is None
+    assert await limited.begin(model="") is not None
 
 
 async def test_another_event_s_hook_fails() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgate.hooks.policies.counters import MemoryCounters, Period, window_at
+from hookgate.hooks import SessionContext
+from hookgate.hooks.policies.counters import LimitRule, MemoryCounters, Period, counts_of, window_at
 
 TICK = timedelta(microseconds=1)
 
@@ -70,3 +71,15 @@ def test_windows_hold_their_instants_and_follow_on_each_other(instant: datetime,
     assert window.begins <= instant < window.ends
     assert window_at(span, window.begins) == window_at(span, window.ends - TICK) == window
     assert window_at(span, window.ends).begins == window.ends
+
+
+@pytest.mark.parametrize(
+    ("per", "whose"), [("key", '"k",'), ("session", '"k","s",'), ("team", '"t",'), ("everyone", "")]
+)
+def test_what_an_earlier_version_has_counted_goes_on(per: str, whose: str) -> None:
+    """The store contains these keys of counts."""
+    about = {"per": per, "window": "day", "requests": 1, "name": "n", "models": ["*-pro"]}
+    session = SessionContext("s", key="k", team="t")
+    [count] = counts_of([LimitRule.model_validate(about)], session, at("2026-01-02T03:04:05"))
+    expected = f'["requests","{per}",{whose}"day","2026-01-02T00:00:00+00:00","n","7dbe404da665f63d"]'
+    assert count.key == expected

@@ -153,3 +153,28 @@ def test_a_policy_under_an_event_that_it_does_not_judge_is_a_mistake(
     with pytest.raises(SettingsError) as error:
         make_runners(load_settings([path]).hooks())
     assert f"the policy {policy!r} does not judge this event; use {events}" in str(error.value)
+
+
+def route_when(**condition: int) -> Json:
+    return {"route": [{"to": "m", "when": condition}]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "taken", "refused"),
+    [
+        ("models", route_when(characters_below=1), route_when(characters_below=0)),
+        ("models", route_when(characters_above=0), route_when(characters_above=-1)),
+        ("redact", {"cap": 256}, {"cap": 255}),
+        ("redact", {"cap": 1_000_000}, {"cap": 1_000_001}),
+        ("redact", {"limit": 1}, {"limit": 0}),
+        ("limits", {"rules": [{**RULE, "requests": 1}]}, {"rules": [{**RULE, "requests": 0}]}),
+        ("limits", {"rules": [{**RULE, "tokens": 1}]}, {"rules": [{**RULE, "tokens": 0}]}),
+        ("limits", {"rules": [{**RULE, "requests": 1}]}, {"rules": []}),
+    ],
+)
+def test_a_bound_itself_is_taken_and_what_is_beyond_it_refused(
+    policy: str, taken: Json, refused: Json
+) -> None:
+    BUILTINS[policy](taken, PolicyEnvironment(Path()))
+    with pytest.raises(ValueError, match=next(iter(refused))):
+        BUILTINS[policy](refused, PolicyEnvironment(Path()))

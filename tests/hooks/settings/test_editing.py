@@ -294,6 +294,8 @@ def test_a_missing_file_and_its_folder_are_made(tmp_path: Path) -> None:
     path = tmp_path / ".gemini" / "settings.json"
     assert rewrite(path, lambda text: with_switch(text, False))
     assert json.loads(path.read_text()) == {"hooksConfig": {"enabled": False}}
+    (tmp_path / "usual").touch()
+    assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
 def test_a_change_that_changes_nothing_makes_no_file(tmp_path: Path) -> None:

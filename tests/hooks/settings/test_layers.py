@@ -243,11 +243,15 @@ def test_limits_come_from_the_highest_layer_that_sets_them(tmp_path: Path) -> No
     assert (limits.deadline, limits.concurrency) == (0.5, 3)
 
 
-def test_neither_a_project_nor_an_extension_says_where_hooks_may_post_to(tmp_path: Path) -> None:
+def test_neither_a_project_nor_an_extension_says_where_hooks_may_post_to(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     targets = {"hooksConfig": {"http_targets": ["https://example.com/"]}}
     assert load_sources([place(tmp_path, "user", targets)]).http_targets == ("https://example.com/",)
+    assert not caplog.messages
     assert load_sources([place(tmp_path, "project", targets)]).http_targets == ()
     assert load_sources([place(tmp_path, "extensions", targets)]).http_targets == ()
+    assert ["http_targets: ignored in a project or ext" in told for told in caplog.messages] == [True, True]
 
 
 def test_any_change_of_any_file_is_another_revision(tmp_path: Path) -> None:

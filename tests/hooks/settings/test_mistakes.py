@@ -47,11 +47,6 @@ SLIPS = [
         id="near hooks",
     ),
     pytest.param(
-        lines("{", '  "BeforeModel": []}'),
-        "2: 'BeforeModel' has no effect here; did you mean hooks.BeforeModel?",
-        id="an event by itself",
-    ),
-    pytest.param(
         lines('{"hooksConfig": {', '  "zzz": 1}}'),
         "2: hooksConfig: 'zzz' is not known here and has no effect; known keys are concurrency, deadline, "
         "disabled, enabled, http_targets, notifications, on_error",
@@ -68,6 +63,15 @@ def test_a_key_that_is_not_known_ends_the_start_with_a_policy(
     with pytest.raises(SettingsError) as caught:
         load_sources([SettingsSource(path, "policy")])
     assert str(caught.value) == f"{path}:{expected}"
+
+
+@pytest.mark.parametrize("layer", ["policy", "explicit", "user", "system", "extensions"])
+def test_hooks_beside_the_key_for_hooks_end_the_start(layer: Layer, tmp_path: Path) -> None:
+    """They would never run, and what they should stop would pass."""
+    path = write_file(tmp_path, lines("{", '  "BeforeModel": []}'))
+    with pytest.raises(SettingsError) as caught:
+        load_sources([SettingsSource(path, layer)])
+    assert str(caught.value) == f"{path}:2: BeforeModel: has no effect here; did you mean hooks.BeforeModel?"
 
 
 @pytest.mark.parametrize("layer", OTHERS)
@@ -106,6 +110,13 @@ def test_an_unknown_condition_is_reported_with_the_one_that_was_meant(
     assert (
         str(problem) == f"{path}:1: hooks.BeforeModel[0].hooks[0].when.{key}: is not known here; {expected}"
     )
+
+
+@pytest.mark.parametrize("value", ["true", "yes", 1, 0])
+def test_a_condition_is_not_taken_for_what_it_resembles(value: Any, tmp_path: Path) -> None:
+    path = write_file(tmp_path, one_group(command(when={"json": value})))
+    [problem] = read_sources([SettingsSource(path, "user")]).problems
+    assert "when.json: must be true or false" in str(problem)
 
 
 @pytest.mark.parametrize(

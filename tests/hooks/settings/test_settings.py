@@ -50,6 +50,20 @@ def test_a_hook_that_says_nothing_more_has_a_minute_and_must_not_fail(tmp_path: 
     assert (group.hooks[0].timeout, group.hooks[0].on_error) == (60, "deny")
 
 
+def test_a_hook_has_the_documented_defaults_and_bounds(tmp_path: Path) -> None:
+    def config(**more: Any) -> CommandConfig:
+        [group] = load(tmp_path, one_group(command("x", persistent=True, **more))).for_event("BeforeModel")
+        assert isinstance(group.hooks[0].config, CommandConfig)
+        return group.hooks[0].config
+
+    assert (config().window, config().workers) == (256, 4)
+    for key, least, most in (("window", 1, 1_000_000), ("workers", 1, 64)):
+        assert [getattr(config(**{key: number}), key) for number in (least, most)] == [least, most]
+        for number in (least - 1, most + 1):
+            with pytest.raises(SettingsError, match=key):
+                config(**{key: number})
+
+
 def test_keys_that_are_not_for_hooks_are_no_concern_here(tmp_path: Path) -> None:
     settings = one_group(command("x", matcher="*", future=1), matcher="m") | {"theme": "Dark", "tools": [1]}
     settings["hooks"]["notifications"] = True

@@ -1,10 +1,12 @@
 """Who may see the panel, as requests over a connection meet it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from support.gateway import says
 from support.panel import BEARER, TOKEN, panel_gateway
 from support.wire import Answer, ask, connected, post, request_bytes
@@ -19,9 +21,13 @@ from hookgate.proxy.admin.access import (
     panel_link,
 )
 from hookgate.proxy.admin.roles import Person
+from hookgate.proxy.admin.sessions import PanelSessions
 from hookgate.proxy.config import ConfigError
 from hookgate.proxy.config.models import AdminSettings
 from hookgate.proxy.config.values import is_loopback
+from hookgate.proxy.errors import ApiError
+from hookgate.proxy.store.database import open_panel_sessions
+from hookgate.proxy.store.models import panel_sessions
 
 SAME = {"X-Hookgate-Panel": "1", "Content-Type": "application/json"}
 GUARD = {"BeforeModel": [{**says({}), "name": "one"}]}
@@ -251,7 +257,7 @@ async def test_a_large_body_is_refused(tmp_path: Path) -> None:
 
 
 class Clock:
-    """A time of one's own, in seconds."""
+    """A time of one's own, in seconds since 1970."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -265,7 +271,7 @@ class Asked:
 
     def __init__(self, cookies: dict[str, str] | None = None, remote: str = "10.0.0.1") -> None:
         self.headers: dict[str, str] = {}
-        self.cookies, self.remote = cookies or {}, remote
+        self.cookies, self.remote, self.raw_path = cookies or {}, remote, "/"
 
 
 @pytest.fixture
@@ -273,22 +279,103 @@ def clock() -> Clock:
     return Clock()
 
 
+def access(url: str | None, state: Path, clock: Clock, token: str = TOKEN) -> Access:
+    """The access check of one of several gateways with the same database."""
+    return Access(1, token, PanelSessions(url, state, token, clock), clock)
+
+
+def browser(answer: web.Response) -> Any:
+    """The next request of a browser, whose page has begun a session with an answer."""
+    assert isinstance(answer.body, bytes)
+    request = Asked({name: each.value for name, each in answer.cookies.items()})
+    request.headers["X-Hookgate-Panel"] = json.loads(answer.body)["proof"]
+    return request
+
+
+ADA = Person("ada", "viewer", "subject-1")
+
+
 @pytest.mark.parametrize("seconds", [SESSION_SECONDS, 60.0])
-def test_a_session_ends_by_itself(seconds: float, clock: Clock) -> None:
-    access = Access(1, TOKEN, clock)
+async def test_a_session_ends_by_itself_at_every_gateway(
+    seconds: float, clock: Clock, url: str | None, tmp_path: Path
+) -> None:
+    one, other = (access(url, tmp_path, clock) for _ in range(2))
     request: Any = Asked()
     if seconds == SESSION_SECONDS:
-        answer = access.sign_in(request, TOKEN)
+        signed_in = browser(await one.sign_in(request, TOKEN))
     else:
-        answer = access.begin_session(request, Person("ada", "viewer", "subject-1"), seconds)
-    assert isinstance(answer.body, bytes)
-    signed_in: Any = Asked({name: each.value for name, each in answer.cookies.items()})
-    signed_in.headers["X-Hookgate-Panel"] = json.loads(answer.body)["proof"]
+        signed_in = browser(await one.begin_session(request, ADA, seconds))
     clock.now += seconds - 1
-    access.check(signed_in)
+    for gateway in (one, other):
+        await gateway.check(signed_in)
     clock.now += 1
-    with pytest.raises(Exception, match="sign in"):
-        access.check(signed_in)
+    for gateway in (one, other):
+        with pytest.raises(ApiError, match="sign in"):
+            await gateway.check(signed_in)
+        await gateway.sessions.close()
+
+
+async def test_a_session_that_is_ended_at_one_gateway_has_ended_at_the_others(
+    clock: Clock, url: str | None, tmp_path: Path
+) -> None:
+    one, other = (access(url, tmp_path, clock) for _ in range(2))
+    nobody: Any = Asked()
+    first, second = [browser(await one.begin_session(nobody, ADA, 60)) for _ in range(2)]
+    await other.sign_out(first)
+    with pytest.raises(ApiError, match="sign in"):
+        await one.check(first)
+    assert await one.check(second) == await other.check(second) == ADA
+    admin = browser(await other.begin_session(nobody, replace(ADA, role="admin"), 60))
+    with pytest.raises(ApiError, match="sign in"):  # the role has changed
+        await one.check(second)
+    await one.sessions.end_person(ADA.subject)
+    with pytest.raises(ApiError, match="sign in"):
+        await other.check(admin)
+    for gateway in (one, other):
+        await gateway.sessions.close()
+
+
+async def test_sessions_end_when_the_admin_token_changes(
+    clock: Clock, url: str | None, tmp_path: Path
+) -> None:
+    """So nobody can add a session to the database without knowing the token."""
+    before, after = (access(url, tmp_path, clock, token) for token in (TOKEN, f"{TOKEN}-2"))
+    request: Any = Asked()
+    holder = browser(await before.sign_in(request, TOKEN))
+    person = browser(await before.begin_session(request, ADA, 60))
+    for signed_in in (holder, person):
+        await before.check(signed_in)
+        with pytest.raises(ApiError, match="sign in"):
+            await after.check(signed_in)
+    for gateway in (before, after):
+        await gateway.sessions.close()
+
+
+async def test_a_copy_of_the_database_signs_nobody_in(clock: Clock, url: str | None, tmp_path: Path) -> None:
+    gateway = access(url, tmp_path, clock)
+    request: Any = Asked()
+    signed_in = browser(await gateway.begin_session(request, ADA, 60))
+    await gateway.sessions.close()
+    database = open_panel_sessions(url, tmp_path)
+    with database.engine.begin() as connection:
+        [row] = connection.execute(panel_sessions.select()).all()
+    database.close()
+    known = {*signed_in.cookies.values(), signed_in.headers["X-Hookgate-Panel"]}
+    assert not any(text.encode() in bytes(value) for text in known for value in (row.digest, row.proof))
+    assert not known & {row.subject, row.name, row.role}
+
+
+async def test_without_its_database_the_panel_says_so_and_programs_go_on(
+    clock: Clock, tmp_path: Path
+) -> None:
+    unreachable = access("postgresql+psycopg://gate:canary@127.0.0.1:1/none", tmp_path, clock)
+    request: Any = Asked()
+    with pytest.raises(ApiError, match="sessions cannot be read or written") as raised:
+        await unreachable.sign_in(request, TOKEN)
+    assert (raised.value.code, "canary" in raised.value.message) == (503, False)
+    request.headers["Authorization"] = f"Bearer {TOKEN}"
+    assert (await unreachable.check(request)).role == "admin"
+    await unreachable.sessions.close()
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from hookgate.proxy.admin import access, sign_in
 from hookgate.proxy.config import Config, ConfigError, SignInSettings
 from hookgate.proxy.config.reading import conflicts
 from hookgate.proxy.identity import openid
+from hookgate.proxy.store import panel_table
 
 SAME = {"X-Hookgate-Panel": "1", "Content-Type": "application/json"}
 HOOKS = {"BeforeModel": [{**says({}), "name": "one"}]}
@@ -293,17 +294,21 @@ async def test_an_issuer_that_names_itself_must(tmp_path: Path) -> None:
 def test_a_flow_ends_by_itself() -> None:
     now = [1000.0]
     configured = {"issuer": "https://a.example", "client_id": "c", "url": "https://b.example", **ROLES}
-    flows = sign_in.SignIn(SignInSettings.model_validate(configured), lambda: now[0])
+
+    async def flow_key() -> bytes:
+        return b"key"
+
+    flows = sign_in.SignIn(SignInSettings.model_validate(configured), flow_key, lambda: now[0])
     for seconds in (sign_in.FLOW_SECONDS - 1, sign_in.FLOW_SECONDS + 1):
         now[0] = 1000.0
         flow = f"1000.{seconds}"
-        sent = {"flow": flow, "state": flows._derived("state", flow)}
+        sent = {"flow": flow, "state": sign_in._Flow(flow, b"key").derived("state")}
         now[0] += seconds
         if seconds < sign_in.FLOW_SECONDS:
-            flows._checked_flow(sent)
+            flows._checked_flow(sent, b"key")
         else:
             with pytest.raises(Exception, match="took more than ten minutes"):
-                flows._checked_flow(sent)
+                flows._checked_flow(sent, b"key")
 
 
 async def test_a_provider_s_error_is_told_by_its_code_alone(tmp_path: Path) -> None:
@@ -553,7 +558,7 @@ async def test_signing_in_again_ends_the_browser_s_session(tmp_path: Path) -> No
 
 
 async def test_sessions_are_bounded_for_each_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "MAX_SESSIONS_OF_PERSON", 2)
+    monkeypatch.setattr(panel_table, "MAX_SESSIONS_OF_PERSON", 2)
     async with place(tmp_path) as here:
         other = await here.session(groups="everyone", sub="subject-2")
         browsers = [await here.session(groups="everyone") for _ in range(3)]
@@ -565,6 +570,25 @@ async def test_a_session_lasts_as_long_as_configured(tmp_path: Path) -> None:
     async with place(tmp_path, {"person": ADA}, session_hours=0.5) as here:
         answer = await here.sign_in()
     assert "Max-Age=1800" in answer.headers["set-cookie"].split("; ")
+
+
+async def test_a_sign_in_may_begin_and_end_at_different_gateways(url: str | None, tmp_path: Path) -> None:
+    """A load balancer sends each request of a browser to any of them."""
+    async with openid_provider(person=ADA) as provider:
+        configured = {"issuer": provider.issuer, "client_id": CLIENT, "client_secret": SECRET, **ROLES}
+        async with (
+            panel_gateway(tmp_path, HOOKS, sign_in=configured, store_url=url) as first,
+            panel_gateway(
+                tmp_path, HOOKS, sign_in={**configured, "url": first.admin}, store_url=url
+            ) as second,
+        ):
+            one, other = Place(first, provider), Place(second, provider)
+            at, flow = await one.begin()
+            browser = shown(await other.finish(flow, await one.visit(at)))
+            for gateway in (one, other):
+                assert await gateway.whose(browser) == ("ada@example.com", "admin")
+            assert (await post(one.admin, "/api/sign-out", {}, browser)).status == 200
+            assert await other.whose(browser) == (None, None)
 
 
 async def test_live_events_end_with_the_session(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from support.audits import audited_gateway, reading, report_of
 from support.builtins import SENSITIVE
 from support.gateway import running_upstream, says
 from support.program import run
-from support.wire import SSE, STREAM, UNARY, post, prompt
+from support.wire import SSE, STREAM, UNARY, ask, post, prompt
 
 from hookgate.proxy.admin.calls import hook_changes
 from hookgate.proxy.audit.reading import CallDetail
@@ -19,6 +19,7 @@ from hookgate.proxy.cli.replay.recordings import CallStart, read_export
 
 EMAIL = "jane.doe@example.com"
 WORD = "project-falcon"
+INTERACTIONS = "/v1beta/interactions"
 
 
 def asks(text: str) -> dict[str, Any]:
@@ -101,6 +102,20 @@ async def test_all_of_a_call(path: str, tmp_path: Path) -> None:
     assert (reported["event"], reported["mode"]) == ("BeforeModel", "enforce")
     assert "edited" in json.dumps(reported["edit"])
     assert answer.status == 200
+
+
+async def test_an_interaction_that_is_read_as_a_stream(tmp_path: Path) -> None:
+    async with (
+        running_upstream() as (upstream, _),
+        audited_gateway(upstream, tmp_path, {"AfterModel": [says()]}, content="full") as gateway,
+    ):
+        created = await post(gateway.url, INTERACTIONS, {"model": "gemini-2.5-flash", "input": "hi"})
+        answer = await ask(gateway.url, "GET", f"{INTERACTIONS}/{created.json['id']}?stream=true")
+    with reading(tmp_path) as audit:
+        detail = audit.call(answer.headers["x-hookgate-receipt"])
+    assert detail is not None
+    [part] = contents(detail)[1]["answer"]["candidates"][0]["content"]["parts"]
+    assert part["text"] == "You said: hi"
 
 
 async def test_a_tool_selection_is_a_change_of_its_hook(tmp_path: Path) -> None:

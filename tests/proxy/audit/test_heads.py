@@ -233,9 +233,13 @@ def test_a_file_without_heads_is_reported_with_its_remedy(
     assert "create the file with: hookgate audit heads" in capsys.readouterr().err
 
 
-def test_many_gateways_share_the_file_and_the_oldest_go_first(tmp_path: Path) -> None:
+def test_many_gateways_share_the_file_and_the_oldest_go_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgate.proxy.audit.heads._MAX_KEPT", 3)
     with opened(tmp_path) as database:
-        for _ in range(3):
+        for expected in ([1], [1, 2], [1, 2, 3], [2, 3, 4]):
             Ledger(database, writer_locks(database, tmp_path), heads=HeadsFile(tmp_path)).register()
-    assert sorted(head.number for head in load_heads(tmp_path / HEADS_FILE).values()) == [1, 2, 3]
+            heads = load_heads(tmp_path / HEADS_FILE).values()
+            assert sorted(head.number for head in heads) == expected
     assert (tmp_path / HEADS_FILE).stat().st_mode & 0o077 == 0

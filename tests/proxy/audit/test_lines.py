@@ -15,6 +15,7 @@ from support.program import COMMAND, environment
 from support.wire import HI, UNARY, post, prompt
 
 from hookgate.proxy.audit import jsonl
+from hookgate.proxy.audit.chain import audit_entry, new_record
 from hookgate.proxy.audit.verifying import verify_lines
 
 
@@ -67,6 +68,30 @@ async def test_a_reader_who_is_too_slow_holds_up_nobody(
     await until(lambda: not any(thread.name == "hookgate-audit-jsonl" for thread in threading.enumerate()))
     assert "the reader is too slow" in caplog.text
     assert report_of(tmp_path).problems == []
+
+
+def test_of_more_lines_than_may_wait_the_first_are_written_and_the_others_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "MAX_WAITING", 4)
+    lines = jsonl.Lines(str(tmp_path / "lines"))
+    entry = audit_entry("policy", revision="r")
+    lines.add([new_record("w", seq, "0" * 64, entry) for seq in range(1, 10)])
+    lines.close(within=10)
+    written = [json.loads(line)["seq"] for line in (tmp_path / "lines").read_text().splitlines()]
+    assert (written, lines.dropped) == ([1, 2, 3, 4], 5)
+
+
+async def test_lines_that_cannot_be_written_are_reported_once_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lines = jsonl.Lines("/dev/full")
+    entry = audit_entry("policy", revision="r")
+    for seq in (1, 2):
+        lines.add([new_record("w", seq, "0" * 64, entry)])
+        await until(lambda seq=seq: lines.dropped == seq)  # type: ignore[misc]  # mypy infers no default
+    lines.close(within=10)
+    assert [message.partition(":")[0] for message in caplog.messages] == ["audit.jsonl cannot be written"]
 
 
 async def test_stdout_has_nothing_else(tmp_path: Path) -> None:

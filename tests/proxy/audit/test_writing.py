@@ -387,7 +387,7 @@ async def test_a_start_that_is_under_way_is_not_written_again(tmp_path: Path) ->
     async with writer_in(tmp_path, deadline=0.1) as writer:
         audit, record = Audit(writer, None, None), CallRecord(kind="judged", audited="due")
         with locked(tmp_path):
-            await audit.answering(record, 403)
+            await audit.note_answer_start(record, 403)
             record.end(403, 0)
             audit.settle(record, make_receipt(record))
         await until(lambda: writer.queued == 0)

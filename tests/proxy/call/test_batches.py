@@ -101,11 +101,6 @@ async def test_hooks_may_send_a_batch_to_one_model_alone(texts: tuple[str, str],
     [
         pytest.param(batch(file_name="files/f-1"), 403, id="requests in a file"),
         pytest.param(batch(fileName="files/f-1"), 403, id="requests in a file, camelCase"),
-        pytest.param(
-            {"batch": {"inputConfig": {"requests": {"requests": [{"request": {"cachedContent": "c"}}]}}}},
-            403,
-            id="cached contents",
-        ),
         pytest.param({"batch": {"inputConfig": {}, "input_config": {}}}, 400, id="two spellings"),
         pytest.param({"contents": [{"parts": [{"text": "hi"}]}]}, 400, id="no batch"),
         pytest.param(

@@ -70,7 +70,8 @@ def answers(*each: Any) -> Json:
 # ---- what fires, and when
 
 
-async def test_a_conversation_fires_its_events_in_order_and_each_once() -> None:
+@pytest.mark.parametrize("role", ["user", "model"])  # Antigravity's results have the latter
+async def test_a_conversation_fires_its_events_in_order_and_each_once(role: str) -> None:
     fired: list[Json] = []
     names = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent")
     hooks = {name: [listens(fired)] for name in names}
@@ -81,7 +82,7 @@ async def test_a_conversation_fires_its_events_in_order_and_each_once() -> None:
         turn = [
             *first,
             model(call("read_file", path="x")),
-            {"role": "user", "parts": [result("read_file", "hello")]},
+            {"role": role, "parts": [result("read_file", "hello")]},
         ]
         await ask(gateway, turn)
         await ask(gateway, [*turn, model({"text": "It says hello."}), user("thanks")])
@@ -92,7 +93,7 @@ async def test_a_conversation_fires_its_events_in_order_and_each_once() -> None:
     assert fired[-2]["conversation_history"] == [
         {"role": "user", "content": "read x"},
         {"role": "model", "content": ""},
-        {"role": "user", "content": ""},
+        {"role": role, "content": ""},
         {"role": "model", "content": "It says hello."},
     ]
     assert (before["tool_name"], before["tool_input"]) == ("read_file", {"path": "x"})
@@ -263,6 +264,15 @@ async def test_context_of_session_and_prompt_is_reported_now_and_in_later_calls(
     assert second[2]["parts"] == [{"text": "go on"}, hi[2]]
 
 
+async def test_context_that_is_added_leaves_the_turns_before_as_they_are() -> None:
+    turns = [user("hi"), model({"text": "yes?"}), user("go on")]
+    async with running_gateway({"SessionStart": [says(additionalContext="c")]}) as gateway:
+        await ask(gateway, turns)
+    contents = gateway.generated[0].body["contents"]
+    assert contents[:-1] == turns[:-1]
+    assert contents[-1]["parts"] == [{"text": "go on"}, {"text": "<hook_context>c</hook_context>"}]
+
+
 # ---- tools
 
 
@@ -421,6 +431,14 @@ async def test_a_hook_that_refused_an_answer_is_told_so_after_a_refused_call_as_
 
 
 # ---- what a conversation may look like
+
+
+async def test_a_stop_after_a_tool_ends_the_turn_with_its_reason() -> None:
+    hooks = {"AfterTool": [runs(lambda _: {"continue": False, "stopReason": "enough"})]}
+    turns = [user("go"), model(call("read")), {"role": "user", "parts": [result("read", "text")]}]
+    async with running_gateway(hooks) as gateway:
+        answer = await ask(gateway, turns)
+    assert (said(answer), gateway.generated) == ("enough", [])
 
 
 def result_turn(*parts: Json) -> Json:

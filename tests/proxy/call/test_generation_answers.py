@@ -300,3 +300,25 @@ async def test_a_hook_may_ask_for_calls_that_require_json_or_not(requires: bool)
         assert [event["hook_event_name"] for event in shown] == ["BeforeModel", "AfterModel"]
         await post(gateway.url, UNARY, HI if requires else ASKS_JSON, KEY)
     assert len(shown) == 2
+
+
+# ---- of a hook
+
+
+async def test_a_hooks_answer_has_the_usage_that_clients_require_unless_it_is_a_whole_body() -> None:
+    spoken = says(llm_response={"text": "canned"})
+    used = {"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0}
+    async with running_gateway({"BeforeModel": [spoken]}) as gateway:
+        assert (await post(gateway.url, UNARY, HI)).json["usageMetadata"] == used
+    whole = {"candidates": [{"content": {"role": "model", "parts": [{"text": "canned"}]}}]}
+    async with running_gateway({"BeforeModel": [says(llm_response={"raw": whole})]}) as gateway:
+        assert (await post(gateway.url, UNARY, HI)).json == whole
+
+
+async def test_a_stopped_answer_has_the_usage_of_the_models() -> None:
+    stop = says({"continue": False, "stopReason": "Enough."})
+    async with running_gateway({"AfterModel": [stop]}) as gateway:
+        stopped = (await post(gateway.url, UNARY, HI)).json
+        direct = (await post(gateway.upstream_url, UNARY, HI)).json
+    assert stopped["candidates"][0]["content"]["parts"] == [{"text": "Enough."}]
+    assert stopped["usageMetadata"]["promptTokenCount"] == direct["usageMetadata"]["promptTokenCount"]

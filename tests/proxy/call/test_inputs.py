@@ -1,4 +1,4 @@
-"""Token counts and embeddings: what they carry is judged like a prompt, in each of their shapes."""
+"""Token counts, embeddings and caches: what they carry is judged like a prompt, in each of their shapes."""
 
 import json
 from typing import Any
@@ -69,6 +69,26 @@ SHAPES: dict[str, tuple[str, Any]] = {
         lambda text: {"requests": [{"content": content(text)}]},
     ),
     "embedding batch": (f"{MODEL}:asyncBatchEmbedContent", lambda text: batch({"content": content(text)})),
+    "cache": (
+        "/v1beta/cachedContents",
+        lambda text: {"model": "models/gemini-embedding-001", "contents": [content(text)], "ttl": "60s"},
+    ),
+    "instruction of a cache": (
+        f"{PLACE}/cachedContents",
+        lambda text: {
+            "model": f"{GOOGLE.removeprefix('/v1beta1/')}",
+            "system_instruction": {"parts": [{"text": text}]},
+            "encryptionSpec": {"kmsKeyName": "projects/p/locations/l/keyRings/r/cryptoKeys/k"},
+        },
+    ),
+    "name of a cache": (
+        "/v1beta/cachedContents",
+        lambda text: {
+            "displayName": text,
+            "model": "gemini-embedding-001",
+            "contents": [content("hi")],
+        },
+    ),
     "its metadata": (
         f"{MODEL}:asyncBatchEmbedContent",
         lambda text: batch({"content": content("hi")}, metadata={"key": [text]}),
@@ -82,6 +102,12 @@ SHAPES: dict[str, tuple[str, Any]] = {
         lambda text: {"batch": {**batch({"contents": [content("hi")]})["batch"], "display_name": text}},
     ),
 }
+
+
+def operation_of(target: str) -> str:
+    return "createCachedContent" if target.endswith("/cachedContents") else target.rpartition(":")[2]
+
+
 shapes = pytest.mark.parametrize(("target", "body"), SHAPES.values(), ids=SHAPES)
 
 
@@ -144,7 +170,7 @@ async def test_only_the_hooks_before_the_model_run(target: str, body: Any) -> No
     async with peer(ok(b"{}")) as upstream, gateway_before(upstream.url, hooks) as url:
         await post(url, target, body("hi"))
     assert {event["hook_event_name"] for event in seen} == {"BeforeModel"}
-    assert {event["operation"] for event in seen} == {target.rpartition(":")[2]}
+    assert {event["operation"] for event in seen} == {operation_of(target)}
     assert {event["llm_request"]["model"] for event in seen} == {"gemini-embedding-001"}
 
 
@@ -184,6 +210,30 @@ async def test_a_renamed_model_is_named_everywhere(target: str, body: Any) -> No
         assert (await post(url, target, body("hi"))).status == 200
     assert b"gemini-embedding-001" not in upstream.heard[0]
     assert b"other" in upstream.heard[0]
+
+
+async def test_hooks_send_an_embedding_batch_to_one_model_alone() -> None:
+    def rename(event: dict[str, Any]) -> Any:
+        text = event["llm_request"]["messages"][-1]["content"]
+        return {"hookSpecificOutput": {"llm_request": {"model": f"model-{text}"}}}
+
+    items = [{"model": "models/gemini-embedding-001", "content": content(text)} for text in "ab"]
+    hooks = {"BeforeModel": [runs(rename)]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, f"{MODEL}:batchEmbedContents", {"requests": items})
+    assert (answer.status, upstream.heard) == (403, [])
+    assert "more than one model for this call: model-a, model-b" in answer.error["message"]
+
+
+async def test_nothing_is_counted_in_a_session_that_was_stopped() -> None:
+    hooks = {"AfterTool": [runs(lambda _: {"continue": False, "stopReason": "enough"})]}
+    async with peer() as upstream, gateway_before(upstream.url, hooks) as url:
+        fields = {"tool_name": "t", "tool_input": {}, "tool_response": {}}
+        await post(url, "/s/s-1/hookgate/v1/events/AfterTool", fields)
+        answer = await post(url, f"/s/s-1{MODEL}:countTokens", {"contents": [content("hi")]})
+    assert answer.status == 403
+    assert "enough" in answer.error["message"]
+    assert upstream.heard == []
 
 
 OTHER = {"model": "models/forbidden"}
@@ -331,7 +381,6 @@ async def test_embeddings_in_a_file_are_refused(name: str) -> None:
             "systemInstruction.parts[0].fileData",
         ),
         ("generateContent", {"contents": [], "tools": [{"file_search": {"x": 1}}]}, "tools[0].fileSearch"),
-        ("countTokens", {"generateContentRequest": {"cachedContent": "cachedContents/c"}}, "cachedContent"),
         ("countTokens", {"contents": [{"parts": [FILE]}]}, "contents[0].parts[0].fileData"),
         ("embedContent", {"content": {"parts": [FILE]}}, "contents[0].parts[0].fileData"),
         ("batchGenerateContent", batch({"contents": [{"parts": [FILE]}]}), "contents[0].parts[0].fileData"),
@@ -339,7 +388,7 @@ async def test_embeddings_in_a_file_are_refused(name: str) -> None:
 )
 async def test_a_reference_to_what_no_hook_has_seen_is_refused(verb: str, body: Any, place: str) -> None:
     target = f"{MODEL}:{verb}"
-    through = Config.model_validate({"routes": {"files": "forward", "unhooked": ["caches"]}})
+    through = Config.model_validate({"routes": {"files": "forward"}})
     hooks = {"BeforeModel": [listens([])]}
     async with peer(ok(b"{}")) as upstream:
         async with gateway_before(upstream.url, hooks) as url:
@@ -354,7 +403,7 @@ async def test_a_reference_to_what_no_hook_has_seen_is_refused(verb: str, body: 
 
 @shapes
 async def test_a_hook_for_other_operations_does_not_run(target: str, body: Any) -> None:
-    operation = target.rpartition(":")[2]
+    operation = operation_of(target)
     seen: list[dict[str, Any]] = []
     hooks = {
         "BeforeModel": [

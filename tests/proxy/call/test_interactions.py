@@ -1,56 +1,51 @@
 """The Interactions API at a whole gateway: what crosses the wire, and what does not."""
 
 import json
+import threading
 import types as python_types
 from base64 import b64encode
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel
-from support.builtins import SENSITIVE
 from support.gateway import gateway_before, listens, running_gateway, runs, says
-from support.interactions import CREATED, Json, called, completed, copied, delta, sse, started, stopped
+from support.interactions import (
+    ANSWER,
+    BOTH,
+    CREATED,
+    HI,
+    PATH,
+    REDACT,
+    SECRET,
+    TEXT_STEP,
+    Json,
+    called,
+    completed,
+    copied,
+    delta,
+    events_of,
+    no_shell,
+    sse,
+    started,
+    stopped,
+    streamed,
+    text,
+    text_of,
+)
 from support.policies import CANNED, REFUSAL, answer_itself
-from support.wire import KEY, STREAM_HEAD, Answer, ask, ok, peer, post
+from support.wire import KEY, STREAM_HEAD, ask, ok, peer, post
 
 from hookgate.proxy.config import Config
+from hookgate.proxy.http.bodies import SMALL_BODY
+from hookgate.proxy.routing.dialects.interactions import Interactions
 
-PATH = "/v1beta/interactions"
-HI = {"model": "gemini-2.5-flash", "input": "hi"}
-SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
-REDACT = {"type": "builtin", "name": "no-secrets", "builtin": "redact", "options": SENSITIVE}
-BOTH = {"BeforeModel": [REDACT], "AfterModel": [REDACT]}
-TEXT_STEP = {"type": "model_output"}
-ANSWER = {
-    "id": "v1_1",
-    "status": "completed",
-    "model": "gemini-2.5-flash",
-    "steps": [
-        {"type": "thought", "summary": [{"type": "text", "text": "hm"}], "signature": "c2ln"},
-        {"type": "model_output", "content": [{"type": "text", "text": "hello"}]},
-    ],
-    "usage": {"total_input_tokens": 3, "total_output_tokens": 5, "total_thought_tokens": 2},
-}
-ALLOWS_ALL = Config.model_validate({"routes": {"files": "forward", "unhooked": ["caches", "interactions"]}})
+ALLOWS_ALL = Config.model_validate({"routes": {"files": "forward", "unhooked": ["interactions"]}})
 
 
 def no_rockets(event: Json) -> Json | None:
     """BeforeModel: deny a conversation that speaks of rockets."""
     said = "".join(message["content"] for message in event["llm_request"]["messages"])
     return {"decision": "deny", "reason": REFUSAL} if "rocket" in said else None
-
-
-def streamed(events: list[Json]) -> list[bytes]:
-    return [STREAM_HEAD, sse(events)]
-
-
-def events_of(answer: Answer) -> list[Json]:
-    lines = [line for line in answer.body.split(b"\n") if line.startswith(b"data: {")]
-    return [json.loads(line.removeprefix(b"data: ")) for line in lines]
-
-
-def text_of(answer: Answer) -> str:
-    return "".join(event.get("delta", {}).get("text", "") for event in events_of(answer))
 
 
 # ---- the request
@@ -91,6 +86,20 @@ async def test_a_call_that_nobody_edits_arrives_byte_for_byte_with_its_answer() 
     assert seen[1]["llm_response"]["usageMetadata"]["promptTokenCount"] == 3
 
 
+async def test_a_large_body_is_put_together_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    where, close = [], Interactions.close_request
+
+    def noted(self: Interactions, *args: Any) -> Json:
+        where.append(threading.current_thread() is threading.main_thread())
+        return close(self, *args)
+
+    monkeypatch.setattr(Interactions, "close_request", noted)
+    async with running_gateway({"BeforeModel": [says()]}) as gateway:
+        for size in (10, SMALL_BODY):
+            assert (await post(gateway.url, PATH, {**HI, "input": "a" * size})).status == 200
+    assert where == [True, False]
+
+
 async def test_a_hook_is_told_that_it_does_not_know_the_history() -> None:
     seen: list[Json] = []
     async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
@@ -108,10 +117,8 @@ async def test_a_hook_is_told_that_it_does_not_know_the_history() -> None:
     [
         ("agent", "deep-research"),
         ("environment", "remote"),
-        ("background", True),
         ("webhook_config", {"url": "https://example.org"}),
         ("webhookConfig", {"url": "https://example.org"}),
-        ("cached_content", "cachedContents/1"),
         ("input", [{"type": "document", "uri": "gs://b/f.pdf"}]),
         ("input", [{"type": "function_result", "result": [{"type": "image", "uri": "gs://b/i.png"}]}]),
         ("tools", [{"type": "file_search", "file_search_store_names": ["fileSearchStores/1"]}]),
@@ -126,7 +133,7 @@ async def test_what_hooks_cannot_judge_is_refused_by_its_name(field: str, value:
     assert not gateway.recorded
 
 
-async def test_an_operator_may_allow_agents_and_background_but_no_webhook() -> None:
+async def test_an_operator_may_allow_agents_but_no_webhook() -> None:
     seen: list[Json] = []
     body = {"agent": "deep-research", "input": "hi", "background": True}
     hooks = {"BeforeModel": [listens(seen)]}
@@ -180,6 +187,16 @@ async def test_the_policies_of_models_and_usage_hold() -> None:
     assert receipt["usage"]["output_tokens"] > 0
 
 
+async def test_an_answer_in_place_of_a_refused_one_names_the_model_that_a_hook_chose() -> None:
+    hooks = {
+        "BeforeModel": [runs(lambda _: {"hookSpecificOutput": {"llm_request": {"model": "chosen"}}})],
+        "AfterModel": [runs(lambda _: {"continue": False, "stopReason": "enough"})],
+    }
+    async with running_gateway(hooks) as gateway:
+        answer = await post(gateway.url, PATH, HI)
+    assert (answer.json["model"], answer.json["steps"][0]["content"][0]["text"]) == ("chosen", "enough")
+
+
 # ---- answers in the model's place
 
 
@@ -225,17 +242,13 @@ async def test_a_secret_is_masked_at_every_cut_of_text_thoughts_and_arguments(cu
     assert whole.count("[AWS_ACCESS_KEY]") == 3
 
 
-def text(said: str) -> Json:
-    return {"type": "text", "text": said}
-
-
 def no_end(event: Json) -> Json | None:
     """AfterModel: deny an answer that speaks of the end."""
     said = "".join("".join(one["content"]["parts"]) for one in event["llm_response"]["candidates"])
     return {"decision": "deny", "reason": "not this"} if "end" in said else None
 
 
-async def test_a_denial_in_the_middle_of_a_stream_is_an_error_event() -> None:
+async def test_a_denial_in_the_middle_of_a_stream_is_a_last_step_with_the_reason() -> None:
     events = [CREATED, started(TEXT_STEP), delta("begin "), delta("end"), stopped(), completed()]
     data = sse(events)
     at = data.index(b"end")
@@ -246,9 +259,16 @@ async def test_a_denial_in_the_middle_of_a_stream_is_an_error_event() -> None:
         gateway_before(upstream.url, hooks) as url,
     ):
         answer = await post(url, PATH, {**HI, "stream": True})
-    *before, error = events_of(answer)
-    assert before == events[:3]
-    assert error == {"event_type": "error", "error": {"code": "permission_denied", "message": "not this"}}
+    sent = events_of(answer)
+    assert sent[:3] == events[:3]
+    assert sent[3:] == [
+        stopped(),
+        *(started(TEXT_STEP, 1), delta("not this", 1), stopped(1)),
+        {
+            **completed("incomplete"),
+            "interaction": {**completed("incomplete")["interaction"], "object": "interaction"},
+        },
+    ]
     assert b"end" not in answer.body
 
 
@@ -268,12 +288,6 @@ async def test_an_edit_reaches_the_client_in_every_stream_mode(mode: str) -> Non
     assert [event["event_type"] for event in events_of(answer)] == [event["event_type"] for event in events]
 
 
-def no_shell(event: Json) -> Json | None:
-    """BeforeTool: deny a call of the shell that touches /etc."""
-    denied = "/etc" in event["tool_input"].get("command", "")
-    return {"decision": "deny", "reason": "not there"} if denied else None
-
-
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_forbidden_tool_call_never_reaches_the_agent(stream: bool) -> None:
     call = {"type": "function_call", "id": "c0", "name": "shell", "arguments": {"command": "cat /etc/passwd"}}
@@ -287,56 +301,6 @@ async def test_a_forbidden_tool_call_never_reaches_the_agent(stream: bool) -> No
         )
     assert b"passwd" not in answer.body
     assert b"function_call" not in answer.body
-
-
-# ---- read later
-
-
-async def test_an_interaction_that_is_read_or_cancelled_is_judged() -> None:
-    said = {**ANSWER, "steps": [{"type": "model_output", "content": [text(SECRET)]}]}
-    for method, target in (("GET", f"{PATH}/v1_1?include_input=true"), ("POST", f"{PATH}/v1_1/cancel")):
-        async with (
-            peer(ok(json.dumps(said).encode())) as upstream,
-            gateway_before(upstream.url, {"AfterModel": [REDACT]}) as url,
-        ):
-            answer = await ask(url, method, target)
-        assert answer.json["steps"][0]["content"][0]["text"] == "[AWS_ACCESS_KEY]"
-        assert answer.json["usage"] == ANSWER["usage"]
-
-
-async def test_a_body_of_a_cancel_request_is_not_passed_on() -> None:
-    async with peer(ok(json.dumps(ANSWER).encode())) as upstream, gateway_before(upstream.url, BOTH) as url:
-        await post(url, f"{PATH}/v1_1/cancel", {"input": "a rocket"})
-    assert b"rocket" not in upstream.heard[0]
-    assert b"content-length: 0" in upstream.heard[0].lower()
-
-
-async def test_a_tool_call_in_an_interaction_that_is_read_is_judged() -> None:
-    call = {"type": "function_call", "id": "c0", "name": "shell", "arguments": {"command": "cat /etc/passwd"}}
-    said = {**ANSWER, "status": "requires_action", "steps": [call]}
-    async with (
-        peer(ok(json.dumps(said).encode())) as upstream,
-        gateway_before(upstream.url, {"BeforeTool": [runs(no_shell)]}) as url,
-    ):
-        answer = await ask(url, "GET", f"{PATH}/v1_1")
-    assert b"passwd" not in answer.body
-    assert answer.json["status"] == "completed"
-
-
-async def test_a_condition_on_the_model_holds_for_an_interaction_that_is_read() -> None:
-    group = {"AfterModel": [{**REDACT, "when": {"models": ["gemini-2.5-*"]}}]}
-    said = {**ANSWER, "steps": [{"type": "model_output", "content": [text(SECRET)]}]}
-    async with peer(ok(json.dumps(said).encode())) as upstream, gateway_before(upstream.url, group) as url:
-        answer = await ask(url, "GET", f"{PATH}/v1_1")
-    assert SECRET.encode() not in answer.body
-
-
-@pytest.mark.parametrize("query", ["stream=true", "stream=True", "%73tream=true", "stream=1&last_event_id=7"])
-async def test_a_stream_that_is_resumed_is_refused(query: str) -> None:
-    async with running_gateway({"AfterModel": [listens([])]}) as gateway:
-        answer = await ask(gateway.url, "GET", f"{PATH}/v1_1?{query}")
-    assert answer.status == 403
-    assert not gateway.recorded
 
 
 async def test_an_answer_of_an_older_revision_is_refused() -> None:

@@ -5,6 +5,7 @@ The SDK makes the requests, so a field that a new version of it sends is covered
 
 import base64
 import json
+import operator
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -15,14 +16,16 @@ from aiohttp import web
 from google import genai
 from google.auth.credentials import Credentials
 from google.genai import types
-from support.builtins import SENSITIVE
+from support.builtins import SENSITIVE, made
 from support.gateway import gateway_before
 from support.planting import SECRET, leaves, left, merged, refused_alone, undocumented
 from support.wire import SSE, UNARY, post, prompt
 
+from hookgate.hooks.policies.redact.policy import redact_policy
 from hookgate.proxy.app import serve_on
 from hookgate.proxy.config import Config
-from hookgate.translator.fields import camel
+from hookgate.translator.fields import BodyError, camel
+from hookgate.translator.live import ClientMessage, Segment, ServerMessage
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore"
@@ -31,12 +34,12 @@ pytestmark = pytest.mark.filterwarnings(
 Json = dict[str, Any]
 Leaf = tuple[str, Any]
 REDACT = {"type": "builtin", "builtin": "redact", "options": SENSITIVE}
-FORWARDS = Config.model_validate({"routes": {"files": "forward", "unhooked": ["caches"]}})
+FORWARDS = Config.model_validate({"routes": {"files": "forward"}})
 NOT_SENT = ("http_options", "sdk_http_response", "should_return_http_response")
 """Fields for the SDK itself."""
 
-PLAIN_NAMES = ("role", "task_type", "model")
-"""Fields that refuse a request unless they are plain names, or the name of the path's model."""
+PLAIN_NAMES = ("role", "task_type", "model", "ttl")
+"""Fields that refuse a request unless they are plain names or times, or the name of the path's model."""
 
 WEBHOOK = "webhook_config"
 """A field of batches that is refused whatever it contains: answers would be sent past the gateway."""
@@ -144,6 +147,10 @@ def embed_batch(client: genai.Client, given: Any) -> Any:
     )
 
 
+def cache(client: genai.Client, given: Any) -> Any:
+    return client.caches.create(model="m", config={"contents": HI} | given)
+
+
 def beside(name: str, found: list[Leaf]) -> list[Leaf]:
     return [(f"{name}{path}", {name: value}) for path, value in found]
 
@@ -168,6 +175,7 @@ METHODS: dict[str, tuple[Any, list[Leaf]]] = {
             *beside("config", leaves_of(types.CreateBatchJobConfig)),
         ],
     ),
+    "caches.create": (cache, leaves_of(types.CreateCachedContentConfig)),
     "batches.create_embeddings": (
         embed_batch,
         [
@@ -176,7 +184,14 @@ METHODS: dict[str, tuple[Any, list[Leaf]]] = {
         ],
     ),
 }
-VERTEX = ["generate_content", "count_tokens", "compute_tokens", "embed_content", "embed_content of one"]
+VERTEX = [
+    "generate_content",
+    "count_tokens",
+    "compute_tokens",
+    "embed_content",
+    "embed_content of one",
+    "caches.create",
+]
 CELLS = [
     pytest.param(method, vertex, id=f"{'vertex' if vertex else 'gemini'}-{method}")
     for method in METHODS
@@ -258,3 +273,49 @@ def camel_case(value: Any) -> Any:
     if isinstance(value, dict):
         return {key if key == SECRET else camel(key): camel_case(item) for key, item in value.items()}
     return [camel_case(item) for item in value] if isinstance(value, list) else value
+
+
+NAMES_OF_THE_SERVICE = (
+    *("sessionId", "signature", "role", "languageCode", "turnCompleteReason", "ids[]", "modality"),
+    *("trafficType", "serviceTier", "timeLeft", "newHandle"),
+)
+"""Fields of the server's messages with names, ids and times of the service, and no text of a model."""
+
+
+def test_a_secret_in_any_text_field_of_a_live_message_is_redacted_refused_or_removed() -> None:
+    checked = {"client": 0, "server": 0}
+    for path, value in leaves(types.LiveClientMessage):
+        try:
+            client = ClientMessage(camel_case(value))
+        except BodyError:
+            continue
+        shown = client.request or {}
+        sent = client.edited(redacted("BeforeModel", "llm_request", {"model": "m", "raw": shown}))
+        assert path == ".setup.model" or undocumented(sent) == [], path
+        checked["client"] += 1
+    for path, value in leaves(types.LiveServerMessage):
+        try:
+            server = ServerMessage(camel_case(value))
+        except BodyError:
+            continue
+        segment = Segment([server])
+        responses = [{"candidates": [each]} for each in segment.candidates]
+        judged = [
+            redacted("AfterModel", "llm_response", {"raw": each})["candidates"][0] for each in responses
+        ]
+        if segment.heard or any(map(operator.is_not, judged, segment.candidates)):
+            sent = [*segment.edited("", judged, segment.calls(judged))]
+        else:
+            sent = [server.message]
+        found = [place for message in sent for place in undocumented(message)]
+        assert [place for place in found if not place.endswith(NAMES_OF_THE_SERVICE)] == [], path
+        checked["server"] += 1
+    assert checked["client"] > 300
+    assert checked["server"] > 150
+
+
+def redacted(event: str, field: str, view: Json) -> Json:
+    """The body in a view after the policy; the same object if it leaves it alone."""
+    said = made(redact_policy, SENSITIVE)({"hook_event_name": event, field: view})
+    body: Json = said["hookSpecificOutput"][field]["raw"] if said else view["raw"]
+    return body

@@ -409,6 +409,17 @@ async def test_an_error_of_the_upstream_is_redacted(target: str, body: bytes, ex
 
 
 @pytest.mark.parametrize("target", [UNARY, SSE])
+async def test_an_error_of_the_upstream_that_is_blocked_is_replaced_with_the_reason(target: str) -> None:
+    head = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+    hooks = {"AfterModel": [policy(actions={"EMAIL": "block"})]}
+    async with peer(head, f"no {MAIL}".encode()) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, target, prompt("hi"), KEY)
+    assert answer.status == 403
+    assert MAIL not in answer.body.decode()
+    assert "EMAIL" in answer.error["message"]
+
+
+@pytest.mark.parametrize("target", [UNARY, SSE])
 async def test_an_error_in_the_place_of_an_answer_is_redacted(target: str) -> None:
     says = [ok(json.dumps(FAILED).encode())] if target == UNARY else [STREAM_HEAD, *sse(FAILED)]
     async with peer(*says) as upstream, gateway_before(upstream.url, both()) as url:

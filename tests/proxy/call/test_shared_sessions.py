@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from support.audits import audited_gateway
@@ -196,3 +197,86 @@ async def test_the_receipt_of_one_gateway_is_found_at_the_other(url: str | None,
             assert stranger.status == 404
         unknown = f"/hookgate/v1/receipts/{'0' * 32}"
         assert (await ask(other.url, "GET", unknown, headers=KEY)).status == 404
+
+
+# ---- the law: which gateway a call or an event reaches makes no difference
+
+
+def noting(seen: list[Json]) -> Json:
+    """Hooks that note what they are shown, add context, hide results, and stop after the tool `last`."""
+
+    def act(event: Json) -> Json:
+        seen.append({name: value for name, value in event.items() if name not in ("timestamp", "cwd")})
+        match event["hook_event_name"]:
+            case "SessionStart" | "BeforeAgent" as name:
+                return {"hookSpecificOutput": {"additionalContext": f"context of {name} {len(seen)}"}}
+            case "AfterTool" if event["tool_name"] == "last":
+                return {"continue": False, "stopReason": "enough"}
+            case "AfterTool" if "secret" in str(event["tool_response"]):
+                return {"decision": "deny", "reason": f"hidden {len(seen)}"}
+        return {}
+
+    return {event: [runs(act)] for event in ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool")}
+
+
+CALLS = ("turn", "again", "secret", "result", "last")
+EVENTS: dict[str, Json] = {
+    "SessionStart": {"source": "resume"},
+    "BeforeAgent": {},
+    "BeforeTool": {"tool_name": "secret", "tool_input": {}},
+    "AfterTool": {"tool_name": "last", "tool_input": {}, "tool_response": {}},
+    "SessionEnd": {"reason": "exit"},
+}
+
+
+def conversation(seed: int) -> list[tuple[str, str]]:
+    """What an agent sends: calls of one conversation, and events of its shim, if it has one."""
+    rng = Random(seed)  # noqa: S311  # no secret
+    kinds = (*CALLS, *EVENTS) if seed % 2 else CALLS
+    steps = [("turn", "turn 0")]
+    for number in range(1, 15):
+        kind = rng.choice(kinds)
+        steps.append((kind, f"turn {number}"))
+        if kind == "BeforeAgent":  # the call follows
+            steps.append(("turn", f"turn {number}"))
+    return steps
+
+
+async def held(urls: list[str], seed: int) -> list[Any]:
+    """The answers to a conversation whose requests go to the gateways in turn."""
+    name = {"x-hookgate-session": f"named-{seed}"} if seed % 4 < 2 else {}
+    contents: list[Json] = [user(f"conversation {seed}")]
+    answers: list[Any] = []
+    for number, (kind, text) in enumerate(conversation(seed)):
+        url = urls[number % len(urls)]
+        if kind in EVENTS:
+            shim = name or {"x-hookgate-session": f"of-shim-{seed}"}
+            prompt = {"prompt": text} if kind == "BeforeAgent" else {}
+            answers.append((await tell(url, kind, {**KEY, **shim}, **EVENTS[kind], **prompt)).json)
+            continue
+        if kind == "turn":
+            contents += [{"role": "model", "parts": [{"text": "said"}]}, user(text)]
+        elif kind != "again":
+            called = {"role": "model", "parts": [{"functionCall": {"name": kind, "args": {"n": number}}}]}
+            result = {"functionResponse": {"name": kind, "response": {"output": f"{kind} {text}"}}}
+            contents += [called, {"role": "user", "parts": [result]}]
+        answer = await say(url, *contents, headers={**KEY, **name})
+        answers.append(text_of(answer))
+    return answers
+
+
+async def test_a_conversation_is_judged_alike_at_one_gateway_and_at_two_in_turn(
+    url: str | None, tmp_path: Path
+) -> None:
+    seen_alone: list[Json] = []
+    seen_by_both: list[Json] = []
+    async with (
+        running_upstream() as (upstream, recorded),
+        gateway_before(upstream, noting(seen_alone)) as alone,
+        pair(url, tmp_path, noting(seen_by_both)) as gateways,
+    ):
+        for seed in range(8):
+            answers = await held([alone], seed)
+            assert await held([gateways.one, gateways.other], seed) == answers, seed
+            assert seen_by_both == seen_alone, seed
+            assert [each.body for each in gateways.recorded] == [each.body for each in recorded], seed

@@ -295,6 +295,19 @@ async def test_an_answer_that_is_too_large_to_be_checked_is_passed_on(
     assert "the answer is too large to check whether it is still JSON" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("hooks", "body"), [(masking("event"), ASKS_JSON), ({"AfterAgent": [says()]}, HI)], ids=["json", "turn"]
+)
+async def test_what_follows_the_end_of_an_answer_has_a_bound(
+    hooks: dict[str, Any], body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "MAX_ANSWER", 10_000)
+    events = [spoken("1", finishReason="STOP"), *(spoken("") for _ in range(30))]
+    async with peer(STREAM_HEAD, *sse(*events)) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, SSE, body)
+    assert (answer.status, answer.error["details"][0]["reason"]) == (502, "UPSTREAM_UNREADABLE")
+
+
 @pytest.mark.parametrize("mode", ["event", "window", "complete"])
 async def test_a_stream_without_events_is_an_empty_answer(mode: str) -> None:
     answer = await streamed(masking(mode))

@@ -57,7 +57,7 @@ async def test_each_judge_sees_the_arguments_that_the_one_before_it_left() -> No
         {"functionCall": {"name": "g", "args": {"y": 1}}},
     ]
     assert judged["candidates"][0]["content"]["parts"] == expected
-    assert gate.passed
+    assert gate.agent_has_call
 
 
 async def test_a_model_is_asked_again_with_a_response_to_each_of_its_calls() -> None:

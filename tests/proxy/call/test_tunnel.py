@@ -1,7 +1,7 @@
 """Live sessions that an operator lets through: a WebSocket, carried both ways."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -9,36 +9,13 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType, web
 from support.gateway import gateway_before
+from support.live import LIVE, live
 from support.wire import KEY, ask
 
 from hookgate.proxy.config import Config, RouteSettings
 
-LIVE = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 OPEN = Config(routes=RouteSettings(unhooked=("live",)))
 VERTEX = "/ws/google.cloud.aiplatform.v1beta1.LlmBidiService/BidiGenerateContent"
-
-
-@asynccontextmanager
-async def live(
-    session: Callable[[web.WebSocketResponse], Any], seen: list[web.BaseRequest] | None = None
-) -> AsyncIterator[str]:
-    """An upstream whose WebSockets run `session`; gives its base url."""
-
-    async def handler(request: web.BaseRequest) -> web.StreamResponse:
-        if seen is not None:
-            seen.append(request)
-        socket = web.WebSocketResponse(protocols=["live.v2"], autoping=False, max_msg_size=0)
-        await socket.prepare(request)
-        await session(socket)
-        return socket
-
-    runner = web.ServerRunner(web.Server(handler, handler_cancellation=True), shutdown_timeout=1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield "http://{}:{}".format(*runner.addresses[0][:2])
-    finally:
-        await runner.cleanup()
 
 
 @asynccontextmanager
@@ -89,6 +66,21 @@ async def test_keys_and_the_protocol_are_passed_on_and_nothing_of_the_connection
     assert request.raw_path == target
     assert request.headers["x-goog-api-key"] == KEY["x-goog-api-key"]
     assert request.headers["Sec-WebSocket-Protocol"].replace(" ", "") == "live.v1,live.v2"
+
+
+async def test_a_cookie_of_the_upstream_is_not_sent_with_the_next_client_s_websocket() -> None:
+    seen: list[web.BaseRequest] = []
+    async with (
+        asyncio.timeout(10),
+        live(echo, seen) as upstream,
+        # By name, since from a bare address no client keeps cookies.
+        gateway_before(upstream.replace("127.0.0.1", "localhost"), config=OPEN) as url,
+        aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http,
+    ):
+        for caller in ("one", "another"):
+            async with http.ws_connect(url + LIVE, headers={"x-goog-api-key": caller}):
+                pass
+    assert [request.headers.get("Cookie") for request in seen] == [None, None]
 
 
 async def test_a_key_in_the_query_goes_on_as_a_header() -> None:
@@ -144,7 +136,7 @@ async def test_an_upstream_that_is_gone_takes_the_clients_side_along() -> None:
 
 
 async def test_a_message_beyond_the_limit_ends_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hookgate.proxy.call.passthrough.MAX_MESSAGE", 1000)
+    monkeypatch.setattr("hookgate.proxy.call.websockets.MAX_MESSAGE", 1000)
     codes: asyncio.Queue[int | None] = asyncio.Queue()
 
     async def wait(socket: web.WebSocketResponse) -> None:

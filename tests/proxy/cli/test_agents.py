@@ -1,12 +1,15 @@
 """`hookgate agents`: the settings that it prints, and what it says of calls that arrive, or do not."""
 
 import asyncio
+import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 from support import program
+from support.commands import run_command
 from support.gateway import says
 from support.panel import TOKEN, Paneled, panel_gateway
 from support.places import PROJECT
@@ -29,11 +32,49 @@ async def test_every_agent_is_listed_with_what_was_tested() -> None:
         assert line.endswith(agent.tested)
 
 
+CLIENTS = (PROJECT / "docs/clients.md").read_text()
+
+
+def row_of(agent: Agent) -> str:
+    """The agent's row in the table of clients."""
+    [row] = [line for line in CLIENTS.splitlines() if line.startswith(f"| `{agent.name}` |")]
+    return row
+
+
+def page_of(agent: Agent) -> str:
+    """The agent's page, to which its row has a link."""
+    [name] = re.findall(r"\(agents/([a-z-]+\.md)\) \|$", row_of(agent))
+    return (PROJECT / "docs/agents" / name).read_text()
+
+
 def test_the_page_about_clients_has_the_same_rows() -> None:
-    rows = [line for line in (PROJECT / "docs/clients.md").read_text().splitlines() if line.startswith("| `")]
-    assert rows[: len(AGENTS)] == [
-        f"| `{agent.name}` | {agent.title} | {agent.base_url} | {agent.login} |" for agent in AGENTS
+    for agent in AGENTS:
+        assert row_of(agent).startswith(
+            f"| `{agent.name}` | {agent.title} | {agent.base_url} | {agent.login} |"
+        )
+    pages = {page.name for page in (PROJECT / "docs/agents").glob("*.md")}
+    assert pages == set(re.findall(r"\(agents/([a-z-]+\.md)\)", CLIENTS))
+
+
+@pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.name) for agent in AGENTS])
+def test_the_page_of_an_agent_has_the_settings_that_are_printed(agent: Agent) -> None:
+    page = page_of(agent)
+    url = "https://gate.example" if agent.https == "always" else "http://127.0.0.1:8787"
+    settings = [
+        *(f"    export {name}={value}\n" for name, value in agent.variables(url, "YOUR_KEY").items()),
+        *agent.files.values(),
+        "".join(f"    {line}".rstrip() + "\n" for line in agent.program(url, "YOUR_KEY").splitlines()),
+        f"\n    hookgate agents {agent.name} --check",
     ]
+    assert [each for each in settings if each not in page] == []
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(each, id=each.stem) for each in (PROJECT / "docs/agents").iterdir()]
+)
+def test_the_pages_of_all_agents_have_the_same_sections(path: Path) -> None:
+    sections = re.findall(r"^## (.+)", path.read_text(), re.MULTILINE)
+    assert sections == ["Connect", "See a call arrive", "Denials", "Sessions", "Pitfalls"]
 
 
 @pytest.mark.parametrize("agent", [pytest.param(agent, id=agent.name) for agent in AGENTS])
@@ -85,6 +126,13 @@ async def test_a_gateway_that_issues_keys_asks_for_one_of_them(tmp_path: Path) -
     ("words", "complaint"),
     [
         (("nope",), "'nope' is not an agent that hookgate knows; choose one of: gemini-cli, "),
+        (("--write", "f"), "--write needs the name of an agent; `hookgate agents` lists them"),
+        (("litellm", "--write", "f"), "litellm has no settings for device management"),
+        (
+            ("antigravity", "--write", "f", "--gateway", "http://h"),
+            "antigravity requires https, not http://h",
+        ),
+        (("antigravity", "--write", "f", "--gateway", URL), "--write needs a key on standard input"),
         (("--check",), "--check needs the name of an agent; `hookgate agents` lists them"),
         (("litellm", "--gateway", 'http://h/";id;"'), "must not contain quotes or backslashes"),
         (("litellm", "--gateway", "gate"), "'gate' is not a URL; write it like http"),
@@ -96,6 +144,22 @@ async def test_a_mistake_is_told_in_one_line(words: tuple[str, ...], complaint: 
     ended = await run("agents", *words)
     assert ended.code == 1
     assert complaint in ended.complaint
+
+
+async def test_the_file_for_device_management_is_written_once_and_is_private(tmp_path: Path) -> None:
+    words = f"agents antigravity --gateway {URL} --write admin_settings.json"
+    command = f"echo hgk_1.secret | {sys.executable} -m hookgate.proxy {words}"
+    written = await run_command(["/bin/sh", "-c", command], tmp_path)
+    assert written.stdout == "wrote admin_settings.json, which contains the key\n", written.stderr
+    file = tmp_path / "admin_settings.json"
+    assert json.loads(file.read_text()) == {
+        "gateway": {"enabled": True, "url": URL, "apiKey": "hgk_1.secret", "wireProtocol": "genai"},
+        "auth": {"suppressInteractiveLogin": True},
+    }
+    assert file.stat().st_mode & 0o777 == 0o600
+    again = await run_command(["/bin/sh", "-c", command], tmp_path)
+    assert again.stderr == "hookgate: cannot create admin_settings.json: File exists\n"
+    assert again.exit_code == 1
 
 
 async def test_a_port_that_is_chosen_at_start_cannot_be_printed(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """`hookgate demo`: five scenes that are checked, and a failure that is told as one."""
 
+import shlex
+import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +27,10 @@ async def test_it_plays_five_scenes_and_all_their_checks_hold() -> None:
     printed = [line.strip() for line in ended.out.splitlines()]
     start = printed.index(shown[0])
     assert printed[start : start + len(shown)] == shown
+    program, *arguments = shlex.split(printed[-1].removeprefix("Next: "))
+    assert shutil.which(program), "it can be typed as it is printed"
+    assert arguments[:2] == ["serve", "--hooks"]
+    assert arguments[2] == str(examples_folder() / "settings.json")
 
 
 async def test_it_prints_plain_text_into_a_pipe() -> None:

@@ -10,6 +10,9 @@ import pytest
 from support.hooks import command, one_group, write_file
 from support.program import Ended, run, serving
 
+from hookgate.proxy.cli.doctor import _check_state
+from hookgate.proxy.config import Config
+
 ANY_PORT = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 
 
@@ -117,6 +120,36 @@ async def test_the_database_of_sessions_is_checked_for_several_workers(
     upstream = f"http://127.0.0.1:{_unused_port()}"
     ended = await doctor(tmp_path, *ANY_PORT, "--upstream", upstream, "--workers", workers)
     assert (f"the database {tmp_path}/sessions.db does not exist yet" in ended.out) is checked
+
+
+SIGN_IN = {
+    "issuer": "https://login.example.com",
+    "client_id": "panel",
+    "url": "https://panel.example.com",
+    "admins": ["platform"],
+}
+
+
+NOWHERE = "postgresql+psycopg://gate:secret@127.0.0.1:1/none"
+
+
+@pytest.mark.parametrize(
+    ("store", "admin", "told"),
+    [
+        ({}, {}, ["panel.db does not exist yet"]),
+        ({"url": NOWHERE}, {}, ["set the same admin.token_file at all of them"]),
+        ({"url": NOWHERE}, {"token": "a-token-of-some-length"}, []),
+    ],
+    ids=["one gateway", "a token of its own", "a common token"],
+)
+def test_sessions_of_the_panel_are_checked_if_people_sign_in(
+    store: dict[str, str], admin: dict[str, str], told: list[str], tmp_path: Path
+) -> None:
+    sections = {"sign_in": SIGN_IN, "store": store, "admin": admin, "hooks": {"state": tmp_path}}
+    messages = [found.message for found in _check_state(Config.model_validate(sections))]
+    about = [message for message in messages if "panel.db" in message or "sign_in" in message]
+    assert len(about) == len(told)
+    assert all(text in message for text, message in zip(told, about, strict=True))
 
 
 @pytest.mark.parametrize("issues", ["true", "false"])

@@ -176,11 +176,28 @@ def test_an_unknown_name_is_reported_with_those_that_exist(project: Path, hookga
         assert hookgate(*words) == (1, "hookgate: no hook named 'x'; available hooks: 'deny'\n")
 
 
+def test_a_hook_of_another_event_is_named_if_it_does_not_run(project: Path, hookgate: Hookgate) -> None:
+    configure(project, DENY)
+    code, output = hookgate("test", "BeforeTool", "--name", "deny")
+    assert (code, output.partition(";")[0]) == (1, "No BeforeTool hook named 'deny' runs for this event")
+
+
 def test_show_tells_file_and_what_runs(project: Path, hookgate: Hookgate) -> None:
     path = configure(project, DENY)
     output = hookgate("show", "deny")[1]
     assert str(path) in output
     assert "exit 2" in output
+
+
+def test_show_tells_every_setting_of_a_hook(project: Path, hookgate: Hookgate) -> None:
+    options = {"actions": {"EMAIL": "mask"}}
+    policy = {"type": "builtin", "builtin": "redact", "name": "guard", "options": options, "timeout": 1234}
+    path = configure(project, policy | {"when": {"models": ["*-pro"]}}, name="hooks.json")
+    rows = (row.partition(": ") for row in hookgate("show", "guard", "--hooks", str(path))[1].splitlines())
+    shown = {name: value.strip() for name, _, value in rows}
+    assert json.loads(shown["options"]) == options
+    assert json.loads(shown["when"]) == {"models": ["*-pro"]}
+    assert (shown["runs"], shown["timeout"], shown["on_error"]) == ("redact", "1234 ms", "deny")
 
 
 def test_trying_several_hooks_shows_an_input_once_and_names_those_that_do_not_run(
@@ -359,6 +376,11 @@ def test_the_doctor_finds_a_missing_script(project: Path, hookgate: Hookgate) ->
 
 JSON_BROKEN = """echo '{"hookSpecificOutput": {"llm_response": {"text": "Be careful!"}}}'"""
 SURPRISING = [
+    (
+        "BeforeModel",
+        "echo it is fine",
+        ("note", "printed a message for the log, 'it is fine'; a decision is"),
+    ),
     ("BeforeModel", """echo hi; echo '{"decision": "deny"}'""", ("FAIL", "decides nothing")),
     ("BeforeToolSelection", "echo done", ("note", "selects only tools that the request does not declare")),
     (
@@ -386,7 +408,7 @@ def test_the_doctor_tells_of_surprising_output(
     assert told.startswith(f"{level}  {event} hook 'odd' ({path}) ")
 
 
-@pytest.mark.parametrize(("event", "line", "warning"), [(e, line, w) for e, line, (_, w) in SURPRISING[:4]])
+@pytest.mark.parametrize(("event", "line", "warning"), [(e, line, w) for e, line, (_, w) in SURPRISING[1:5]])
 def test_trying_tells_of_surprising_output(
     event: str, line: str, warning: str, project: Path, hookgate: Hookgate
 ) -> None:
@@ -394,6 +416,20 @@ def test_trying_tells_of_surprising_output(
     output = hookgate("test", event, "--hooks", str(path))[1]
     [told] = [each for each in output.splitlines() if each.startswith("--- warning: the hook ")]
     assert warning.partition(": ")[0] in told
+
+
+def test_the_doctor_says_what_a_persistent_program_must_do(project: Path, hookgate: Hookgate) -> None:
+    hook = command("cat >/dev/null", name="reads-all", persistent=True, timeout=500)
+    path = configure(project, hook, name="hooks.json")
+    code, output = hookgate("doctor", "--hooks", str(path))
+    assert code == 1
+    assert "timed out after 500 ms; because it is persistent, it must print and flush one line" in output
+
+
+def test_a_similar_event_is_suggested(hookgate: Hookgate, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        hookgate("test", "beforemodel")
+    assert capsys.readouterr().err.endswith("; did you mean BeforeModel?\n")
 
 
 def test_claude_code_s_hooks_are_taken_over_once(project: Path, hookgate: Hookgate) -> None:

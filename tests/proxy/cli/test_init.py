@@ -171,6 +171,20 @@ async def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "notes").read_text() == "mine"
 
 
+async def test_without_a_wish_the_list_of_set_ups_is_named(tmp_path: Path) -> None:
+    refused = await run("init", str(tmp_path / "new"))
+    told = "hookgate: choose a set-up with --for or --from; `hookgate init --list` describes them"
+    assert (refused.code, refused.complaint, os.listdir(tmp_path)) == (1, told, [])
+
+
+async def test_a_team_s_gateway_can_be_tried_without_a_key_of_google(tmp_path: Path) -> None:
+    printed = (await run("init", str(tmp_path), "--for", "team")).out
+    [save] = [line.strip() for line in printed.splitlines() if "umask" in line]
+    await shell(f"unset GEMINI_API_KEY; {save}", tmp_path)
+    checked = await run("config", "check", "--config", str(tmp_path / "hookgate.toml"))
+    assert checked.code == 0, checked
+
+
 async def test_all_set_ups_are_listed_with_what_they_do() -> None:
     listed = await run("init", "--list")
     assert listed.code == 0

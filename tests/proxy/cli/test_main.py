@@ -19,7 +19,7 @@ from support.wire import HI, SSE, UNARY, post
 from hookgate.proxy import __version__
 from hookgate.proxy.cli.main import run_command
 
-FREE = ("--listen", "127.0.0.1:0")
+FREE = ("--listen", "127.0.0.1:0", "--admin", "off")
 DENY = {"type": "command", "command": "echo 'No.' >&2; exit 2"}
 
 Here = Callable[..., Ended]
@@ -56,10 +56,40 @@ def test_its_help_names_the_commands_and_every_option(here: Here) -> None:
         assert f"HOOKGATE_{name.upper()}" in options
 
 
-@pytest.mark.parametrize("arguments", [(), ("reverse",), ("serve", "--port", "1"), ("demo", "--fast")])
-def test_a_command_line_it_does_not_know_is_a_usage_error(arguments: tuple[str, ...], here: Here) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [
+        ((), "hookgate [-h]"),
+        (("reverse",), "hookgate [-h]"),
+        (("serve", "--port", "1"), "hookgate serve [-h]"),
+        (("demo", "--fast"), "hookgate demo [-h]"),
+        (("hooks", "list", "--fast"), "hookgate hooks list [-h]"),
+    ],
+)
+def test_a_command_line_it_does_not_know_is_an_error_with_the_usage_of_its_command(
+    arguments: tuple[str, ...], usage: str, here: Here
+) -> None:
     ended = here(*arguments)
-    assert (ended.code, ended.err.startswith("usage: hookgate")) == (2, True)
+    assert ended.code == 2
+    assert ended.err.startswith(f"usage: {usage}")
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (("serve", "--port", "8787"), "; did you mean --listen?"),
+        (("serve", "--hoks", "settings.json"), "; did you mean --hooks?"),
+        (("serve", "guard/settings.json"), "; name the file with --hooks"),
+        (("doctor", "hookgate.toml"), "; name the file with --config"),
+        (("key-hash", "settings.json"), "unrecognized arguments: settings.json"),
+        (("serv",), "; did you mean serve?"),
+    ],
+)
+def test_a_wrong_word_is_reported_with_what_was_probably_meant(
+    words: tuple[str, ...], remedy: str, here: Here
+) -> None:
+    ended = here(*words)
+    assert (ended.code, ended.err.strip().endswith(remedy)) == (2, True), ended
 
 
 _NO_ADDRESS = "must be HOST:PORT, such as 127.0.0.1:8787"
@@ -80,13 +110,13 @@ _NO_ADDRESS = "must be HOST:PORT, such as 127.0.0.1:8787"
 def test_a_listen_address_that_is_none_is_one_line(
     command: str, address: str, expected: str, here: Here
 ) -> None:
-    ended = here(command, "--listen", address)
+    ended = here(command, "--listen", address, *(["--admin", "off"] if command == "serve" else []))
     assert ended.code == 1
     assert ended.complaint.endswith(expected)
 
 
 async def test_the_environment_is_checked_like_the_command_line() -> None:
-    ended = await run("serve", env={"HOOKGATE_LISTEN": "8787"})
+    ended = await run("serve", env={"HOOKGATE_LISTEN": "8787", "HOOKGATE_ADMIN__ADDRESS": "off"})
     assert ended.code == 1
     assert ended.complaint.startswith("hookgate: HOOKGATE_LISTEN: listen.address: must be HOST:PORT")
 
@@ -101,6 +131,7 @@ async def test_the_environment_is_checked_like_the_command_line() -> None:
             "settings.json:1: hooks.BeforeModle: ",
             "did you mean BeforeModel?",
         ),
+        ('{"hooks": {"BeforeModel": [', "settings.json:1:28: ", "close each {, [ and quotation mark"),
         (
             '{"hooks": {"BeforeModel": [{"hooks": [{"type": "command"}]}]}}',
             "hooks.BeforeModel[0].hooks[0].command: ",
@@ -295,7 +326,9 @@ async def test_an_address_that_is_taken_is_reported_without_a_number() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         ended = await run("upstream", "--listen", address)
-    reported = f"hookgate: cannot listen on {address}: Address already in use; name another address"
+    reported = (
+        f"hookgate: cannot listen on {address}: Address already in use; choose another address with --listen"
+    )
     assert (ended.code, ended.complaint) == (1, reported)
 
 

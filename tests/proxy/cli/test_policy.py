@@ -89,7 +89,8 @@ async def test_a_policy_that_cannot_be_used_is_refused_with_every_problem(tmp_pa
     refused = await hookgate("policy", "push", path, state=tmp_path / "state", code=1)
     problems = [
         f"{path}:1: 'hookConfig' is not known here",
-        f"{path}:1: hooks.BeforeModel: the hook 'relative': ./guard.sh does not exist in /;",
+        f"{path}:1: hooks.BeforeModel: the hook 'relative': ./guard.sh does not exist in /; "
+        "the hook runs in /, so use an absolute path",
         f"{path}:1: hooks.BeforeModel: the hook 'missing': /nowhere/guard.py, which python3 would run, does",
         f"{path}:1: hooks.BeforModel: there is no such event; did you mean BeforeModel?",
         f"{path}:1: the BeforeModel hook 'models': options: alow: is not known here; did you mean allow?",
@@ -187,7 +188,11 @@ async def test_every_worker_follows_a_push_and_the_panel_shows_it(tmp_path: Path
             numbers = re.findall(r'hookgate_policy_info\{worker="(\d)",number="(\d)"', page)
             assert numbers == [("1", "2"), ("2", "2")]
             bearer = {"Authorization": "Bearer a-token-of-the-test"}
-            shown = (await ask(admin, "GET", "/api/policy", bearer)).json["policy"]["pushed"]
+            async with asyncio.timeout(5):  # the supervisor follows it as well, by itself
+                while True:
+                    shown = (await ask(admin, "GET", "/api/policy", bearer)).json["policy"]["pushed"]
+                    if shown["number"] == 2:
+                        break
             assert [shown[name] for name in ("number", "pushed_by", "message", "state")] == [
                 *(2, "alice", "no older ones", "current")
             ]

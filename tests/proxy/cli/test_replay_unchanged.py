@@ -94,6 +94,8 @@ SCRIPT = {
 CODE_ASSIST = "/v1internal:generateContent"
 VERTEX = f"{PLACE}/publishers/google/models/gemini-2.5-flash:generateContent"
 EMBED = "/v1beta/models/gemini-embedding-001"
+INTERACTIONS = "/v1beta/interactions"
+OPENAI = "/v1beta/openai"
 TOOLS = [{"functionDeclarations": [{"name": "sh"}, {"name": "read"}]}]
 EVENT = "/s/shim-{}/hookgate/v1/events/BeforeTool"
 
@@ -108,6 +110,17 @@ def told(text: str) -> Json:
 def batch(text: str) -> Json:
     items = [{"request": prompt(each), "metadata": {"key": each}} for each in ("hi", text)]
     return {"batch": {"displayName": "b", "inputConfig": {"requests": {"requests": items}}}}
+
+
+def interaction(text: str, **more: Any) -> Json:
+    tools = [{"type": "function", **declared} for declared in TOOLS[0]["functionDeclarations"]]
+    return {"model": "gemini-2.5-flash", "input": text, "tools": tools, **more}
+
+
+def chat(text: str, **more: Any) -> Json:
+    tools = [{"type": "function", "function": declared} for declared in TOOLS[0]["functionDeclarations"]]
+    messages = [{"role": "user", "content": text}]
+    return {"model": "gemini-2.5-flash", "messages": messages, "tools": tools, **more}
 
 
 def calls(number: int) -> Iterator[tuple[str, Json]]:
@@ -128,8 +141,23 @@ def calls(number: int) -> Iterator[tuple[str, Json]]:
     yield f"{EMBED}:embedContent", {"content": prompt(f"to {MAIL}")["contents"][0]}
     yield f"{EMBED}:embedContent", {"content": prompt("forbidden")["contents"][0]}
     yield f"{EMBED}:countTokens", prompt(f"count {MAIL} {number}")
+    for text in ("only read", "forbidden"):
+        yield "/v1beta/cachedContents", {"model": "gemini-2.5-flash", **prompt(text, tools=TOOLS)}
     yield "/v1beta/models/gemini-2.5-flash:batchGenerateContent", batch("hello")
     yield "/v1beta/models/gemini-2.5-flash:batchGenerateContent", batch("forbidden")
+    for text in (
+        f"hello {number}",
+        f"write a mail to {MAIL}",
+        "remove it",
+        "forbidden",
+        "answer yourself",
+        "bad",
+    ):
+        yield INTERACTIONS, interaction(text)
+        yield INTERACTIONS, interaction(text, stream=True)
+        yield f"{OPENAI}/chat/completions", chat(text)
+        yield f"{OPENAI}/chat/completions", chat(text, stream=True)
+    yield f"{OPENAI}/embeddings", {"model": "gemini-embedding-001", "input": ["hello", f"to {MAIL}"]}
     for command in ("ls", "rm x"):
         yield EVENT.format(number % 2), {"tool_name": "sh", "tool_input": {"command": command}}
 
@@ -145,16 +173,17 @@ def store(request: pytest.FixtureRequest) -> Iterator[str | None]:
 
 
 async def recorded(state: Path, store: str | None) -> Path:
-    """An export of 200 calls and events of all kinds."""
+    """An export of more than 200 calls and events of all kinds."""
     (state / "hooks").mkdir()
     (state / "hooks" / "guard.py").write_text(GUARD)
-    listed = [call for number in range(7) for call in calls(number)]
+    listed = [call for number in range(5) for call in calls(number)]
     async with (
         running_upstream(SCRIPT) as (upstream, _),
         audited_gateway(upstream, state, POLICY, store=store, content="full") as gateway,
     ):
         for number, (target, body) in enumerate(listed):
-            await post(gateway.url, target, body, {"x-goog-api-key": f"key-{number % 2}"})
+            answer = await post(gateway.url, target, body, {"x-goog-api-key": f"key-{number % 2}"})
+            assert answer.status in (200, 403, 404), (target, answer)  # the upstream has no batches
     export = state / "export.jsonl"
     with closing(open_audit(store, state, writes=False)) as database, export.open("wb") as out:
         export_records(database, None, None, out)

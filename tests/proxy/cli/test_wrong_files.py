@@ -133,11 +133,15 @@ def test_a_folder_is_no_file(files: list[str], flag: str, expected: str, check: 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (TOML, f"prices.file: given: is the gateway's configuration; pass it with --config; {TABLE}"),
+        (
+            TOML,
+            "hookgate.toml:2: prices.file: given: is the gateway's configuration; pass it with --config; "
+            f"{TABLE}",
+        ),
         (JSON, f"given: is JSON, not TOML; {TABLE}"),
         ("currency: USD\nmodels: {}\n", f"given: is YAML, not TOML; {TABLE}"),
-        ("", f"prices.file: given: is empty; {TABLE}"),
-        (PRICES.encode("utf-16"), "prices.file: given: is UTF-16; save it as UTF-8"),
+        ("", f"hookgate.toml:2: prices.file: given: is empty; {TABLE}"),
+        (PRICES.encode("utf-16"), "hookgate.toml:2: prices.file: given: is UTF-16; save it as UTF-8"),
     ],
 )
 def test_a_price_table_of_another_kind_is_named_with_the_remedy(

@@ -47,6 +47,11 @@ bdy = 1
     ]
 
 
+def test_an_upstream_without_a_scheme_is_told_of_it(wrong: Wrong) -> None:
+    [told] = wrong("", **{"upstream.gemini": "127.0.0.1:8788"})
+    assert "upstream.gemini: must begin with https:// or http://, such as " in told
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

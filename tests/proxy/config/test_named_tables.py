@@ -13,7 +13,7 @@ from support.program import run
 from hookgate.proxy.config import Config, ConfigError, NamedKey, read_config
 from hookgate.proxy.config.catalogue import NAMED, config_schema
 from hookgate.proxy.config.values import Section
-from hookgate.proxy.identity.callers import KeyOwner, KeysError, load_named_keys
+from hookgate.proxy.identity.named_keys import KeyOwner, KeysError, load_named_keys
 
 KEY = "AIza-canary-0815-canary-0815-canary-0815"
 HASH = sha256(KEY.encode()).hexdigest()
@@ -141,8 +141,8 @@ async def test_check_tells_what_is_wrong_with_the_files_of_keys(toml: Path) -> N
 async def test_a_gateway_does_not_start_without_the_file_of_a_key(toml: Path) -> None:
     text = "admin.address = 'off'\nlisten.address = '127.0.0.1:0'\nkeys.ci.file = '/no/such'\n"
     ended = await run("serve", "--config", written(toml, text))
-    reported = "hookgate: keys.ci.file: /no/such: cannot be read: No such file or directory; check the path"
-    assert (ended.code, ended.err.splitlines()[-1]) == (1, reported)
+    problem = "keys.ci.file: /no/such: cannot be read: No such file or directory; check the path"
+    assert (ended.code, ended.err.splitlines()[-1]) == (1, f"hookgate: {toml}:3: {problem}")
 
 
 async def test_show_tells_names_and_no_key(toml: Path) -> None:

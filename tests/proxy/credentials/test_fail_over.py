@@ -122,7 +122,7 @@ async def test_a_request_that_may_have_been_processed_is_not_sent_again(tmp_path
         request.transport.abort()
         return web.Response()
 
-    async with service(hangs_up) as url, behind(GoogleCloud(url), tmp_path) as gateway:  # type: ignore[arg-type]
+    async with service(hangs_up) as url, behind(GoogleCloud(url), tmp_path) as gateway:  # type: ignore[arg-type]  # any answer
         answer = await post(gateway.url, UNARY, HI, sent(issue(tmp_path)))
     assert (answer.status, len(heard)) == (502, 1)
 
@@ -154,7 +154,7 @@ async def test_an_api_that_cannot_be_reached_is_replaced_by_vertex_ai(tmp_path: 
             settings = UpstreamSettings(gemini=gemini, vertex=cloud.url)
             async with Upstreams(settings, credentials=credentials) as upstreams:
                 fail_over = FailOver(upstreams, record, "POST", route, decompress=True)
-                async with fail_over.first_answer({}, b"{}") as answer:
+                async with fail_over.final_answer({}, b"{}") as answer:
                     assert answer.status == 200
     assert [(each.credential, each.location, each.status) for each in record.attempts] == [
         ("studio", "", 0),
@@ -169,7 +169,7 @@ async def test_nothing_is_sent_before_the_call_is_on_record(tmp_path: Path) -> N
         async with Upstreams(settings, credentials=credentials) as upstreams:
             fail_over = FailOver(upstreams, CallRecord(), "POST", route, decompress=True)
             with pytest.raises(RuntimeError, match="before its start is recorded"):
-                async with fail_over.first_answer({}, b"{}"):
+                async with fail_over.final_answer({}, b"{}"):
                     pass
     assert not cloud.calls
 
@@ -185,7 +185,7 @@ async def test_a_body_that_can_be_read_only_once_is_sent_only_once() -> None:
         async with Upstreams(settings, credentials=credentials) as upstreams:
             record = CallRecord(start_is_on_record=True)
             fail_over = FailOver(upstreams, record, "POST", route, decompress=True)
-            async with fail_over.first_answer({}, pieces()) as answer:
+            async with fail_over.final_answer({}, pieces()) as answer:
                 assert (answer.status, record.upstream_requests) == (429, 1)
 
 

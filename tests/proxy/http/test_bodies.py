@@ -26,6 +26,25 @@ ZIPPED = gzip.compress(TEXT, mtime=0)  # the same bytes in every test process
 DEEP = b'{"contents": ' + b"[" * 120 + b"]" * 120 + b"}"
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        UNARY.replace("generateContent", "countTokens"),
+        UNARY.replace("generateContent", "embedContent"),
+        UNARY.replace("generateContent", "batchGenerateContent"),
+        "/v1beta/interactions",
+        "/v1internal:generateContent",
+        "/hookgate/v1/events/BeforeAgent",
+    ],
+)
+async def test_a_body_that_is_no_object_is_refused_on_every_route(target: str) -> None:
+    async with running_gateway(HOOKS) as gateway:
+        answer = await post(gateway.url, target, b"[" + TEXT + b"]")
+        assert not gateway.recorded
+    assert answer.status == 400
+    assert "it must be a JSON object" in answer.error["message"]
+
+
 @pytest.mark.parametrize("target", [UNARY, SSE])
 @pytest.mark.parametrize(
     ("body", "why"),

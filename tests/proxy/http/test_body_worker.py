@@ -9,7 +9,7 @@ async def test_a_burst_begins_in_order_and_over_many_iterations() -> None:
     pacer, began = Pacer(), list[int]()
 
     async def begin(number: int) -> None:
-        await pacer.turn()
+        await pacer.wait_turn()
         began.append(number)
 
     tasks = [asyncio.create_task(begin(number)) for number in range(40)]
@@ -23,7 +23,7 @@ async def test_a_burst_begins_in_order_and_over_many_iterations() -> None:
 
 async def test_who_left_takes_no_turn_of_others() -> None:
     pacer = Pacer()
-    tasks = [asyncio.create_task(pacer.turn()) for _ in range(20)]
+    tasks = [asyncio.create_task(pacer.wait_turn()) for _ in range(20)]
     await asyncio.sleep(0)
     for task in tasks[::2]:
         task.cancel()
@@ -35,7 +35,7 @@ async def test_who_left_takes_no_turn_of_others() -> None:
 async def test_one_alone_does_not_wait() -> None:
     pacer = Pacer()
     for _ in range(3):
-        turn = asyncio.ensure_future(pacer.turn())
+        turn = asyncio.ensure_future(pacer.wait_turn())
         await asyncio.sleep(0)
         assert turn.done()
         await asyncio.sleep(0)

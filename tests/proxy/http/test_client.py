@@ -306,7 +306,7 @@ def test_a_bundle_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty.pem").write_text("nothing")
     with pytest.raises(ValueError, match=r"upstream\.ca_bundle: .*empty\.pem contains no PEM certificates"):
         Upstreams(UpstreamSettings(ca_bundle=tmp_path / "empty.pem"))
-    with pytest.raises(OSError, match=r"upstream\.ca_bundle: cannot read .*none\.pem: No such file"):
+    with pytest.raises(OSError, match=r"upstream\.ca_bundle: .*none\.pem: cannot be read: No such file"):
         Upstreams(UpstreamSettings(ca_bundle=tmp_path / "none.pem"))
 
 

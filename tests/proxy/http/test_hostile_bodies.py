@@ -140,6 +140,7 @@ PACKED = gzip.compress(b"abc" * 1000, mtime=0)  # the same bytes in every test p
         (PACKED[:5], "gzip"),
         (PACKED + b"x", "gzip"),
         (PACKED + PACKED, "gzip"),
+        (PACKED + b"x" * 100_000, "gzip"),
         (PACKED[:-8] + b"\0" * 8, "gzip"),
         (PACKED, "deflate"),
         (zlib.compress(b"abc"), "gzip"),

@@ -334,7 +334,9 @@ async def test_a_body_that_drips_makes_way_and_one_that_flows_does_not() -> None
         assert (await flowing.answer()).status == 200
 
 
-async def test_an_address_with_too_many_connections_makes_room_of_its_own_alone() -> None:
+async def test_an_address_with_too_many_connections_makes_room_of_its_own_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     limits = LimitSettings(connections=10, connections_per_address=2)
     async with (
         flooding() as flood,
@@ -354,6 +356,8 @@ async def test_an_address_with_too_many_connections_makes_room_of_its_own_alone(
                 assert await four.rest() == b""  # both of the others have a call in flight
             assert await one.chunk()
             assert await three.chunk()
+    told = "the limit on connections from 127.0.0.1 is reached: new connections replace idle ones"
+    assert caplog.messages.count(told) == 1, "at most once a minute"
 
 
 @pytest.mark.parametrize(
@@ -383,7 +387,9 @@ async def test_requests_behind_a_streaming_one_are_held_back() -> None:
             await asyncio.wait_for(loop.sock_sendall(client, requests), 2)
 
 
-async def test_it_goes_on_accepting_when_there_are_descriptors_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_goes_on_accepting_when_there_are_descriptors_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(listener, "_DESCRIPTOR_WAIT", 0.01)
     accept, failures = socket.socket.accept, [errno.EMFILE, errno.ECONNABORTED, errno.ENFILE]
 
@@ -397,6 +403,7 @@ async def test_it_goes_on_accepting_when_there_are_descriptors_again(monkeypatch
         for _ in range(2):
             assert (await post(url, UNARY, HI)).status == 200
     assert not failures
+    assert caplog.messages.count("no connection can be accepted: no") == 2
 
 
 # ---- the fault list

@@ -44,7 +44,7 @@ async def exchange(
     settings = UpstreamSettings.model_validate({f"{api}_key": OWN})
     async with peer(answer) as other, upstreams_at(other.url, settings) as upstreams:
         attempt = UpstreamAttempt(None)
-        how = {"decompress": True, "candidate": upstreams.held.candidates(route)[0], **options}
+        how = {"decompress": True, "candidate": upstreams.credentials.candidates(route)[0], **options}
         async with upstreams.open(attempt, "POST", route, headers or {}, b"{}", **how) as got:
             body = await read_whole(got.chunks())
     return other.heard[0].decode(), got, body
@@ -73,7 +73,7 @@ async def test_the_gateways_key_is_sent_in_place_of_the_callers_credentials(
 async def test_the_openai_compatible_path_receives_the_key_as_openais_clients_send_it() -> None:
     route = without_credentials(match("POST", "/v1beta/openai/chat/completions", ("openai",)))
     upstreams = Upstreams(UpstreamSettings.model_validate({"gemini_key": OWN}))
-    (candidate,) = upstreams.held.candidates(route)
+    (candidate,) = upstreams.credentials.candidates(route)
     sent = await candidate.authenticated({"x-goog-api-key": CALLERS})
     assert sent == ({"Accept-Encoding": "identity", "Authorization": f"Bearer {OWN}"}, OWN)
 
@@ -156,7 +156,7 @@ async def test_the_key_is_read_from_a_file(ending: str, tmp_path: Path) -> None:
     refusal = upstreams.refusal(without_credentials(match("POST", TARGETS["vertex"])))
     assert refusal is not None
     assert refusal.reason == "UPSTREAM_KEY_MISSING"
-    (candidate,) = upstreams.held.candidates(without_credentials(match("POST", TARGETS["gemini"])))
+    (candidate,) = upstreams.credentials.candidates(without_credentials(match("POST", TARGETS["gemini"])))
     headers, _ = await candidate.authenticated({})
     assert headers["x-goog-api-key"] == OWN
 

@@ -17,8 +17,9 @@ from support.wire import HI, UNARY, Answer, ask, post
 
 from hookgate.proxy.cli.main import run_command
 from hookgate.proxy.config import ClientSettings, Config, NamedKey, RouteSettings, TranscriptSettings
-from hookgate.proxy.identity import callers
-from hookgate.proxy.identity.callers import Caller, Callers, KeyOwner
+from hookgate.proxy.identity import named_keys
+from hookgate.proxy.identity.callers import Caller, Callers
+from hookgate.proxy.identity.named_keys import KeyOwner
 from hookgate.proxy.routing.table import Route
 
 CANARY = "AIza-canary-0815"
@@ -89,6 +90,15 @@ def test_a_caller_has_the_name_of_its_key(headers: dict[str, str], in_query: str
 def test_a_key_without_a_name_is_called_by_its_hash(headers: dict[str, str], name: str) -> None:
     caller = Callers({digest(CANARY): KeyOwner("alice", "search")}).caller_for(Route("judged", "/"), headers)
     assert (caller.key, caller.team) == (name, "")
+
+
+def test_callers_and_conversations_keep_their_names_after_an_upgrade() -> None:
+    """Stored sessions and receipts belong to these names."""
+    sent = {"x-goog-api-key": "k-1", "user-agent": "x"}
+    caller = Callers().caller_for(Route("judged", "/"), sent)
+    assert caller.key == "7c35c5a1785d20704e44d5de"
+    first_turn = [{"role": "user", "parts": [{"text": "hi"}]}]
+    assert caller.conversation_id(first_turn) == "f8e985ffc2cb84afa2385272e186bf47"
 
 
 def test_conversations_that_begin_alike_are_apart_for_each_key_and_program() -> None:
@@ -243,8 +253,8 @@ def test_key_hash_asks_at_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr(callers, "getpass", lambda prompt: CANARY if "key" in prompt else "")
-    assert asyncio.run(callers.print_hash()) == 0
+    monkeypatch.setattr(named_keys, "getpass", lambda prompt: CANARY if "key" in prompt else "")
+    assert asyncio.run(named_keys.print_hash()) == 0
     assert capsys.readouterr().out == digest(CANARY) + "\n"
 
 

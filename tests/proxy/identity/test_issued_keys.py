@@ -244,7 +244,12 @@ async def test_a_key_in_the_path_is_refused_and_not_logged(place: str, tmp_path:
         ({}, UNARY.replace("generateContent", "batchGenerateContent"), "for this path"),
         ({}, "/upload/v1beta/files", "for this path"),
         ({}, "/v1beta/cachedContents", "for this path"),
-        ({}, "/v1beta/openai/chat/completions", "for this path"),
+        ({}, "/v1beta/openai/responses", "for this path"),
+        (
+            {"models": ["*flash"]},
+            "/v1beta/openai/chat/completions",
+            "for a path that does not name its model",
+        ),
         ({}, "/v1/projects/models/locations/models/cachedContents", "for this path"),
         ({"routes": ["agents"]}, "/v1beta/auth_tokens", "for this path"),
         ({"routes": ["agents"]}, "/v1alpha/auth_tokens/x:extend", "for this path"),
@@ -254,7 +259,7 @@ async def test_a_key_is_for_its_models_and_routes(
     scope: dict[str, Any], target: str, message: str, tmp_path: Path
 ) -> None:
     key = issue(tmp_path, scope=scope)
-    routes = {"unhooked": ["agents", "caches", "openai"], "files": "forward"}
+    routes = {"unhooked": ["agents", "openai"], "files": "forward"}
     async with issuing_gateway(tmp_path, routes=routes) as gateway:
         answer = await post(gateway.url, target, HI, sent(key))
         assert not gateway.recorded

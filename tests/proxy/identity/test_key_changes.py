@@ -29,7 +29,7 @@ from support.keys import (
 from support.wire import HI, UNARY, post
 
 from hookgate.proxy.identity import issued_keys
-from hookgate.proxy.identity.key_secrets import create_key, load_pepper
+from hookgate.proxy.identity.key_secrets import Pepper, create_key, load_pepper
 from hookgate.proxy.store import StoreError
 from hookgate.proxy.store.key_table import KeyTable, StoredKey
 
@@ -240,6 +240,14 @@ def test_a_copy_of_the_database_does_not_contain_a_key_or_its_plain_hash(tmp_pat
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("keys.db*"))
     assert key.encode() not in stored
     assert sha256(key.encode()).digest() not in stored
+
+
+def test_keys_that_an_earlier_version_has_issued_stay_valid() -> None:
+    """The database contains these hashes."""
+    pepper = Pepper(b"p" * 32)
+    assert pepper.fingerprint.hex() == "e8363da0c956d138"
+    hashed = "c0b7d345b4f8c56ecc6f8be456a70616aab68e6e29851d62f542fba813742ac6"
+    assert pepper.hash("hg_0123456789abcdef").hex() == hashed
 
 
 @pytest.mark.parametrize("hooks", [{}, {"BeforeModel": [{"type": "command", "command": "true"}]}])

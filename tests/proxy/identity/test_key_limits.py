@@ -72,6 +72,20 @@ async def test_tokens_and_cost_are_counted_when_a_call_ends(
         assert ("no price for the model 'gemma-4-flash'" in unpriced.error["message"]) == ("cost" in rule)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tokens_of_chat_completions_count_if_no_hook_judges_them(stream: bool, tmp_path: Path) -> None:
+    key = issue(tmp_path, scope=limited(tokens=3))
+    body = {"model": "gemini-2.5-flash", "messages": [{"role": "user", "content": "hi"}], "stream": stream}
+    async with issuing_gateway(tmp_path) as gateway:
+        path, headers = "/v1beta/openai/chat/completions", {"Authorization": f"Bearer {key}"}
+        answer = await post(gateway.url, path, body, headers)
+        assert (answer.status, b"usage" in answer.body) == (200, not stream)
+        assert why(await post(gateway.url, path, body, headers)) == "KEY_LIMIT_REACHED"
+        sent_key = gateway.recorded[0].headers["authorization"]
+    assert sent_key.startswith("Bearer ")
+    assert key not in sent_key
+
+
 async def test_a_limit_on_cost_without_prices_denies_every_call(tmp_path: Path) -> None:
     key = sent(issue(tmp_path, scope=limited(cost=5)))
     async with issuing_gateway(tmp_path) as gateway:
@@ -79,12 +93,15 @@ async def test_a_limit_on_cost_without_prices_denies_every_call(tmp_path: Path) 
         assert (await ask(gateway.url, "GET", "/v1beta/models", key)).status == 200
 
 
-async def test_a_store_that_cannot_count_denies_calls_of_limited_keys(tmp_path: Path) -> None:
+async def test_a_store_that_cannot_count_denies_calls_of_limited_keys(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     limited_key, other = issue(tmp_path, scope=limited(requests=9)), issue(tmp_path)
     async with issuing_gateway(tmp_path) as gateway:
         with closing(sqlite3.connect(tmp_path / "hookgate.db", isolation_level=None)) as file:
             file.execute("DROP TABLE counters")
         assert why(await post(gateway.url, UNARY, HI, sent(limited_key))) == "KEYS_UNAVAILABLE"
+        assert "the store of limits cannot be used: no such table: counters" in caplog.text
         assert (await post(gateway.url, UNARY, HI, sent(other))).status == 200
 
 

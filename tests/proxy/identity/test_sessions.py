@@ -8,6 +8,7 @@ import pytest
 from hookgate.hooks import CallState, SessionContext
 from hookgate.proxy.call import events
 from hookgate.proxy.call.events import Rates
+from hookgate.proxy.identity.callers import AcceptedKeys
 from hookgate.proxy.identity.sessions import (
     KEPT_SESSIONS,
     MAX_CONTEXT,
@@ -17,7 +18,6 @@ from hookgate.proxy.identity.sessions import (
     SessionState,
     text_fingerprint,
 )
-from hookgate.proxy.identity.shares import AcceptedKeys
 from hookgate.proxy.observe import record as kept
 from hookgate.proxy.observe.record import CallRecord, Receipts
 
@@ -135,7 +135,7 @@ def test_one_keys_receipts_take_nothing_from_those_of_another() -> None:
     first = answered("alice")
     receipts.add(first)
     for _ in range(kept.KEPT_RECEIPTS + 200):
-        receipts.add(CallRecord(session=session("mallory", "s"), calls=[CallState()]))
+        receipts.add(CallRecord(session=session("mallory", "s"), call_states=[CallState()]))
     last = answered("alice")
     receipts.add(last)
     assert receipts.receipt_for(first.id, "alice") is not None

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def signed_with_the_public_key() -> str:
     ],
 )
 async def test_a_token_that_is_not_valid_is_denied_before_any_hook(
-    make: Any, reason: str, tmp_path: Path
+    make: Any, reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[Any] = []
     async with issuing_gateway(
@@ -137,6 +138,9 @@ async def test_a_token_that_is_not_valid_is_denied_before_any_hook(
         answer = await post(gateway.url, UNARY, HI, bearer(make()))
         assert not gateway.recorded
     assert (why(answer), seen) == (reason, [])
+    assert any(message.startswith("a token was refused: ") for message in caplog.messages) == (
+        reason == "KEY_UNKNOWN"
+    )
 
 
 async def test_tokens_of_other_issuers_are_the_callers_own_credentials(tmp_path: Path) -> None:
@@ -160,6 +164,7 @@ async def test_a_claim_that_cannot_be_a_name_is_replaced_with_its_hash(name: str
     assert (caller.state, caller.owner[:6], len(caller.owner)) == ("valid", "token-", 30)
     assert name not in (caller.owner, other.owner)
     assert caller.owner != other.owner
+    assert caller.owner == "token-" + sha256(name.encode()).hexdigest()[:24], "also after an upgrade"
 
 
 def _model(section: dict[str, Any]) -> Any:

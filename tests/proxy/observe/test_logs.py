@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,6 +67,7 @@ async def test_text_tells_the_same(stderr: Stderr) -> None:
     async with running_gateway() as gateway:
         answer = await post(gateway.url, UNARY, HI, {"X-Request-Id": "r-1"})
     [line] = stderr.text.splitlines()
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", line), "the timestamp of all records"
     assert f"INFO hookgate.gateway [r-1]: POST {UNARY} session -: 403 in " in line
     assert line.endswith(f" bytes, receipt {answer.headers['x-hookgate-receipt']}")
 

@@ -14,7 +14,7 @@ CALL = {"type": "function_call", "id": "1", "name": "f", "arguments": OTHER}
 
 
 def measured(data: bytes, size: int) -> Usage:
-    meter = make_meter(b"usage")
+    meter = make_meter("interaction")
     for begin in range(0, len(data), size):
         meter.feed(data[begin : begin + size])
     return meter.usage()

@@ -3,6 +3,7 @@
 import pytest
 from support.routes import CALL, refused
 
+from hookgate.proxy.errors import ApiError
 from hookgate.proxy.routing.table import match
 
 
@@ -65,6 +66,13 @@ def test_server_sent_events_are_for_streams_alone() -> None:
     assert match("POST", "/v1/models/m:streamGenerateContent?alt=sse").alt == "sse"
     assert refused(f"{CALL}?alt=sse").code == 400
     assert refused("/v1/models/m:countTokens?alt=sse").code == 400
+
+
+@pytest.mark.parametrize("character", ["é", "\0", "\x7f", " "])
+def test_a_character_that_needs_to_be_encoded_is_refused(character: str) -> None:
+    assert match("GET", "/v1beta/models?pageToken=a").query == "pageToken=a"
+    with pytest.raises(ApiError, match="percent-encode"):
+        match("GET", f"/v1beta/models?pageToken={character}")
 
 
 def test_a_fragment_that_would_cut_the_query_short_is_refused() -> None:

@@ -9,11 +9,7 @@ from google import genai
 from google.auth.credentials import Credentials
 from google.genai import types
 from support.places import DOCS
-
-from hookgate.proxy.config.models import Unhooked
-from hookgate.proxy.errors import ApiError
-from hookgate.proxy.routing.table import match
-from hookgate.translator import INPUTS
+from support.routes import treatment
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of methods that are experimental
 
@@ -184,27 +180,6 @@ def both() -> Both:
     return Both()
 
 
-def treatment(method: str, target: str) -> str:
-    """What the gateway does with a request, in the words of the docs."""
-    groups: tuple[Unhooked, ...] = ("interactions", "openai", "live", "caches", "predict", "agents")
-    try:
-        route = match(method, target)
-    except ApiError:
-        pass
-    else:
-        inputs = ", input alone" if route.verb in INPUTS else ""
-        return f"{route.kind}{inputs}"
-    try:
-        match(method, target, files="forward")
-        return "files"
-    except ApiError:
-        pass
-    try:
-        return f"`{match(method, target, groups).unhooked}`"
-    except ApiError:
-        return "refused"
-
-
 def methods(client: genai.Client) -> set[str]:
     """The names of all methods of the client's collections."""
     found = {"live"}
@@ -248,10 +223,7 @@ def test_every_path_of_a_collection_is_in_its_group(name: str) -> None:
 
 def test_the_docs_have_no_other_methods() -> None:
     section = (
-        (DOCS / "gateway.md")
-        .read_text()
-        .partition("\n### Methods of google-genai\n")[2]
-        .partition("\n## ")[0]
+        (DOCS / "gateway.md").read_text().partition("\n### Methods of google-genai\n")[2].partition("\n#")[0]
     )
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == [*CALLS]

@@ -7,7 +7,7 @@ from hookgate.proxy.routing.table import Route, match
 from hookgate.proxy.routing.vertex import is_stateless, on_vertex, vertex_origin
 
 P = "/v1/projects/mine/locations/europe-west4"
-OPENED = ("openai", "predict", "caches", "live", "interactions")
+OPENED = ("openai", "predict", "live", "interactions")
 
 
 def matched(method_and_target: str) -> Route:

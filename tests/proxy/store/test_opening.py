@@ -6,20 +6,23 @@ import stat
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.command import upgrade
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from pydantic import ValidationError
-from sqlalchemy import Table, create_engine
+from sqlalchemy import Connection, MetaData, Table, create_engine
 from support.databases import postgres
 
 from hookgate.proxy.config import StoreSettings
 from hookgate.proxy.store import Store, StoreError
 from hookgate.proxy.store.checking import check_database
-from hookgate.proxy.store.database import FILE, Database, open_database, run_migrations
+from hookgate.proxy.store.database import FILE, STEPS, Database, open_database, run_migrations
 from hookgate.proxy.store.models import NEWEST, metadata
 
 CANARY = "canary-4c1d"
@@ -72,14 +75,14 @@ def test_the_tables_of_an_older_version_are_upgraded_and_keep_their_rows(tmp_pat
     with database.engine.begin() as opened:
         assert opened.exec_driver_sql("SELECT * FROM counters").all() == [("a", 2.5, 9)]
         assert opened.exec_driver_sql("SELECT * FROM accepted_keys").all() == []
-        assert opened.exec_driver_sql("SELECT * FROM alembic_version").all() == [("0006",)]
+        assert opened.exec_driver_sql("SELECT * FROM alembic_version").all() == [(NEWEST,)]
     database.close()
 
 
 def test_a_server_with_tables_of_version_4_is_upgraded_and_keeps_the_rows_of_every_table(
     tmp_path: Path,
 ) -> None:
-    later = {"policy_revisions", "pinned_tools"}
+    later = {"policy_revisions", "pinned_tools", "interactions", "panel_sessions", "panel_keys"}
     with postgres() as server, closing(open_database(server, tmp_path)) as database:
         with database.engine.begin() as connection:
             # What the later migrations have added goes, so these are the tables that version 4 had.
@@ -101,6 +104,42 @@ def row_of(table: Table) -> dict[str, Any]:
     """A row with a value in each column."""
     values: dict[type, Any] = {int: 7, float: 2.5, str: "a", bytes: b"b"}
     return {column.name: values[column.type.python_type] for column in table.columns}
+
+
+VERSIONS = sorted(path.stem[-4:] for path in (STEPS / "versions").glob("*_0*.py"))
+
+
+@pytest.mark.parametrize(("before", "after"), list(pairwise(VERSIONS[3:])))
+def test_a_gateway_of_the_version_before_goes_on_with_upgraded_tables(
+    url: str | None, before: str, after: str, tmp_path: Path
+) -> None:
+    """So an upgrade needs no interruption, and can be taken back without changing the tables again."""
+    engine = create_engine(url or f"sqlite:///{tmp_path / FILE}")
+    old = MetaData()
+    with engine.begin() as connection:
+        migrate(connection, before)
+        old.reflect(connection)
+        tables = [table for table in old.sorted_tables if table.name != "alembic_version"]
+        for table in tables:
+            connection.execute(table.insert().values(row_of(table)))
+    with engine.begin() as connection:
+        migrate(connection, after)
+    with engine.begin() as connection:
+        for table in reversed(tables):
+            assert connection.execute(table.select()).all() == [tuple(row_of(table).values())]
+            assert connection.execute(table.update().values(row_of(table))).rowcount == 1
+            connection.execute(table.delete())
+        for table in tables:
+            connection.execute(table.insert().values(row_of(table)))
+    engine.dispose()
+
+
+def migrate(connection: Connection, version: str) -> None:
+    """Bring the tables to a version, as the gateway of that version did."""
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(STEPS))
+    config.set_main_option("path_separator", "os")
+    upgrade(config, version)
 
 
 def test_a_step_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """An agent of google-adk with the plugin, at the gateway named first, asked each prompt that follows in turn.
 
 Prints a JSON line for each text, call and result, and `{"ran"}` for each run of its tool.
-support/adk.py runs it.
+support/environments.py runs it.
 """
 
 import json

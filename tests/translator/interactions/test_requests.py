@@ -166,6 +166,26 @@ def sdk_reads(body: Json) -> bool:
             {"input": "a", "generation_config": {"tool_choice": {"allowed_tools": {"names": []}}}},
             "tool_choice",
         ),
+        ({"input": "a", "generation_config": {"tool_choice": 1}}, "tool_choice"),
+        ({"input": "a", "generation_config": {"tool_choice": {"allowed_tools": {"mode": 1}}}}, "tool_choice"),
+        (
+            {"input": "a", "generation_config": {"tool_choice": {"allowed_tools": {"tools": 1}}}},
+            "tool_choice",
+        ),
+        (
+            {
+                "input": "a",
+                "generation_config": {"response_mime_type": "text/plain"},
+                "response_format": {"type": "text", "mime_type": "application/json"},
+            },
+            "generation_config",
+        ),
+        ({"input": [{"type": "user_input", "content": []}, {"content": []}]}, "input[1].type"),
+        ({"input": [{"type": "function_call", "name": 1, "arguments": {}}]}, "input[0].name"),
+        (
+            {"input": [{"type": "function_result", "call_id": "1", "result": [{"part": 0}]}]},
+            "input[0].result[0].part",
+        ),
         ({"input": "a", "generation_config": "text"}, "generation_config"),
         ({"input": "a", "model": "m", "agent": "b"}, "agent"),
         ({"input": [{"type": "image", "data": "not base64!"}]}, "data"),

@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support import framing
 from support.interactions import (
     CREATED,
     Json,
@@ -39,21 +39,17 @@ PIECES = st.lists(st.text('ab ,.é\\"', max_size=6), min_size=1, max_size=4)
 
 
 def streamed(
-    data: bytes, change: Callable[[Json], Json] = lambda response: response, cuts: tuple[int, ...] = ()
+    data: bytes,
+    change: Callable[[Json], Json] = lambda response: response,
+    cuts: tuple[int, ...] = (),
+    after: str = "",
 ) -> bytes:
-    """What the client gets of a stream whose responses were changed, and whose bytes came in pieces."""
-    framing = InteractionEvents()
-    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    frames = [frame for a, b in pairwise(edges) for frame in framing.feed(data[a:b])]
-    out = b""
-    for frame in [*frames, *framing.finish()]:
-        if not frame.data:
-            out += framing.encode(frame, frame.data)
-            continue
-        event = loads(frame.data)
-        closed = close_event(event, change(open_event(event)))
-        out += framing.encode(frame, frame.data if closed is event else dumps(closed))
-    return out
+    return framing.streamed(InteractionEvents(after), open_event, close_event, data, change=change, cuts=cuts)
+
+
+def numbered(data: bytes) -> bytes:
+    """The stream with an id for each of its events."""
+    return sse([{**event, "event_id": f"e{number}"} for number, event in enumerate(events_of(data))])
 
 
 def events_of(data: bytes) -> list[Json]:
@@ -109,6 +105,56 @@ def test_a_completed_interaction_that_repeats_its_steps_is_sent_without_them() -
     data = sse([CREATED, completed(steps=[{**TEXT, "content": [{"type": "text", "text": SECRET}]}])])
     assert SECRET.encode() not in streamed(data)
     assert events_of(streamed(data))[-1] == completed()
+
+
+# ---- streams that are resumed
+
+
+def louder(response: Json) -> Json:
+    """The response with its texts in capitals, and without those that have an a."""
+    parts = response["candidates"][0]["content"]["parts"]
+    new = [{**part, "text": part["text"].upper()} if "text" in part else part for part in parts]
+    new = [part for part in new if "A" not in part.get("text", "")]
+    candidate = {**response["candidates"][0], "content": {"role": "model", "parts": new}}
+    return {**response, "candidates": [candidate]}
+
+
+@given(PIECES, PIECES, st.sampled_from([copied, louder]), st.lists(st.integers(0, 10_000), max_size=2))
+def test_a_stream_goes_on_after_any_event(
+    texts: list[str], arguments: list[str], change: Callable[[Json], Json], cuts: list[int]
+) -> None:
+    overlapping = [started(TEXT, 1), started(TEXT, 2), delta("b", 1), delta("c", 2), stopped(2), stopped(1)]
+    call = called([piece for text in arguments for piece in (f'{{"a": {json.dumps(text)}', "}")][:2], 3)
+    data = numbered(whole(text_step(texts), overlapping, call, text_step(texts, 4)))
+    sent = events_of(streamed(data, change))
+    for number, event in enumerate(sent, 1):
+        rest = streamed(data, change, tuple(cuts), event["event_id"])
+        assert events_of(rest) == sent[number:]
+    assert events_of(streamed(data, change, tuple(cuts), "unknown")) == []
+
+
+# ---- streams that end early
+
+
+@given(st.integers(0, 10_000), PIECES)
+def test_an_answer_in_place_of_the_rest_leaves_a_well_formed_stream(at: int, texts: list[str]) -> None:
+    overlapping = [started(TEXT, 1), started(TEXT, 2), delta("b", 1), delta("c", 2), stopped(2), stopped(1)]
+    data = whole(text_step(texts), overlapping, called(['{"a": 1}'], 3))
+    framing = InteractionEvents()
+    out = b"".join(framing.encode(frame, frame.data) for frame in framing.feed(data[: at % len(data)]))
+    reason = {"candidates": [{"content": {"role": "model", "parts": [{"text": "No."}]}}]}
+    ending = {**new_interaction(reason), "status": "incomplete"}
+    events = [event for event in events_of(out + framing.event(dumps(ending))) if event]
+    if any(event["event_type"] == "interaction.completed" for event in events_of(out)):
+        return
+    steps = [(event["event_type"], event["index"]) for event in events if "index" in event]
+    begun = [index for kind, index in steps if kind == "step.start"]
+    assert begun == sorted(set(begun))
+    assert sorted(begun) == sorted(index for kind, index in steps if kind == "step.stop")
+    assert events[0]["event_type"] == "interaction.created"
+    assert events[-1]["interaction"]["id"] == events[0]["interaction"]["id"]
+    assert events[-1]["interaction"]["status"] == "incomplete"
+    assert text_of(sse(events)).endswith("No.")
 
 
 # ---- redaction
@@ -228,6 +274,11 @@ def test_other_arguments_come_in_one_piece() -> None:
         ],
         [started(TEXT), delta("a"), stopped(0), delta("after its end")],
         [completed(usage="not an object")],
+        [started(TEXT), {"index": 0, "delta": {"text": "no type"}, "event_type": "step.delta"}],
+        [
+            *called([])[:1],
+            {"index": 0, "delta": {"type": "arguments_delta", "arguments": 1}, "event_type": "step.delta"},
+        ],
     ],
 )
 def test_events_that_hooks_could_not_read_are_refused(events: list[Json]) -> None:
@@ -235,11 +286,38 @@ def test_events_that_hooks_could_not_read_are_refused(events: list[Json]) -> Non
         streamed(sse([CREATED, *events]))
 
 
+@pytest.mark.parametrize("joined", [{"events": {}}, {"events": [delta("a")], "candidates": []}])
+def test_what_only_resembles_joined_events_is_refused(joined: Json) -> None:
+    with pytest.raises(BodyError, match="must be a list"):
+        open_event(joined)
+
+
 def test_frames_that_are_not_events_are_refused_before_they_are_joined() -> None:
     call = sse(called(["{}"])).partition(b"\n\n")[0]
     two = b'data: {"event_type": "x"},{"event_type": "y"}'
     with pytest.raises(BodyError, match="not a JSON object"):
         InteractionEvents().feed(b"\n\n".join([call, two, b""]))
+
+
+class CountedSteps(dict[int, bool]):
+    """Open steps, and how many of them were looked at."""
+
+    looks = 0
+
+    def values(self) -> Any:
+        for value in super().values():
+            self.looks += 1
+            yield value
+
+
+def test_an_event_costs_the_same_however_many_steps_are_open() -> None:
+    """An upstream could otherwise stop the event loop with steps that never end."""
+    framing, steps = InteractionEvents(), CountedSteps()
+    framing._open = steps
+    events = [CREATED, *(started(TEXT, index) for index in range(1000))]
+    framing.feed(sse(events))
+    assert len(steps) == 1000
+    assert steps.looks <= 2 * len(events)
 
 
 def test_a_field_that_a_hook_removes_from_an_event_is_not_sent() -> None:
@@ -254,7 +332,7 @@ def test_a_field_that_a_hook_removes_from_an_event_is_not_sent() -> None:
 
 def parsed(data: bytes) -> list[Any]:
     from google.genai._gaos.types.interactions import InteractionSSEEvent  # noqa: PLC0415  # takes a second
-    from pydantic import TypeAdapter  # noqa: PLC0415
+    from pydantic import TypeAdapter  # noqa: PLC0415  # needed with the types alone
 
     return [TypeAdapter(InteractionSSEEvent).validate_json(json.dumps(event)) for event in events_of(data)]
 

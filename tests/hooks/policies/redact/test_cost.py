@@ -91,6 +91,19 @@ def test_a_brief_search_of_a_long_text_gives_up_soon(unit: str) -> None:
     assert tried <= 2000
 
 
+def test_a_brief_search_of_many_short_texts_gives_up_soon() -> None:
+    policy: Any = redact_policy(SENSITIVE, PolicyEnvironment(Path("/")))
+    contents = [
+        {"role": role, "parts": [{"text": f"mail-{number}@example.org"}]}
+        for number, role in enumerate(["user", "model"] * 500)
+    ]
+    event = {"hook_event_name": "BeforeModel", "llm_request": {"raw": {"contents": contents}}}
+    with pytest.raises(TakesLong):
+        policy._judge(event, SessionContext("s"), brief=True)
+    del contents[40:]
+    policy._judge(event, SessionContext("s"), brief=True)
+
+
 @pytest.mark.parametrize(
     "request_shown",
     [

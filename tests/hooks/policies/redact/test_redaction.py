@@ -4,11 +4,20 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.secrets import redacted
 
-from hookgate.hooks.policies.redact import Scanner, pattern_detector
+from hookgate.hooks.policies.redact import Scanner, fields, pattern_detector
 from hookgate.hooks.policies.redact.fields import redacted_data
-from hookgate.hooks.policies.redact.redaction import CleanCheck, Redaction, Search, is_long
+from hookgate.hooks.policies.redact.redaction import (
+    SCOPES,
+    CleanCheck,
+    Redaction,
+    Scope,
+    Search,
+    is_long,
+)
 from hookgate.hooks.policies.redact.scanner import TakesLong
 from hookgate.hooks.session import Withheld
 
@@ -138,6 +147,19 @@ def test_bytes_that_are_text_are_searched_in_their_encoding(raw: bytes, new: byt
 
 
 @pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ("secret/abcdef", "[WORD]/abcdef"),  # of a length that base64 does not have
+        (["a secret"], ["a [WORD]"]),
+        (b64encode(b"\xff\xfe\0\0 a secret").decode(), b64encode(b"\xff\xfe\0\0 a [WORD]").decode()),
+    ],
+    ids=["no base64", "no string", "not in its encoding"],
+)
+def test_data_that_cannot_be_decoded_is_searched_as_it_is(data: Any, expected: Any) -> None:
+    assert redacted_data(redaction(), data, "text/plain") == expected
+
+
+@pytest.mark.parametrize(
     ("value", "expected"),
     [
         ("x" * 262143, False),
@@ -149,3 +171,107 @@ def test_bytes_that_are_text_are_searched_in_their_encoding(raw: bytes, new: byt
 )
 def test_a_value_is_long_by_the_text_in_it(value: Any, expected: bool) -> None:
     assert is_long(value) is expected
+
+
+NAMED = Scanner([pattern_detector("WORD", "secret"), pattern_detector("NAMED", 'password": "([a-z]+)')])
+ENCODED = b64encode(b"a secret").decode()
+PIECES = st.sampled_from(
+    [
+        "hello",
+        "a secret",
+        "a se",
+        "cret",
+        "x" * 30,
+        "x" * 30 + " secret",
+        b64encode(b"a secret").decode(),
+        "user",
+    ]
+)
+VALUES = st.recursive(
+    PIECES | st.just(5) | st.none(),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(PIECES | st.just("password"), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+CALLS = st.lists(PIECES, min_size=2, max_size=2).map(
+    lambda pieces: {"partialArgs": [{"jsonPath": "$.a", "stringValue": piece} for piece in pieces]}
+)
+RESULTS = st.just({"parts": [{"inlineData": {"mimeType": "text/plain", "data": ENCODED}}]})
+PARTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "text": PIECES | VALUES,
+        "thought": st.booleans(),
+        "functionCall": VALUES
+        | st.fixed_dictionaries({"partialArgs": st.just([{"stringValue": "a secret"}])}),
+        "functionResponse": VALUES | RESULTS,
+        "thoughtSignature": PIECES,
+        "inlineData": VALUES,
+        "other": VALUES,
+    },
+)
+TURNS = st.fixed_dictionaries(
+    {"parts": st.lists(PARTS | VALUES, max_size=3) | PARTS},
+    optional={"role": st.sampled_from(["user", "model", "a secret"]) | VALUES, "password": VALUES},
+)
+
+
+@settings(max_examples=settings().max_examples * 5)
+@given(st.lists(TURNS | VALUES, max_size=3), VALUES, st.sampled_from([SCOPES, SCOPES - {"thoughts"}]))
+def test_the_quick_check_of_a_request_misses_nothing(
+    contents: list[Any], system: Any, scopes: frozenset[Scope]
+) -> None:
+    """A request that is not clean is redacted part by part, and one that is clean would be left as it is."""
+
+    def mask(kind: str, _: str) -> str:
+        return f"[{kind}]"
+
+    request = {"contents": contents, "systemInstruction": system, "model": "m"}
+    search = Search(NAMED, cap=20)
+    part_by_part = fields._redacted_request(Redaction(search, mask, scopes), request)
+    assert fields.redacted_request(Redaction(search, mask, scopes), request) == part_by_part
+
+
+HALVES = [{"text": "a se"}, {"text": "cret"}]
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        pytest.param([{"parts": HALVES}], id="a text in two parts"),
+        pytest.param([{"parts": [half]} for half in HALVES], id="a text in two contents"),
+        pytest.param([{"parts": [half | {"thought": True} for half in HALVES]}], id="a thought in two parts"),
+        pytest.param(
+            [
+                {
+                    "parts": [
+                        {
+                            "functionCall": {
+                                "partialArgs": [
+                                    {"jsonPath": "$.a", "stringValue": "a se"},
+                                    {"jsonPath": "$.a", "stringValue": "cret"},
+                                ]
+                            }
+                        }
+                    ]
+                }
+            ],
+            id="an argument in two pieces",
+        ),
+        pytest.param(
+            [{"parts": [{"functionResponse": {"parts": [{"inlineData": {"data": ENCODED}}]}}]}],
+            id="a file in a result",
+        ),
+        pytest.param([{"parts": [{"inlineData": {"data": ENCODED}}]}], id="a file"),
+        pytest.param([{"parts": [{"thoughtSignature": ENCODED}]}], id="a signature that is text"),
+        pytest.param([{"parts": [], "password": "abc"}], id="an assignment beside the parts"),
+        pytest.param([{"parts": [], "role": "a secret"}], id="a role"),
+        pytest.param([{"parts": [{"text": {"password": "abc"}}]}], id="a text that is none"),
+    ],
+)
+def test_the_quick_check_of_a_request_finds(turns: list[Any]) -> None:
+    request = {"contents": turns}
+    found = Redaction(Search(NAMED), lambda kind, _: f"[{kind}]")
+    assert fields.redacted_request(found, request) != request
+    assert found.findings

@@ -333,6 +333,18 @@ def test_a_thought_that_goes_on_in_between_is_one_text() -> None:
     assert said(out, thought=True) == "so [AWS_ACCESS_KEY]"
 
 
+@pytest.mark.parametrize("beside", [[], [{"executableCode": {"code": "x"}}]])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_is_beside_a_text_of_an_answer_does_not_hide_a_secret_in_it(
+    beside: list[Json], streamed: bool
+) -> None:
+    answer = event({"text": "up"}, *beside, {"text": KEY}, *beside, {"text": "to"}, finishReason="STOP")
+    screen = POLICY.screen(SessionContext("s-1"))
+    events = screen.judge([answer], last=not streamed)
+    events += screen.judge([], last=True) if streamed else []
+    assert said(body for _, body in events) == "up[AWS_ACCESS_KEY]to"
+
+
 def test_a_last_thought_holds_up_the_answer_for_a_few_words_only() -> None:
     events = [
         event({"text": "so I say hel", "thought": True}),

@@ -1,7 +1,7 @@
-"""Runs agents of google-adk that others ask for, one after the other, in a process that imports it once.
+"""Runs scripts that others ask for, one after the other, in a process that imports their packages once.
 
-Started by support/adk.py with the Python of `make adk`. A line of stdin is a JSON list: a script with an
-`async def main`, and the words to call it with. A line of stdout answers: exit code, stdout and stderr.
+Started by support/environments.py with the Python of an environment. A line of stdin is a JSON list: a script
+with an `async def main`, and the words to call it with. A line of stdout answers: exit code, stdout, stderr.
 """
 
 import asyncio

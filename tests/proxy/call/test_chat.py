@@ -1,0 +1,484 @@
+"""Chat completions at a whole gateway: what crosses the wire, and what does not."""
+
+import json
+from typing import Any
+
+import pytest
+from support.builtins import SENSITIVE
+from support.chat import HI, IMAGE, MODEL, called, chunk, declared, ended, said, sse, tool_call
+from support.gateway import gateway_before, listens, running_gateway, runs, says
+from support.interactions import Json
+from support.policies import CANNED, REFUSAL, answer_itself
+from support.wire import KEY, STREAM_HEAD, Answer, ask, ok, peer, post
+
+from hookgate.proxy.config import Config
+
+PATH = "/v1beta/openai/chat/completions"
+VERTEX = "/v1/projects/p/locations/l/endpoints/openapi/chat/completions"
+BEARER = {"Authorization": "Bearer test-key"}
+SECRET = "AKIA" + "Q3EGRYH7XJ4WPL2D"
+REDACT = {"type": "builtin", "name": "no-secrets", "builtin": "redact", "options": SENSITIVE}
+BOTH = {"BeforeModel": [REDACT], "AfterModel": [REDACT]}
+ALLOWS_ALL = Config.model_validate({"routes": {"files": "forward"}})
+USAGE = {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 20}
+ANSWER = {
+    "id": "c1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": MODEL,
+    "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"},
+    ],
+    "usage": USAGE,
+}
+
+
+def no_rockets(event: Json) -> Json | None:
+    """BeforeModel: deny a conversation that speaks of rockets."""
+    words = "".join(message["content"] for message in event["llm_request"]["messages"])
+    return {"decision": "deny", "reason": REFUSAL} if "rocket" in words else None
+
+
+def no_shell(event: Json) -> Json | None:
+    return {"decision": "deny", "reason": "no shell"} if event["tool_name"] == "shell" else None
+
+
+def chunks_of(answer: Answer) -> list[Json]:
+    lines = [line for line in answer.body.split(b"\n") if line.startswith(b"data: {")]
+    return [json.loads(line.removeprefix(b"data: ")) for line in lines]
+
+
+def text_of(answer: Answer) -> str:
+    choices = [choice for each in chunks_of(answer) for choice in each["choices"]]
+    return "".join(choice["delta"].get("content") or "" for choice in choices)
+
+
+def user(content: Any) -> Json:
+    return {"role": "user", "content": content}
+
+
+# ---- the request
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [user("a rocket")],
+        [user([{"type": "text", "text": "a ro"}, {"type": "text", "text": "cket"}])],
+        [{"role": "system", "content": "a rocket"}, user("hi")],
+        [user("hi"), {"role": "developer", "content": [{"type": "text", "text": "a rocket"}]}],
+        [user("hi"), {"role": "assistant", "content": "a rocket"}],
+        [user("hi"), {"role": "assistant", "refusal": "a rocket", "content": None}],
+    ],
+)
+@pytest.mark.parametrize("path", [PATH, VERTEX])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_prompt_is_denied_in_whatever_form_it_is_sent(
+    messages: list[Json], path: str, stream: bool
+) -> None:
+    async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
+        answer = await post(gateway.url, path, {**HI, "messages": messages, "stream": stream}, BEARER)
+    assert (answer.status, answer.error["message"]) == (403, REFUSAL)
+    assert not gateway.recorded
+
+
+async def test_a_call_that_nobody_edits_arrives_byte_for_byte_with_its_answer() -> None:
+    seen: list[Json] = []
+    body = {**HI, "model": "models/gemini-2.5-flash", "future": {"a_b": 1.0}, "temperature": None}
+    hooks = {"BeforeModel": [listens(seen)], "AfterModel": [listens(seen)]}
+    data = json.dumps(ANSWER, indent=1).encode()
+    async with peer(ok(data)) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, PATH, body, BEARER)
+    assert answer.body == data
+    assert json.loads(upstream.heard[0].split(b"\r\n\r\n")[1]) == body
+    assert b"Bearer test-key" in upstream.heard[0]
+    assert seen[0]["llm_request"]["model"] == "gemini-2.5-flash"
+    assert seen[0]["llm_request"]["messages"] == [{"role": "user", "content": "hi"}]
+    assert seen[1]["llm_response"]["text"] == "hello"
+    assert seen[1]["llm_response"]["usageMetadata"]["promptTokenCount"] == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"messages": [user([{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}])]},
+        {"messages": [user([{"type": "file", "file": {"file_id": "f1"}}])]},
+    ],
+)
+async def test_files_are_refused_unless_the_operator_allows_them(change: Json) -> None:
+    hooks = {"BeforeModel": [listens([])]}
+    async with running_gateway(hooks) as gateway, running_gateway(hooks, config=ALLOWS_ALL) as other:
+        refused = await post(gateway.url, PATH, {**HI, **change}, BEARER)
+        allowed = await post(other.url, PATH, {**HI, **change}, BEARER)
+    assert refused.status == 403
+    assert refused.error["details"][0]["reason"] == "ROUTE_NOT_ALLOWED"
+    assert not gateway.recorded
+    assert other.recorded[0].body == {**HI, **change}
+    assert allowed.status in (200, 400)  # the embedded upstream knows texts only
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cached_content": "cachedContents/1"},
+        {"extra_body": {"google": {"cached_content": "cachedContents/1"}}},
+        {"google": {"cachedContent": "cachedContents/1"}},
+    ],
+)
+async def test_hooks_are_told_that_a_call_uses_a_cache(change: Json) -> None:
+    seen: list[Json] = []
+    async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
+        await post(gateway.url, PATH, {**HI, **change}, BEARER)
+    assert gateway.recorded[0].body == {**HI, **change}
+    request = seen[0]["llm_request"]
+    assert (request["cachedContent"], request["history"]) == ("cachedContents/1", "unknown")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model": "m", "messages": [], "cached_content": "c", "google": {"cached_content": "a rocket"}}',
+        b'{"model": "m", "messages": [], "google": {"cached_content": "a rocket"}}',
+        b'{"model": "m", "messages": [{"role": "user", "content": "hi", "content": "a rocket"}]}',
+        b'{"model": "m", "messages": [{"role": "user", "content": "hi", "Content": "a rocket"}]}',
+        b'{"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": "true"}',
+        b'{"model": "m", "messages": [{"role": "user", "content": "hi"}], "Stream": true}',
+        b'{"model": "m/../n", "messages": [{"role": "user", "content": "hi"}]}',
+        b'{"model": "meta/llama", "messages": [{"role": "user", "content": "hi"}]}',
+        b'{"messages": [{"role": "user", "content": "hi"}]}',
+        b'{"model": "m", "messages": [], "contents": [{"parts": [{"text": "a rocket"}]}]}',
+        b'{"model": "m", "messages": [], "systemInstruction": {"parts": [{"text": "a rocket"}]}}',
+        b'{"model": "m", "messages": [{"role": "function", "name": "f", "content": "a rocket"}]}',
+        b'{"model": "m", "messages": [{"role": "assistant", "function_call": {"name": "a rocket"}}]}',
+    ],
+)
+async def test_a_body_that_two_parsers_could_read_differently_is_refused(body: bytes) -> None:
+    async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
+        answer = await post(gateway.url, PATH, body, BEARER)
+    assert answer.status in (400, 403)
+    assert not gateway.recorded
+
+
+async def test_the_policies_of_models_and_usage_hold() -> None:
+    models = {"type": "builtin", "builtin": "models", "options": {"allow": ["gemini-2.5-flash"]}}
+    bodies = [{**HI, "model": name} for name in ("gemini-2.5-pro", "google/gemini-2.5-flash", MODEL)]
+    async with (
+        peer(ok(json.dumps(ANSWER).encode())) as upstream,
+        gateway_before(upstream.url, {"BeforeModel": [models]}) as url,
+    ):
+        answers = [await post(url, PATH, body, KEY) for body in bodies]
+        receipt = (
+            await ask(url, "GET", f"/hookgate/v1/receipts/{answers[1].headers['x-hookgate-receipt']}", KEY)
+        ).json
+    assert [answer.status for answer in answers] == [403, 200, 200]
+    assert receipt["model"] == MODEL
+    assert (receipt["usage"]["input_tokens"], receipt["usage"]["output_tokens"]) == (3, 17)
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_tokens_of_a_stream_are_counted_and_reported_only_to_a_client_that_asks(asks: bool) -> None:
+    body = {**HI, "stream": True, **({"stream_options": {"include_usage": True}} if asks else {})}
+    async with running_gateway({"BeforeModel": [listens([])]}) as gateway:
+        answer = await post(gateway.url, PATH, body, KEY)
+        path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+        receipt = (await ask(gateway.url, "GET", path, KEY)).json
+    assert gateway.recorded[0].body == {**body, "stream_options": {"include_usage": True}}
+    assert receipt["usage"]["output_tokens"] > 0
+    assert (b'"usage"' in answer.body) is asks
+    assert all(each["choices"] for each in chunks_of(answer)) is not asks
+
+
+async def test_a_hook_that_changes_the_model_keeps_its_collection() -> None:
+    hook = says(llm_request={"model": "gemini-2.5-pro"})
+    async with running_gateway({"BeforeModel": [hook]}) as gateway:
+        for model in (MODEL, f"models/{MODEL}", f"google/{MODEL}"):
+            await post(gateway.url, VERTEX, {**HI, "model": model}, BEARER)
+    names = [request.body["model"] for request in gateway.recorded]
+    assert names == ["gemini-2.5-pro", "models/gemini-2.5-pro", "google/gemini-2.5-pro"]
+
+
+async def test_a_condition_on_the_operation_holds() -> None:
+    seen: list[Json] = []
+    hook = {**listens(seen), "when": {"operations": ["streamChatCompletion"]}}
+    async with running_gateway({"BeforeModel": [hook]}) as gateway:
+        for stream in (False, True):
+            await post(gateway.url, PATH, {**HI, "stream": stream}, BEARER)
+    assert len(seen) == 1
+
+
+async def test_a_conversation_is_one_session() -> None:
+    seen: list[Json] = []
+    later = [user("hi"), {"role": "assistant", "content": "hello"}, user("more")]
+    async with running_gateway({"BeforeModel": [listens(seen)]}) as gateway:
+        for messages in ([user("hi")], later, [user("other")]):
+            await post(gateway.url, PATH, {**HI, "messages": messages}, BEARER)
+    sessions = [event["session_id"] for event in seen]
+    assert sessions[0] == sessions[1] != sessions[2]
+
+
+async def test_a_selection_of_tools_reaches_the_upstream() -> None:
+    hook = says(toolConfig={"mode": "ANY", "allowedFunctionNames": ["read_file"]})
+    async with running_gateway({"BeforeToolSelection": [hook]}) as gateway:
+        answer = await post(gateway.url, PATH, {**HI, "tools": [declared("shell"), declared()]}, BEARER)
+    assert gateway.recorded[0].body["tools"] == [declared()]
+    assert gateway.recorded[0].body["tool_choice"] == {"type": "function", "function": {"name": "read_file"}}
+    [call] = answer.json["choices"][0]["message"]["tool_calls"]
+    assert call["function"]["name"] == "read_file"
+
+
+# ---- answers in the model's place
+
+
+async def test_a_hook_answers_itself_whole_and_streamed() -> None:
+    async with running_gateway({"BeforeModel": [runs(answer_itself)]}) as gateway:
+        whole, stream = [await post(gateway.url, PATH, {**HI, "stream": way}, KEY) for way in (False, True)]
+    [choice] = whole.json["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == (CANNED, "stop")
+    assert text_of(stream) == CANNED
+    assert stream.body.endswith(b"data: [DONE]\n\n")
+    assert not gateway.recorded
+
+
+# ---- the answer
+
+
+async def test_unchanged_chunks_keep_their_bytes() -> None:
+    data = sse([said("hel"), said("lo"), *called(['{"a"', ": 1}"]), ended("tool_calls")])
+    hooks = {"BeforeTool": [listens([])], **BOTH}
+    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, PATH, {**HI, "stream": True}, KEY)
+    assert answer.body == data
+
+
+@pytest.mark.parametrize("mode", ["event", "window", "complete"])
+async def test_a_hook_edits_a_stream_in_each_mode(mode: str) -> None:
+    def shout(event: Json) -> Json:
+        text = event["llm_response"].get("text") or ""
+        return {
+            "hookSpecificOutput": {"llm_response": {"candidates": [{"content": {"parts": [text.upper()]}}]}}
+        }
+
+    data = sse([said("hel"), said("lo "), said("you"), ended()])
+    hooks = {"AfterModel": [runs(shout, stream=mode)]}
+    async with peer(STREAM_HEAD, data) as upstream, gateway_before(upstream.url, hooks) as url:
+        answer = await post(url, PATH, {**HI, "stream": True}, KEY)
+    assert text_of(answer) == "HELLO YOU"
+    assert answer.body.endswith(b"data: [DONE]\n\n")
+
+
+async def test_a_denial_in_the_middle_of_a_stream_ends_it_with_the_reason() -> None:
+    def no_secret(event: Json) -> Json | None:
+        return {"decision": "deny", "reason": REFUSAL} if "secret" in str(event["llm_response"]) else None
+
+    data = sse([said("hello "), said("the secret"), ended()])
+    async with (
+        peer(STREAM_HEAD, sse([said("hello ")]).removesuffix(b"data: [DONE]\n\n"), data) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [runs(no_secret)]}) as url,
+    ):
+        answer = await post(url, PATH, {**HI, "stream": True}, KEY)
+    if answer.status == 200:
+        assert text_of(answer).endswith(REFUSAL)
+        assert chunks_of(answer)[-1]["choices"][0]["finish_reason"] == "stop"
+        assert answer.body.endswith(b"data: [DONE]\n\n")
+    assert b"secret" not in answer.body
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_forbidden_call_does_not_reach_the_client(stream: bool) -> None:
+    call = tool_call('{"command": "cat /etc/passwd"}', name="shell")
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    whole = {**ANSWER, "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    streamed = sse([*called(['{"command": "cat ', '/etc/passwd"}'], name="shell"), ended("tool_calls")])
+    bodies = [STREAM_HEAD, streamed] if stream else [ok(json.dumps(whole).encode())]
+    async with (
+        peer(*bodies) as upstream,
+        gateway_before(upstream.url, {"BeforeTool": [runs(no_shell)]}) as url,
+    ):
+        answer = await post(url, PATH, {**HI, "stream": stream}, KEY)
+    assert b"passwd" not in answer.body
+    assert b"no shell" in answer.body
+    assert b'"finish_reason":"stop"' in answer.body
+
+
+async def test_a_refused_call_is_reported_to_the_model_which_answers_again() -> None:
+    config = Config.model_validate({"tools": {"refused": "ask_again", "ask_again_at_most": 2}})
+    tools = [declared("shell"), declared("read_file")]
+    script = {
+        "rules": [
+            {"when": {"tool_response": "shell"}, "answer": {"text": "I did not."}},
+            {"answer": {"parts": [{"text": "Running. "}, {"functionCall": {"name": "shell", "args": {}}}]}},
+        ]
+    }
+    for stream in (False, True):
+        async with running_gateway({"BeforeTool": [runs(no_shell)]}, script, config) as gateway:
+            answer = await post(gateway.url, PATH, {**HI, "tools": tools, "stream": stream}, KEY)
+        again = gateway.recorded[1].body["messages"]
+        assert again[1]["tool_calls"][0]["function"] == {"name": "shell", "arguments": "{}"}
+        assert again[2] == {
+            "role": "tool",
+            "tool_call_id": again[1]["tool_calls"][0]["id"],
+            "content": '{"error":"Tool execution blocked: no shell"}',
+        }
+        text = text_of(answer) if stream else answer.json["choices"][0]["message"]["content"]
+        assert text.endswith("I did not.")
+        assert b"tool_calls" not in answer.body
+        assert answer.body.count(b"[DONE]") == stream
+
+
+async def test_an_edit_of_a_tools_result_reaches_the_model() -> None:
+    def hide(event: Json) -> Json:
+        assert event["tool_response"]["llmContent"] == "milk"
+        return {"hookSpecificOutput": {"additionalContext": "Checked."}}
+
+    messages = [
+        user("read"),
+        {"role": "assistant", "content": None, "tool_calls": [tool_call("{}")]},
+        {"role": "tool", "tool_call_id": "c1", "content": "milk"},
+    ]
+    async with running_gateway({"AfterTool": [runs(hide)]}) as gateway:
+        await post(gateway.url, PATH, {**HI, "messages": messages}, KEY)
+    sent = gateway.recorded[0].body["messages"]
+    assert sent[:2] == messages[:2]
+    assert "Checked." in json.dumps(sent)
+
+
+async def test_an_answer_that_hooks_could_not_judge_is_refused() -> None:
+    choice = {"index": 0, "message": {"role": "assistant", "audio": {"transcript": SECRET}}}
+    async with (
+        peer(ok(json.dumps({**ANSWER, "choices": [choice]}).encode())) as upstream,
+        gateway_before(upstream.url, {"AfterModel": [listens([])]}) as url,
+    ):
+        answer = await post(url, PATH, HI, KEY)
+    assert answer.status == 502
+    assert SECRET.encode() not in answer.body
+
+
+# ---- embeddings
+
+EMBEDDINGS = "/v1beta/openai/embeddings"
+
+
+@pytest.mark.parametrize("given", ["a rocket", ["hi", "a rocket"]])
+async def test_a_text_to_embed_is_judged(given: Any) -> None:
+    async with running_gateway({"BeforeModel": [runs(no_rockets)]}) as gateway:
+        answer = await post(gateway.url, EMBEDDINGS, {"model": MODEL, "input": given}, BEARER)
+    assert (answer.status, answer.error["message"].endswith(REFUSAL)) == (403, True)
+    assert not gateway.recorded
+
+
+async def test_texts_to_embed_are_edited_one_by_one_and_their_tokens_are_counted() -> None:
+    body = {"model": "models/gemini-embedding-001", "input": ["hi", f"the key {SECRET}"], "dimensions": 4}
+    async with running_gateway({"BeforeModel": [REDACT]}) as gateway:
+        answer = await post(gateway.url, EMBEDDINGS, body, KEY)
+        path = f"/hookgate/v1/receipts/{answer.headers['x-hookgate-receipt']}"
+        receipt = (await ask(gateway.url, "GET", path, KEY)).json
+    assert gateway.recorded[0].body == {**body, "input": ["hi", "the key [AWS_ACCESS_KEY]"]}
+    assert [len(each["embedding"]) for each in answer.json["data"]] == [4, 4]
+    assert receipt["usage"]["input_tokens"] > 0
+    assert receipt["model"] == "gemini-embedding-001"
+
+
+@pytest.mark.parametrize(
+    "change", [{"input": [[1, 2]]}, {"input": 7}, {"note": "a rocket"}, {"user": "a rocket"}, {"input": []}]
+)
+async def test_what_is_no_text_to_embed_is_refused(change: Json) -> None:
+    async with running_gateway({"BeforeModel": [listens([])]}) as gateway:
+        answer = await post(gateway.url, EMBEDDINGS, {"model": MODEL, "input": "hi", **change}, BEARER)
+    assert answer.status == 400
+    assert not gateway.recorded
+
+
+# ---- a secret in every field
+
+
+def places(value: Any) -> list[Any]:
+    """Copies of a value, each with the secret in one of its strings."""
+    if isinstance(value, str):
+        return [f"{value} {SECRET}"]
+    items: Any = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    copies = []
+    for key, item in items:
+        for planted in places(item):
+            copy = dict(value) if isinstance(value, dict) else list(value)
+            copy[key] = planted
+            copies.append(copy)
+    return copies
+
+
+CALLS = {"role": "assistant", "content": "a", "refusal": "b", "reasoning_content": "c", "name": "d"}
+FULL: Json = {
+    **HI,
+    "messages": [
+        {"role": "system", "content": "a", "name": "b"},
+        {"role": "developer", "content": [{"type": "text", "text": "a", "future": "b"}]},
+        {"role": "user", "content": [{"type": "text", "text": "a"}], "name": "b"},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": IMAGE, "detail": "low"}}]},
+        {**CALLS, "tool_calls": [tool_call('{"a": "b"}')], "future": {"deep": ["e"]}},
+        {"role": "tool", "tool_call_id": "c1", "content": "a"},
+        {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "a"}]},
+        {"role": "user", "content": "a"},
+    ],
+    "tools": [declared(description="a")],
+    "stop": ["a"],
+    "metadata": {"team": "a"},
+    "user": "a",
+    "extra_body": {"google": {"note": "a"}},
+    "prediction": {"type": "content", "content": "a"},
+    "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"title": "b"}}},
+    "future": {"deep": [{"er": "a"}]},
+}
+
+
+async def test_a_secret_in_any_field_of_a_request_does_not_reach_the_upstream() -> None:
+    bodies = places(FULL)
+    assert len(bodies) > 40
+    async with running_gateway(BOTH) as gateway:
+        statuses = [(await post(gateway.url, PATH, body, KEY)).status for body in bodies]
+    assert statuses.count(200) > len(bodies) / 2
+    assert [request.body for request in gateway.recorded if SECRET in json.dumps(request.body)] == []
+
+
+async def test_a_secret_in_any_field_of_an_answer_does_not_reach_the_client() -> None:
+    message = {
+        "role": "assistant",
+        "content": "a",
+        "reasoning_content": "c",
+        "tool_calls": [tool_call('{"a": "b"}', extra_content={"google": {"note": "a"}})],
+        "annotations": [{"type": "url_citation", "url_citation": {"title": "a", "url": "b"}}],
+        "extra_content": {"google": {"note": "a"}},
+    }
+    logprobs = {"content": [{"token": "a", "logprob": -1.0}]}
+    refusal = {"role": "assistant", "refusal": "a", "tool_calls": []}
+    bodies = [
+        {**ANSWER, "choices": [choice]}
+        for each in (message, refusal)
+        for choice in places({"index": 0, "message": each, "finish_reason": "stop", "logprobs": logprobs})
+    ]
+    streams = []
+    for body in bodies:
+        choice = body["choices"][0]
+        delta = dict(choice["message"])
+        delta["tool_calls"] = [{"index": 0, **call} for call in delta["tool_calls"]]
+        first = {**chunk(delta), "object": body["object"]}
+        first["choices"][0]["logprobs"] = choice["logprobs"]
+        streams.append(sse([first, ended(choice["finish_reason"])]))
+    for stream, answers in ((False, [json.dumps(body).encode() for body in bodies]), (True, streams)):
+        for data in answers:
+            sent = [STREAM_HEAD, data] if stream else [ok(data)]
+            async with peer(*sent) as upstream, gateway_before(upstream.url, {"AfterModel": [REDACT]}) as url:
+                answer = await post(url, PATH, {**HI, "stream": stream}, KEY)
+            assert answer.status in (200, 502), answer.body  # 502 for a type that nobody knows
+            assert SECRET.encode() not in answer.body, data
+
+
+async def test_the_embedded_upstream_knows_each_choice_of_tools() -> None:
+    shell = {"type": "function", "function": {"name": "shell"}}
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [shell]}}
+    async with running_gateway() as gateway:
+        answers = [
+            await post(gateway.url, PATH, {**HI, "tools": [declared("shell")], "tool_choice": choice}, BEARER)
+            for choice in ("auto", shell, allowed)
+        ]
+    assert [answer.status for answer in answers] == [200, 200, 200]

@@ -1,0 +1,247 @@
+"""Streamed completions: bytes stay as they came, calls are judged whole, and edits become chunks."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai.types.chat import ChatCompletionChunk
+from support import framing
+from support.chat import MODEL, called, chunk, completions, ended, said, sse, tool_call
+from support.interactions import Json, copied
+
+from hookgate.hooks.policies.redact.answers import AnswerScreen
+from hookgate.hooks.policies.redact.detectors.detector import Detector
+from hookgate.hooks.policies.redact.redaction import Redaction, Search
+from hookgate.hooks.policies.redact.scanner import Scanner
+from hookgate.translator import BodyError, CallGate
+from hookgate.translator.chat import CompletionChunks, close_completion, new_completion, open_completion
+from hookgate.translator.chat.answer import completion_chunks
+from hookgate.translator.streaming.framing import MAX_EVENT
+from hookgate.translator.strictjson import dumps, loads
+
+SECRET = "sk_live_0123456789"  # noqa: S105  # made up
+PIECES = st.lists(st.text('ab ,.é\\"', max_size=6), min_size=1, max_size=4)
+USAGE = {"id": "c", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}
+
+
+def streamed(
+    data: bytes, change: Callable[[Json], Json] = lambda response: response, cuts: tuple[int, ...] = ()
+) -> bytes:
+    return framing.streamed(
+        CompletionChunks(), open_completion, close_completion, data, change=change, cuts=cuts
+    )
+
+
+def chunks_of(data: bytes) -> list[Json]:
+    lines = [line.removeprefix(b"data: ") for line in data.split(b"\n") if line.startswith(b"data: {")]
+    return [json.loads(line) for line in lines]
+
+
+def deltas_of(data: bytes, choice: int = 0) -> list[Json]:
+    choices = [each for chunk in chunks_of(data) for each in chunk["choices"] if each["index"] == choice]
+    return [each["delta"] for each in choices]
+
+
+def text_of(data: bytes, choice: int = 0) -> str:
+    return "".join(delta.get("content") or "" for delta in deltas_of(data, choice))
+
+
+def calls_of(data: bytes, choice: int = 0) -> list[tuple[str, str]]:
+    """The names and arguments of the calls, as a client joins them."""
+    joined: dict[int, list[str]] = {}
+    for delta in deltas_of(data, choice):
+        for call in delta.get("tool_calls") or ():
+            names = joined.setdefault(call["index"], ["", ""])
+            names[0] += call["function"].get("name") or ""
+            names[1] += call["function"].get("arguments") or ""
+    return [(name, text) for name, text in joined.values()]
+
+
+def reason_of(data: bytes) -> Any:
+    reasons = [choice["finish_reason"] for chunk in chunks_of(data) for choice in chunk["choices"]]
+    return next((reason for reason in reversed(reasons) if reason), None)
+
+
+# ---- what nobody changed
+
+
+@given(PIECES, PIECES, st.lists(st.integers(0, 10_000), max_size=4))
+def test_unchanged_chunks_keep_their_bytes_wherever_these_are_cut(
+    texts: list[str], arguments: list[str], cuts: list[int]
+) -> None:
+    pieces = ['{"a": ', *(json.dumps("".join(arguments))[i : i + 3] for i in range(0, 99, 3)), "}"]
+    data = sse([*map(said, texts), *called(pieces), *called(["{}"], 1), ended("tool_calls"), USAGE])
+    assert streamed(data, copied, tuple(cuts)) == data
+
+
+def test_text_flows_while_it_is_judged_and_a_call_is_held_until_it_is_complete() -> None:
+    framing = CompletionChunks()
+    first, *rest = called(['{"a": ', "1}"])
+
+    def released(each: Json) -> int:
+        return len(framing.feed(b"data: " + dumps(each) + b"\n\n"))
+
+    assert released(said("hi")) == 1
+    assert [released(each) for each in (first, *rest, ended("tool_calls"))] == [0, 0, 0, 1]
+
+
+@given(completions())
+def test_a_completion_can_be_streamed_in_chunks(body: Json) -> None:
+    data = sse(completion_chunks(body))
+    assert streamed(data, copied) == data
+
+
+# ---- redaction
+
+
+def redacting() -> AnswerScreen:
+    detector = Detector("KEY", r"sk_live_[0-9]{10}", group="credentials")
+    return AnswerScreen(Redaction(Search(Scanner([detector])), lambda *_: "[KEY]"))
+
+
+def redacted(data: bytes) -> bytes:
+    """What the client gets of a stream that a redacting policy screens."""
+    framing, screen, out = CompletionChunks(), redacting(), b""
+    frames = [frame for frame in [*framing.feed(data), *framing.finish()] if frame.data]
+    bodies = [loads(frame.data) for frame in frames]
+    released = [(n, r) for body in bodies for n, r in screen.judge([open_completion(body)], last=False)]
+    for number, response in [*released, *screen.judge([], last=True)]:
+        closed = close_completion(bodies[number], response)
+        unchanged = closed is bodies[number]
+        out += framing.encode(frames[number], frames[number].data if unchanged else dumps(closed))
+    return out
+
+
+@pytest.mark.parametrize("field", ["content", "refusal", "reasoning_content"])
+@pytest.mark.parametrize("cut", range(len(SECRET) + 1))
+def test_a_secret_is_masked_wherever_the_deltas_of_a_text_are_cut(cut: int, field: str) -> None:
+    pieces = ["the key is ", SECRET[:cut], SECRET[cut:], " as you know"]
+    data = sse([*(chunk({field: piece}) for piece in pieces), ended()])
+    assert (
+        "".join(delta.get(field) or "" for delta in deltas_of(redacted(data)))
+        == "the key is [KEY] as you know"
+    )
+
+
+@pytest.mark.parametrize("cut", range(len(SECRET) + 9))
+def test_a_secret_in_arguments_is_masked_wherever_these_are_cut(cut: int) -> None:
+    text = json.dumps({"a": SECRET})
+    data = sse([said("look"), *called([text[:cut], text[cut:]]), ended("tool_calls")])
+    out = redacted(data)
+    assert calls_of(out) == [("read_file", '{"a":"[KEY]"}')]
+    assert (text_of(out), reason_of(out)) == ("look", "tool_calls")
+
+
+@pytest.mark.parametrize("cut", range(1, len(SECRET)))
+def test_a_secret_is_masked_in_each_of_several_choices(cut: int) -> None:
+    choices = [chunk({"content": piece}, index=n) for piece in (SECRET[:cut], SECRET[cut:]) for n in (0, 1)]
+    out = redacted(sse([*choices, ended(), ended(index=1)]))
+    assert (text_of(out), text_of(out, 1)) == ("[KEY]", "[KEY]")
+
+
+# ---- decisions about calls
+
+
+def decided(*decisions: Any) -> Callable[[Json], Json]:
+    gate, rest = CallGate(), iter(decisions)
+
+    def change(response: Json) -> Json:
+        return gate.apply_decisions(response, [next(rest) for _ in gate.starting_calls(response)])
+
+    return change
+
+
+def test_a_refused_call_becomes_text_and_the_answer_ends() -> None:
+    data = sse([said("I try. "), *called(['{"a": 1', "}"]), ended("tool_calls"), USAGE])
+    out = streamed(data, decided("not allowed"))
+    assert (text_of(out), calls_of(out), reason_of(out)) == ("I try. not allowed", [], "stop")
+    assert out.endswith(b"data: [DONE]\n\n")
+    assert chunks_of(out)[-1] == USAGE
+
+
+def test_one_of_two_calls_is_refused_and_one_gets_other_arguments() -> None:
+    data = sse([*called(['{"a"', ": 1}"]), *called(["{", '"b": 2}'], 1, "shell"), ended("tool_calls")])
+    out = streamed(data, decided("not allowed", {"b": 3}))
+    assert calls_of(out) == [("shell", '{"b":3}')]
+    assert (text_of(out), reason_of(out)) == ("not allowed", "tool_calls")
+
+
+def test_calls_whose_pieces_alternate_are_judged_whole() -> None:
+    first, second = called(['{"a"', ": 1}"]), called(["{", '"b": 2}'], 1, "shell")
+    mixed = [each for pair in zip(first, second, strict=True) for each in pair]
+    seen: list[Json] = []
+
+    def note(response: Json) -> Json:
+        seen.extend(CallGate().starting_calls(response))
+        return response
+
+    data = sse([*mixed, ended("tool_calls")])
+    assert streamed(data, note) == data
+    assert [(call["name"], call["args"]) for call in seen] == [("read_file", {"a": 1}), ("shell", {"b": 2})]
+
+
+def test_a_call_in_one_chunk_is_judged_without_an_index_too() -> None:
+    data = sse([chunk({"tool_calls": [tool_call('{"a": 1}')]}, "tool_calls")])
+    assert text_of(streamed(data, decided("not allowed"))) == "not allowed"
+    assert reason_of(streamed(data, decided("not allowed"))) == "stop"
+
+
+def test_other_fields_of_chunks_stay_when_a_call_is_edited() -> None:
+    first, *rest = called(['{"a": 1}'])
+    data = sse([{**first, "future": 1}, *rest, {**ended("tool_calls"), "usage": USAGE["usage"]}])
+    out = chunks_of(streamed(data, decided({"a": 2})))
+    assert out[0]["future"] == 1
+    assert out[-1]["usage"] == USAGE["usage"]
+
+
+# ---- what hooks could not judge
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        called(["{}"])[1:],
+        [*called(['{"a": 1']), ended("tool_calls")],
+        [*called(["{}"]), chunk({"tool_calls": [{"index": 1, "function": {"arguments": "{}"}}]}), ended()],
+        [*called(["{}"]), chunk({"tool_calls": [{"index": 0, "id": "other", "function": {}}]}), ended()],
+        [chunk({"tool_calls": ["hi"]}), ended()],
+        [chunk({"content": 7})],
+        [{**said("hi"), "chunks": []}],
+    ],
+)
+def test_a_stream_that_hooks_could_not_judge_is_refused(chunks: list[Json]) -> None:
+    with pytest.raises(BodyError):
+        streamed(sse(chunks))
+
+
+def test_a_stream_that_ends_in_the_middle_of_a_call_is_refused() -> None:
+    data = sse(called(['{"a": 1}'])).removesuffix(b"data: [DONE]\n\n")
+    with pytest.raises(BodyError, match="middle of a function call"):
+        streamed(data)
+
+
+def test_a_call_without_end_is_refused_before_it_fills_the_memory() -> None:
+    framing = CompletionChunks()
+    piece = b"data: " + dumps(called(["x" * 1_000_000])[1]) + b"\n\n"
+    framing.feed(b"data: " + dumps(called([])[0]) + b"\n\n")
+    for _ in range(MAX_EVENT // len(piece)):
+        framing.feed(piece)
+    with pytest.raises(BodyError, match="larger than"):
+        framing.feed(piece)
+
+
+# ---- answers in the model's place
+
+
+def test_a_synthetic_answer_is_a_stream_that_the_sdk_reads() -> None:
+    call = {"functionCall": {"name": "read_file", "args": {"path": "a"}}}
+    response = {"candidates": [{"content": {"parts": [{"text": "look"}, call]}, "finishReason": "STOP"}]}
+    out = CompletionChunks().event(dumps(new_completion(response, MODEL, 1)))
+    for each in chunks_of(out):
+        ChatCompletionChunk.model_validate(each, strict=True)
+    assert (text_of(out), calls_of(out)) == ("look", [("read_file", '{"path":"a"}')])
+    assert reason_of(out) == "tool_calls"
+    assert out.endswith(b"data: [DONE]\n\n")
