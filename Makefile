@@ -8,9 +8,11 @@ ADK_DIR := tests/e2e/adk
 ADK_VENV := .venv-adk
 ANTIGRAVITY_DIR := tests/e2e/antigravity
 ANTIGRAVITY_VENV := .venv-antigravity
+FRAMEWORKS_DIR := tests/e2e/frameworks
+FRAMEWORKS_VENV := .venv-frameworks
 LOCK_FLAGS := --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url
 
-.PHONY: help install node adk antigravity browser pictures site demo test slow team fuzz lint bench bench-quick lock image container release-check clean
+.PHONY: help install node adk antigravity frameworks browser pictures site demo test slow team fuzz lint bench bench-quick lock image container release-check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -66,6 +68,14 @@ $(ANTIGRAVITY_VENV)/.installed: $(ANTIGRAVITY_DIR)/requirements.txt
 	$(ANTIGRAVITY_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
+# LangChain and LiteLLM take 420 MB and a minute or more to install, so only slow tests use them.
+frameworks: install $(FRAMEWORKS_VENV)/.installed
+
+$(FRAMEWORKS_VENV)/.installed: $(FRAMEWORKS_DIR)/requirements.txt
+	$(PYTHON) -m venv $(FRAMEWORKS_VENV)
+	$(FRAMEWORKS_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
 demo: install ## run a real google-genai client through the gateway, offline, in five checked scenes
 	@$(BIN)/hookgate demo
 
@@ -76,7 +86,7 @@ test: export PYTHONDONTWRITEBYTECODE :=
 test: install node adk antigravity browser ## run all tests
 	$(BIN)/pytest -n 3 --dist worksteal
 
-slow: install node adk antigravity ## run tests that take many minutes: a soak under attack, and every client with a slow hook
+slow: install node adk antigravity frameworks ## run tests that take many minutes: a soak under attack, LangChain and LiteLLM, and every client with a slow hook
 	$(BIN)/pytest -m slow -s --timeout 0
 
 team: install ## start three gateways behind nginx with PostgreSQL and Prometheus, without containers; needs these
@@ -118,4 +128,4 @@ container: install image ## run the files of the image as docker-compose.yml doe
 	HOOKGATE_IMAGE_ROOT=$(abspath $(IMAGE_ROOT)) $(BIN)/pytest tests/container/test_image.py
 
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(ADK_VENV) $(ANTIGRAVITY_VENV) $(NODE_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(ADK_VENV) $(ANTIGRAVITY_VENV) $(FRAMEWORKS_VENV) $(NODE_DIR)/node_modules build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

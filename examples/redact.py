@@ -6,7 +6,7 @@ The hook is shown each event of a stream by itself, so it masks what stands with
 import re
 from typing import Any
 
-SECRETS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<=password )\S+")
+SECRETS = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<=password )\S+")
 
 
 def redact(call: dict[str, Any]) -> dict[str, Any] | None:

@@ -26,9 +26,12 @@ def main(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     pages = {"index.md": _from_docs((PROJECT / "README.md").read_text(encoding="utf-8"))}
-    pages |= {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
-    pages = {name: _LINK.sub(_on_site, text) for name, text in pages.items()}
+    pages |= {
+        str(path.relative_to(DOCS)): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))
+    }
+    pages = {name: _with_links_on_site(name, text) for name, text in pages.items()}
     for name, text in pages.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     for name in ASSETS:
         shutil.copytree(DOCS / name, folder / name)
@@ -50,12 +53,17 @@ def _from_docs(readme: str) -> str:
     return _LINK.sub(moved, readme)
 
 
-def _on_site(link: re.Match[str]) -> str:
-    """Return a link, or the name of what it leads to if that is not on the site."""
-    text, target = link["text"], link["target"]
-    if not target.startswith("../"):
-        return link[0]
-    return text if "`" in text else f"{text} (`{target.removeprefix('../')}`)"
+def _with_links_on_site(page: str, text: str) -> str:
+    """Return a page with the names of files that are not on the site in place of links to them."""
+    above = "../" * (1 + page.count("/"))
+
+    def on_site(link: re.Match[str]) -> str:
+        if not link["target"].startswith(above):
+            return link[0]
+        name = link["target"].removeprefix(above)
+        return link["text"] if "`" in link["text"] else f"{link['text']} (`{name}`)"
+
+    return _LINK.sub(on_site, text)
 
 
 def _names(nav: Any) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import re
 
-ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+")
+ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(\.[\w-]+)+")
 
 
 async def redact(call: dict) -> dict | None:

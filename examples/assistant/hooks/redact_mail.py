@@ -9,7 +9,7 @@ import json
 import re
 import sys
 
-MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+MAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 
 for line in sys.stdin:
     candidates = json.loads(line)["llm_response"]["candidates"]

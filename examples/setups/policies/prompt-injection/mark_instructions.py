@@ -7,7 +7,7 @@ PHRASES = re.compile(
     r"(ignore|disregard|forget)\s+(all\s+|any\s+|the\s+|your\s+)*(previous|prior|above|earlier)\s+"
     r"(instructions|prompts?|rules|messages)"
     r"|(new|updated)\s+(system\s+)?instructions\s*:"
-    r"|<\s*/?\s*(system|assistant)\s*>"
+    r"|<\s*(?:/\s*)?(system|assistant)\s*>"
     r"|do\s+not\s+(tell|inform|mention\s+this\s+to)\s+the\s+user",
     re.IGNORECASE,
 )
