@@ -140,6 +140,7 @@ async def test_the_admin_token_still_signs_in(browser: Browser, tmp_path: Path) 
         await page.get_by_label("Admin token").fill("a-token-of-some-length")
         await page.get_by_role("button", name="Sign in", exact=True).click()
         await expect(page.locator("#person")).to_have_text("admin token · admin")
+        await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
         assert await violations(page) == []
         assert gateway.admin in page.url
 

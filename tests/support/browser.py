@@ -98,7 +98,8 @@ async def go(page: Page, route: str) -> None:
 
 
 async def violations(page: Page) -> list[list[str]]:
-    """What axe finds wrong with the page as it is."""
+    """What axe finds wrong with the page, once its view is loaded: until then, the view before is faint."""
+    await page.wait_for_selector("main:not([aria-busy])")
     if not _AXE.is_file():
         missing("needs axe-core: run `make node`")
     if not await page.evaluate("'axe' in window"):

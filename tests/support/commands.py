@@ -54,5 +54,5 @@ async def run_command(command: list[str], folder: Path, environment: Mapping[str
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await process.communicate()
     return Ran(process.returncode or 0, stdout.decode(), stderr.decode())

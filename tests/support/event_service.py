@@ -71,7 +71,7 @@ async def hookgate(
     finally:
         if process.returncode is None:
             process.kill()
-            await process.wait()
+            await process.communicate()
     return Ended(process.returncode or 0, out.decode(), err.decode())
 
 

@@ -152,4 +152,5 @@ async def start(
 async def _end(process: Process) -> None:
     if process.returncode is None:
         process.kill()
-        await process.communicate()
+    async with asyncio.timeout(30):
+        await process.communicate()  # an exit may be known before the ends of its pipes are

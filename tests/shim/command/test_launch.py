@@ -1,6 +1,7 @@
 """`hookgate run`: the variables, the session's events, signals and exit codes of the program inside."""
 
 import asyncio
+import contextlib
 import json
 import os
 import pty
@@ -99,9 +100,10 @@ async def ready(url: str, code: str) -> AsyncIterator[asyncio.subprocess.Process
             assert await process.stdout.readline() == b"ready\n"
             yield process
     finally:
-        if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+        async with asyncio.timeout(20):
+            await process.communicate()
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGWINCH", "SIGUSR1"])
