@@ -7,8 +7,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 HOOKGATE = (sys.executable, "-m", "hookgate.proxy")
@@ -18,8 +19,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _START_SECONDS = 60
 
 
+@cache
 def cores() -> tuple[int, int]:
-    """Return the core for the load and the upstream, and the core for the measured proxy."""
+    """Return the core for the load and the upstream, and the core for the measured proxy.
+
+    The first call decides, because a benchmark later restricts itself to the core of the load.
+    """
     usable = sorted(os.sched_getaffinity(0))
     return usable[0], usable[-1]
 
@@ -49,6 +54,13 @@ class Server:
     def reset_peak(self) -> None:
         """Reset the peak to the current memory."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def use_cores(self, usable: Collection[int]) -> None:
+        """Allow the threads of the server and of its child processes to run on these cores."""
+        for pid in _family(self.pid):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                with contextlib.suppress(ProcessLookupError):
+                    os.sched_setaffinity(int(thread.name), usable)
 
 
 @contextlib.contextmanager

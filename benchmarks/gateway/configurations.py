@@ -189,6 +189,12 @@ CONFIGURATIONS: dict[str, Configuration] = {
         ours=True,
     ),
     "unused": _hooked("the same, and 10 policies and 50 patterns that do not apply", _with_unused(RUNTIME)),
+    "workers": Configuration(
+        "the same, two workers",
+        partial(gateway, RUNTIME, environment={"HOOKGATE_LISTEN__WORKERS": "2"}),
+        denies=True,
+        ours=True,
+    ),
     "redact": Configuration(
         "hookgate, redact before and after", partial(gateway, REDACT), masks=True, ours=True
     ),

@@ -15,7 +15,7 @@ from benchmarks.gateway.traffic import generator, wrk
 from benchmarks.gateway.traffic.http1 import post
 from benchmarks.gateway.traffic.upstream import AGENT, PACE, PACED, SENT_AT, SMALL, STREAM, WAITING
 from benchmarks.payloads import EVENTS, LARGE_BYTES, agent_request, secret_request, small_request
-from benchmarks.processes import Server
+from benchmarks.processes import Server, cores
 
 Sample = dict[str, float]
 """The figures of one round by name; the name ends with the unit."""
@@ -236,7 +236,16 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
-# ---- idle streams, start and memory
+# ---- workers, idle streams, start and memory
+
+
+def workers(target: Target) -> Sample:
+    """Make an agent's calls to a new server whose processes share all cores with the load."""
+    with target.start() as server:
+        server.use_cores(cores())
+        fresh = Target(server, target.start)
+        closed(AGENT_CALL, 64, 1, fresh)
+        return closed(AGENT_CALL, 64, 4, fresh)
 
 
 def idle(target: Target) -> Sample:
@@ -308,6 +317,13 @@ LOADS: dict[str, Load] = {
     **{f"agent@{count}": _closed(AGENT_CALL, _GROWTH, at_once=count) for count in (1, 4, 64)},
     "kinds": _closed(SMALL_CALL, ("naive", "runtime", *PROGRAMS), at_once=2, seconds=3),
     "kinds-agent": _closed(AGENT_CALL, ("naive", "runtime", *PROGRAMS), at_once=2, seconds=3),
+    "workers": Load(
+        f"{_OF_AGENTS}. A closed loop on 64 connections for 4 s. The processes of the gateway run on both "
+        "cores, as do the load and the upstream, which together take a few percent of one.",
+        ("runtime", "workers"),
+        workers,
+        alone=False,
+    ),
     "open": Load(
         f"{_OF_AGENTS}. An open loop: 100 calls per second begin at fixed times for 6 s. The time of a call "
         "is measured from the moment at which it was due.",

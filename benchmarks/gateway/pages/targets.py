@@ -119,6 +119,11 @@ def _flat(figures: Figures) -> Measured:
     return f"{', '.join(f'{cost:,.0f}' for cost in costs)} µs", costs[-1] <= 1.25 * min(costs)
 
 
+def _two_workers(figures: Figures) -> Measured:
+    found = figures.ratio("workers", "workers", "runtime", CALLS)
+    return found.text(2), found.median >= 1.7
+
+
 def _linear(figures: Figures) -> Measured:
     large, agent = (figures.spread(load, "runtime", CPU_CALL).median for load in ("large", "agent"))
     ratio = (large / LARGE_BYTES) / (agent / AGENT_BYTES)
@@ -185,6 +190,12 @@ GOALS = (
             figures.spread("idle", "runtime", BESIDE).text(2),
             figures.spread("idle", "runtime", BESIDE).median >= 0.9,
         ),
+    ),
+    Goal(
+        "runtime hook: agents' calls/s of two workers vs. one",
+        "≥ 1.7",
+        (("workers", "workers"), ("workers", "runtime")),
+        _two_workers,
     ),
     Goal(
         "processor time of an agent's call: 64 at once vs. the minimum of 1, 4, 16 and 64 at once",
