@@ -55,6 +55,13 @@ class Server:
         """Reset the peak to the current memory."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
+    def wait_until_idle(self) -> None:
+        """Wait until the server and its child processes have used no processor time for half a second."""
+        before = -1.0
+        while (now := self.cpu_seconds()) != before:
+            before = now
+            time.sleep(0.5)
+
     def use_cores(self, usable: Collection[int]) -> None:
         """Allow the threads of the server and of its child processes to run on these cores."""
         for pid in _family(self.pid):

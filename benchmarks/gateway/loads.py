@@ -242,6 +242,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 def workers(target: Target) -> Sample:
     """Make an agent's calls to a new server whose processes share all cores with the load."""
     with target.start() as server:
+        server.wait_until_idle()  # the first worker would get all connections
         server.use_cores(cores())
         fresh = Target(server, target.start)
         closed(AGENT_CALL, 64, 1, fresh)
