@@ -56,9 +56,9 @@ class Server:
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
     def wait_until_idle(self) -> None:
-        """Wait until the server and its child processes have used no processor time for half a second."""
+        """Wait until the server and its child processes use less than a tenth of a core."""
         before = -1.0
-        while (now := self.cpu_seconds()) != before:
+        while (now := self.cpu_seconds()) - before > 0.05:
             before = now
             time.sleep(0.5)
 
