@@ -173,7 +173,7 @@ async def _serve_as_worker(parts: _Parts, interrupted: asyncio.Event, place: Wor
 
 @asynccontextmanager
 async def _open_gateway(parts: _Parts, admin: AdminListener) -> AsyncIterator[Gateway]:
-    """Open what calls need, and report about it to `admin`."""
+    """Open the resources that calls need, and make them available to `admin`."""
     config, live, metrics, state = parts.config, parts.live, parts.metrics, parts.sources.state
     live.watchers.append(lambda _: parts.budget.check(live.current.configuration))
     async with (

@@ -18,7 +18,7 @@ async def test_a_request_beyond_the_limit_is_reported_of_which_how_much_and_unti
     limited = Limited([{"per": "key", "window": "minute", "requests": 2}])
     assert [await limited.begin() for _ in range(2)] == [None, None]
     reported = (
-        "A limit is reached: 2 of 2 requests per key in this minute are used; "
+        "A limit has been reached: 2 of 2 requests per key are used in this minute; "
         "it resets at 2026-11-21 12:01 UTC."
     )
     assert [await limited.begin() for _ in range(2)] == [reported, reported]
@@ -32,7 +32,7 @@ async def test_a_rule_is_reported_by_its_name_with_its_reason_behind() -> None:
     await limited.begin()
     message = str(await limited.begin())
     assert message.startswith(
-        "The limit 'trial' is reached: 1 of 1 requests of everyone in this day are used; "
+        "The limit 'trial' has been reached: 1 of 1 requests across all callers are used in this day; "
     )
     assert message.endswith("; it resets at 2026-11-22 00:00 UTC. Ask Ada for more.")
 

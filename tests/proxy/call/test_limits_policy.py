@@ -63,7 +63,7 @@ async def test_a_call_over_a_limit_is_denied_and_never_sent(target: str, tmp_pat
         answers = [await post(running.url, target, HI, KEY) for _ in range(3)]
         other = await post(running.url, target, HI, OTHER)
     assert [answer.status for answer in [*answers, other]] == [200, 200, 403, 200]
-    assert "The limit 'trial' is reached: 2 of 2 requests per key in this month are used" in denial(
+    assert "The limit 'trial' has been reached: 2 of 2 requests per key are used in this month" in denial(
         answers[2]
     )
     assert len(running.generated) == 3

@@ -378,7 +378,7 @@ def _openai_embeddings(body: JsonObject) -> Inputs:
     given = body.get("input")
     texts = given if isinstance(given, list) else [given]
     if not all(isinstance(text, str) for text in texts):
-        raise BodyError("input", "must be a text or a list of texts, since hooks cannot inspect tokens")
+        raise BodyError("input", "must be a string or an array of strings, since hooks cannot inspect tokens")
     lenses: list[tuple[str, JsonObject, InputLens]] = []
     for number, text in enumerate(texts):
         holder = {key: value for key, value in body.items() if key == "model"} | {"input": text}

@@ -123,8 +123,11 @@ class Account:
 
 _NO_TABLE = "needs a price table: name its file in hookgate.toml, as `file` in the section [prices]"
 _NO_PRICE = "{rule} limits cost, and the price table has no price for the model {model!r}."
-_FULL = "{rule} is reached: {used} of {most} {unit} {per} in this {window} are used; it resets at {ends} UTC."
-_PER = {"key": "per key", "session": "per session", "team": "per team", "everyone": "of everyone"}
+_FULL = (
+    "{rule} has been reached: {used} of {most} {unit} {per} are used in this {window}; "
+    "it resets at {ends} UTC."
+)
+_PER = {"key": "per key", "session": "per session", "team": "per team", "everyone": "across all callers"}
 
 
 def limits_policy(

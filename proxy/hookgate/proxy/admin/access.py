@@ -65,7 +65,7 @@ every port of a machine, such as one where an agent serves pages; only the panel
 """
 
 SESSION_SECONDS = 12 * 3600.0
-"""The length of sessions that begin with the admin token."""
+"""The lifetime in seconds of a session that begins with the admin token."""
 
 _WARNING_SECONDS = 60.0
 _OTHER_PAGE = "Another page made your browser send this request; open the panel itself."

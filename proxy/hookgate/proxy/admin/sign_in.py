@@ -140,7 +140,7 @@ class SignIn:
         provider = await self._provider()
         issuer = answer.get("iss")
         if issuer != self._issuer and (issuer is not None or provider.names_issuer):
-            log.warning("a sign-in was refused: the answer is of another issuer")
+            log.warning("a sign-in was refused: the response came from a different issuer")
             raise ApiError(403, _NOT_BEGUN)
         code = answer.get("code")
         if not isinstance(code, str) or not 0 < len(code) <= _MAX_VALUE:

@@ -81,7 +81,7 @@ class Retention:
         return removed
 
     def _too_old(self, connection: Connection, last: int) -> int:
-        """Return the first position that is recent enough to stay."""
+        """Return the first position whose record is recent enough to be kept."""
         if self.days is None:
             return 0
         position = first_since(connection, now() - int(self.days * _DAY))

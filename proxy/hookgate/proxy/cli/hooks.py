@@ -180,7 +180,7 @@ def printable(text: str) -> str:
 
 def _agreed(count: int) -> bool:
     if not sys.stdin.isatty():
-        print("There is no terminal to ask on; use --yes to agree beforehand.")
+        print("Cannot ask for confirmation without a terminal; pass --yes.")
         return False
     return input(f"Let {'it' if count == 1 else 'them'} run from now on? [y/N] ").strip().lower() in (
         "y",

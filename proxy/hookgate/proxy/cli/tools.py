@@ -91,6 +91,6 @@ def _show(tool: PinnedTool, changed: Declaration) -> None:
 
 def _agreed() -> bool:
     if not sys.stdin.isatty():
-        print("There is no terminal to ask on; use --yes to agree beforehand.")
+        print("Cannot ask for confirmation without a terminal; pass --yes.")
         return False
     return input("Accept this? [y/N] ").strip().lower() in ("y", "yes")

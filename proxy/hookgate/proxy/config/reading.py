@@ -76,7 +76,7 @@ def conflicts(config: Config) -> Iterator[tuple[str, str]]:
     if clients.issued_keys and not any(own) and not config.credentials:
         yield (
             "clients.issued_keys",
-            "clients.issued_keys: calls with issued keys need a key of the gateway's own; name its file in "
+            "clients.issued_keys: issued keys require the gateway's own API key; name its file in "
             "upstream.gemini_key_file, or describe it in [credentials.NAME]",
         )
     if config.credentials and not clients.issued_keys:

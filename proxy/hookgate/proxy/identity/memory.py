@@ -39,7 +39,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class HookEffect:
-    """What hooks did to a result or a turn: the functionResponse that replaces it, and added context."""
+    """The effect of hooks on a result or a turn: the functionResponse that replaces it, and added context."""
 
     response: JsonObject | None = None
     contexts: tuple[str, ...] = ()

@@ -306,7 +306,10 @@ def _difference(before: SessionState, after: SessionState) -> tuple[bytes, dict[
             effects[identity] = _effect_document(effect)
         except ValueError as error:
             del new[identity]
-            log.warning("what hooks changed in a result is not stored, so it is judged again: %s", error)
+            log.warning(
+                "a hook's edit of a tool result could not be stored, so the result will be judged again: %s",
+                error,
+            )
     return _document(after), effects, [identity for identity in old if identity not in new]
 
 

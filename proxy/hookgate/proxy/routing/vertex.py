@@ -1,4 +1,4 @@
-"""Routes at Vertex AI with one of the gateway's credentials: whose project and which location they name.
+"""Routes at Vertex AI with one of the gateway's credentials: the project and the location in their paths.
 
 It does no I/O.
 """
@@ -60,8 +60,8 @@ def on_vertex(route: Route, project: str, location: str) -> Route:
     if named is not None and (named[1], named[2]) != (project, location):
         raise ApiError(
             403,
-            "With a key that this gateway has issued, a path may only name the project and a location of the "
-            f"gateway's own: projects/{project}/locations/{location}.",
+            "With an issued key, a path may name only the gateway's own project and location: "
+            f"projects/{project}/locations/{location}.",
             "PROJECT_NOT_ALLOWED",
         )
     return route
@@ -86,6 +86,6 @@ def _publisher_path(route: Route) -> str:
 def _not_available(why: str) -> ApiError:
     return ApiError(
         404,
-        f"This gateway answers with Vertex AI, where this is not available: {why}.",
+        f"This gateway sends such calls to Vertex AI, where this is not available: {why}.",
         "NOT_ON_VERTEX",
     )

@@ -73,11 +73,11 @@ class SessionRow:
 
 
 ANY_SESSION = "any session"
-"""The name under which it is marked that a session was created."""
+"""The name of the mark that changes whenever a session is created."""
 
 
 def mark_of_session(place: Place) -> str:
-    """Return the name under which changes of a session are marked."""
+    """Return the name of the mark that changes with each change of a session."""
     return "\0".join(("session", *place))
 
 

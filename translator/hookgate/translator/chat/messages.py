@@ -100,7 +100,7 @@ def _open_arguments(text: Any, path: str) -> JsonObject:
 def _open_result(message: JsonObject, path: str, names: Mapping[str, str]) -> JsonObject:
     for key in ("refusal", "tool_calls", *REASONING):
         if message.get(key) is not None:
-            raise BodyError(f"{path}.{key}", "a message of a tool has no such field")
+            raise BodyError(f"{path}.{key}", "a tool message has no such field")
     id_ = message.get("tool_call_id")
     if not isinstance(id_, str | None):
         raise BodyError(f"{path}.tool_call_id", "the ID of a tool call must be a string")

@@ -64,7 +64,7 @@ def open_content(content: Any, path: str) -> JsonObject:
             raise BodyError(f"{path}.text", "a text must be a string, since hooks cannot inspect other types")
         return {key: value for key, value in content.items() if key != "type"}
     if not isinstance(kind, str):
-        raise BodyError(f"{path}.type", "a content must have a type, such as text")
+        raise BodyError(f"{path}.type", "content must have a type, such as text")
     if kind in MEDIA or content.get("uri") is not None:  # what refers to a file is shown as a file
         return _media_part(content)
     return dict(content)

@@ -67,7 +67,7 @@ def _open_thought(step: JsonObject, path: str) -> JsonObject:
 
 
 def _open_call(step: JsonObject, path: str) -> JsonObject:
-    """Return the part for a call. A function's call has its `type` in the turn, other calls in the part."""
+    """Return the part for a call. Function calls keep their `type` in the turn, other calls in the part."""
     own = step["type"] == "function_call"
     arguments = step.get("arguments")
     if not isinstance(arguments, dict | None):

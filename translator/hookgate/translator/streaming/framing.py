@@ -251,4 +251,4 @@ class JsonArray(Framing):
 def _check_size(unfinished: bytearray) -> None:
     """Raise BodyError if an incomplete event is too large."""
     if len(unfinished) > MAX_EVENT:
-        raise BodyError("", f"an event of it is larger than {MAX_EVENT} bytes")
+        raise BodyError("", f"one of its events is larger than {MAX_EVENT} bytes")

@@ -24,7 +24,7 @@ class JoinedFrames:
         self._frames.append(frame)
         self._size += len(frame.raw)
         if self._size > MAX_EVENT:
-            raise BodyError("", f"a function call of it is larger than {MAX_EVENT} bytes")
+            raise BodyError("", f"one of its function calls is larger than {MAX_EVENT} bytes")
 
     def release(self) -> list[Frame]:
         """Return the frames that were held, joined if there are several."""

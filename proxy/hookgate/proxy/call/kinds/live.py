@@ -127,7 +127,7 @@ class LiveSession:
         self._judged_bytes += size
         most = self._context.services.config.limits.body
         if self._judged_bytes > most:
-            raise body_refused(f"the messages of a session may have {most} bytes, without speech")
+            raise body_refused(f"the messages of a session must not exceed {most} bytes, not counting audio")
 
     async def _judge_request(self, request: JsonObject, size: int) -> JsonObject:
         """Return what a client says after BeforeModel hooks. Raises ApiError if they end the session."""

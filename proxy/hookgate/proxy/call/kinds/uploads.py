@@ -102,7 +102,7 @@ class UploadCalls:
         if not data:
             return data
         if step.action == "control":
-            raise body_refused("this request of an upload has no body")
+            raise body_refused("this request of an upload must not have a body")
         if step.offset:
             self._forward(step, data, "")
             return data
@@ -129,7 +129,7 @@ class UploadCalls:
                 f"a file must be {allowed}, by its bytes; this one is of the type {kind or 'unknown'}"
             )
         if step.offset + len(data) > most:
-            raise _refused(f"a file that is not judged may have {pluralize(most, 'byte')}")
+            raise _refused(f"a file that is not judged is limited to {pluralize(most, 'byte')}")
         described = {"type": kind} if kind else {}
         self._record.upload = {**described, "judged": False, "offset": step.offset, "bytes": len(data)}
 
@@ -178,7 +178,7 @@ def _replaced(data: bytes, text: str, step: UploadStep) -> bytes:
         new = text.encode()
     except UnicodeEncodeError:
         raise policy_denied(
-            "A hook's edit cannot be sent as a file: it is no text.", BeforeModel.name
+            "A hook's edit cannot be sent as a file: it is not valid Unicode text.", BeforeModel.name
         ) from None
     if not step.resumable:
         return new
