@@ -53,7 +53,7 @@ async def test_the_gateway_starts_as_its_user_on_a_read_only_root(tmp_path: Path
     finally:
         with contextlib.suppress(ProcessLookupError):  # it may have ended already
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        await process.communicate()
     assert "no hooks" in log
     assert {path.name for path in state.iterdir()} >= {"audit.db"}
     assert {path.stat().st_uid for path in state.iterdir()} == {10001}
