@@ -66,7 +66,9 @@ async def test_the_python_sdk_is_told_what_vertex_ai_does_not_have(tmp_path: Pat
         options = types.HttpOptions(base_url=gateway.url)
         client = genai.Client(api_key=issue(tmp_path), http_options=options)
         try:
-            with pytest.raises(errors.ClientError, match=r"404 .*This gateway sends such calls to Vertex AI, where"):
+            with pytest.raises(
+                errors.ClientError, match=r"404 .*This gateway sends such calls to Vertex AI, where"
+            ):
                 await client.aio.models.list()
             with pytest.raises(errors.ClientError, match=r"404 .*has no batchEmbedContents"):
                 await client.aio.models.embed_content(model="gemini-embedding-2", contents="hi")

@@ -83,7 +83,7 @@ async def test_a_denied_call_uses_nothing_of_other_limits() -> None:
     limited.clock.move(minutes=1)
     assert await limited.begin() is None
     limited.clock.move(minutes=1)
-    assert "3 of 3 requests per key in this day" in str(await limited.begin())
+    assert "3 of 3 requests per key are used in this day" in str(await limited.begin())
 
 
 async def test_a_call_that_was_renamed_counts_for_the_model_it_got() -> None:
@@ -145,7 +145,7 @@ async def test_what_a_call_used_counts_at_its_end(rule: Json, used: Json, expect
     assert await limited.begin(running) is None
     assert await limited.begin() is None  # nothing has ended
     end(running, **used)
-    assert f"{expected} per key in this month are used" in str(await limited.begin())
+    assert f"{expected} per key are used in this month" in str(await limited.begin())
 
 
 @pytest.mark.parametrize(("tokens", "denied"), [(999, False), (1000, True)], ids=["below", "at the limit"])

@@ -197,7 +197,7 @@ async def test_calls_of_all_kinds_are_decided_again_as_they_were(tmp_path: Path,
     assert outcomes.total() >= 200
     assert outcomes.keys() >= {"answered", "blocked", "denied", "stopped", "synthetic"}, outcomes
     reasons = [str(end.get("body", {}).get("reasons")) for end in ends]
-    assert sum("limit is reached" in reason for reason in reasons) >= 5
+    assert sum("limit has been reached" in reason for reason in reasons) >= 5
     policy = tmp_path / "hooks" / "settings.json"
     ran = await run("replay", "--json", "--policy", str(policy), str(export))
     assert ran.code == 0, ran

@@ -184,7 +184,9 @@ async def test_an_effect_that_could_not_be_read_again_is_not_kept(
         await one.change(ALICE, lambda state: state.memory.remember("deep", nested(levels)))
         await one.change(ALICE, lambda state: state.memory.remember("flat", nested(90)))
         [message] = caplog.messages
-        assert message.endswith("could not be stored, so the result will be judged again: it nests deeper than 100 levels")
+        assert message.endswith(
+            "could not be stored, so the result will be judged again: it nests deeper than 100 levels"
+        )
         assert list((await one.open(ALICE)).state.memory.effects) == ["flat"]
         assert list((await other.open(ALICE)).state.memory.effects) == ["flat"]
 
