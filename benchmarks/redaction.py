@@ -102,7 +102,7 @@ def _held(scanner: Scanner, stream: list[str]) -> list[int]:
     redactor, held = Redactor(scanner, mask), []
     for event in stream:
         redactor.feed(event)
-        held.append(redactor.held_characters)
+        held.append(len(redactor.held))
     return held
 
 

@@ -23,7 +23,7 @@ from support.interactions import (
 )
 
 from hookgate.hooks.policies.redact.answers import AnswerScreen
-from hookgate.hooks.policies.redact.detectors.detector import Detector
+from hookgate.hooks.policies.redact.detectors.detector import WORD, Detector
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.hooks.policies.redact.scanner import Scanner
 from hookgate.translator import BodyError, CallGate
@@ -161,7 +161,7 @@ def test_an_answer_in_place_of_the_rest_leaves_a_well_formed_stream(at: int, tex
 
 
 def redacting() -> AnswerScreen:
-    detector = Detector("KEY", r"sk_live_[0-9]{10}", group="credentials")
+    detector = Detector("KEY", r"sk_live_[0-9]{10}\b", group="credentials", after=WORD)
     return AnswerScreen(Redaction(Search(Scanner([detector])), lambda *_: "[KEY]"))
 
 
@@ -191,6 +191,22 @@ def test_a_secret_is_masked_if_two_steps_that_overlap_share_its_events(cut: int)
     text = text_of(redacted(data))
     assert SECRET not in text
     assert "[KEY]" in text
+
+
+@pytest.mark.parametrize("between", ["call", "thought", "nothing"])
+@pytest.mark.parametrize("cut", range(1, len(SECRET)))
+def test_the_steps_around_a_text_hide_no_secret_in_it(cut: int, between: str) -> None:
+    """Nor does a step that stands in the middle of a secret."""
+    steps = []
+    for index, said in enumerate(("up", SECRET[:cut], SECRET[cut:], "to")):
+        thought = {"event_type": "step.delta", "index": 2 * index + 1, "delta": SUMMARY}
+        others = {
+            "call": called(["{}"], 2 * index + 1),
+            "thought": [started({"type": "thought"}, 2 * index + 1), thought, stopped(2 * index + 1)],
+            "nothing": [],
+        }
+        steps += [text_step([said], 2 * index), others[between]]
+    assert text_of(redacted(whole(*steps))) == "up[KEY]to"
 
 
 @pytest.mark.parametrize("cut", range(1, len(SECRET) + 9))

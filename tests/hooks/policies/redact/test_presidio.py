@@ -47,6 +47,16 @@ def test_a_streamed_answer_waits_for_its_end() -> None:
     assert screen.slow
 
 
+@pytest.mark.parametrize("thought", ["hm", "All is well here. " * 20], ids=["short", "long"])
+def test_what_stands_between_texts_hides_no_secret_from_the_detectors_beside_it(thought: str) -> None:
+    between = {"candidates": [{"content": {"parts": [{"text": thought, "thought": True}]}}]}
+    screen = AnswerScreen(redaction())
+    events = [event("Anna Berg"), between, event("AKIAQ3EG"), event("RYH7XJ4WPL2D"), between, event("to")]
+    out = screen.judge(events, last=False) + screen.judge([], last=True)
+    parts = [part for _, body in out for part in body["candidates"][0]["content"]["parts"]]
+    assert "".join(part["text"] for part in parts if "thought" not in part) == "[PERSON][AWS_ACCESS_KEY]to"
+
+
 @pytest.mark.skipif(importlib.util.find_spec("presidio_analyzer") is not None, reason="Presidio is here")
 def test_without_presidio_the_remedy_is_reported() -> None:
     with pytest.raises(ValueError, match=r"presidio: is not installed; .* run: pip install '\.\[presidio\]'"):

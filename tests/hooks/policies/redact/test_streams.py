@@ -345,6 +345,88 @@ def test_what_is_beside_a_text_of_an_answer_does_not_hide_a_secret_in_it(
     assert said(body for _, body in events) == "up[AWS_ACCESS_KEY]to"
 
 
+BETWEEN = {
+    "call": event({"functionCall": {"name": "f", "args": {}}}),
+    "code": event({"executableCode": {"code": "x"}}),
+    "thought": event({"text": "hm", "thought": True}),
+    "step": {**event(), "event_type": "step.start", "step": {"type": "model_output"}},
+    "long thought": event({"text": "All is well here. " * 20, "thought": True}),
+}
+
+
+def sections(events: Iterable[Json]) -> list[str]:
+    """The texts of an answer, each up to what interrupts it."""
+    texts = [""]
+    for each in events:
+        texts += [""] if "step" in each else []
+        for part in each["candidates"][0]["content"]["parts"]:
+            if "text" not in part or (part.get("thought") and part["text"]):
+                texts.append("")
+            elif not part.get("thought"):
+                texts[-1] += part["text"]
+    return [text for text in texts if text]
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize("at", range(1, len(KEY)))
+def test_what_stands_between_texts_hides_no_secret_that_is_cut_by_it(at: int, between: str) -> None:
+    """Nor does the text beyond hide that the secret begins or ends at what stands between."""
+    for before, after in (("so ", " ok"), ("up", " ok"), ("so ", "to"), ("up", "to")):
+        events = [text(before), BETWEEN[between], text(KEY[:at]), BETWEEN[between], text(KEY[at:])]
+        out = sections(outcome([*events, BETWEEN[between], text(after)]))
+        if between == "long thought":  # its first part has been released before the second one arrived
+            assert out == [before, KEY[:at], "[AWS_ACCESS_KEY]", after]
+        else:
+            assert out == [before, "[AWS_ACCESS_KEY]", after]
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+@given(edges=st.lists(st.integers(0, 99), max_size=6))
+def test_the_text_beyond_what_stands_between_hides_no_secret(between: str, edges: list[int]) -> None:
+    pieces = [text(piece) for piece in cut(KEY, edges)]
+    events = [text("up"), BETWEEN[between], *pieces, BETWEEN[between], text("to")]
+    assert sections(outcome(events)) == ["up", "[AWS_ACCESS_KEY]", "to"]
+
+
+TEXTS = ["so ", "up", KEY, KEY[:9], KEY[9:], KEY[4:9], MAIL[:6], MAIL[6:]]
+SHORT = sorted(BETWEEN.keys() - {"long thought"})
+
+
+@given(st.lists(st.tuples(st.sampled_from(TEXTS), st.sampled_from(SHORT)), max_size=12))
+def test_no_texts_in_a_row_show_a_secret(parts: list[tuple[str, str]]) -> None:
+    """However many of them a reader joins."""
+    shown = sections(outcome([event for said, between in parts for event in (text(said), BETWEEN[between])]))
+    for begin in range(len(shown)):
+        for end in range(begin, len(shown)):
+            assert KEY not in "".join(shown[begin : end + 1])
+
+
+@pytest.mark.parametrize(
+    ("count", "around", "is_found"),
+    [(15, ("up", "to"), True), (16, ("up", "to"), False), (17, ("so ", " ok"), True)],
+)
+def test_a_secret_may_have_15_pieces_or_any_number_if_no_text_hides_its_ends(
+    count: int, around: tuple[str, str], is_found: bool
+) -> None:
+    """The threat model names this limit."""
+    pieces = [*KEY[: count - 1], KEY[count - 1 :]]
+    events = [each for said in (around[0], *pieces) for each in (text(said), BETWEEN["call"])]
+    events.append(text(around[1]))
+    assert ("[AWS_ACCESS_KEY]" in sections(outcome(events))) is is_found
+
+
+def test_text_that_can_begin_no_secret_does_not_wait_for_what_stands_between() -> None:
+    call = BETWEEN["call"]
+    steps = released([text("I look. "), call, text("Here. "), call, text("wor"), text("ld. ")])
+    assert [[number for number, _ in step] for step in steps] == [[0], [1], [2], [3], [], [4, 5], []]
+
+
+def test_a_signature_is_not_between_the_texts_around_it() -> None:
+    signed = event({"text": "", "thoughtSignature": "c2ln"})
+    card = "4111111111111111"
+    assert said(outcome([text("no 9"), signed, text(card + " ok")])) == f"no 9{card} ok"
+
+
 def test_a_last_thought_holds_up_the_answer_for_a_few_words_only() -> None:
     events = [
         event({"text": "so I say hel", "thought": True}),

@@ -52,6 +52,8 @@ class OutgoingEvent:
     """The places of its texts, and the text_keys that they belong to."""
     plain: bool = True
     """Whether it contains only text, so that it may be released in pieces."""
+    overlapping: bool = False
+    """Whether its parts are those of steps of an interaction that overlapped."""
     partly_released: bool = False
     """Whether a piece of it has been released."""
     unreleased_parts: list[list[tuple[PartPlace, JsonObject]]] = field(default_factory=list)
@@ -245,7 +247,7 @@ _PLAIN_CONTENT = frozenset({"parts", "role"})
 """The fields of events, candidates and contents that most events of a stream have."""
 
 _MAX_SILENCE = 256
-"""After so many characters of the answer, the thought before it is considered complete; and vice versa.
+"""After so many characters of the answer, the thought before it is released; and vice versa.
 
 A model thinks before it answers: its last thought must not hold back the answer after it.
 """
@@ -294,10 +296,12 @@ class AnswerScreen:
         """Add the next event. If `whole` is true, it is a complete answer and is not split or dropped."""
         if not whole and self._add_plain(body):
             return
+        if "step" in body:  # the next step of an interaction begins, which clients show separately
+            self._interrupt(0, "text", "thought")
         rest = redacted_fields(self._redaction, body, "answers", {"candidates": handled_by_caller})
         event = self._outbox.begin(body, rest)
         candidates = read_list(body, "candidates")
-        event.plain = not whole
+        event.plain, event.overlapping = not whole, "events" in body
         numbered = enumerate(zip(indexes(candidates), candidates, strict=True))
         event.complete([self._candidate(event, at, index, item) for at, (index, item) in numbered])
 
@@ -316,7 +320,8 @@ class AnswerScreen:
         place, text_key = PartPlace(event.number, 0, 0), (index, "text")
         event.unreleased_parts = [[(place, part)]]
         self._feed(event, place, text_key, part["text"])
-        self._finish_silent((index, "thought"), text_key, len(part["text"]))
+        if (index, "thought") in self._texts:
+            self._interrupt(index, "thought", size=len(part["text"]))
         return True
 
     def _candidate(
@@ -342,12 +347,15 @@ class AnswerScreen:
             is_thought = bool(part.get("thought"))
             if ("thoughts" if is_thought else "answers") in self._redaction.scopes:
                 text_key = (index, "thought" if is_thought else "text")
+                if event.overlapping:  # each part may belong to another step
+                    self._interrupt(*text_key)
                 self._feed(event, place, text_key, part["text"])
-                self._finish_silent((index, "text" if is_thought else "thought"), text_key, len(part["text"]))
+            self._interrupt(index, "text" if is_thought else "thought", size=len(part["text"]))
             if len(part) == 1:
                 return part
         else:
             event.plain = False
+            self._interrupt(index, "text", "thought")
         redacted = redacted_part(self._redaction, part, "answers")
         if isinstance(original := read(part, "functionCall"), dict):
             event.plain = False
@@ -382,13 +390,18 @@ class AnswerScreen:
             self._texts[text_key] = self._redaction.strand(self._outbox.put)
         self._outbox.note(event, place, text_key)
         self._texts[text_key].feed(place, text)
+        self._silent[text_key] = 0
 
-    def _finish_silent(self, silent: TextKey, speaking: TextKey, size: int) -> None:
-        """Count the characters of one text of a candidate, and finish the other one after too many."""
-        self._silent[speaking] = 0
-        self._silent[silent] += size
-        if self._silent[silent] >= _MAX_SILENCE and silent in self._texts:
-            self._finish([silent])
+    def _interrupt(self, index: int, *others: str, size: int | None = None) -> None:
+        """Note that something follows a candidate's other texts. If it is a text, `size` is its length."""
+        for other in others:
+            text = self._texts.get(key := (index, other))
+            if text is None or size == 0:
+                continue
+            text.interrupt()
+            self._silent[key] += size or 0
+            if self._silent[key] >= _MAX_SILENCE:
+                text.release()
 
     def _waits(self, place: PartPlace, text_key: TextKey) -> bool:
         return text_key in self._texts and self._texts[text_key].waits(place)

@@ -4,8 +4,9 @@ Presidio needs complete texts, so a streamed answer is held back until its end. 
 `presidio`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
+from itertools import groupby
 from typing import Any
 
 from pydantic import Field
@@ -41,6 +42,17 @@ class BufferingRedactor:
     def __init__(self, inner: Redactor, find: Find, replace: Callable[[str, str], str]) -> None:
         self._inner, self._find, self._replace = inner, find, replace
         self._text = ""
+        self._interruptions: list[int] = []  # where in the text
+
+    @property
+    def held(self) -> str:
+        """Nothing: this searches complete texts only."""
+        return ""
+
+    def interrupt(self) -> None:
+        """Note that other content stands between the text so far and what is fed next."""
+        if len(self._text) not in self._interruptions[-1:]:
+            self._interruptions.append(len(self._text))
 
     def feed(self, text: str) -> list[TextPiece]:
         """Buffer the text. Returns an empty list: Presidio needs the complete text."""
@@ -49,17 +61,33 @@ class BufferingRedactor:
 
     def finish(self) -> list[TextPiece]:
         """End the text and return all pieces."""
-        return self._redact_kept(self._inner.feed(self._text) + self._inner.finish())
+        return self._redact_kept(self._fed() + self._inner.finish())
+
+    def release(self) -> list[TextPiece]:
+        """Return all pieces of the text so far, and begin another one."""
+        pieces = self.finish()
+        self._text, self._interruptions = "", [0]
+        return pieces
 
     def cut_off(self) -> list[TextPiece]:
         """End the text although it is incomplete, and return all pieces."""
-        return self._redact_kept(self._inner.feed(self._text) + self._inner.cut_off())
+        return self._redact_kept(self._fed() + self._inner.cut_off())
+
+    def _fed(self) -> list[TextPiece]:
+        """Feed all of the text to the inner redactor, and return the pieces that are decided then."""
+        pieces: list[TextPiece] = []
+        at = 0
+        for interruption in self._interruptions:
+            pieces += self._inner.feed(self._text[at:interruption])
+            self._inner.interrupt()
+            at = interruption
+        return pieces + self._inner.feed(self._text[at:])
 
     def _redact_kept(self, pieces: list[TextPiece]) -> list[TextPiece]:
         findings = self._find(self._text)
         redacted: list[TextPiece] = []
         at = 0
-        for piece in pieces:
+        for piece in _joined_kept(pieces):
             end = at + len(piece.original)
             if isinstance(piece, KeptPiece):
                 redacted += self._split_kept(at, end, findings)
@@ -80,6 +108,15 @@ class BufferingRedactor:
                 begin = stop
         pieces.append(KeptPiece(self._text[begin:end]))
         return [piece for piece in pieces if piece.original]
+
+
+def _joined_kept(pieces: list[TextPiece]) -> Iterator[TextPiece]:
+    """Yield the pieces with kept ones in a row as one, so that a finding in several of them stays one."""
+    for kept, row in groupby(pieces, key=lambda piece: isinstance(piece, KeptPiece)):
+        if kept:
+            yield KeptPiece("".join(piece.original for piece in row))
+        else:
+            yield from row
 
 
 def load_presidio(options: PresidioOptions) -> Find:

@@ -26,7 +26,7 @@ class ChunkedText(Generic[Place]):
 
     def __init__(self, redactor: Redactor | BufferingRedactor, put: Callable[[Place, str], None]) -> None:
         self._redactor, self._put = redactor, put
-        self._undecided: deque[tuple[Place, int]] = deque()
+        self._undecided: deque[tuple[Place | None, int]] = deque()  # None: text that was released
 
     def feed(self, place: Place, text: str) -> None:
         """Add the next chunk, which is at this place. Raises Withheld if the text is blocked."""
@@ -40,7 +40,23 @@ class ChunkedText(Generic[Place]):
 
     def cut_off(self) -> None:
         """End the text although it is incomplete. Raises Withheld if it is blocked."""
-        self._put_pieces(self._redactor.cut_off())
+        if self._undecided and self._undecided[-1][0] is not None:
+            self._put_pieces(self._redactor.cut_off())
+
+    def interrupt(self) -> None:
+        """Note that other content stands between the text so far and the next chunk."""
+        self._redactor.interrupt()
+
+    def release(self) -> None:
+        """Decide all text so far, although it may end within a secret. Raises Withheld if it is blocked.
+
+        If the secret continues, its other part is replaced.
+        """
+        if not self._undecided or self._undecided[-1][0] is None:
+            return
+        self._put_pieces(self._redactor.release())
+        if held := self._redactor.held:
+            self._undecided.append((None, len(held)))
 
     def waits(self, place: Place) -> bool:
         """Return whether some of the text at a place is undecided."""
@@ -54,8 +70,10 @@ class ChunkedText(Generic[Place]):
             while rest:
                 place, length = self._undecided.popleft()
                 size = min(length, len(rest))
-                self._put(place, rest[:size] if isinstance(piece, KeptPiece) else output)
-                rest, output = rest[size:], ""
+                if place is not None:
+                    self._put(place, rest[:size] if isinstance(piece, KeptPiece) else output)
+                    output = ""
+                rest = rest[size:]
                 if length > size:
                     self._undecided.appendleft((place, length - size))
 
@@ -171,8 +189,8 @@ class Redaction:
         if self._scanner.is_clean(text):
             return text
         output: list[str] = []
-        chunked_text: ChunkedText[None] = ChunkedText(self._redactor(), lambda _, text: output.append(text))
-        chunked_text.feed(None, text)
+        chunked_text: ChunkedText[bool] = ChunkedText(self._redactor(), lambda _, text: output.append(text))
+        chunked_text.feed(True, text)
         chunked_text.finish()
         return "".join(output)
 

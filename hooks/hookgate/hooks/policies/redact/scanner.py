@@ -10,7 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it has no stubs
@@ -74,6 +74,10 @@ class Finding:
     begin: int
     start: int
     end: int
+
+    def moved(self, by: int) -> "Finding":
+        """Return the finding in a text with `by` more bytes before it."""
+        return replace(self, begin=self.begin + by, start=self.start + by, end=self.end + by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +194,17 @@ class Scanner:
             raise TakesLong
 
     def suspect(self, data: bytes, start: int) -> Detector:
-        """Return the first detector for which everything from `start` on is undecided. There must be one."""
-        places = range(start, min(start + LONGEST_ESCAPE + 1, len(data)))
-        return next(c.detector for place in places for c in self._detectors if c.is_open(data, place))
+        """Return the first detector for which everything from `start` on is undecided. There must be one.
+
+        If it is undecided only because other content stands before it, the text before it does not count.
+        """
+        return next(
+            candidate.detector
+            for text, begin in ((data, start), (data[start:], 0))
+            for place in range(begin, min(begin + LONGEST_ESCAPE + 1, len(text)))
+            for candidate in self._detectors
+            if candidate.is_open(text, place)
+        )
 
     def _next(self, data: bytes, start: int, before: int, end: int) -> Finding | None:
         at = _previous_character(data, start)

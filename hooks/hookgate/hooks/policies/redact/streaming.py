@@ -58,6 +58,12 @@ TextPiece = KeptPiece | ReplacedPiece | DroppedPiece | BlockedPiece
 
 AtCap = Literal["mask", "block"]
 
+_MAX_INTERRUPTIONS = 16
+"""The maximum number of interruptions of held text: from and up to each, it is searched again.
+
+The oldest ones of more are forgotten, as if the text went on there.
+"""
+
 _HARMLESS_LENGTH = 4
 """The number of characters of a secret that reveal only what kind it is."""
 
@@ -70,7 +76,12 @@ _ENDS_DROPPING = re.compile(r"[^\S\r\n]")  # a long secret may continue over lin
 
 
 class Redactor:
-    """Redacts one text. `replace` is called with the kind and text of each finding."""
+    """Redacts one text. `replace` is called with the kind and text of each finding.
+
+    The text may be interrupted by other content, such as a function call. To some readers it is still one
+    text, and to others a text ends and another one begins there. So a secret is found if it begins or ends at
+    an interruption, whatever is on the other side, and also if it continues there.
+    """
 
     def __init__(
         self, scanner: Scanner, replace: Callable[[str, str], str], cap: int = 8192, at_cap: AtCap = "mask"
@@ -87,14 +98,20 @@ class Redactor:
         self._at_cap = at_cap
         self._context = ""  # the character before the held text
         self._held = ""
+        self._interruptions: list[int] = []  # where in the held text, in order
         self._dropping = False
         self._extent: Extent | None = None  # of the finding that is being dropped, if its detector has one
         self._blocked = False
 
     @property
-    def held_characters(self) -> int:
-        """The number of characters that are held back."""
-        return len(self._held)
+    def held(self) -> str:
+        """The text that is held back, or that was released although a secret may begin in it."""
+        return self._held
+
+    def interrupt(self) -> None:
+        """Note that other content stands between the text so far and what is fed next."""
+        if len(self._held) not in self._interruptions:
+            self._interruptions = [*self._interruptions, len(self._held)][-_MAX_INTERRUPTIONS:]
 
     def feed(self, text: str) -> list[TextPiece]:
         """Add text and return the pieces that are decided now."""
@@ -122,6 +139,18 @@ class Redactor:
         self._emit_decided(pieces, final=True)
         return pieces
 
+    def release(self) -> list[TextPiece]:
+        """Return the pieces of the held text as if it were complete.
+
+        Unless some of it was replaced, it stays held as the possible beginning of a secret: further pieces
+        repeat it.
+        """
+        held, context, interruptions = self._held, self._context, self._interruptions
+        pieces = self.finish()
+        if all(isinstance(piece, KeptPiece) for piece in pieces):
+            self._held, self._context, self._interruptions = held, context, interruptions
+        return pieces
+
     def cut_off(self) -> list[TextPiece]:
         """End the text although it is incomplete: held text that may be part of a finding is not shown.
 
@@ -145,16 +174,43 @@ class Redactor:
         data = _encoded(self._context + self._held)
         at = len(_encoded(self._context))
         seen = searchable(data)
-        until = len(data) if final else self._scanner.undecided(seen, at)
-        while finding := self._scanner.next(seen, at, until):
+        breaks = [at + len(_encoded(self._held[:offset])) for offset in self._interruptions]
+        until = len(data) if final else self._undecided(seen, at, breaks)
+        while finding := self._next(seen, at, until, breaks):
             for inner in self._scanner.within(seen, finding.begin, finding.start):
                 at = self._put(pieces, data, at, inner)
             at = self._put(pieces, data, at, finding)
             if at > until:  # the match covers undecided text: check what is undecided after it
-                until = self._scanner.undecided(seen, at)
+                until = self._undecided(seen, at, breaks)
         if at < until:
             pieces.append(KeptPiece(_decoded(data[at:until])))
         self._keep(data, until)
+
+    def _undecided(self, seen: bytes, at: int, breaks: list[int]) -> int:
+        """Return the first place, at `at` or later, from which more text could make a match."""
+        first = self._scanner.undecided(seen, at)
+        if not breaks:
+            return first
+        begins = (place for place in breaks if at <= place < first)
+        return next((place for place in begins if self._scanner.undecided(seen[place:], 0) == 0), first)
+
+    def _next(self, seen: bytes, at: int, until: int, breaks: list[int]) -> Finding | None:
+        """Return the first finding between `at` and `until`, and of several the longest one.
+
+        It is searched in the whole text, and in the text from and up to each interruption.
+        """
+        first = self._scanner.next(seen, at, until)
+        if not breaks or at >= until:
+            return first
+        begins = [0, *(place for place in breaks if at <= place < until)]
+        ends = [*(place for place in breaks if at < place), len(seen)]
+        found = [] if first is None else [first]
+        for begin in begins:
+            for end in ends:
+                if begin < end and (begin or end < len(seen)):
+                    part = self._scanner.next(seen[begin:end], max(at - begin, 0), min(until, end) - begin)
+                    found += [] if part is None else [part.moved(begin)]
+        return min(found, key=lambda each: (each.begin, -each.end), default=None)
 
     def _put(self, pieces: list[TextPiece], data: bytes, at: int, finding: Finding) -> int:
         if at < finding.start:
@@ -169,7 +225,10 @@ class Redactor:
         while before > 0 and data[before] & 0xC0 == 0x80:
             before -= 1
         self._context = _decoded(data[max(before, 0) : start])
-        self._held = _decoded(data[start:])
+        held = _decoded(data[start:])
+        gone = len(self._held) - len(held)
+        self._interruptions = [offset - gone for offset in self._interruptions if offset >= gone]
+        self._held = held
 
     def _meet_cap(self, pieces: list[TextPiece]) -> None:
         data = _encoded(self._context + self._held)
@@ -182,7 +241,7 @@ class Redactor:
             pieces.append(ReplacedPiece(kind, self._held, self._replace(kind, self._held)))
             self._extent = suspect.extent
             self._dropping = suspect.extent is None
-        self._context, self._held = self._held[-1], ""
+        self._context, self._held, self._interruptions = self._held[-1], "", []
 
     def _drop_extent(self, pieces: list[TextPiece], extent: Extent, *, final: bool = False) -> bool:
         """Drop more of a finding that was replaced before its end was known.
@@ -206,7 +265,7 @@ class Redactor:
         self._dropping = end is None
         if at < stop:
             pieces.append(DroppedPiece(text[at:stop]))
-            self._context = text[stop - 1]
+            self._context, self._interruptions = text[stop - 1], []
         return stop
 
 
