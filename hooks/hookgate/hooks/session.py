@@ -47,7 +47,10 @@ class Withheld(Exception):  # noqa: N818  # a verdict, not an error
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """The end of a model call. Token counts are those that the upstream reported, even if it was cut off."""
+    """The end of a model call, or of a part of a Live session: what it has used.
+
+    Token counts are those that the upstream reported, even if it was cut off.
+    """
 
     model: str
     input_tokens: int = 0
@@ -74,7 +77,7 @@ class CallState:
     client_filters: dict[Any, Callable[[], Screen]] = field(default_factory=dict)
     """Filters for the answer to the client, applied after all hooks, such as one that restores names."""
     at_end: list[Callable[[CallEnd], None]] = field(default_factory=list)
-    """Callbacks for the end of the call. They must be quick, and must not raise."""
+    """Callbacks for the end of the call, and of each part of a Live session. They must not block or raise."""
     operation: str = ""
     """The API's method, such as `generateContent`; empty if it is unknown, as in events of a shim."""
     requires_json: bool = False

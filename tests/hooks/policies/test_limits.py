@@ -233,3 +233,20 @@ async def test_without_counters_a_policy_counts_in_its_own_memory() -> None:
     assert await asked(policy, caller()) is None
     assert await asked(policy, caller()) is not None
     assert await asked(other, caller()) is None
+
+
+async def test_a_session_that_goes_on_counts_its_tokens_in_the_window_in_which_it_uses_them() -> None:
+    """A Live session asks again with each message, and has used some of its tokens by then."""
+    limited = Limited([{"per": "key", "window": "minute", "tokens": 100, "requests": 1}])
+    session = caller()
+    assert await limited.begin(session) is None
+    end(session, output_tokens=70)
+    limited.clock.move(minutes=1)
+    assert await limited.begin(session) is None
+    end(session, output_tokens=70)
+    assert await limited.begin(session) is None  # 70 in each of two minutes, and one request in all
+    end(session, output_tokens=70)
+    reported = await limited.begin(session)
+    assert "140 of 100 tokens" in str(reported)
+    limited.clock.move(minutes=1)
+    assert await limited.begin(session) is None

@@ -62,12 +62,21 @@ class Account:
         async with self._lock:
             self.join(rules)
             applicable = [rule for rule in rules if rule.is_about(model)]
-            counts = list(counts_of(applicable, self._session, self._began))
+            counts = self._counts(applicable)
             await self._give_back(holder, but={count.key for count in counts})
             full = await self._first_full(counts) or await self._add_request(holder, counts)
             if full:
                 await self._give_back(holder)
             return full
+
+    def _counts(self, rules: Sequence[LimitRule]) -> list[Count]:
+        """Return the counts of a call: of requests when it began, of tokens and cost now.
+
+        A Live session is one request, which goes on for long.
+        """
+        began, now = (counts_of(rules, self._session, instant) for instant in (self._began, self._clock()))
+        pairs = zip(began, now, strict=True)
+        return [first if first.measure == "requests" else latest for first, latest in pairs]
 
     def join(self, rules: Sequence[LimitRule]) -> None:
         """Count the call's tokens and cost for these rules, but not the call itself."""
@@ -107,7 +116,7 @@ class Account:
                 await self._counters.add(key, -1, held.count.ends)
 
     def _end(self, end: CallEnd) -> None:
-        """Count tokens and cost, in the windows in which the call ends."""
+        """Count tokens and cost that were used, in the current windows."""
         applicable = [rule for rule in self._rules if rule.is_about(end.model)]
         tokens = end.input_tokens + end.output_tokens
         if tokens and end.cost is None and any(rule.cost for rule in applicable):

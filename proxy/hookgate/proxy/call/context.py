@@ -1,7 +1,7 @@
 """The services that all calls of a gateway share, and the context of one call."""
 
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -33,7 +33,14 @@ from hookgate.proxy.identity.bypass import Bypasses
 from hookgate.proxy.identity.callers import Caller, Callers, named_session
 from hookgate.proxy.identity.interactions import KnownInteractions
 from hookgate.proxy.identity.named_keys import load_named_keys
-from hookgate.proxy.identity.sessions import LocalSessions, OpenSession, Sessions, text_fingerprint
+from hookgate.proxy.identity.sessions import (
+    SHIM_HEADER,
+    LocalSessions,
+    OpenSession,
+    ReportedKind,
+    Sessions,
+    text_fingerprint,
+)
 from hookgate.proxy.observe.blocked import BlockedOutput, denying_hooks
 from hookgate.proxy.observe.content import CallObserver, open_transcripts
 from hookgate.proxy.observe.logs import note_cause, note_session
@@ -145,20 +152,24 @@ class GatewayServices:
         self.prices = read_prices(config.prices.file)
         self.transcripts = open_transcripts(config.transcripts, find_sources(config.hooks).state)
 
+    def settle_usage(self, record: CallRecord) -> None:
+        """Let policies count what a call has used since this was last called, and add it to the cost."""
+        used, record.settled_usage = record.usage - record.settled_usage, record.usage
+        cost = None
+        if self.prices:
+            tokens = used.input_tokens, used.output_tokens, used.cached_tokens
+            cost = self.prices.cost(record.model, *tokens)
+            record.cost = cost if cost is None or record.cost is None else record.cost + cost
+        end = CallEnd(record.model, used.input_tokens, used.output_tokens, cost)
+        _notify([callback for state in record.call_states for callback in state.at_end], end)
+
     def settle(self, record: CallRecord) -> None:
         """Settle a call that has ended: compute its cost, notify policies, and keep its receipt."""
-        used = record.usage
-        if self.prices:
-            record.cost = self.prices.cost(
-                record.model, used.input_tokens, used.output_tokens, used.cached_tokens
-            )
-        end = CallEnd(record.model, used.input_tokens, used.output_tokens, record.cost)
-        callbacks = [callback for state in record.call_states for callback in state.at_end]
-        for callback in callbacks if record.at_end is None else [*callbacks, record.at_end]:
-            try:
-                callback(end)
-            except Exception:  # the call is still put on record
-                log.exception("a policy failed at the end of a call; please report this")
+        self.settle_usage(record)
+        if record.at_end is not None:
+            used = record.usage
+            end = CallEnd(record.model, used.input_tokens, used.output_tokens, record.cost)
+            _notify([record.at_end], end)
         key = record.session.key if record.session else ""
         if key and record.was_answered_by_model:
             self.sessions.accept(key)
@@ -192,6 +203,15 @@ class GatewayServices:
         """Record a shim's event before it is answered. Raises ApiError if that fails."""
         if self.audit is not None:
             await self.audit.record_event(record, 200)
+
+
+def _notify(callbacks: Iterable[Callable[[CallEnd], None]], end: CallEnd) -> None:
+    """Call the callbacks for the end of a call, each even if another one fails."""
+    for callback in callbacks:
+        try:
+            callback(end)
+        except Exception:  # the call is still put on record
+            log.exception("a policy failed at the end of a call; please report this")
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +292,12 @@ class CallContext:
         """The session of the interaction that the call continues or reads; empty if it is unknown."""
         self.observers: list[CallObserver] = []
         """Observers of the call's content. Usually empty."""
+
+    def reported_kinds(self, open_session: OpenSession) -> Collection[ReportedKind]:
+        """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
+        if not self.services.config.shims.believed:
+            return ()
+        return open_session.state.reported_kinds(self.request.headers.get(SHIM_HEADER, ""))
 
     async def admit(self) -> None:
         """Check whether the caller may make this call. Raises ApiError (403) if not."""

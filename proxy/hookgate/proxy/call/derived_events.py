@@ -125,7 +125,7 @@ class RequestEvents:
         return engine_for_derived(self.engine, kind, self.reported)
 
     def _context_to_add(
-        self, kind: ReportedKind, outcome: Outcome[SessionStart] | Outcome[BeforeAgent] | Outcome[AfterTool]
+        self, kind: ReportedKind, outcome: Outcome[SessionStart] | Outcome[BeforeAgent]
     ) -> tuple[str, ...]:
         """Return the context that hooks add to the conversation; nothing if the shim adds it."""
         context = outcome.verdict.context
@@ -167,22 +167,8 @@ class RequestEvents:
 
         Raises ReplacementAnswer or ApiError if a hook stops the agent.
         """
-        value = read_object(result.response, "response")
-        key = _result_field(value)
-        name = result.response.get("name") or result.call.get("name") or ""
-        event = AfterTool(str(name), read_object(result.call, "args"), _shown_response(value, key))
-        outcome = await self._engine("tools").fire(event, self.call.session)
-        if outcome.verdict.stop:
-            enforce(outcome.verdict, AfterTool.name, self.call)
-        added = self._context_to_add("tools", outcome)
-        if outcome.verdict.denied:
-            reason = {key or "output": outcome.verdict.reason or _WITHHELD}
-            hidden = without(write(result.response, "response", reason), "parts")
-            return HookEffect(hidden, added)
-        if outcome.event is event:
-            return HookEffect(None, added)
-        new = _replace_result(value, key, result_of(outcome.event.tool_response))
-        return HookEffect(write(result.response, "response", new), added)
+        events = ToolResultEvents(self._engine("tools"), self.call, "tools" not in self.reported)
+        return await events.judge(result.call, result.response)
 
     def _apply_effects(
         self, contents: list[JsonObject], effects: dict[int, HookEffect], turn: str
@@ -245,6 +231,38 @@ def _replace_result(value: JsonObject, key: str | None, after: JsonObject) -> Js
         return content if isinstance(content, dict) else {"output": content}
     error = {"error": after["error"]} if "error" in after else {}
     return {**without(value, "error"), key: content, **error}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultEvents:
+    """Fires AfterTool for each result of a tool."""
+
+    engine: RecordingEngine
+    call: JudgedCall
+    adds_context: bool
+    """Whether the context that hooks add is added here; otherwise, the shim adds it."""
+
+    async def judge(self, call: JsonObject, result: JsonObject) -> HookEffect:
+        """Return the effect of hooks on a functionResponse; `call` is the functionCall, or empty.
+
+        Raises ReplacementAnswer or ApiError if a hook stops the agent.
+        """
+        value = read_object(result, "response")
+        key = _result_field(value)
+        name = result.get("name") or call.get("name") or ""
+        event = AfterTool(str(name), read_object(call, "args"), _shown_response(value, key))
+        outcome = await self.engine.fire(event, self.call.session)
+        verdict = outcome.verdict
+        if verdict.stop:
+            enforce(verdict, AfterTool.name, self.call)
+        added = (verdict.context,) if verdict.context and self.adds_context else ()
+        if verdict.denied:
+            reason = {key or "output": verdict.reason or _WITHHELD}
+            return HookEffect(without(write(result, "response", reason), "parts"), added)
+        if outcome.event is event:
+            return HookEffect(None, added)
+        new = _replace_result(value, key, result_of(outcome.event.tool_response))
+        return HookEffect(write(result, "response", new), added)
 
 
 _SHOWN = "The tool {name!r} was not called: {reason}"

@@ -1,6 +1,5 @@
 """One judged call that generates content, from its request to the end of its answer, in processing order."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from aiohttp import hdrs, web
@@ -23,7 +22,7 @@ from hookgate.proxy.call.verdicts import before_model_in_envelope, before_tool_s
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.client import to_upstream
 from hookgate.proxy.identity.memory import prompt_of
-from hookgate.proxy.identity.sessions import SHIM_HEADER, OpenSession
+from hookgate.proxy.identity.sessions import OpenSession
 from hookgate.proxy.observe.content import SessionTranscript
 from hookgate.proxy.routing.dialects import ENVELOPES
 from hookgate.proxy.routing.dialects.envelope import Envelope
@@ -91,7 +90,7 @@ class GenerationCall:
         await run_step(check_references, body, self._config)
         call, open_session = await context.begin_judged_call(body, envelope, envelope.session(outer))
         contents = read_list(body, "contents")
-        reported = self._reported_kinds(open_session)
+        reported = context.reported_kinds(open_session)
         if open_session.is_known or reported or engine.listens_to(*SESSION_EVENTS):
             body = await run_session_events_and_check_bypass(
                 context, engine, call, open_session, body, reported
@@ -124,13 +123,6 @@ class GenerationCall:
             await run_step(observer.see_upstream_request, model, closed, body)
             await observer.save()
         return payload
-
-    def _reported_kinds(self, open_session: OpenSession) -> Collection[str]:
-        """Return the kinds of events that a shim has sent so far, or claims to report in this call."""
-        if not self._config.shims.believed:
-            return ()
-        claimed = self._context.request.headers.get(SHIM_HEADER, "")
-        return open_session.state.reported_kinds(claimed)
 
     def _observe_transcript(self, open_session: OpenSession) -> None:
         if (transcripts := self._context.services.transcripts) is not None:

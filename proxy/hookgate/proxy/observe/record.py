@@ -219,6 +219,8 @@ class CallRecord:
     attempts: list[UpstreamAttempt] = field(default_factory=list)
     """Requests to the upstream: none if the call ended earlier, several if the model was called again."""
     usage: Usage = field(default_factory=Usage)
+    settled_usage: Usage = field(default_factory=Usage)
+    """The part of `usage` that policies have counted while the call was running."""
     cost: float | None = None
     upload: JsonObject | None = None
     """What was uploaded: its type, whether hooks judged it, and the position and number of its bytes."""

@@ -52,6 +52,13 @@ class Usage:
             self.cached_tokens + other.cached_tokens,
         )
 
+    def __sub__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input_tokens - other.input_tokens,
+            self.output_tokens - other.output_tokens,
+            self.cached_tokens - other.cached_tokens,
+        )
+
 
 class UsageMeter:
     """Finds the last usage in an answer's bytes: each one counts from the start of the answer.
@@ -147,9 +154,14 @@ def read_usage(metadata: JsonObject) -> Usage:
         return Usage(prompt, output, _count(details, "cached_tokens"))
     return Usage(
         _count(metadata, "promptTokenCount") + _count(metadata, "toolUsePromptTokenCount"),
-        _count(metadata, "candidatesTokenCount") + _count(metadata, "thoughtsTokenCount"),
+        _count(metadata, _answer_count(metadata)) + _count(metadata, "thoughtsTokenCount"),
         _count(metadata, "cachedContentTokenCount"),
     )
+
+
+def _answer_count(metadata: JsonObject) -> str:
+    """Return the name of the field that counts the tokens of the answer, which differs in Live sessions."""
+    return "responseTokenCount" if "responseTokenCount" in metadata else "candidatesTokenCount"
 
 
 def _count(metadata: JsonObject, key: str) -> int:
