@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from support.gateway import running_gateway, runs
+from support.gateway import gateway_before, running_gateway, runs
+from support.live import ScriptedModel, live
 from support.node import run_script
 from support.policies import (
     CANNED,
@@ -18,8 +19,11 @@ from support.policies import (
 )
 from support.sent import sent_parts
 
+from hookgate.proxy.config import Config
+
 SIGNATURE = "c2lnbmVkIGJ5IHRoZSBtb2RlbA=="
 CALL = {"functionCall": {"name": "get_weather", "args": {"city": "Oslo"}}, "thoughtSignature": SIGNATURE}
+JUDGES_LIVE = Config.model_validate({"routes": {"live": "judge"}})
 both_ways = pytest.mark.parametrize("way", ["generate", "stream"])
 
 
@@ -104,3 +108,23 @@ async def test_a_session_in_the_base_url_is_what_hooks_are_shown() -> None:
     hooks = {"BeforeModel": [runs(name_the_session)]}
     async with running_gateway(hooks) as gateway:
         assert await ask("generate", gateway.url + "/s/abc", "who am I?") == [{"text": "session abc"}]
+
+
+@pytest.mark.parametrize("api", ["gemini", "vertex"])
+async def test_a_live_session_is_judged_and_ends_with_the_reason_of_a_denial(api: str) -> None:
+    said = {"modelTurn": {"role": "model", "parts": [{"text": f"It is {CARD}."}]}}
+    model = ScriptedModel(
+        {"clientContent": [{"serverContent": said}, {"serverContent": {"turnComplete": True}}]}
+    )
+    hooks = {"BeforeModel": [runs(no_rockets)], "AfterModel": [runs(redact)]}
+    async with live(model) as upstream, gateway_before(upstream, hooks, JUDGES_LIVE) as url:
+        ran = await run_script("live.mjs", api, "any", url, "my card?", "a rocket")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert ran.lines == [{"text": f"It is {REDACTED}."}, {"code": 1008, "reason": REFUSAL}]
+    assert "rocket" not in json.dumps(model.received)
+
+
+async def test_a_live_session_with_an_ephemeral_token_is_refused() -> None:
+    async with gateway_before("http://127.0.0.1:1", {}, JUDGES_LIVE) as url:
+        ran = await run_script("live.mjs", "gemini", "auth_tokens/abc", url, "hi")
+    assert ran.lines[0] == {"error": "Unexpected server response: 403"}

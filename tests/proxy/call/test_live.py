@@ -4,7 +4,8 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -13,17 +14,22 @@ from aiohttp import WSMsgType
 from google import genai
 from google.genai import types
 from google.genai.errors import APIError
+from google.oauth2.credentials import Credentials
+from support.audits import audited_gateway, reading
 from support.gateway import gateway_before, listens, runs, says
 from support.live import LIVE, ScriptedModel, live, with_tls
 from support.policies import CARD, REFUSAL, no_rockets, only_weather
 from support.wire import KEY, ask
+from websockets.exceptions import InvalidStatus
 
+from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.config import Config
 
 Json = dict[str, Any]
 JUDGES = Config.model_validate({"routes": {"live": "judge"}})
 REDACT = {"type": "builtin", "builtin": "redact", "options": {"words": {"CARD": [CARD]}}}
 MODEL = "models/gemini-live"
+VERTEX = "/ws/google.cloud.aiplatform.v1beta1.LlmBidiService/BidiGenerateContent"
 SETUP = {"setup": {"model": MODEL, "generationConfig": {"responseModalities": ["TEXT"]}}}
 SPEECH = base64.b64encode(b"speech").decode()
 TOOLS = [{"functionDeclarations": [{"name": "get_weather"}, {"name": "launch"}]}]
@@ -81,15 +87,20 @@ class Session:
 
 @asynccontextmanager
 async def session(
-    model: ScriptedModel, hooks: Json, config: Config = JUDGES, setup: Any = SETUP
+    model: ScriptedModel,
+    hooks: Json,
+    config: Config = JUDGES,
+    setup: Any = SETUP,
+    path: str = LIVE,
+    **headers: str,
 ) -> AsyncIterator[Session]:
     """A session that has been set up; nothing may take longer than ten seconds."""
     async with (
         asyncio.timeout(10),
         live(model) as upstream,
         gateway_before(upstream, hooks, config) as url,
-        aiohttp.ClientSession(headers=KEY) as http,
-        http.ws_connect(url + LIVE, max_msg_size=0) as socket,
+        aiohttp.ClientSession(headers={**KEY, **headers}) as http,
+        http.ws_connect(url + path, max_msg_size=0) as socket,
     ):
         client = Session(socket, url, socket._response.headers["x-hookgate-receipt"])
         if setup is not None:
@@ -233,7 +244,12 @@ async def test_speech_is_judged_by_its_transcription_and_noted_in_the_receipt() 
         [{"role": "user", "content": "what is the weather"}]
     ]
     assert seen[-1]["llm_response"]["text"] == "It is cold"
-    assert receipt["live"] == {"audio_in": 6, "media_out": 6}
+    assert receipt["live"] == {
+        "audio_in": 6,
+        "untranscribed_in": 0,
+        "media_out": 6,
+        "untranscribed_out": 0,
+    }
 
 
 async def test_speech_waits_for_a_transcription_that_comes_late() -> None:
@@ -346,6 +362,7 @@ async def test_a_message_that_hooks_could_not_judge_ends_the_session(message: An
     [
         {"model": MODEL, "note": "a"},
         {"model": "a rocket"},
+        {"model": "projects/p/locations/l/publishers/google/models/gemini-live"},
         {"generationConfig": {}},
         {"model": MODEL, "sessionResumption": {"handle": "h"}},
         {"model": MODEL, "tools": [{"fileSearch": {}}]},
@@ -385,6 +402,9 @@ async def test_what_hooks_cannot_judge_of_the_servers_messages_is_removed() -> N
         b'{"serverContent": {"modelTurn": {"parts": [{"functionCall": {"name": "f"}}]}}}',
         b'{"serverContent": {"modelTurn": {"parts": [{"text": ["a"]}]}, "turnComplete": true}}',
         b'{"toolCall": {"functionCalls": ["a"]}}',
+        b'{"usageMetadata": 7}',
+        b'{"usageMetadata": {"promptTokenCount": 1}, "usage_metadata": {"promptTokenCount": 2}}',
+        b'{"usageMetadata": {"promptTokenCount": 1}, "usageMetadata": {"promptTokenCount": 2}}',
         b'{"serverContent": {"modelTurn": {"parts": [{"text": "a"}]}, "model_turn": {}}}',
     ],
 )
@@ -417,11 +437,9 @@ async def test_a_policy_for_models_applies_to_the_setup() -> None:
 
 async def test_other_websockets_stay_refused() -> None:
     async with gateway_before("http://127.0.0.1:1", {}, JUDGES) as url:
-        for verb in ("BidiGenerateMusic", "BidiGenerateContentConstrained"):
-            assert (await ask(url, "GET", LIVE.replace("BidiGenerateContent", verb))).status == 403
-        vertex = "/ws/google.cloud.aiplatform.v1beta1.LlmBidiService/BidiGenerateContent"
-        assert (await ask(url, "GET", vertex)).status == 403
-        assert (await ask(url, "GET", LIVE)).status == 400  # no WebSocket
+        assert (await ask(url, "GET", LIVE.replace("Content", "Music"))).status == 403
+        for path in (LIVE, VERTEX):
+            assert (await ask(url, "GET", path)).status == 400  # no WebSocket
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -454,9 +472,339 @@ async def test_google_genai_talks_through_the_gateway_and_shows_the_reason_of_a_
     assert "My card is [CARD]." in json.dumps(model.received)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"project": "p", "location": "l", "credentials": Credentials("any")},
+        {"api_key": "any"},
+    ],
+    ids=["project", "express"],
+)
+async def test_google_genai_talks_to_vertex_ai_through_the_gateway(options: Json) -> None:
+    call = {"toolCall": {"functionCalls": [{"id": "1", "name": "get_weather", "args": {"city": "Rome"}}]}}
+    model = ScriptedModel(
+        {"clientContent": [call], "toolResponse": [*written(f"Pay {CARD}"), {**END, **counted(9, 2)}]}
+    )
+    hide = {"decision": "deny", "reason": "withheld"}
+    hooks = {"BeforeModel": [REDACT], "AfterModel": [REDACT], "AfterTool": [says(hide)]}
+    async with (
+        asyncio.timeout(20),
+        live(model) as upstream,
+        gateway_before(upstream, hooks, JUDGES) as plain,
+        with_tls(plain) as (url, trusts),
+    ):
+        http = types.HttpOptions(base_url=url, async_client_args={"ssl": trusts})
+        client = genai.Client(vertexai=True, http_options=http, **options)
+        config: Any = {"response_modalities": ["TEXT"], "tools": TOOLS}
+        async with client.aio.live.connect(model="gemini-live", config=config) as connection:
+            await connection.send_client_content(
+                turns=types.Content(role="user", parts=[types.Part(text="hi")])
+            )
+            called = (await anext(aiter(connection.receive()))).tool_call
+            result = types.FunctionResponse(id="1", name="get_weather", response={"output": "hot"})
+            await connection.send_tool_response(function_responses=[result])
+            heard = [message async for message in connection.receive()]
+    assert called.function_calls[0].args == {"city": "Rome"}
+    assert "".join(message.text or "" for message in heard) == "Pay [CARD]"
+    assert model.received[0]["setup"]["model"].endswith("publishers/google/models/gemini-live")
+    assert "withheld" in json.dumps(model.received)
+    assert "hot" not in json.dumps(model.received)
+
+
+@pytest.mark.filterwarnings("ignore")
+async def test_google_genai_shows_that_ephemeral_tokens_are_refused() -> None:
+    async with gateway_before("http://127.0.0.1:1", {}, JUDGES) as plain, with_tls(plain) as (url, trusts):
+        http = types.HttpOptions(base_url=url, api_version="v1alpha", async_client_args={"ssl": trusts})
+        client = genai.Client(api_key="auth_tokens/abc", http_options=http)
+        with pytest.raises(InvalidStatus, match="403"):
+            async with client.aio.live.connect(model="gemini-live"):
+                pass
+
+
 async def test_a_stop_ends_the_session() -> None:
     hook = says({"continue": False, "stopReason": "enough"}) | {"when": {"models": ["gemini-*"]}}
     async with session(ScriptedModel({}), {"BeforeModel": [hook]}, setup=None) as client:
         await client.tell(SETUP)
         end = await client.socket.receive()
     assert (end.data, end.extra) == (1008, "enough")
+
+
+def counted(prompt: Any, answer: Any, **more: Any) -> Json:
+    return {"usageMetadata": {"promptTokenCount": prompt, "responseTokenCount": answer, **more}}
+
+
+async def test_the_tokens_of_all_turns_are_in_the_receipt() -> None:
+    model = ScriptedModel(
+        {"clientContent": [*written("Hello"), {**END, **counted(100, 7, thoughtsTokenCount=3)}]}
+    )
+    async with session(model, {}) as client:
+        for _ in range(2):
+            await client.tell(said("hi"))
+            await client.hear()
+        await client.socket.close()
+        receipt = await client.receipt()
+    assert receipt["usage"] == {"input_tokens": 200, "output_tokens": 20, "cached_tokens": 0, "cost": None}
+
+
+@pytest.mark.parametrize(
+    "count", [-5, True, "9", 2**70, 1e300, None, [7], {"a": 1}, 3.5], ids=lambda each: str(each)[:9]
+)
+async def test_absurd_counts_of_tokens_neither_fail_nor_lower_the_sum(count: Any) -> None:
+    model = ScriptedModel({"clientContent": [counted(10, 1), counted(count, count), END]})
+    async with session(model, {}) as client:
+        await client.tell(said("hi"))
+        assert (await client.hear())[-1] == END
+        await client.socket.close()
+        usage = (await client.receipt())["usage"]
+    most = 2**31 - 1
+    assert usage["input_tokens"] in (10, 10 + most)
+    assert usage["output_tokens"] in (1, 1 + most)
+
+
+async def test_a_limit_of_tokens_ends_a_session_that_has_reached_it() -> None:
+    rule = {"tokens": 150, "per": "key", "window": "day", "name": "talk"}
+    limits = {"type": "builtin", "builtin": "limits", "options": {"rules": [rule]}}
+    model = ScriptedModel({"clientContent": [*written("Hello"), {**END, **counted(100, 0)}]})
+    async with session(model, {"BeforeModel": [limits]}) as client:
+        for _ in range(2):
+            await client.tell(said("hi"))
+            await client.hear()
+        await client.tell(said("more"))
+        end = await client.socket.receive()
+        receipt = await client.receipt()
+    assert (end.data, "'talk' is reached: 200 of 150 tokens" in (end.extra or "")) == (1008, True)
+    assert len(model.received) == 3
+    assert (receipt["outcome"], receipt["usage"]["input_tokens"]) == ("denied", 200)
+
+
+async def test_results_of_tools_pass_after_tool_hooks_with_the_arguments_of_their_calls() -> None:
+    def judge(event: Json) -> Json | None:
+        seen.append(event)
+        answers: Json = {
+            "Paris": {"decision": "deny", "reason": "not Paris"},
+            "Rome": {"hookSpecificOutput": {"tool_result": {"llmContent": "hot", "returnDisplay": "hot"}}},
+            "Oslo": {"hookSpecificOutput": {"additionalContext": "In Celsius."}},
+        }
+        return answers.get(event["tool_input"].get("city"))
+
+    seen: list[Json] = []
+    cities = ["Paris", "Rome", "Oslo", "Bern"]
+    calls = [
+        {"id": str(number), "name": "get_weather", "args": {"city": city}}
+        for number, city in enumerate(cities)
+    ]
+    results = [
+        {"id": str(number), "name": "get_weather", "response": {"output": "cold"}}
+        for number in range(len(cities) + 1)  # the last one answers no call
+    ]
+    model = ScriptedModel({"clientContent": [{"toolCall": {"functionCalls": calls}}], "toolResponse": [END]})
+    async with session(model, {"AfterTool": [runs(judge)]}) as client:
+        await client.tell(said("hi"))
+        await client.socket.receive()
+        await client.tell({"toolResponse": {"functionResponses": results}})
+        await client.hear()
+    [sent] = [each["toolResponse"]["functionResponses"] for each in model.received if "toolResponse" in each]
+    assert [each["response"] for each in sent] == [
+        {"output": "not Paris"},
+        {"output": "hot"},
+        {"output": "cold", "hook_context": "<hook_context>In Celsius.</hook_context>"},
+        {"output": "cold"},
+        {"output": "cold"},
+    ]
+    assert [event["tool_input"] for event in seen] == [*(call["args"] for call in calls), {}]
+    assert sent[3:] == results[3:]
+
+
+async def test_calls_and_results_that_a_shim_reports_are_left_to_it() -> None:
+    seen: list[Json] = []
+    call = {"toolCall": {"functionCalls": [{"id": "1", "name": "f", "args": {}}]}}
+    result = {"toolResponse": {"functionResponses": [{"id": "1", "name": "f", "response": {}}]}}
+    model = ScriptedModel({"clientContent": [call], "toolResponse": [END]})
+    hooks = {"BeforeTool": [listens(seen)], "AfterTool": [listens(seen)]}
+    async with session(model, hooks, **{"x-hookgate-shim": "tools"}) as client:
+        await client.tell(said("hi"), result)
+        assert await client.hear() == [call, END]
+    assert seen == []
+    async with session(model, hooks) as client:
+        await client.tell(said("hi"), result)
+        await client.hear()
+    assert sorted(event["hook_event_name"] for event in seen) == ["AfterTool", "BeforeTool"]
+
+
+async def test_a_stop_after_a_tool_ends_the_session_before_the_model_has_the_result() -> None:
+    result = {"id": "1", "name": "f", "response": {"output": "x"}}
+    model = ScriptedModel({})
+    hooks = {"AfterTool": [says({"continue": False, "stopReason": "enough"})]}
+    async with session(model, hooks) as client:
+        await client.tell({"toolResponse": {"functionResponses": [result]}})
+        end = await client.socket.receive()
+        receipt = await client.receipt()
+    assert (end.data, end.extra, receipt["outcome"]) == (1008, "enough", "stopped")
+    assert len(model.received) == 1
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "projects/p/locations/us-central1/publishers/google/models/gemini-live",
+        "publishers/google/models/gemini-live",
+    ],
+)
+async def test_sessions_at_vertex_ai_are_judged_and_keep_the_place_of_their_model(named: str) -> None:
+    seen: list[Json] = []
+    models = {"type": "builtin", "builtin": "models", "options": {"rename": {"gemini-live": "other"}}}
+    model = ScriptedModel({"clientContent": [*written("Hello"), END]})
+    hooks = {"BeforeModel": [models, REDACT], "AfterModel": [listens(seen)]}
+    async with session(model, hooks, setup={"setup": {"model": named}}, path=VERTEX) as client:
+        await client.tell(said(f"pay {CARD}"))
+        await client.hear()
+    assert model.received[0]["setup"]["model"] == named.replace("gemini-live", "other")
+    assert "pay [CARD]" in json.dumps(model.received)
+    assert seen[0]["llm_response"]["text"] == "Hello"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "projects/p/locations/l/endpoints/17",
+        "projects/p/models/m",
+        "projects/p/locations/l/publishers/other/models/m",
+        "a/projects/p/locations/l/publishers/google/models/m",
+        "projects/p/locations/l/publishers/google/models/m/../x",
+        "",
+    ],
+)
+async def test_a_name_at_vertex_ai_that_is_no_model_of_google_is_refused(named: str) -> None:
+    model = ScriptedModel({})
+    async with session(model, {}, setup=None, path=VERTEX) as client:
+        await client.tell({"setup": {"model": named}})
+        end = await client.socket.receive()
+    assert (end.data, model.received) == (1008, [])
+
+
+@pytest.mark.parametrize(
+    ("query", "headers"),
+    [
+        ("?access_token=auth_tokens/abc", {}),
+        ("?access_token=%20Auth_Tokens%2Fabc", {}),
+        ("?key=auth_tokens/abc", {}),
+        ("", {"x-goog-api-key": "auth_tokens/abc"}),
+        ("", {"Authorization": "Token auth_tokens/abc"}),
+        ("", {"Authorization": "token abc"}),
+        ("", {"Authorization": "Bearer auth_tokens/abc"}),
+    ],
+)
+async def test_an_ephemeral_token_opens_no_judged_session(query: str, headers: Json) -> None:
+    """It could contain a system instruction that no hook has seen."""
+    model = ScriptedModel({})
+    async with (
+        live(model) as upstream,
+        gateway_before(upstream, {}, JUDGES) as url,
+        aiohttp.ClientSession(headers=headers) as http,
+    ):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await http.ws_connect(url + LIVE + query)
+        constrained = await ask(url, "GET", f"{LIVE}Constrained")
+        created = await ask(url, "POST", "/v1alpha/auth_tokens")
+    assert refused.value.status == 403
+    assert (constrained.status, created.status, model.received) == (403, 403, [])
+    for answer in (constrained, created):
+        assert "ephemeral token" in answer.json["error"]["message"]
+
+
+async def test_the_receipt_says_how_much_speech_no_hook_has_judged_a_transcription_of() -> None:
+    audio = {"realtimeInput": {"audio": {"mimeType": "audio/pcm", "data": SPEECH}}}
+    heard = {"serverContent": {"inputTranscription": {"text": "hi"}}}
+    silent = [spoken("")[0], END]
+    model = ScriptedModel({"realtimeInput": [], "clientContent": [heard, *silent]})
+    async with session(model, {}) as client:
+        await client.tell(audio, said("go on"))
+        await client.hear()
+        await client.tell(audio, audio, {"realtimeInput": {"audioStreamEnd": True}})
+        await client.socket.close()
+        receipt = await client.receipt()
+    assert receipt["live"] == {
+        "audio_in": 18,
+        "untranscribed_in": 12,
+        "media_out": 6,
+        "untranscribed_out": 6,
+    }
+
+
+def frame(data: bytes, opcode: WSMsgType, *, ends: bool = True) -> bytes:
+    """A frame of a client, whose mask changes nothing."""
+    size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + len(data).to_bytes(2, "big")
+    return bytes([(0x80 if ends else 0) | opcode]) + size + bytes(4) + data
+
+
+async def test_messages_in_fragments_and_in_binary_frames_are_judged_as_a_whole() -> None:
+    model = ScriptedModel({"clientContent": [END]})
+    async with session(model, {"BeforeModel": [REDACT]}) as client:
+        data = json.dumps(said(f"pay {CARD}")).encode()
+        half = data.index(CARD[9:].encode())
+        wire: Any = client.socket._response.connection
+        wire.transport.write(frame(data[:half], WSMsgType.TEXT, ends=False))
+        wire.transport.write(frame(b"there?", WSMsgType.PING))
+        wire.transport.write(frame(data[half:], WSMsgType.CONTINUATION))
+        assert await client.hear() == [END]
+        await client.socket.send_bytes(data)
+        assert await client.hear() == [END]
+    assert CARD not in json.dumps(model.received)
+    assert json.dumps(model.received).count("pay [CARD]") == 2
+
+
+@pytest.mark.parametrize("message", [said("a" * 17_000_000), written("a" * 17_000_000)[0]], ids=["in", "out"])
+async def test_a_giant_message_ends_the_session(message: Json) -> None:
+    model = ScriptedModel({"realtimeInput": [message]})
+    async with session(model, {}) as client:
+        with suppress(ConnectionError, aiohttp.ClientError):  # nobody reads the rest of a giant message
+            await client.tell(message if "clientContent" in message else {"realtimeInput": {"text": "hi"}})
+        end = await client.socket.receive()
+    assert end.type is not WSMsgType.BINARY
+    assert all("clientContent" not in each for each in model.received)
+
+
+async def test_messages_that_interleave_turns_and_calls_are_judged_in_their_order() -> None:
+    """A call in the middle of a text releases it, and what follows is judged with the rest of its turn."""
+    call = {"toolCall": {"functionCalls": [{"id": "1", "name": "f", "args": {}}]}}
+    answer = [*written("one "), call, counted(5, 1), *written("two"), {"goAway": {"timeLeft": "9s"}}, END]
+    seen: list[Json] = []
+    async with session(ScriptedModel({"clientContent": answer}), {"AfterModel": [listens(seen)]}) as client:
+        await client.tell(said("hi"))
+        heard = await client.hear()
+    assert heard == answer
+    texts = [event["llm_response"]["text"] for event in seen]
+    assert [text for text in texts if text] == ["one ", "two"]
+
+
+async def test_tokens_cost_and_speech_of_a_session_are_in_the_audit(tmp_path: Path) -> None:
+    """The price of a turn depends on its own tokens, not on those of the whole session."""
+    prices = tmp_path / "prices.toml"
+    above = "above = [{tokens = 150, input = 1000, output = 1000}]"
+    prices.write_text(f'currency = "EUR"\n[models."*"]\ninput = 1000\noutput = 2000\n{above}\n')
+    config = Config.model_validate({"routes": {"live": "judge"}, "prices": {"file": prices}})
+    model = ScriptedModel({"clientContent": [*written("Hello"), {**END, **counted(100, 10)}]})
+    async with (
+        asyncio.timeout(10),
+        live(model) as upstream,
+        audited_gateway(upstream, tmp_path, config=config) as gateway,
+        aiohttp.ClientSession(headers=KEY) as http,
+        http.ws_connect(gateway.url + LIVE) as socket,
+    ):
+        client = Session(socket, gateway.url, "")
+        await client.tell(SETUP)
+        await socket.receive()
+        for _ in range(2):
+            await client.tell(said("hi"))
+            await client.hear()
+        await socket.close()
+    with reading(tmp_path) as audit:
+        [call] = audit.calls(RecordFilter())
+    assert call.body["usage"] == {
+        "input_tokens": 200,
+        "output_tokens": 20,
+        "cached_tokens": 0,
+        "cost": pytest.approx(0.24),
+    }
+    assert call.body["live"]["audio_in"] == 0

@@ -217,3 +217,12 @@ def test_every_form_of_a_call_can_go_to_another_model(path: str, swapped: str) -
     other = route.for_model("new")
     assert other.path == swapped
     assert match("POST", other.path) == other
+
+
+@pytest.mark.parametrize("prefix", ["", "/s/abc"])
+def test_the_doubled_slash_of_the_javascript_sdk_before_a_websocket_is_removed(prefix: str) -> None:
+    path = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
+    route = match("GET", f"{prefix}/{path}?key=k", live="judge")
+    assert (route.kind, route.path) == ("live", path)
+    for other in (f"//{path}", f"/.{path}", "//v1beta/models"):
+        assert refused(f"{prefix}{other}", "GET").code == 403

@@ -165,3 +165,9 @@ def test_each_location_has_its_host(location: str, host: str) -> None:
     default = "https://aiplatform.googleapis.com"
     assert vertex_origin(default, default, location) == f"https://{host}"
     assert vertex_origin("http://127.0.0.1:1", default, location) == "http://127.0.0.1:1"
+
+
+def test_a_live_session_that_is_judged_may_not_name_a_project_either() -> None:
+    target = "/ws/google.cloud.aiplatform.v1.LlmBidiService/BidiGenerateContent"
+    with pytest.raises(ApiError, match="name a project in their messages"):
+        on_vertex(match("GET", target, live="judge"), "mine", "global")

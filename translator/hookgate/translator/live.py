@@ -236,6 +236,8 @@ class ServerMessage:
         """What the model has written or spoken; empty if the message contains none of it."""
         if has_part(self.turn, "functionCall"):
             raise BodyError("serverContent.modelTurn", "a function call belongs in toolCall")
+        self.usage = _object(self.message, "usageMetadata")
+        """The tokens that the server counts in the message; empty if it counts none."""
         self.calls: list[JsonObject] = read_list(_object(self.message, "toolCall"), "functionCalls")
         """The calls of tools in the message."""
         if not all(isinstance(call, dict) for call in self.calls):
@@ -322,6 +324,11 @@ class Segment:
     def is_transcribed(self) -> bool:
         """Whether there is no speech without a transcription."""
         return "outputTranscription" in self._kinds or not any(each.media_bytes for each in self._messages)
+
+    @property
+    def untranscribed_bytes(self) -> int:
+        """The length of the audio if there is no transcription of it, in bytes."""
+        return 0 if self.is_transcribed else sum(each.media_bytes for each in self._messages)
 
     def _add(self, kind: str, parts: list[Any], beside: JsonObject | None = None) -> None:
         if parts or beside:

@@ -340,9 +340,9 @@ class RouteSettings(Section):
     gateway, or another one with the same database, does not know as one of the caller's key."""
 
     live: Literal["refuse", "judge"] = "refuse"
-    """`judge` lets hooks judge Live sessions of the Gemini API: text, calls and results of tools, and
-    transcriptions of speech, which the gateway requests. Video is refused. Other WebSockets are refused
-    unless `unhooked` lists `live`."""
+    """`judge` lets hooks judge Live sessions of the Gemini API and Vertex AI: text, calls and results of
+    tools, and transcriptions of speech, which the gateway requests. Video and ephemeral tokens are refused.
+    Other WebSockets are refused unless `unhooked` lists `live`."""
 
     files: Literal["refuse", "judge", "forward"] = "refuse"
     """What happens to files that are uploaded, imported, registered, or written to a file search store, and

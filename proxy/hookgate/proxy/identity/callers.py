@@ -140,6 +140,13 @@ def _without_scheme(sent: str) -> str:
     return "" if is_empty else words[-1]
 
 
+def is_ephemeral(route: Route, headers: Mapping[str, str]) -> bool:
+    """Return whether the credential of a request is an ephemeral token, which only Live sessions accept."""
+    scheme = headers.get("authorization", "").split()[:1]
+    key = _without_scheme(sent_credential(route, headers))
+    return key.lower().startswith("auth_tokens/") or [each.lower() for each in scheme] == ["token"]
+
+
 def _continues_upload(route: Route) -> bool:
     """Return True if the request continues an upload.
 

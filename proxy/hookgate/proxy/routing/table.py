@@ -14,7 +14,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, unquote_plus
 
 from hookgate.hooks.settings import EVENTS
-from hookgate.proxy.errors import not_a_route, request_refused
+from hookgate.proxy.errors import ApiError, not_a_route, request_refused
 from hookgate.translator import MODEL_NAME
 
 log = logging.getLogger("hookgate.unhooked")
@@ -384,16 +384,18 @@ def match(
     prefix = _SESSION.match(path)
     session = prefix["session"] if prefix else ""
     path = path[prefix.end() :] if prefix else path
+    if path.startswith("//ws/"):  # @google/genai adds a slash to a base URL without a path
+        path = path[1:]
     row, found = _row(method, path)
     parts = found.groupdict()
     verb = parts.get("verb") or (row.verbs[0] if row.verbs else "")
     kind, group = row.kind, row.unhooked
-    if live == "judge" and (row.api, verb) == ("gemini", "BidiGenerateContent"):
+    if live == "judge" and verb == "BidiGenerateContent":
         kind, group = "live", ""
     if files == "judge" and row.writes_files and verb:
         kind = "judged"
     if group and group not in unhooked:
-        raise not_a_route(_remedy(group))
+        raise _cannot_judge(group, verb, path)
     if row.writes_files and files != "forward" and kind != "judged":
         raise not_a_route(_NO_FILES)
     route = Route(
@@ -447,11 +449,20 @@ def _row(method: str, path: str) -> tuple[Row, re.Match[str]]:
     raise not_a_route(_explain(path))
 
 
-def _remedy(group: str) -> str:
-    return (
-        f"hookgate cannot judge what the {group} routes generate: "
-        f'set routes.unhooked = ["{group}"] in hookgate.toml to forward it unjudged'
-    )
+def _cannot_judge(group: str, verb: str, path: str) -> ApiError:
+    """Return the error for a route of a group that hooks cannot judge."""
+    forwards = f'set routes.unhooked = ["{group}"] in hookgate.toml to forward it unjudged'
+    if verb == "BidiGenerateContentConstrained" or "/auth_tokens" in path:
+        return not_a_route(
+            "hookgate cannot judge Live sessions with ephemeral tokens: a token can contain a setup that no "
+            f"hook has seen. Use a key, which hookgate can issue for a short time, or {forwards}"
+        )
+    if verb == "BidiGenerateContent":
+        return not_a_route(
+            'hookgate refuses Live sessions. Set routes.live = "judge" in hookgate.toml to let hooks judge '
+            f"them, or {forwards}"
+        )
+    return not_a_route(f"hookgate cannot judge what the {group} routes generate: {forwards}")
 
 
 def _explain(path: str) -> str:

@@ -54,7 +54,7 @@ def on_vertex(route: Route, project: str, location: str) -> Route:
         return route
     if found := _OF_GOOGLE.fullmatch(route.path):
         return replace(route, path=f"/{found[1]}/{place}publishers/google/models/{route.model}:{route.verb}")
-    if route.kind == "tunnel":
+    if route.kind in ("tunnel", "live"):
         raise _not_available("WebSockets at Vertex AI name a project in their messages")
     named = _PLACE.match(route.path)
     if named is not None and (named[1], named[2]) != (project, location):

@@ -8,10 +8,15 @@ from collections.abc import Awaitable, Sequence
 
 from aiohttp import WSCloseCode, web
 
-from hookgate.hooks import AfterModel, BeforeModel, BeforeTool
+from hookgate.hooks import AfterModel, AfterTool, BeforeModel, BeforeTool
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
-from hookgate.proxy.call.derived_events import ToolCallEvents
+from hookgate.proxy.call.derived_events import (
+    ToolCallEvents,
+    ToolResultEvents,
+    engine_for_derived,
+    mark_context,
+)
 from hookgate.proxy.call.tool_gate import BLOCKED, AllowedTools, CallJudge, Refusal, judge_call
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_tool_selection, refuse_ended_call
 from hookgate.proxy.call.websockets import (
@@ -25,9 +30,19 @@ from hookgate.proxy.call.websockets import (
 from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, unreadable_answer
 from hookgate.proxy.http.key_mask import KeyMask
+from hookgate.proxy.identity.callers import is_ephemeral
+from hookgate.proxy.observe.usage import read_usage
 from hookgate.proxy.routing.dialects.generate_content import check_references, named_model, with_model
 from hookgate.translator import BodyError, EditError, declared_descriptions, show_request
-from hookgate.translator.fields import JsonObject, joined_text, read, read_list, read_object, same_items
+from hookgate.translator.fields import (
+    JsonObject,
+    joined_text,
+    read,
+    read_list,
+    read_object,
+    same_items,
+    write,
+)
 from hookgate.translator.live import (
     ClientMessage,
     Segment,
@@ -38,8 +53,16 @@ from hookgate.translator.live import (
 from hookgate.translator.strictjson import Bounds, dumps, loads
 
 _NO_PLACE = "A hook's edit cannot be sent in a Live session: {}"
+_NO_TOKENS = (
+    "hookgate cannot judge sessions with ephemeral tokens: a token can contain a setup that no hook has "
+    "seen. Connect with a key."
+)
+_COUNTS = ("audio_in", "untranscribed_in", "media_out", "untranscribed_out")
+"""The bytes of speech that the receipt lists."""
 _CLOSE_REASON = 123
 """The largest reason for closing a WebSocket, in bytes."""
+_MAX_CALLS = 1000
+"""The number of calls of tools that are remembered until their results arrive."""
 
 
 class LiveSession:
@@ -56,17 +79,26 @@ class LiveSession:
         self._model = ""
         self._shown = SharedValue({})
         self._judges: list[CallJudge] = []
+        self._called: dict[str, JsonObject] = {}  # calls that the client has received, by their ids
+        self._results: ToolResultEvents | None = None
         self._held: list[tuple[ServerMessage, bytes | None]] = []
         self._held_bytes = 0
         self._judged_bytes = 0
 
     async def run(self) -> web.StreamResponse:
         """Run the session until either side closes. Raises ApiError if it does not begin."""
-        self._call, known = await self._context.begin_judged_call({})
+        context = self._context
+        if is_ephemeral(context.route, context.request.headers):
+            raise ApiError(403, _NO_TOKENS, "ROUTE_NOT_ALLOWED")
+        self._call, known = await context.begin_judged_call({})
         if known.state.stopped is not None:
             raise policy_denied(known.state.stopped, BeforeModel.name)
-        self._record.live = {"audio_in": 0, "media_out": 0}
-        async with connected(self._context) as (here, there, mask):
+        reported = context.reported_kinds(known)
+        self._tools = engine_for_derived(self._engine, "tools", reported)
+        if self._tools.listens_to(AfterTool.name):
+            self._results = ToolResultEvents(self._tools, self._call, "tools" not in reported)
+        self._record.live = dict.fromkeys(_COUNTS, 0)
+        async with connected(context) as (here, there, mask):
             self._here, self._there, self._mask = here, there, mask
             inward = self._closing(relayed(here, there, self._from_client))
             await run_until_closed(self._context, here, there, inward, self._closing(self._outward()))
@@ -109,6 +141,7 @@ class LiveSession:
         if (client.kind == "setup") == bool(self._model):
             raise body_refused("a session must begin with one setup")
         self._record.live["audio_in"] += client.audio_bytes
+        self._record.live["untranscribed_in"] += client.audio_bytes
         if client.request is not None:
             self._count_text(len(data))
             check_references(client.request, self._context.services.config)
@@ -116,11 +149,30 @@ class LiveSession:
                 if client.kind == "setup":
                     edited = await self._set_up(client)
                 else:
-                    edited = client.edited(await self._judge_request(client.request, len(data)))
+                    request = client.request
+                    if client.kind == "toolResponse" and self._results is not None:
+                        request = await self._judge_results(request, self._results)
+                    edited = client.edited(await self._judge_request(request, len(data)))
             except EditError as error:
                 raise policy_denied(_NO_PLACE.format(error), BeforeModel.name) from None
             data = data if edited is client.message else dumps(edited)
         await _send(self._there, data, as_text=isinstance(message, str))
+
+    async def _judge_results(self, request: JsonObject, events: ToolResultEvents) -> JsonObject:
+        """Return the results of tools after AfterTool hooks. Raises ApiError or ReplacementAnswer."""
+        [turn] = read_list(request, "contents")
+        parts = read_list(turn, "parts")
+        new = [await self._judge_result(part, events) for part in parts]
+        return request if same_items(new, parts) else {**request, "contents": [{**turn, "parts": new}]}
+
+    async def _judge_result(self, part: JsonObject, events: ToolResultEvents) -> JsonObject:
+        result = read_object(part, "functionResponse")
+        effect = await events.judge(self._called.pop(str(read(result, "id")), {}), result)
+        new = effect.response or result
+        if effect.contexts:  # nothing but results may be in such a message
+            context = "\n".join(map(mark_context, effect.contexts))
+            new = write(new, "response", {**read_object(new, "response"), "hook_context": context})
+        return part if new is result else {"functionResponse": new}
 
     def _count_text(self, size: int) -> None:
         """Count judged bytes. Policies may keep what they found in them, so their number is limited."""
@@ -147,8 +199,8 @@ class LiveSession:
         request, allowed = await before_tool_selection(engine, self._call, model, outcome.event.body)
         if allowed is not None:
             self._judges.append(AllowedTools(allowed, self._record, retries=True))
-        if engine.listens_to(BeforeTool.name):
-            self._judges.append(ToolCallEvents(engine, self._call, declared_descriptions(request)))
+        if self._tools.listens_to(BeforeTool.name):
+            self._judges.append(ToolCallEvents(self._tools, self._call, declared_descriptions(request)))
         self._model = self._record.model = model
         edited = client.edited(request)
         setup = read(edited, "setup")
@@ -166,12 +218,19 @@ class LiveSession:
         except BodyError as error:
             raise unreadable_answer(str(error)) from None
         self._record.live["media_out"] += server.media_bytes
+        self._count_usage(server.usage)
         self._held.append((server, data if server.message is parsed else None))
         self._held_bytes += len(data)
         if self._held_bytes > MAX_MESSAGE:
             raise unreadable_answer(f"a turn has more than {MAX_MESSAGE} bytes")
         if self._is_complete(server):
             await self._release()
+
+    def _count_usage(self, metadata: JsonObject) -> None:
+        """Count the tokens of a message. A server counts those of each answer once, with its whole prompt."""
+        if metadata:
+            self._record.usage += read_usage(metadata)
+            self._context.services.settle_usage(self._record)
 
     def _is_complete(self, latest: ServerMessage) -> bool:
         """Return whether the messages that are held can be judged, the latest of them included.
@@ -189,13 +248,16 @@ class LiveSession:
             return
         segment = Segment([server for server, _ in held])
         heard = segment.heard
+        self._record.live["untranscribed_out"] += segment.untranscribed_bytes
         if heard:
+            self._record.live["untranscribed_in"] = 0
             turn = {"role": "user", "parts": [{"text": heard}]}
             judged = await self._judge_request({"contents": [turn]}, len(heard))
             heard = "\n".join(joined_text(each) for each in read_list(judged, "contents"))
         candidates = [await self._judge_candidate(each) for each in segment.candidates]
         called = segment.calls(candidates)
         calls, blocked = await self._judge_calls(called)
+        self._remember_calls(calls)
         if heard == segment.heard and same_items([*candidates, *calls], [*segment.candidates, *called]):
             for server, data in held:
                 await self._send_to_client(server.message, data)
@@ -230,6 +292,13 @@ class LiveSession:
             else:
                 allowed.append(call if decided == read_object(call, "args") else {**call, "args": decided})
         return allowed, blocked
+
+    def _remember_calls(self, calls: Sequence[JsonObject]) -> None:
+        """Remember calls until their results arrive."""
+        if self._results is not None:
+            self._called |= {str(call["id"]): call for call in calls if read(call, "id") is not None}
+            while len(self._called) > _MAX_CALLS:
+                del self._called[next(iter(self._called))]
 
     async def _send_to_client(self, message: JsonObject, data: bytes | None) -> None:
         """Send a message, or its bytes if they are those that arrived. An empty message is not sent."""

@@ -76,6 +76,11 @@ _FULL_NAME = re.compile(
     rf"(?P<model>{MODEL_NAME})"
 )
 
+_NAME_AT_VERTEX = re.compile(
+    rf"(?:(?:projects/[^/]+/locations/[^/]+/)?publishers/google/models/)?(?P<model>{MODEL_NAME})"
+)
+"""The name of a model in a Live session at Vertex AI, whose path has neither a project nor a location."""
+
 
 def named_model(route: Route, obj: JsonObject) -> str:
     """Return the model in the path, or else in the object. Raises ApiError (400) if there is none."""
@@ -90,7 +95,12 @@ def named_model(route: Route, obj: JsonObject) -> str:
 
 def _short_name(route: Route, named: object) -> str:
     """Return the model of a name in a body whose path has none; empty if the name is invalid."""
-    found = _FULL_NAME.fullmatch(named) if isinstance(named, str) else None
+    if not isinstance(named, str):
+        return ""
+    if route.kind == "live" and route.api == "vertex":
+        at_vertex = _NAME_AT_VERTEX.fullmatch(named)
+        return at_vertex["model"] if at_vertex else ""
+    found = _FULL_NAME.fullmatch(named)
     if found is None or (found["place"] and f"/{found['place']}/" not in route.path):
         return ""
     return found["model"]
