@@ -389,12 +389,14 @@ async def test_of_many_tools_that_are_not_declared_five_are_logged(caplog: pytes
 
 
 JSON_WANTED = SharedValue({**DOCUMENTED, "config": {"responseMimeType": "application/json"}})
+SUFFIX_WANTED = SharedValue({**DOCUMENTED, "config": {"responseMimeType": "application/geo+json"}})
 
 
 @pytest.mark.parametrize(
     ("request_shown", "text", "count"),
     [
         (JSON_WANTED, "Be careful!", 1),
+        (SUFFIX_WANTED, "Be careful!", 1),
         (JSON_WANTED, '{"a": 2}', 0),
         (SharedValue(DOCUMENTED), "Be careful!", 0),
     ],
@@ -405,3 +407,16 @@ async def test_an_edit_that_breaks_an_answer_in_json_is_logged(
     body = {"candidates": [{"content": {"role": "model", "parts": [{"text": '{"a": 1}'}]}}]}
     messages = await warned(AfterModel(request_shown, body), specific(llm_response={"text": text}), caplog)
     assert ["no longer JSON" in message for message in messages] == [True] * count
+
+
+async def test_an_edit_of_any_candidate_that_breaks_an_answer_in_json_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    body = {
+        "candidates": [
+            {"index": index, "content": {"role": "model", "parts": [{"text": '{"a": 1}'}]}} for index in (0, 1)
+        ]
+    }
+    edit = {"candidates": [{"index": 1, "content": {"parts": ["Be careful!"]}}]}
+    messages = await warned(AfterModel(JSON_WANTED, body), specific(llm_response=edit), caplog)
+    assert ["no longer JSON" in message for message in messages] == [True]

@@ -52,6 +52,12 @@ def show_tool_config(body: JsonObject) -> JsonObject | None:
     return {**flat, "functionCallingConfig": flat} if flat else None
 
 
+def requires_json(config: Mapping[str, Any]) -> bool:
+    """Return whether a generationConfig, or the `config` of a view, requires an answer in JSON."""
+    mime_type = read(config, "responseMimeType")
+    return isinstance(mime_type, str) and "json" in mime_type
+
+
 def declared_names(body: JsonObject) -> list[str]:
     """Return the names of all declared functions, in order."""
     return [

@@ -19,7 +19,7 @@ from hookgate.translator.fields import (
     write,
 )
 from hookgate.translator.streaming.edits import respread
-from hookgate.translator.strictjson import dumps
+from hookgate.translator.strictjson import dumps, loads
 
 
 def synthetic_response(llm_response: Any) -> JsonObject:
@@ -179,6 +179,17 @@ def show_response(body: JsonObject) -> JsonObject:
     if not _COUNTS.isdisjoint(usage):
         view["usageMetadata"] = usage
     return view
+
+
+def is_json_answer(body: JsonObject) -> bool:
+    """Return whether the text of each candidate, without thoughts, is JSON. False if there is no candidate."""
+    candidates = _candidates(body)
+    try:
+        for candidate in candidates:
+            loads("".join(_texts(_content(candidate))[1]).encode())
+    except ValueError:  # invalid JSON, or half of a surrogate pair, which UTF-8 cannot contain
+        return False
+    return bool(candidates)
 
 
 def apply_response(body: JsonObject, edit: Any) -> JsonObject:

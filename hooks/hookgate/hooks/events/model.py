@@ -36,7 +36,8 @@ from hookgate.translator import (
     write_tool_config,
 )
 from hookgate.translator.fields import JsonObject, camel, read, read_list, read_object, same
-from hookgate.translator.strictjson import loads
+from hookgate.translator.request import requires_json
+from hookgate.translator.response import is_json_answer
 
 
 class ModelEventInput(HookInput):
@@ -364,38 +365,26 @@ class AfterModel(Event):
         return replace(self, body=with_hook_path("llm_response", apply_response, body, edit))
 
     def edit_warning(self, specific: JsonObject, edit: JsonObject, view: str) -> str:
-        if not edit or self.stream not in (None, "complete") or not self._requires_json:
+        if not edit or self.stream not in (None, "complete") or not self._requires_json():
             return ""
         try:
-            texts = [
-                show_response(body).get("text", "") for body in (self.body, self.edited(edit, view).body)
-            ]
+            edited = self.edited(edit, view).body
         except TranslatorError:  # the edit does not fit, and is not applied
             return ""
-        if not _is_json(texts[0]) or _is_json(texts[1]):
+        if not is_json_answer(self.body) or is_json_answer(edited):
             return ""
         return (
             "has edited an answer that the client requires as JSON so that it is no longer JSON; "
             "the gateway refuses such an answer"
         )
 
-    @property
     def _requires_json(self) -> bool:
-        config = read_object(self.llm_request.value, "config")
-        return config.get("responseMimeType") == "application/json"
+        return requires_json(read_object(self.llm_request.value, "config"))
 
     def _shown(self, view: str) -> JsonObject:
         """Return a view of the answer. The views `raw` and `body` include the REST body, with its calls."""
         shown = show_response(self.body)
         return {**shown, "raw": self.body} if view in _WITH_BODY else shown
-
-
-def _is_json(text: str) -> bool:
-    try:
-        loads(text.encode())
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 _WITH_BODY = ("raw", "body")

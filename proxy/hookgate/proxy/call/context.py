@@ -49,7 +49,8 @@ from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.routing.dialects.envelope import Envelope
 from hookgate.proxy.routing.dialects.generate_content import Bare
 from hookgate.proxy.routing.table import Route, without_credentials
-from hookgate.translator.fields import JsonObject, has_part, read, read_list, read_object, texts_of, write
+from hookgate.translator.fields import JsonObject, has_part, read_list, read_object, texts_of, write
+from hookgate.translator.request import requires_json
 from hookgate.translator.strictjson import dumps, loads
 
 if TYPE_CHECKING:  # it imports SQLAlchemy, which only an enabled audit needs
@@ -232,12 +233,6 @@ class JudgedCall:
         return self.session.call_state.requires_json
 
 
-def requires_json(request: JsonObject) -> bool:
-    """Return whether a request requires an answer in JSON."""
-    mime_type = read(read_object(request, "generationConfig"), "responseMimeType")
-    return isinstance(mime_type, str) and "json" in mime_type
-
-
 def describe_call(  # noqa: PLR0913  # the facts come from six places
     caller: Caller,
     route: Route,
@@ -262,7 +257,7 @@ def call_in_session(
     """Return the facts of the call with `body` in a session that the client names, or that is derived."""
     contents = read_list(body, "contents")
     session.call_state.operation = route.verb
-    session.call_state.requires_json = requires_json(body)
+    session.call_state.requires_json = requires_json(read_object(body, "generationConfig"))
     return JudgedCall(
         route=route,
         session=session,

@@ -11,15 +11,9 @@ from hookgate.proxy.call.tool_gate import ToolSelection
 from hookgate.proxy.errors import ApiError, policy_denied
 from hookgate.proxy.observe.blocked import selecting_hooks
 from hookgate.proxy.observe.record import CallRecord
-from hookgate.translator import (
-    BodyError,
-    callable_names,
-    synthetic_response,
-    text_response,
-)
-from hookgate.translator.fields import JsonObject, read_list, read_object, texts_of
-from hookgate.translator.response import is_whole
-from hookgate.translator.strictjson import loads
+from hookgate.translator import callable_names, synthetic_response, text_response
+from hookgate.translator.fields import JsonObject
+from hookgate.translator.response import is_json_answer, is_whole
 
 DENIED = "A hook denied this call without giving a reason."
 STOPPED = "A hook stopped the agent without giving a reason."
@@ -47,7 +41,7 @@ def client_response(verdict: Verdict, event: str, call: JudgedCall) -> JsonObjec
     if verdict.synthetic:
         answer = synthetic_response(verdict.llm_response)
         must_be_json = call.requires_json and not is_whole(verdict.llm_response)
-        return policy_denied(NOT_JSON, event) if must_be_json and not _is_json(answer) else answer
+        return policy_denied(NOT_JSON, event) if must_be_json and not is_json_answer(answer) else answer
     if verdict.denied:
         reason = verdict.reason or DENIED
         as_text = call.tool_turn and not call.requires_json
@@ -86,25 +80,8 @@ def check_edit(before: JsonObject, after: JsonObject, event: str) -> None:
     Raises ApiError if the answer was JSON before, but no longer is: the client would ask for it again
     and again.
     """
-    if _is_json(before) and not _is_json(after):
+    if is_json_answer(before) and not is_json_answer(after):
         raise policy_denied(EDIT_NOT_JSON, event)
-
-
-def _is_json(response: JsonObject) -> bool:
-    candidates = [item for item in read_list(response, "candidates") if isinstance(item, dict)]
-    try:
-        for candidate in candidates:
-            loads(_answer_text(read_object(candidate, "content")).encode())
-    except BodyError:
-        return False
-    return bool(candidates)
-
-
-def _answer_text(content: JsonObject) -> str:
-    parts = [
-        part for part in read_list(content, "parts") if not (isinstance(part, dict) and part.get("thought"))
-    ]
-    return "".join(texts_of({"parts": parts}))
 
 
 async def before_model(
