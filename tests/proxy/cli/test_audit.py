@@ -239,9 +239,16 @@ async def test_a_state_that_is_no_folder_is_reported(words: list[str], tmp_path:
     assert ended.complaint.endswith(f"hooks.state: {file}: is not a folder; choose one with --state")
 
 
-async def test_lines_that_cannot_be_written_are_reported_with_their_setting(tmp_path: Path) -> None:
-    env = {"HOOKGATE_AUDIT__JSONL": "/no/such/a.jsonl", "HOOKGATE_ADMIN__ADDRESS": "off"}
-    ended = await run("serve", "--listen", "127.0.0.1:0", env=env)
+@pytest.mark.parametrize("words", [("serve", "--listen", "127.0.0.1:0"), ("keys", "create", "alice")])
+async def test_lines_that_cannot_be_written_are_reported_with_their_setting(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    env = {
+        "HOOKGATE_AUDIT__JSONL": "/no/such/a.jsonl",
+        "HOOKGATE_ADMIN__ADDRESS": "off",
+        "HOOKGATE_STATE": str(tmp_path),
+    }
+    ended = await run(*words, env=env)
     reported = "audit.jsonl: /no/such/a.jsonl: cannot be written: No such file or directory; check the path"
     assert (ended.code, reported in ended.err) == (1, True)
 

@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hookgate.proxy.audit.chain import audit_entry
-from hookgate.proxy.audit.heads import HeadsFile
-from hookgate.proxy.audit.jsonl import Lines
-from hookgate.proxy.audit.ledger import Ledger, writer_locks
+from hookgate.proxy.audit.ledger import open_ledger
 from hookgate.proxy.config.models import AuditSettings
 from hookgate.proxy.errors import StoreError
-from hookgate.proxy.store.database import FAILURES, open_audit, reason
+from hookgate.proxy.store.database import FAILURES, reason
 
 _LONGEST_NAME = 100
 
@@ -49,15 +47,10 @@ def recording_changes(
     if not settings.enabled:
         yield lambda name, **about: None
         return
-    with contextlib.ExitStack() as stack:
-        database = open_audit(url, state, writes=True)
-        stack.callback(database.close)
-        locks = writer_locks(database, state)
-        stack.callback(locks.close)
-        lines = _lines(settings)
-        if lines is not None:
-            stack.callback(lines.close, settings.deadline)
-        ledger = Ledger(database, locks, lines.add if lines else None, HeadsFile(state))
+    jsonl = None if settings.jsonl is None else str(settings.jsonl)
+    if jsonl == "-":  # the stdout of the gateway, not that of a command
+        jsonl = None
+    with open_ledger(url, state, jsonl, settings.deadline) as (ledger, database):
 
         def record(name: str, **about: object) -> None:
             try:
@@ -67,23 +60,7 @@ def recording_changes(
                 raise StoreError(f"{name} was done, but could not be recorded: {problem}") from None
 
         try:
-            registration = ledger.register()
-        except FAILURES as error:
-            raise StoreError(f"the audit {database.name} cannot be written: {reason(error)}") from None
-        if lines is not None:
-            lines.begin(registration)
-        try:
             yield record
         finally:
             with contextlib.suppress(*FAILURES):  # a gateway closes the chain later
                 ledger.close()
-
-
-def _lines(settings: AuditSettings) -> Lines | None:
-    """Return the writer of `audit.jsonl`; None if it is not set, or is the stdout of the gateway."""
-    if settings.jsonl is None or str(settings.jsonl) == "-":
-        return None
-    try:
-        return Lines(str(settings.jsonl))
-    except OSError as error:
-        raise StoreError(f"audit.jsonl: {settings.jsonl}: cannot be written: {error.strerror}") from None

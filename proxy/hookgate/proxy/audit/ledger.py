@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -22,9 +22,11 @@ from hookgate.proxy.audit.chain import (
     registration,
 )
 from hookgate.proxy.audit.heads import Head, HeadsFile
+from hookgate.proxy.audit.jsonl import Lines
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.stored import chain_tip, insert_records, note_ends
-from hookgate.proxy.store.database import FAILURES, Database
+from hookgate.proxy.errors import StoreError, describe_os_error
+from hookgate.proxy.store.database import FAILURES, Database, open_audit, reason
 from hookgate.proxy.store.models import audit_writers
 from hookgate.translator.fields import JsonObject
 
@@ -280,3 +282,40 @@ class Ledger:
             tip = records[-1].hash
         self._attempt = records
         return records
+
+
+@contextmanager
+def open_ledger(
+    url: str | None, state: Path, jsonl: str | None, deadline: float
+) -> Iterator[tuple[Ledger, Database]]:
+    """Open the audit and register a chain in it while the block runs. The block closes the chain.
+
+    Records are also written to `jsonl`, a path or `-` for stdout, if it is given; for its remaining lines, the
+    end of the block waits up to `deadline` seconds. Raises StoreError or OSError if the audit cannot be written.
+    """
+    with ExitStack() as stack:
+        database = open_audit(url, state, writes=True)
+        stack.callback(database.close)
+        locks = writer_locks(database, state)
+        stack.callback(locks.close)
+        lines = _open_lines(jsonl) if jsonl is not None else None
+        if lines is not None:
+            stack.callback(lines.close, deadline)
+        ledger = Ledger(database, locks, lines.add if lines else None, HeadsFile(state))
+        try:
+            document = ledger.register()
+        except FAILURES as error:
+            raise StoreError(f"the audit {database.name} cannot be written: {reason(error)}") from None
+        if lines is not None:
+            lines.begin(document)
+        yield ledger, database
+
+
+def _open_lines(target: str) -> Lines:
+    try:
+        return Lines(target)
+    except OSError as error:
+        remedy = "check the path and its permissions"
+        raise StoreError(
+            f"audit.jsonl: {target}: cannot be written: {describe_os_error(error)}; {remedy}"
+        ) from None

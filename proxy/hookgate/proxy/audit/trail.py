@@ -5,7 +5,7 @@ import contextlib
 import logging
 import re
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,15 +21,13 @@ from hookgate.proxy.audit.chain import (
     interrupted,
     start_entry,
 )
-from hookgate.proxy.audit.heads import HeadsFile
-from hookgate.proxy.audit.jsonl import Lines
-from hookgate.proxy.audit.ledger import Ledger, Locks, writer_locks
+from hookgate.proxy.audit.ledger import Locks, open_ledger, writer_locks
 from hookgate.proxy.audit.reading import AuditReader, CallDetail, receipt_of
 from hookgate.proxy.audit.retention import Retention
 from hookgate.proxy.audit.stored import chain_tip, record_body
 from hookgate.proxy.audit.writer import PendingRecords, Writer
 from hookgate.proxy.config.models import AuditSettings as Settings
-from hookgate.proxy.errors import ApiError, StoreError, describe_os_error, pluralize
+from hookgate.proxy.errors import ApiError, pluralize
 from hookgate.proxy.observe.record import CallRecord, make_receipt
 from hookgate.proxy.routing.table import Route
 from hookgate.proxy.store.database import FAILURES, Database, open_audit, reason
@@ -279,17 +277,12 @@ async def open_audit_trail(settings: Settings, url: str | None, state: Path) -> 
         yield None
         return
     async with AsyncExitStack() as stack:
-        database = await asyncio.to_thread(open_audit, url, state, writes=True)
-        stack.push_async_callback(asyncio.to_thread, database.close)
-        locks = writer_locks(database, state)
-        stack.callback(locks.close)
-        lines = _lines(settings.jsonl) if settings.jsonl else None
-        if lines is not None:
-            stack.push_async_callback(asyncio.to_thread, lines.close, settings.deadline)
-        ledger = Ledger(database, locks, lines.add if lines else None, HeadsFile(state))
-        registration = await asyncio.to_thread(_registered, ledger, database)
-        if lines is not None:
-            lines.begin(registration)
+        jsonl = None if settings.jsonl is None else str(settings.jsonl)
+        opened = ExitStack()
+        ledger, database = await asyncio.to_thread(
+            opened.enter_context, open_ledger(url, state, jsonl, settings.deadline)
+        )
+        stack.push_async_callback(asyncio.to_thread, opened.close)
         writer = Writer(ledger, settings.deadline, _retention(settings))
         writer.start()
         stack.push_async_callback(asyncio.to_thread, writer.close, settings.deadline)
@@ -309,23 +302,6 @@ def _contents(content: Literal["off", "redacted", "full"]) -> "Contents | None":
     from hookgate.proxy.audit.content import Contents  # noqa: PLC0415  # see above
 
     return Contents(content)
-
-
-def _lines(path: Path) -> Lines:
-    try:
-        return Lines(str(path))
-    except OSError as error:
-        remedy = "check the path and its permissions"
-        raise StoreError(
-            f"audit.jsonl: {path}: cannot be written: {describe_os_error(error)}; {remedy}"
-        ) from None
-
-
-def _registered(ledger: Ledger, database: Database) -> dict[str, object]:
-    try:
-        return ledger.register()
-    except FAILURES as error:
-        raise StoreError(f"the audit {database.name} cannot be written: {reason(error)}") from None
 
 
 def _retention(settings: Settings) -> Retention | None:
