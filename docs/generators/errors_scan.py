@@ -91,9 +91,10 @@ class _Scan:
         name = call.func.id if isinstance(call.func, ast.Name) else ast.unparse(call.func)
         if name in _FUNCTIONS and call.args:
             status, reason, before = _FUNCTIONS[name]
+            status = next(iter(self._statuses(call.args[1], scope)), status) if len(call.args) > 1 else status
             for text in self._texts(call.args[0], scope):
                 yield FoundError(reason, status, before + text)
-                if name == "body_refused" and len(call.args) > 1:  # with the status of a BodyError
+                if name == "body_refused" and text == ANY:  # a BodyError, which has a status of its own
                     yield FoundError("BODY_TOO_LARGE", 413, before + text)
         elif name in ("ApiError", "super().__init__") and len(call.args) >= 2:
             status, message, *rest = call.args

@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 
+from hookgate.translator.fields import BodyError
+
 
 def pluralize(count: int, one: str, many: str | None = None) -> str:
     """Return a count with its noun: `1 call`, `2 calls`. `many` is the plural if it is not regular."""
@@ -104,8 +106,12 @@ class ApiError(Exception):
         return ApiError(self.code, message, self.reason, **self.metadata)
 
 
-def body_refused(problem: object, code: int = 400) -> ApiError:
-    """Return the error for a request body that cannot be judged; `problem` describes the reason."""
+def body_refused(problem: BodyError | str, code: int = 400) -> ApiError:
+    """Return the error for a request body that cannot be judged; `problem` describes the reason.
+
+    A BodyError has a code of its own.
+    """
+    code = problem.status if isinstance(problem, BodyError) else code
     reason = "BODY_TOO_LARGE" if code == 413 else "BODY_REFUSED"
     return ApiError(code, f"hookgate refuses the request body: {problem}", reason)
 

@@ -303,7 +303,7 @@ async def read_request(request: web.BaseRequest) -> JsonObject:
     try:
         parsed = await body_worker.run(len(data), parse, data, body_worker.bounds)
     except BodyError as error:
-        raise body_refused(error, error.status) from None
+        raise body_refused(error) from None
     if not isinstance(parsed.value, dict):
         raise body_refused("it must be a JSON object")
     memory.resize(len(data) + VALUE_BYTES * parsed.count)

@@ -123,7 +123,7 @@ class Batches:
         try:
             await context.run_step(check_request, item)
         except BodyError as error:
-            raise body_refused(error, error.status) from None
+            raise body_refused(error) from None
         await context.run_step(check_references, item, context.services.config)
         call, _ = await context.begin_judged_call(item)
         try:
@@ -187,7 +187,7 @@ def _read(body: JsonObject) -> BatchBody:
         check_canonical(body)
         batch = BatchBody(body)
     except BodyError as error:
-        raise body_refused(error, error.status) from None
+        raise body_refused(error) from None
     if batch.in_file:
         raise policy_denied(IN_FILE, _EVENT)
     return batch

@@ -93,7 +93,7 @@ class InputOnlyCalls:
         try:
             await context.run_step(check_request, carried.request)
         except BodyError as error:
-            raise body_refused(error, error.status) from None
+            raise body_refused(error) from None
         await context.run_step(check_references, carried.request, context.services.config)
         # Counted and cached contents have the session of their conversation. Embeddings share one session.
         conversation = carried.request if route.verb in _CONVERSATIONS else {}
@@ -118,7 +118,7 @@ def _read(route: Route, body: JsonObject) -> Inputs:
     try:
         inputs = read_inputs(route.verb, body)
     except BodyError as error:
-        raise body_refused(error, error.status) from None
+        raise body_refused(error) from None
     if route.model:
         check_model(route, route.model, body)
         check_model(route, route.model, read_object(body, "batch"), "batch")

@@ -88,7 +88,7 @@ class UploadCalls:
         try:
             file = _description(body)
         except BodyError as error:
-            raise body_refused(error, error.status) from None
+            raise body_refused(error) from None
         name = read(file, "displayName")
         if name:
             edited = await self._judge(name, session)

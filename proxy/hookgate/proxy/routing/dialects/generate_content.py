@@ -68,7 +68,7 @@ def open_request_body(envelope: Envelope, route: Route, body: JsonObject) -> tup
         model, inner = envelope.open_request(route, body)
         return model, check_request(inner)
     except BodyError as error:
-        raise body_refused(error, error.status) from None
+        raise body_refused(error) from None
 
 
 _FULL_NAME = re.compile(

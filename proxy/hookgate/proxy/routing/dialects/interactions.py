@@ -96,7 +96,7 @@ def check_interaction(body: JsonObject, unhooked: Collection[str]) -> None:
     try:
         check_names(body)
     except BodyError as error:
-        raise body_refused(error, error.status) from None
+        raise body_refused(error) from None
     if not isinstance(read(body, "previousInteractionId"), str | None):
         raise body_refused("previous_interaction_id: must be a string")
     if read(body, "webhookConfig") is not None:
