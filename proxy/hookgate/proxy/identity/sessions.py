@@ -12,7 +12,8 @@ from typing import Literal, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from hookgate.hooks import SessionContext
+from hookgate.hooks import BeforeModel, SessionContext
+from hookgate.proxy.errors import policy_denied
 from hookgate.proxy.identity.callers import AcceptedKeys, FairMapping
 from hookgate.proxy.identity.memory import ConversationMemory
 
@@ -191,6 +192,11 @@ class OpenSession:
         result, self.state = await self.sessions.change(self.context, step)
         self.is_known = True
         return result
+
+    def refuse_if_stopped(self) -> None:
+        """Raise ApiError (403) with the reason if hooks have stopped the session, if no text can tell it."""
+        if self.state.stopped is not None:
+            raise policy_denied(self.state.stopped, BeforeModel.name)
 
     @asynccontextmanager
     async def starting(self) -> AsyncIterator[bool]:

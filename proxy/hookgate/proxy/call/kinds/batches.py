@@ -57,9 +57,8 @@ class Batches:
     async def run(self) -> web.StreamResponse:
         """Answer the request. Raises ApiError if it is refused or the upstream fails."""
         context, route = self._context, self._context.route
-        call, known = await context.begin_judged_call({})
-        if known.state.stopped is not None:
-            raise policy_denied(known.state.stopped, BeforeModel.name)
+        call, open_session = await context.begin_judged_call({})
+        open_session.refuse_if_stopped()
         data = None
         headers = to_upstream(context.request.headers, "identity")
         if route.verb == "batchGenerateContent":

@@ -97,9 +97,8 @@ class InputOnlyCalls:
         await context.run_step(check_references, carried.request, context.services.config)
         # Counted and cached contents have the session of their conversation. Embeddings share one session.
         conversation = carried.request if route.verb in _CONVERSATIONS else {}
-        call, known = await context.begin_judged_call(conversation)
-        if known.state.stopped is not None:
-            raise policy_denied(known.state.stopped, BeforeModel.name)
+        call, open_session = await context.begin_judged_call(conversation)
+        open_session.refuse_if_stopped()
         outcome = await self._engine.fire(BeforeModel(model, carried.request), call.session)
         refuse_ended_call(self._record, outcome.verdict, BeforeModel.name, route.verb)
         model, request = outcome.event.model, outcome.event.body

@@ -20,7 +20,7 @@ from hookgate.proxy.call.generation import GenerationCall, OpenedRequest
 from hookgate.proxy.call.kinds.interaction_notes import InteractionNotes, find_earlier, shown_earlier
 from hookgate.proxy.call.passthrough import forward_unread
 from hookgate.proxy.call.tool_gate import ToolGate
-from hookgate.proxy.errors import policy_denied, request_refused
+from hookgate.proxy.errors import request_refused
 from hookgate.proxy.http.bodies import read_answer, read_request, read_whole, unreadable_answer
 from hookgate.proxy.http.client import UpstreamAnswer, to_upstream
 from hookgate.proxy.identity.interactions import id_in_path, interaction_name
@@ -99,9 +99,8 @@ class InteractionReading:
         reply = Reply(context.request, self._framing, self._envelope, context.observers)
         async with answering(context, reply):
             earlier = await find_earlier(context, id_in_path(context.route))
-            call, known = await context.begin_judged_call({}, self._envelope)
-            if known.state.stopped is not None:
-                raise policy_denied(known.state.stopped, BeforeModel.name)
+            call, open_session = await context.begin_judged_call({}, self._envelope)
+            open_session.refuse_if_stopped()
             delivery = AnswerDelivery(context, reply, self._envelope.usage_format)
             delivery.counts_usage = False
             await self._read(call, earlier, delivery)

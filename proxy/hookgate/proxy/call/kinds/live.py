@@ -90,10 +90,9 @@ class LiveSession:
         context = self._context
         if is_ephemeral(context.route, context.request.headers):
             raise ApiError(403, _NO_TOKENS, "ROUTE_NOT_ALLOWED")
-        self._call, known = await context.begin_judged_call({})
-        if known.state.stopped is not None:
-            raise policy_denied(known.state.stopped, BeforeModel.name)
-        reported = context.reported_kinds(known)
+        self._call, open_session = await context.begin_judged_call({})
+        open_session.refuse_if_stopped()
+        reported = context.reported_kinds(open_session)
         self._tools = engine_for_derived(self._engine, "tools", reported)
         if self._tools.listens_to(AfterTool.name):
             self._results = ToolResultEvents(self._tools, self._call, "tools" not in reported)

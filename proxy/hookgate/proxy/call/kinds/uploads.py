@@ -58,9 +58,8 @@ class UploadCalls:
         step = read_upload_step(request.method, request.query, request.headers)
         if content_coding(request) != "identity":
             raise body_refused("an upload must not be compressed: its bytes could not be judged", 415)
-        call, known = await context.begin_judged_call({})
-        if known.state.stopped is not None:
-            raise policy_denied(known.state.stopped, BeforeModel.name)
+        call, open_session = await context.begin_judged_call({})
+        open_session.refuse_if_stopped()
         if step.action == "start":
             data = await self._start(step, call.session)
         else:

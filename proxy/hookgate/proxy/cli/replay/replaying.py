@@ -95,15 +95,15 @@ class Replay:
         record = CallRecord(id=start.id, model=start.model, kind="judged", session=session)
         opened = self._open[start.id] = _OpenCall(RecordingEngine(self._engine, record))
         try:
-            known = await self._sessions.open(session)
-            if known.state.stopped is not None and start.route.verb not in _GENERATE:
+            open_session = await self._sessions.open(session)
+            if open_session.state.stopped is not None and start.route.verb not in _GENERATE:
                 return  # it was refused without running hooks
             if start.route.verb in INPUTS:
                 await self._inputs(opened.engine, start)
             elif start.route.verb in BATCHED:
                 await self._batch(opened, start)
             else:
-                await self._generate(opened, start, known)
+                await self._generate(opened, start, open_session)
             opened.is_forwarded = opened.engine.record.outcome is None
         except (ReplacementAnswer, ApiError, BodyError):
             return  # hooks have ended it, and the record has the outcome
