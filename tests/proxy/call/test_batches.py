@@ -93,7 +93,7 @@ async def test_hooks_may_send_a_batch_to_one_model_alone(texts: tuple[str, str],
         assert (answer.status, sent) == (200, [f"POST {TARGET.replace('gemini-2.5-flash', 'model-a')}"])
     else:
         assert (answer.status, sent) == (403, [])
-        assert answer.error["message"] == "Hooks chose more than one model for this batch: model-a, model-b."
+        assert answer.error["message"] == "Hooks chose more than one model for this call: model-a, model-b."
 
 
 @pytest.mark.parametrize(

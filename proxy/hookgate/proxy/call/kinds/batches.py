@@ -12,6 +12,7 @@ from aiohttp import hdrs, web
 from hookgate.hooks import AfterModel, BeforeModel, BeforeToolSelection
 from hookgate.hooks.events.base import SharedValue
 from hookgate.proxy.call.context import CallContext, JudgedCall, RecordingEngine
+from hookgate.proxy.call.kinds.items import check_item, judge_items, only_model
 from hookgate.proxy.call.verdicts import (
     ReplacementAnswer,
     before_model,
@@ -22,14 +23,13 @@ from hookgate.proxy.errors import ApiError, body_refused, policy_denied
 from hookgate.proxy.http.bodies import checked_answer, read_answer, read_request, read_whole
 from hookgate.proxy.http.client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
-from hookgate.proxy.routing.dialects.generate_content import check_model, check_references, with_model
+from hookgate.proxy.routing.dialects.generate_content import check_model, with_model
 from hookgate.proxy.routing.table import Route
 from hookgate.translator import (
     BatchBody,
     BodyError,
     EditError,
     check_canonical,
-    check_request,
     show_request,
     text_response,
 )
@@ -90,21 +90,9 @@ class Batches:
         run_step = self._context.run_step
         batch = await run_step(_read, body)
         check_model(route, route.model, batch.batch, "batch")
-        models: set[str] = set()
-        items = []
-        for path, item in batch.requests:
-            try:
-                model, inner = await self._one(route, item)
-            except ApiError as error:
-                raise error.at(path) from None
-            models.add(model)
-            items.append(inner)
+        models, items = await judge_items(batch.requests, self._one)
         labels = await self._labels(route, batch)
-        if len(models) > 1:
-            raise policy_denied(
-                f"Hooks chose more than one model for this batch: {', '.join(sorted(models))}.", _EVENT
-            )
-        model = next(iter(models), route.model)
+        model = only_model(models, route.model)
         try:
             named = [with_model(route, model, item) for item in items]
             body = await run_step(batch.edited, named, labels)
@@ -115,15 +103,11 @@ class Batches:
             observer.see_upstream_request(model, body, body)
         return route.for_model(model), await run_step(dumps, body)
 
-    async def _one(self, route: Route, item: JsonObject) -> tuple[str, JsonObject]:
+    async def _one(self, item: JsonObject) -> tuple[str, JsonObject]:
         """Return the model and one request of the batch after its hooks. Raises ApiError if it is refused."""
         context, engine = self._context, self._engine
-        check_model(route, route.model, item)
-        try:
-            await context.run_step(check_request, item)
-        except BodyError as error:
-            raise body_refused(error) from None
-        await context.run_step(check_references, item, context.services.config)
+        route = context.route
+        await check_item(context, route.model, item, item)
         call, _ = await context.begin_judged_call(item)
         try:
             model, body = await before_model(engine, call, route.model, item)

@@ -10,8 +10,9 @@ from aiohttp import hdrs, web
 from hookgate.hooks import BeforeModel, BeforeToolSelection
 from hookgate.proxy.call.context import CallContext, RecordingEngine
 from hookgate.proxy.call.kinds.batches import IN_FILE
+from hookgate.proxy.call.kinds.items import check_item, judge_items, only_model
 from hookgate.proxy.call.verdicts import refuse_ended_call
-from hookgate.proxy.errors import ApiError, body_refused, policy_denied
+from hookgate.proxy.errors import body_refused, policy_denied
 from hookgate.proxy.http.bodies import read_request, read_whole
 from hookgate.proxy.http.client import UpstreamAnswer, to_client, to_upstream
 from hookgate.proxy.http.upstream_connection import UpstreamError
@@ -19,19 +20,17 @@ from hookgate.proxy.observe.usage import make_meter
 from hookgate.proxy.routing.dialects import ENVELOPES
 from hookgate.proxy.routing.dialects.generate_content import (
     check_model,
-    check_references,
     named_model,
     with_model,
 )
 from hookgate.proxy.routing.table import Route
-from hookgate.translator import CACHES, BodyError, EditError, Inputs, check_request, read_inputs
+from hookgate.translator import CACHES, BodyError, EditError, Inputs, read_inputs
 from hookgate.translator.fields import JsonObject, read, read_object, write
 from hookgate.translator.inputs import Carried, caches_tools
 from hookgate.translator.strictjson import dumps
 
 _CONVERSATIONS = CACHES | {"countTokens", "computeTokens"}
 _NO_PLACE = "A hook's edit cannot be sent with {}: {}"
-_SEVERAL = "Hooks chose more than one model for this call: {}."
 
 
 class InputOnlyCalls:
@@ -68,33 +67,19 @@ class InputOnlyCalls:
 
     async def _judge(self, route: Route, inputs: Inputs) -> tuple[str, JsonObject]:
         """Return the model and the body after their hooks. Raises ApiError if the call is refused."""
-        models: set[str] = set()
-        requests: list[JsonObject] = []
-        for carried in inputs.requests:
-            try:
-                model, new = await self._one(route, carried)
-            except ApiError as error:
-                raise error.at(carried.path) from None
-            models.add(model)
-            requests.append(new)
-        if len(models) > 1:
-            raise policy_denied(_SEVERAL.format(", ".join(sorted(models))), BeforeModel.name)
+        items = ((carried.path, carried) for carried in inputs.requests)
+        models, requests = await judge_items(items, self._one)
+        model = only_model(models, "")
         try:
-            model = models.pop() if models else ""
             return model, await self._context.run_step(_edited, inputs, requests, route, model)
         except EditError as error:
             raise policy_denied(_NO_PLACE.format(route.verb, error), BeforeModel.name) from None
 
-    async def _one(self, route: Route, carried: Carried) -> tuple[str, JsonObject]:
+    async def _one(self, carried: Carried) -> tuple[str, JsonObject]:
         """Return the model and one request of the body after its hooks. Raises ApiError if it is refused."""
-        context = self._context
+        context, route = self._context, self._context.route
         model = named_model(route, carried.holder)
-        check_model(route, model, carried.holder)
-        try:
-            await context.run_step(check_request, carried.request)
-        except BodyError as error:
-            raise body_refused(error) from None
-        await context.run_step(check_references, carried.request, context.services.config)
+        await check_item(context, model, carried.holder, carried.request)
         # Counted and cached contents have the session of their conversation. Embeddings share one session.
         conversation = carried.request if route.verb in _CONVERSATIONS else {}
         call, open_session = await context.begin_judged_call(conversation)

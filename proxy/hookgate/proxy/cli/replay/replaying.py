@@ -154,14 +154,14 @@ class Replay:
 
     # ---- requests
 
-    async def _generate(self, opened: _OpenCall, start: CallStart, known: OpenSession) -> None:
+    async def _generate(self, opened: _OpenCall, start: CallStart, open_session: OpenSession) -> None:
         engine, envelope = opened.engine, ENVELOPES[start.route.dialect]()
         model, body = open_request_body(envelope, start.route, start.request or {})
-        call = call_in_session(known.context, start.route, body, envelope, named=True)
+        call = call_in_session(open_session.context, start.route, body, envelope, named=True)
         engine.record.note_call(call.session)
         contents = read_list(body, "contents")
-        opened.reported = frozenset(known.state.reported_kinds(""))
-        body = await run_session_events(engine, call, known, body, opened.reported, _ignore_results)
+        opened.reported = frozenset(open_session.state.reported_kinds(""))
+        body = await run_session_events(engine, call, open_session, body, opened.reported, _ignore_results)
         model, body = await before_model(engine, call, model, body)
         body, opened.selection = await before_tool_selection(engine, call, model, body)
         engine.record.model = opened.model = model
