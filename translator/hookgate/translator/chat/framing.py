@@ -9,29 +9,28 @@ from typing import Any
 
 from hookgate.translator.chat.answer import completion_chunks
 from hookgate.translator.fields import BodyError, JsonObject, read_list
-from hookgate.translator.streaming.framing import Frame, ServerSentEvents
-from hookgate.translator.streaming.joining import JoinedFrames, read_frame
+from hookgate.translator.streaming.framing import Frame
+from hookgate.translator.streaming.joining import DONE, JoinedEvents, read_frame
 from hookgate.translator.strictjson import dumps
 
-_DONE = b"[DONE]"
-_END = b"data: [DONE]\n\n"
+_END = b"data: %b\n\n" % DONE
 _CALLS = b'"tool_calls"'
 _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 
 
-class CompletionChunks(ServerSentEvents):
+class CompletionChunks(JoinedEvents):
     """The chunks of one completion, or of several in a row that the client receives as one."""
+
+    list_name = "chunks"
 
     def __init__(self) -> None:
         super().__init__()
         self._hides_usage = False
         self._calling: set[Any] = set()  # the indexes of choices with a call that may continue
-        self._held = JoinedFrames("chunks")
 
     def begin_anew(self) -> None:
         super().begin_anew()
         self._calling = set()
-        self._held.clear()
 
     def hide_usage(self) -> None:
         """Do not send the chunk with the usage, for which the client has not asked."""
@@ -39,34 +38,15 @@ class CompletionChunks(ServerSentEvents):
 
     # ---- from the upstream
 
-    def feed(self, chunk: bytes) -> list[Frame]:
-        return self._joined(super().feed(chunk))
-
-    def finish(self) -> list[Frame]:
-        """Return the last frames. Raises BodyError if the stream ends in the middle of a function call."""
-        frames = self._joined(super().finish())
-        if self._calling:
+    def _check_end(self, *, done: bool) -> None:
+        if self._calling and not done:
             raise BodyError("", "it ends in the middle of a function call")
-        return [*frames, *self._held.release()]
+        self._calling.clear()
 
-    def _joined(self, frames: list[Frame]) -> list[Frame]:
-        out: list[Frame] = []
-        for frame in frames:
-            if frame.data.strip() == _DONE:
-                self._calling.clear()
-                out += [*self._held.release(), Frame(frame.raw, b"")]
-                continue
-            if not self._calling and _CALLS not in frame.data:
-                out.append(frame)
-                continue
-            self._note_calls(frame.data)
-            self._held.add(frame)
-            if not self._calling:
-                out += self._held.release()
-        return out
-
-    def _note_calls(self, data: bytes) -> None:
+    def _is_continued(self, data: bytes) -> bool:
         """Note which choices call functions, and which end. Raises BodyError for what is not a chunk."""
+        if not self._calling and _CALLS not in data:
+            return False
         chunk = read_frame(data)
         if not chunk and data.strip():  # chunks are joined before they are judged
             raise BodyError("", "a chunk is not a JSON object")
@@ -80,6 +60,7 @@ class CompletionChunks(ServerSentEvents):
                 self._calling.add(index)
             if choice.get("finish_reason") is not None:
                 self._calling.discard(index)
+        return bool(self._calling)
 
     # ---- to the client
 

@@ -11,11 +11,10 @@ from typing import Any
 from hookgate.translator.fields import BodyError, JsonObject, read_object
 from hookgate.translator.interactions.events import NEXT, interaction_events
 from hookgate.translator.streaming.framing import Frame, ServerSentEvents
-from hookgate.translator.streaming.joining import JoinedFrames, read_frame
+from hookgate.translator.streaming.joining import DONE, JoinedEvents, read_frame
 from hookgate.translator.strictjson import dumps
 
-_DONE = b"[DONE]"
-_END = b"event: done\ndata: [DONE]\n\n"
+_END = b"event: done\ndata: %b\n\n" % DONE
 _NAME = re.compile(rb"event: ?(?:interaction\.[a-z_]+|step\.[a-z_]+|error|done)[ \t]*(?:\r\n|\n|\r)?")
 
 
@@ -38,8 +37,10 @@ async def first_event(read: Callable[[], Awaitable[bytes]]) -> tuple[bytes, Json
     return bytes(data), {}
 
 
-class InteractionEvents(ServerSentEvents):
+class InteractionEvents(JoinedEvents):
     """The events of one interaction, or of several in a row that the client receives as one."""
+
+    list_name = "events"
 
     def __init__(self, after: str = "") -> None:
         """With `after`, the client receives only what follows the event with this id."""
@@ -49,7 +50,6 @@ class InteractionEvents(ServerSentEvents):
         self._passed: set[str] = set()  # the ids of events up to that one
         self._open: dict[int, bool] = {}  # steps that have begun, and whether they are calls
         self._stopped: set[int] = set()
-        self._held = JoinedFrames("events")
         self._called = False  # whether the model has called a function
         self._began: JsonObject | None = None  # the interaction that the client knows to have begun
         self._started: set[int] = set()  # the steps that have begun for the client, and not ended
@@ -60,36 +60,22 @@ class InteractionEvents(ServerSentEvents):
     def begin_anew(self) -> None:
         super().begin_anew()
         self._open = {}
-        self._held.clear()
         self._stopped.clear()
         self._offset, self._places = self._next, {}
 
     # ---- from the upstream
 
-    def feed(self, chunk: bytes) -> list[Frame]:
-        return self._joined(super().feed(chunk))
-
-    def finish(self) -> list[Frame]:
-        """Return the last frames. Raises BodyError if the stream ends in the middle of a function call."""
-        frames = self._joined(super().finish())
-        return [*frames, *self._release()]
-
     def _joined(self, frames: list[Frame]) -> list[Frame]:
-        out: list[Frame] = []
-        for frame in frames:
-            if frame.data.strip() == _DONE:
-                out += [*self._release(), Frame(frame.raw, b"")]
-                continue
-            self._note_received(frame.data)
-            self._held.add(Frame(frame.raw, frame.data))
-            if len(self._open) < 2 and not any(self._open.values()):
-                out += self._release()
-        return out
+        # None is plain: each has to be encoded, which notes the steps that the client has received.
+        return super()._joined([Frame(frame.raw, frame.data) for frame in frames])
 
-    def _release(self) -> list[Frame]:
+    def _check_end(self, *, done: bool) -> None:
         if any(self._open.values()):
             raise BodyError("", "it ends in the middle of a function call")
-        return self._held.release()
+
+    def _is_continued(self, data: bytes) -> bool:
+        self._note_received(data)
+        return len(self._open) > 1 or any(self._open.values())
 
     def _note_received(self, data: bytes) -> None:
         """Note which steps are open. Raises BodyError for what is not an event, or comes after its step."""
@@ -121,15 +107,8 @@ class InteractionEvents(ServerSentEvents):
         """Whether the event after which the client's stream begins has not been received."""
         return not self._reached
 
-    def bare(self, frame: Frame) -> Frame:
-        """Return the frame without comments and ids, and without names that the API does not document."""
-        lines = frame.raw.splitlines(keepends=True)
-        kept = [line for line in lines if line.startswith((b"data:", b"\r", b"\n")) or _NAME.fullmatch(line)]
-        if len(kept) == len(lines):
-            return frame
-        if not any(line.startswith(b"data:") for line in kept):
-            return Frame(b":\n\n", b"")
-        return Frame(b"".join(kept), frame.data)
+    def _is_kept(self, line: bytes) -> bool:
+        return super()._is_kept(line) or _NAME.fullmatch(line) is not None  # the names that the API documents
 
     def encode(self, frame: Frame, data: bytes) -> bytes:
         if self._after:
@@ -151,7 +130,7 @@ class InteractionEvents(ServerSentEvents):
         new = [self._sent(event) for event in events]
         failed = [number for number, event in enumerate(events) if event.get("error") is not None]
         originals = [event for event in _events_in(frame.data) if "event_id" in event]
-        if self._reached and (frame.raw.strip().endswith(_DONE) or not all(map(self._has_passed, originals))):
+        if self._reached and (frame.raw.strip().endswith(DONE) or not all(map(self._has_passed, originals))):
             passed = [number for number, event in enumerate(events) if self._has_passed(event)]
             first = passed[-1] + 1 if passed else 0
         elif failed:

@@ -128,14 +128,21 @@ class ServerSentEvents(Framing):
         return Frame(raw, values[0] if values else b"")
 
     def bare(self, frame: Frame) -> Frame:
-        """Return the frame without comments, event names and ids, or an empty comment if it has no data."""
+        """Return the frame without comments, and without lines that could contain text besides its data.
+
+        If nothing is left, it is an empty comment.
+        """
         lines = frame.raw.splitlines(keepends=True)
-        kept = [line for line in lines if line.startswith((b"data:", b"\r", b"\n"))]
+        kept = [line for line in lines if self._is_kept(line)]
         if len(kept) == len(lines):
             return frame
         if not any(line.startswith(b"data:") for line in kept):
             return Frame(b":\r\n\r\n", b"")
         return Frame(b"".join(kept), frame.data)
+
+    def _is_kept(self, line: bytes) -> bool:
+        """Return whether a line, unlike comments, names and ids, is part of a bare event."""
+        return line.startswith((b"data:", b"\r", b"\n"))
 
     def encode(self, frame: Frame, data: bytes) -> bytes:
         if data is not frame.data:

@@ -1,39 +1,82 @@
-"""Frames of a stream that are joined before they are judged, such as those of one function call."""
+"""Server-sent events some of which are joined before they are judged, such as those of one function call."""
+
+from abc import abstractmethod
+from typing import ClassVar
 
 import orjson
 
 from hookgate.translator.fields import BodyError, JsonObject
-from hookgate.translator.streaming.framing import MAX_EVENT, Frame
+from hookgate.translator.streaming.framing import MAX_EVENT, Frame, ServerSentEvents
+
+DONE = b"[DONE]"
+"""The data of the event after the last one."""
 
 
-class JoinedFrames:
-    """Frames that are held until they can be judged together, as one frame with a list of their objects."""
+class JoinedEvents(ServerSentEvents):
+    """Server-sent events up to `[DONE]`. Those that can only be judged together become one frame.
 
-    def __init__(self, field: str) -> None:
-        """`field` is the name of the list in the joined object."""
-        self._head = f'{{"{field}":['.encode()
-        self.clear()
+    The data of such a frame is an object with a list of the objects that were joined.
+    """
 
-    def clear(self) -> None:
-        """Discard what is held."""
-        self._frames: list[Frame] = []
-        self._size = 0
+    list_name: ClassVar[str]
+    """The name of the list."""
 
-    def add(self, frame: Frame) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: list[Frame] = []
+        self._held_bytes = 0
+
+    def begin_anew(self) -> None:
+        super().begin_anew()
+        self._held, self._held_bytes = [], 0
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        return self._joined(super().feed(chunk))
+
+    def finish(self) -> list[Frame]:
+        """Return the last frames. Raises BodyError if the stream ends in the middle of a function call."""
+        frames = self._joined(super().finish())
+        self._check_end(done=False)
+        return [*frames, *self._release()]
+
+    @abstractmethod
+    def _is_continued(self, data: bytes) -> bool:
+        """Note an event, and return whether it has to be judged with the next one. Raises BodyError."""
+
+    @abstractmethod
+    def _check_end(self, *, done: bool) -> None:
+        """Raise BodyError if the stream must not end here; `done` if its end is marked."""
+
+    def _joined(self, frames: list[Frame]) -> list[Frame]:
+        out: list[Frame] = []
+        for frame in frames:
+            if frame.data.strip() == DONE:
+                self._check_end(done=True)
+                out += [*self._release(), Frame(frame.raw, b"")]
+            elif self._is_continued(frame.data):
+                self._hold(frame)
+            elif self._held:
+                self._hold(frame)
+                out += self._release()
+            else:
+                out.append(frame)
+        return out
+
+    def _hold(self, frame: Frame) -> None:
         """Hold a frame. Raises BodyError if the frames that are held become too large."""
-        self._frames.append(frame)
-        self._size += len(frame.raw)
-        if self._size > MAX_EVENT:
+        self._held.append(frame)
+        self._held_bytes += len(frame.raw)
+        if self._held_bytes > MAX_EVENT:
             raise BodyError("", f"one of its function calls is larger than {MAX_EVENT} bytes")
 
-    def release(self) -> list[Frame]:
+    def _release(self) -> list[Frame]:
         """Return the frames that were held, joined if there are several."""
-        frames = self._frames
-        self.clear()
+        frames, self._held, self._held_bytes = self._held, [], 0
         if len(frames) < 2:
             return frames
         data = b",".join(frame.data for frame in frames if frame.data)
-        return [Frame(b"".join(frame.raw for frame in frames), self._head + data + b"]}")]
+        joined = b'{"%b":[%b]}' % (self.list_name.encode(), data)
+        return [Frame(b"".join(frame.raw for frame in frames), joined)]
 
 
 def read_frame(data: bytes) -> JsonObject:
