@@ -157,7 +157,7 @@ def test_trust_shows_all_that_it_is_in_and_no_terminal_hides_it(project: Path, h
     hidden = command("evil # \x1b[2K\rtrue", name="\u202egood", env={"BASH_ENV": "./more.sh"})
     configure(project, hidden)
     _, output = hookgate("trust")
-    assert "runs     evil # \\x1b[2K\\rtrue" in output
+    assert "runs     evil # \\u001b[2K\\u000dtrue" in output
     assert "with     BASH_ENV=./more.sh" in output
     assert not {"\x1b", "\r", "\u202e"} & set(output)
 

@@ -3,7 +3,6 @@
 import argparse
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -14,10 +13,11 @@ from hookgate.hooks.settings import EVENTS, Hook
 from hookgate.hooks.settings.editing import rewrite, with_hooks, with_switch
 from hookgate.hooks.settings.schema import settings_schema
 from hookgate.hooks.trust import scripts_of
-from hookgate.proxy.cli.flags import add_hook_flags
+from hookgate.proxy.cli.flags import add_hook_flags, confirm
 from hookgate.proxy.cli.trials import diagnose, try_hooks
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import Sources
+from hookgate.proxy.observe.logs import escape_controls
 from hookgate.proxy.observe.usage import read_prices
 from hookgate.proxy.policy import (
     ConfiguredHooks,
@@ -152,7 +152,7 @@ def trust(sources: Sources, names: Sequence[str], yes: bool) -> int:
         return 0
     for hook in new:
         _describe(hook)
-    if not yes and not _agreed(len(new)):
+    if not confirm(f"Let {'it' if len(new) == 1 else 'them'} run from now on?", yes=yes):
         print("Nothing was trusted; these hooks do not run.")
         return 1
     hooks.trust.trust(new)
@@ -163,29 +163,15 @@ def trust(sources: Sources, names: Sequence[str], yes: bool) -> int:
 
 
 def _describe(hook: Hook) -> None:
-    """Print everything that trust covers, with control characters escaped."""
-    print(printable(f"{hook.event} hook {hook.name!r} of {hook.source}"))
-    print(printable(f"  runs     {hook.runs}"))
-    for name, value in getattr(hook.config, "env", {}).items():
-        print(printable(f"  with     {name}={value}"))
-    print(printable(f"  scripts  {', '.join(map(str, scripts_of(hook))) or 'none'}"))
-
-
-def printable(text: str) -> str:
-    """Return the text with control characters, including those for its direction, escaped."""
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text
-    )
-
-
-def _agreed(count: int) -> bool:
-    if not sys.stdin.isatty():
-        print("Cannot ask for confirmation without a terminal; pass --yes.")
-        return False
-    return input(f"Let {'it' if count == 1 else 'them'} run from now on? [y/N] ").strip().lower() in (
-        "y",
-        "yes",
-    )
+    """Print everything that trust covers, with line ends and other control characters escaped."""
+    env = getattr(hook.config, "env", {})
+    for line in (
+        f"{hook.event} hook {hook.name!r} of {hook.source}",
+        f"  runs     {hook.runs}",
+        *(f"  with     {name}={value}" for name, value in env.items()),
+        f"  scripts  {', '.join(map(str, scripts_of(hook))) or 'none'}",
+    ):
+        print(escape_controls(line, keep_lines=False))
 
 
 def migrate_from_claude(sources: Sources, dry_run: bool) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from hookgate.hooks.events.base import utc_text
 from hookgate.proxy.audit.reading import CHANGES, CallDetail, EndedCall, RecordedChange
 from hookgate.proxy.audit.stored import StoredRecord
+from hookgate.proxy.observe.logs import escape_controls
 from hookgate.translator.fields import JsonObject, read_object
 
 
@@ -142,8 +143,7 @@ def _row(call: EndedCall) -> tuple[str, ...]:
         call.session or "-",
         why.reason[:_LONGEST_REASON] or "-",
     )
-    # Clients choose some of these, so control characters for the terminal are replaced.
-    return tuple("".join(c if c.isprintable() else "\ufffd" for c in cell) for cell in cells)
+    return tuple(escape_controls(cell, keep_lines=False) for cell in cells)  # clients choose some of these
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:

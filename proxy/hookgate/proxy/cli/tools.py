@@ -2,12 +2,13 @@
 
 import argparse
 import difflib
-import sys
 from collections.abc import Mapping, Sequence
 
 from hookgate.hooks.policies.pins import Declaration, PinnedTool, Pins
+from hookgate.proxy.cli.flags import confirm
 from hookgate.proxy.config import read_config
 from hookgate.proxy.config.reading import find_sources
+from hookgate.proxy.observe.logs import escape_controls
 from hookgate.proxy.store import Store
 
 
@@ -51,7 +52,7 @@ async def _accept_tools(pins: Pins, names: Sequence[str], yes: bool) -> int:
     if not shown:
         print("The declarations of these tools have not changed.")
         return 0
-    if not yes and not _agreed():
+    if not confirm("Accept this?", yes=yes):
         print("Nothing was accepted.")
         return 1
     for name, tool in shown.items():  # only the changes that were shown, not those that arrived meanwhile
@@ -85,12 +86,5 @@ def _show(tool: PinnedTool, changed: Declaration) -> None:
         f"seen {changed.seen}",
         lineterm="",
     )
-    # Clients wrote these, so control characters for the terminal are replaced.
-    print("\n".join("    " + "".join(c if c.isprintable() else "\ufffd" for c in line) for line in lines))
-
-
-def _agreed() -> bool:
-    if not sys.stdin.isatty():
-        print("Cannot ask for confirmation without a terminal; pass --yes.")
-        return False
-    return input("Accept this? [y/N] ").strip().lower() in ("y", "yes")
+    for line in lines:
+        print("    " + escape_controls(line, keep_lines=False))  # clients wrote it
