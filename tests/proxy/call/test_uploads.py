@@ -44,7 +44,7 @@ async def test_an_uploads_url_leads_back_as_the_client_came(header: str, prefix:
     assert answer.headers[header.lower()] == f"http://gate.example:8787{prefix}{PATH}?{QUERY}"
 
 
-@pytest.mark.parametrize("host", ["localhost", "[::1]:80", "a-b.example"])
+@pytest.mark.parametrize("host", ["localhost", "[::1]:80", "a-b.example", "a~b.example"])
 async def test_the_host_is_the_one_that_was_asked(host: str) -> None:
     answer = await answer_with({"X-Goog-Upload-URL": "{}" + PATH}, host=host)
     assert answer.headers["x-goog-upload-url"] == f"http://{host}{PATH}"

@@ -17,7 +17,6 @@ from hookgate.proxy.observe.usage import make_meter
 from hookgate.proxy.routing.dialects import ENVELOPES
 from hookgate.proxy.routing.table import Route
 
-_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
 _PORTS = {"http": 80, "https": 443}
 _UPLOAD_URLS = ("X-Goog-Upload-URL", "X-Goog-Upload-Control-URL")
 
@@ -49,7 +48,7 @@ class UploadRoute:
             or not place.path.startswith(f"{origin.path}/")
         ):
             raise ApiError(502, "The upstream's upload URL has a different origin.", "UPSTREAM_ELSEWHERE")
-        if not _HOST.fullmatch(self.host):
+        if not self.host:  # any other one is valid, as `check_head` has seen
             raise request_refused("The Host header is missing, so the upload URL cannot be rewritten.")
         session = f"/s/{self.session}" if self.session else ""
         path = place.path.removeprefix(origin.path)
