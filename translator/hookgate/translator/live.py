@@ -30,6 +30,7 @@ from hookgate.translator.fields import (
     without,
     write,
 )
+from hookgate.translator.streaming.events import failed_call_response
 
 CLIENT_KINDS = ("setup", "clientContent", "realtimeInput", "toolResponse")
 """The kinds of messages of a client."""
@@ -290,14 +291,7 @@ def _with_calls(message: JsonObject, calls: Sequence[JsonObject]) -> JsonObject:
 
 def blocked_calls(calls: Sequence[tuple[JsonObject, str]]) -> JsonObject:
     """Return the message of a client that tells a model why calls were not run."""
-    responses = [
-        {
-            **({"id": call["id"]} if read(call, "id") is not None else {}),
-            "name": call.get("name"),
-            "response": {"error": reason},
-        }
-        for call, reason in calls
-    ]
+    responses = [failed_call_response(call, reason) for call, reason in calls]
     return {"toolResponse": {"functionResponses": responses}}
 
 

@@ -12,6 +12,7 @@ from hookgate.proxy.observe.blocked import BlockedOutput
 from hookgate.proxy.observe.record import CallRecord
 from hookgate.translator import CallGate
 from hookgate.translator.fields import JsonObject, read, read_list, read_object
+from hookgate.translator.streaming.events import failed_call_response
 
 BLOCKED = "Tool execution blocked: {}"
 """The message that the model receives for a refused call, as in Gemini CLI."""
@@ -139,10 +140,8 @@ def _retry_turns(
     model_parts: list[JsonObject], found: Sequence[tuple[JsonObject, Refusal | JsonObject]]
 ) -> list[JsonObject]:
     """Return the model's turn, and a response to each of its calls."""
-    answers = []
+    parts = []
     for call, decided in found:
         error = BLOCKED.format(decided.reason if isinstance(decided, Refusal) else _NOT_RUN)
-        identified = {"id": call["id"]} if read(call, "id") is not None else {}
-        answers.append({**identified, "name": call.get("name"), "response": {"error": error}})
-    parts = [{"functionResponse": answer} for answer in answers]
+        parts.append({"functionResponse": failed_call_response(call, error)})
     return [{"role": "model", "parts": model_parts}, {"role": "user", "parts": parts}]

@@ -283,6 +283,12 @@ class CallGate:
         return part if decision is None else write(part, "functionCall", write(call, "args", decision))
 
 
+def failed_call_response(call: JsonObject, error: str) -> JsonObject:
+    """Return the functionResponse that tells a model why its call was not run."""
+    identified = {"id": call["id"]} if read(call, "id") is not None else {}
+    return {**identified, "name": call.get("name"), "response": {"error": error}}
+
+
 def _calls(body: JsonObject) -> Iterator[tuple[int, JsonObject]]:
     """Yield each call with its candidate's index."""
     candidates = read_list(body, "candidates")
