@@ -330,28 +330,8 @@ class TurnEndEvents:
             raise RetryModel([*spoken, reason], final=True)
 
 
-SESSION_EVENTS = (SessionStart.name, BeforeAgent.name, AfterAgent.name, BeforeTool.name, AfterTool.name)
+_SESSION_EVENTS = (SessionStart.name, BeforeAgent.name, AfterAgent.name, BeforeTool.name, AfterTool.name)
 """Events that may stop a session until its next turn, so its turn must be known."""
-
-
-async def run_session_events_and_check_bypass(  # noqa: PLR0913, PLR0917  # the call and its session
-    context: CallContext,
-    engine: RecordingEngine,
-    call: JudgedCall,
-    open_session: OpenSession,
-    body: JsonObject,
-    reported: Collection[str],
-) -> JsonObject:
-    """Return the request after the hooks of session events, with the pending context of its session.
-
-    `reported` contains the kinds of events that a shim reports, which need not be derived. Raises
-    ReplacementAnswer or ApiError if a hook ends the call.
-    """
-
-    async def check(results: Sequence[Result]) -> None:
-        await _check_bypass(context, engine, call, open_session, results)
-
-    return await run_session_events(engine, call, open_session, body, reported, check)
 
 
 async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its session
@@ -362,14 +342,16 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
     reported: Collection[str],
     check_results: Callable[[Sequence[Result]], Awaitable[None]],
 ) -> JsonObject:
-    """Return the request after the hooks of session events, for a call in the session `open_session`.
+    """Return the request after the hooks of session events, with the pending context of the session.
 
-    `check_results` is called with the results of tools that a shim should have reported. Raises what it
-    raises, and ReplacementAnswer or ApiError if a hook ends the call.
+    `reported` contains the kinds of events that a shim reports, which need not be derived. `check_results`
+    is called with the results of tools that a shim should have reported. Raises what it raises, and
+    ReplacementAnswer or ApiError if a hook ends the call.
     """
+    if not (open_session.is_known or reported or engine.listens_to(*_SESSION_EVENTS)):
+        return body
     run_step = call.session.call_state.run_step
-    may_begin_turn = not ("turns" in reported or call.tool_turn or call.requires_json)
-    if may_begin_turn and (open_session.is_known or reported or engine.listens_to(*SESSION_EVENTS)):
+    if not ("turns" in reported or call.tool_turn or call.requires_json):  # a new turn may begin
         turn = (await run_step(turn_of, read_list(body, "contents")))[0]
         if turn != open_session.state.turn:
             await open_session.change(lambda state: state.observe_turn(turn))
@@ -385,7 +367,7 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
     return with_context(body, waiting) if waiting else body
 
 
-async def _check_bypass(
+async def check_bypass(
     context: CallContext,
     engine: RecordingEngine,
     call: JudgedCall,

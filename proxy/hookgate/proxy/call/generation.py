@@ -1,6 +1,7 @@
 """One judged call that generates content, from its request to the end of its answer, in processing order."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import hdrs, web
 
@@ -10,11 +11,11 @@ from hookgate.proxy.call.answer import AnswerPipeline
 from hookgate.proxy.call.context import CallContext, OutgoingCall, RecordingEngine
 from hookgate.proxy.call.delivery import AnswerDelivery, Reply, answering
 from hookgate.proxy.call.derived_events import (
-    SESSION_EVENTS,
     ToolCallEvents,
     TurnEndEvents,
+    check_bypass,
     engine_for_derived,
-    run_session_events_and_check_bypass,
+    run_session_events,
 )
 from hookgate.proxy.call.stages import AnswerListener
 from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate
@@ -91,10 +92,8 @@ class GenerationCall:
         call, open_session = await context.begin_judged_call(body, envelope, envelope.session(outer))
         contents = read_list(body, "contents")
         reported = context.reported_kinds(open_session)
-        if open_session.is_known or reported or engine.listens_to(*SESSION_EVENTS):
-            body = await run_session_events_and_check_bypass(
-                context, engine, call, open_session, body, reported
-            )
+        check_results = partial(check_bypass, context, engine, call, open_session)
+        body = await run_session_events(engine, call, open_session, body, reported, check_results)
         event, outer = await before_model_in_envelope(engine, call, model, body, outer)
         model = event.model
         body, allowed = await before_tool_selection(engine, call, model, event.body)
@@ -109,9 +108,17 @@ class GenerationCall:
         if self._record.content is None:  # otherwise the parsed request is needed later
             memory = context.request.memory_lease
             memory.resize(len(payload) + (memory.size if shown_request else 0))
-        routed = route.for_model(model)
         return OutgoingCall(
-            call, routed, model, payload, after_model, shown_request, allowed, reported, prompt, descriptions
+            call=call,
+            route=route.for_model(model),
+            model=model,
+            payload=payload,
+            after_model_plan=after_model,
+            llm_request=shown_request,
+            allowed=allowed,
+            reported=reported,
+            prompt=prompt,
+            descriptions=descriptions,
         )
 
     async def _payload(self, outer: JsonObject, model: str, body: JsonObject) -> bytes:

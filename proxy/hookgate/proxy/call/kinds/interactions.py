@@ -168,7 +168,18 @@ class InteractionReading:
         model = self._record.model
         plan = self._plan(call, model)
         shown = SharedValue(show_request(model, {})) if plan.groups else None
-        outgoing = OutgoingCall(call, self._route, model, b"", plan, shown, None, (), "", {})
+        outgoing = OutgoingCall(
+            call=call,
+            route=self._route,
+            model=model,
+            payload=b"",
+            after_model_plan=plan,
+            llm_request=shown,
+            allowed=None,
+            reported=(),
+            prompt="",
+            descriptions={},
+        )
         gate, listener = None, None
         if self._engine.listens_to(BeforeTool.name):
             of_tools = engine_for_derived(self._engine, "tools", outgoing.reported)
