@@ -23,7 +23,7 @@ async def main(url: str, prompt: str) -> None:
             process = await asyncio.create_subprocess_shell(command, stdout=asyncio.subprocess.PIPE)
             return (await process.communicate())[0].decode()
 
-        async for attempt in session.turns(prompt):
+        async for attempt in session.attempts(prompt):
             command = ask_model(attempt.prompt)
             try:
                 answer = await run_shell_command(command)

@@ -18,7 +18,7 @@ def main(settings: str, file: str) -> None:
     engine = Engine(load_settings([Path(settings)]))
     with Shim(engine, ask=ask) as shim, shim.sync_session(source="startup") as session:
         print("context:", session.context)
-        with session.agent(f"Read {file}.") as turn:
+        with session.turn(f"Read {file}.") as turn:
             print("context of the turn:", turn.context)
             try:
                 with session.tool("read_file", {"file_path": file}) as call:

@@ -124,7 +124,7 @@ async def test_nobody_there_at_all() -> None:
             async with shim.session():
                 pass
         with pytest.raises(Denied, match="gateway is unreachable"):
-            async with shim.session().agent("Go."):
+            async with shim.session().turn("Go."):
                 pass
 
 
@@ -133,11 +133,11 @@ async def test_an_answer_that_cannot_be_judged_stops_the_turn() -> None:
     async with running_gateway() as gateway:
         shim = Shim(gateway.url, on_unreachable="deny")
         session = shim.session()
-        turns = session.turns("Go.")
-        attempt = await anext(turns)
+        attempts = session.attempts("Go.")
+        attempt = await anext(attempts)
     attempt.answer("Done.")
     with pytest.raises(Stopped, match="gateway is unreachable"):
-        await anext(turns)
+        await anext(attempts)
     await shim.aclose()
 
 
@@ -237,7 +237,7 @@ async def test_a_token_and_the_wish_to_have_context_delivered() -> None:
         service(serve) as url,
         Shim(url, "Bearer abc") as shim,
         shim.session(context="delivered") as session,
-        session.agent("Go."),
+        session.turn("Go."),
     ):
         await session.notify("info", "Hello.")
     assert all("\r\nauthorization: Bearer abc\r\n" in head for head in heads)

@@ -18,7 +18,7 @@ async def test_a_session_is_reported_from_its_start_to_its_end(opened: Opened) -
     async with (
         opened(hooks) as shim,
         shim.session("s-1", cwd="/work") as session,
-        session.agent("Fix it.") as turn,
+        session.turn("Fix it.") as turn,
     ):
         await session.compress("manual", size=10, max_size=20)
         async with session.tool("read_file", {"path": "a"}) as call:
@@ -48,7 +48,7 @@ async def test_the_same_events_are_reported_synchronously(opened: Opened) -> Non
 
     def agent() -> None:
         with shim.sync_session() as session:
-            for attempt in session.turns("Fix it."):
+            for attempt in session.attempts("Fix it."):
                 with session.tool("read_file", {"path": "a"}) as call:
                     attempt.answer(call.result("hello"))
 
@@ -72,7 +72,7 @@ async def test_contexts_are_the_sessions_and_the_turns(opened: Opened) -> None:
         "SessionStart": [says(additionalContext="Tests run with <make>.")],
         "BeforeAgent": [says(additionalContext="On branch main.")],
     }
-    async with opened(hooks) as shim, shim.session() as session, session.agent("Fix it.") as turn:
+    async with opened(hooks) as shim, shim.session() as session, session.turn("Fix it.") as turn:
         assert session.context == "Tests run with &lt;make&gt;."
         assert turn.context == "On branch main."
 
@@ -92,7 +92,7 @@ async def test_what_hooks_refuse_does_not_begin(
     begun = False
     async with opened({event: [says(output)]}) as shim:
         with pytest.raises(error, match=r"^Not today\.$") as caught:
-            async with shim.session() as session, session.agent("Fix it."):
+            async with shim.session() as session, session.turn("Fix it."):
                 begun = True
     assert not begun
     assert caught.value.decision.event == event
@@ -123,7 +123,7 @@ async def test_a_stop_holds_until_the_next_turn(opened: Opened) -> None:
                 async with session.tool("glob", {}):
                     pass
         assert (ran, session.stopped) == (["glob"], "Enough.")
-        async with session.agent("Go on."), session.tool("ls", {}):
+        async with session.turn("Go on."), session.tool("ls", {}):
             assert session.stopped is None
     assert ran == ["glob", "ls"]
 
@@ -151,7 +151,7 @@ async def test_a_denied_answer_is_asked_for_again(opened: Opened) -> None:
     seen: list[dict[str, Any]] = []
     tries = []
     async with opened({"AfterAgent": [wants("3"), listens(seen)]}) as shim, shim.session() as session:
-        async for attempt in session.turns("Count."):
+        async for attempt in session.attempts("Count."):
             tries.append((attempt.number, attempt.prompt, attempt.feedback, attempt.clear_context))
             attempt.answer(str(attempt.number))
     assert tries == [(1, "Count.", "", False), (2, "not 1", "not 1", True), (3, "not 2", "not 2", True)]
@@ -165,7 +165,7 @@ async def test_the_last_denial_is_an_error(opened: Opened) -> None:
     tries = 0
     async with opened({"AfterAgent": [wants()]}, attempts=2) as shim, shim.session() as session:
         with pytest.raises(Denied, match="not x"):  # noqa: PT012  # the loop raises
-            async for attempt in session.turns("Count."):
+            async for attempt in session.attempts("Count."):
                 tries += 1
                 attempt.answer("x")
     assert tries == 2
@@ -174,7 +174,7 @@ async def test_the_last_denial_is_an_error(opened: Opened) -> None:
 async def test_hooks_are_asked_about_nothing_when_no_answer_was_given(opened: Opened) -> None:
     seen: list[dict[str, Any]] = []
     async with opened({"AfterAgent": [listens(seen)]}) as shim, shim.session() as session:
-        assert [attempt.number async for attempt in session.turns("Count.")] == [1]
+        assert [attempt.number async for attempt in session.attempts("Count.")] == [1]
     assert not seen
 
 
@@ -182,7 +182,7 @@ async def test_a_turn_tells_what_hooks_say_to_each_of_its_answers(opened: Opened
     async with (
         opened({"AfterAgent": [wants("b")]}) as shim,
         shim.session() as session,
-        session.agent("Go.") as turn,
+        session.turn("Go.") as turn,
     ):
         said = [await turn.answer(text) for text in ("a", "b")]
     assert [(each.denied, each.clear_context) for each in said] == [(True, True), (False, False)]
@@ -192,13 +192,13 @@ async def test_a_denied_answer_is_asked_for_again_synchronously(opened: Opened) 
     def agent() -> list[tuple[int, str]]:
         with shim.sync_session() as session:
             tries = []
-            for attempt in session.turns("Count."):
+            for attempt in session.attempts("Count."):
                 tries.append((attempt.number, attempt.prompt))
                 attempt.answer(str(attempt.number))
-            with session.agent("Count.") as turn:
+            with session.turn("Count.") as turn:
                 assert turn.answer("x").reason == "not x"
             with pytest.raises(Denied, match="not y"):  # noqa: PT012  # the loop raises
-                for attempt in session.turns("Count."):
+                for attempt in session.attempts("Count."):
                     attempt.answer("y")
             assert not session.notify("info", "Counted.").denied
             assert not session.compress().denied

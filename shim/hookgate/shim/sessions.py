@@ -102,7 +102,7 @@ class Session(CommonSession):
             await self._driver.run(self._conversation.end("other" if error else "exit"))
 
     @asynccontextmanager
-    async def agent(self, prompt: str, history: list[Any] | None = None) -> AsyncIterator[Turn]:
+    async def turn(self, prompt: str, history: list[Any] | None = None) -> AsyncIterator[Turn]:
         """Begin a turn, whose answer is reported with `Turn.answer`. Raises Denied and Stopped."""
         yield await self.begin(prompt, history)
 
@@ -110,7 +110,7 @@ class Session(CommonSession):
         """Begin a turn without a `with` block. Raises Denied and Stopped."""
         return Turn(self._driver, await self._driver.run(self._conversation.begin(prompt, history)))
 
-    async def turns(self, prompt: str, history: list[Any] | None = None) -> AsyncIterator[Attempt]:
+    async def attempts(self, prompt: str, history: list[Any] | None = None) -> AsyncIterator[Attempt]:
         """Iterate over the attempts of one turn: a new one each time hooks deny the answer.
 
         For each attempt, send `attempt.prompt` to the model and pass its text to `attempt.answer`. There are
@@ -169,7 +169,7 @@ class SyncSession(CommonSession):
             self._driver.wait(self._conversation.end("other" if error else "exit"))
 
     @contextmanager
-    def agent(self, prompt: str, history: list[Any] | None = None) -> Iterator[SyncTurn]:
+    def turn(self, prompt: str, history: list[Any] | None = None) -> Iterator[SyncTurn]:
         """Begin a turn, whose answer is reported with `Turn.answer`. Raises Denied and Stopped."""
         yield self.begin(prompt, history)
 
@@ -177,7 +177,7 @@ class SyncSession(CommonSession):
         """Begin a turn without a `with` block. Raises Denied and Stopped."""
         return SyncTurn(self._driver, self._driver.wait(self._conversation.begin(prompt, history)))
 
-    def turns(self, prompt: str, history: list[Any] | None = None) -> Iterator[Attempt]:
+    def attempts(self, prompt: str, history: list[Any] | None = None) -> Iterator[Attempt]:
         """Iterate over the attempts of one turn: a new one each time hooks deny the answer.
 
         For each attempt, send `attempt.prompt` to the model and pass its text to `attempt.answer`. There are
