@@ -71,7 +71,7 @@ def all_logs(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 )
 def test_a_caller_has_the_name_of_its_key(headers: dict[str, str], in_query: str) -> None:
     callers = Callers({digest(CANARY): KeyOwner("alice", "search")})
-    caller = callers.caller_for(Route("judged", "/", key=in_query), headers)
+    caller = callers.caller_for(Route("judged", "/", api_key=in_query), headers)
     session = caller.in_session("s")
     assert (caller.key, session.key, session.team) == ("alice", "alice", "search")
     assert "canary" not in repr(session)

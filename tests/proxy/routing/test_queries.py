@@ -18,7 +18,7 @@ def test_the_query_goes_on_as_it_came() -> None:
 )
 def test_the_key_is_taken_out_of_the_query(query: str, left: str) -> None:
     route = match("POST", f"/v1/models/m:streamGenerateContent?{query}")
-    assert (route.key, route.query) == ("a+b", left)
+    assert (route.api_key, route.query) == ("a+b", left)
 
 
 @pytest.mark.parametrize("key", ["a%0d%0aX-Evil:b", "a%20b", "%c3%a9", "a+b"])

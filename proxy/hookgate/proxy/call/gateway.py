@@ -142,7 +142,7 @@ class Gateway:
             issued = await issued_keys.identify(sent_credential(route, request.headers))
         context = CallContext(request, route, self._services, issued)
         self._start_recording(context)
-        check_credentials(request.headers, route.key, route.access_token)
+        check_credentials(request.headers, route.api_key, route.access_token)
         await context.admit()
         if route.unhooked:
             self._unhooked.note(request.method, route)

@@ -60,7 +60,7 @@ class Credential:
     """The locations of Vertex AI; a single empty one for a credential without a project."""
     serves: frozenset[str]
     teams: frozenset[str]
-    key: str
+    api_key: str
     token: "GoogleToken | None" = None
 
     def is_for(self, route: Route) -> bool:
@@ -73,7 +73,7 @@ class Credential:
 
     async def secret(self) -> str:
         """Return the key, or an access token. Raises ApiError (503) if there is no token in time."""
-        return self.key if self.token is None else await self.token.get()
+        return self.api_key if self.token is None else await self.token.get()
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,7 +314,7 @@ class Upstreams:
         if candidate is None:
             if route.caller_team is not None:
                 raise RuntimeError("the credential of a caller with an issued key must not be sent upstream")
-            all_headers = with_key(all_headers, route.key)
+            all_headers = with_key(all_headers, route.api_key)
         else:
             route = candidate.route
             origin, all_headers, mask = await self._authenticated(attempt, candidate, all_headers)
@@ -400,7 +400,7 @@ class Upstreams:
         origin, mask = self._origins[route.api], None
         headers = attempt.headers(headers)
         if route.caller_team is None:
-            headers = with_key(headers, route.key)
+            headers = with_key(headers, route.api_key)
         else:
             candidate = self.credentials.candidates(route)[0]
             route = candidate.route

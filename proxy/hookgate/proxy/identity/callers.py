@@ -86,20 +86,20 @@ class Callers:
         self, route: Route, headers: Mapping[str, str], issued: "IssuedKey | None" = None
     ) -> Caller:
         """Return the caller of a request, by key and User-Agent. `issued` is its key, if it was issued."""
-        key = sent_credential(route, headers)
+        sent = identity_seed = sent_credential(route, headers)
         agent = headers.get("user-agent", "")
         if issued is not None:
             named = KeyOwner(issued.owner, issued.team)
             if issued.id:  # a conversation stays the same after a rotation
-                key = f"issued {issued.id} {issued.owner}"
+                identity_seed = f"issued {issued.id} {issued.owner}"
         else:
-            digest = hash_of_key(key)
+            digest = hash_of_key(sent)
             named = self._named.get(digest) or KeyOwner(short_key_name(digest))
         return Caller(
             client=agent.partition("/")[0].strip(),
             key=named.name,
             team=named.team,
-            _identity="\0".join((key, agent)).encode(errors="surrogateescape"),
+            _identity="\0".join((identity_seed, agent)).encode(errors="surrogateescape"),
             issued=issued,
         )
 
@@ -107,8 +107,8 @@ class Callers:
         """Raise ApiError (403) for a call without a named key, if such calls are refused."""
         if not self._refuses_unknown:
             return
-        key = sent_credential(route, headers)
-        if hash_of_key(key) not in self._named and (key or not _continues_upload(route)):
+        sent = sent_credential(route, headers)
+        if hash_of_key(sent) not in self._named and (sent or not _continues_upload(route)):
             raise ApiError(403, _NOT_ISSUED if self._issues else _UNKNOWN, "KEY_UNKNOWN")
 
 
@@ -121,7 +121,7 @@ def named_session(route: Route, headers: Mapping[str, str]) -> str:
 
 def sent_credential(route: Route, headers: Mapping[str, str]) -> str:
     """Return the key as it was sent, in a header with its scheme, or an empty string."""
-    return headers.get(KEY_HEADER) or route.key or headers.get("authorization", "") or route.access_token
+    return headers.get(KEY_HEADER) or route.api_key or headers.get("authorization", "") or route.access_token
 
 
 def hash_of_key(sent: str) -> str:

@@ -279,7 +279,7 @@ class Route:
     """The model in the path; empty if the path has none, as for Code Assist, where it is in the body."""
     verb: str = ""
     alt: str = ""
-    key: str = ""
+    api_key: str = ""
     """The client's key, if it was in the query: it is sent upstream as a header, which is not logged."""
     access_token: str = ""
     """The client's token in the query, which some WebSockets use. It is sent upstream unchanged."""
@@ -320,7 +320,7 @@ def without_credentials(route: Route, team: str = "") -> Route:
     `team` is the caller's team, if it has one.
     """
     query = without_parameter(route.query, "access_token")
-    return replace(route, query=query, key="", access_token="", caller_team=team)
+    return replace(route, query=query, api_key="", access_token="", caller_team=team)
 
 
 def with_query(route: Route, row: Row, query: str) -> Route:
@@ -333,11 +333,11 @@ def with_query(route: Route, row: Row, query: str) -> Route:
     alt = parameters.get("alt", "")
     if alt not in ("", *row.alts, *(("sse",) if route.streamed else ())):
         raise request_refused(f"alt={alt} is not supported here; omit it.")
-    key = parameters.get("key", "")
-    if re.search(r"[^!-~]", key):
+    api_key = parameters.get("key", "")
+    if re.search(r"[^!-~]", api_key):
         raise request_refused("The key is not a valid API key: it must be printable ASCII.")
     token = parameters.get("access_token", "")
-    return replace(route, query=without_parameter(query, "key"), alt=alt, key=key, access_token=token)
+    return replace(route, query=without_parameter(query, "key"), alt=alt, api_key=api_key, access_token=token)
 
 
 def _parameters(query: str, row: Row) -> dict[str, str]:
