@@ -45,7 +45,7 @@ def test_what_a_policy_releases_goes_on() -> None:
     screen = screened(Dropping())
     assert screen.judge(EVENTS, last=False) == [(1, "judged")]
     assert screen.redact("value") == "redacted"
-    run = screen.run()
+    run = screen.as_run()
     assert (run.failure, run.output) == (None, {"hookSpecificOutput": {"findings": {"KEY": 1}}})
 
 
@@ -73,7 +73,7 @@ def test_an_answer_is_withheld_if_its_policy_refuses_or_fails(failure: Exception
     for act in (lambda: screen.judge(EVENTS, last=False), lambda: screen.redact("value")):
         with pytest.raises(Withheld):
             act()
-    run = screen.run()
+    run = screen.as_run()
     if isinstance(failure, Withheld):
         assert run.failure is None
         assert run.output is not None

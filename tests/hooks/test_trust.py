@@ -227,7 +227,7 @@ def test_a_policy_that_waits_for_trust_screens_no_answer(
     else:
         with pytest.raises(Withheld):
             screens[0].judge([{}], last=True)
-        assert "is not trusted" in screens[0].run().error
+        assert "is not trusted" in screens[0].as_run().error
 
 
 def test_a_policy_whose_trust_cannot_be_checked_withholds_the_answer(project: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_policy_whose_trust_cannot_be_checked_withholds_the_answer(project: Pa
         screen.judge([{}], last=True)
     with pytest.raises(Withheld):
         screen.redact("an error")
-    assert "cannot be checked: Too many open files" in screen.run().error
+    assert "cannot be checked: Too many open files" in screen.as_run().error
 
 
 @pytest.mark.parametrize(("on_error", "denied"), [("allow", False), ("deny", True)])

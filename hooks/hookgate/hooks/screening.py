@@ -88,7 +88,7 @@ class HookScreen:
             specific["findings"] = dict(findings)
         return {**output, **withheld, **({"hookSpecificOutput": specific} if specific else {})}
 
-    def run(self) -> Run:
+    def as_run(self) -> Run:
         """Return the outcome for the answer so far, as one run of the hook."""
         output = self.findings_output()
         edit = (output.get("hookSpecificOutput") or {}).get("llm_response") or {}

@@ -123,7 +123,7 @@ class TrustStore:
         """Trust hooks as they are now, and return the newly trusted ones. Raises OSError if that fails."""
         new = [hook for hook in hooks if not self.trusts(hook)]
         for hook in new:
-            entry = {"name": hook.name, "runs": hook.runs, "trusted": utc_text(precision="seconds")}
+            entry = {"name": hook.name, "runs": hook.display_target, "trusted": utc_text(precision="seconds")}
             self._projects.setdefault(str(hook.root), {})[hook_fingerprint(hook)] = entry
         if new:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -226,7 +226,7 @@ class Hook:
     def __post_init__(self) -> None:
         object.__setattr__(self, "timeout", self.config.timeout / 1000)
         object.__setattr__(self, "target", self.config.target)
-        object.__setattr__(self, "key", (self.event, self.name, self.runs))
+        object.__setattr__(self, "key", (self.event, self.name, self.display_target))
 
     @property
     def fails_open(self) -> FailsOpen:
@@ -243,9 +243,9 @@ class Hook:
         return "on exit codes" if has_exit_code and self.on_exit_code == "allow" else "never"
 
     @property
-    def runs(self) -> str:
+    def display_target(self) -> str:
         """The target for display and storage: a URL without parts that may be secret."""
-        return shown_target(self.config)
+        return display_target(self.config)
 
 
 def without_copies(hooks: Iterable[Hook], key: Callable[[Hook], object]) -> set[Hook]:
@@ -261,7 +261,7 @@ def without_copies(hooks: Iterable[Hook], key: Callable[[Hook], object]) -> set[
     return set(kept.values())
 
 
-def shown_target(config: AnyConfig) -> str:
+def display_target(config: AnyConfig) -> str:
     """Return the target of a hook for display: a URL without parts that may be secret."""
     return shown_url(config.url) if isinstance(config, HttpConfig) else config.target
 

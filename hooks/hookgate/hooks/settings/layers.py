@@ -40,7 +40,7 @@ from hookgate.hooks.settings.configuration import (
     Matcher,
     SettingsSource,
     project_of,
-    shown_target,
+    display_target,
     without_copies,
 )
 from hookgate.hooks.settings.files import SettingsFile, closest_name, parse_settings, read_settings
@@ -321,7 +321,7 @@ def _group(
         configured = hook.on_error or defaults.on_error
         on_error = configured or _default_on_error(place.layer, hook)
         on_exit_code = configured or ("deny" if place.layer == "policy" else "allow")
-        name = hook.name or shown_target(hook)
+        name = hook.name or display_target(hook)
         _check_hook(file, [*where, "hooks", number], f"hooks.{event}: the hook {name!r}", hook, root)
         line = files.line_number(file.text, [*where, "hooks", number])
         hooks.append(

@@ -84,7 +84,7 @@ class HookPanel:
             "event": hook.event,
             "name": hook.name,
             "description": config.description or "",
-            "runs": hook.runs,
+            "runs": hook.display_target,
             "layer": hook.layer,
             "file": str(hook.source),
             "kind": kind,

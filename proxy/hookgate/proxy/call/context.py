@@ -113,7 +113,7 @@ class RecordingEngine:
 
     def record_screen(self, screen: HookScreen, session: SessionContext, size: int) -> None:
         """Record a screen's run at the end of an answer of `size` bytes."""
-        run = screen.run()
+        run = screen.as_run()
         self._engine.record(AfterModel.name, [run], session)
         self.record.note_runs(AfterModel.name, [run], size)
         if run.enforced_denial:

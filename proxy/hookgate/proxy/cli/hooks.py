@@ -120,7 +120,7 @@ def _row(hook: Hook, state: str, status: dict[str, Any], full: bool) -> dict[str
     }
     if full:
         row |= {
-            "runs": hook.runs,
+            "runs": hook.display_target,
             "options": json.dumps(getattr(hook.config, "options", {}), ensure_ascii=False),
             "when": hook.config.when.model_dump_json(exclude_none=True),
             "in": hook.root,
@@ -167,7 +167,7 @@ def _describe(hook: Hook) -> None:
     env = getattr(hook.config, "env", {})
     for line in (
         f"{hook.event} hook {hook.name!r} of {hook.source}",
-        f"  runs     {hook.runs}",
+        f"  runs     {hook.display_target}",
         *(f"  with     {name}={value}" for name, value in env.items()),
         f"  scripts  {', '.join(map(str, scripts_of(hook))) or 'none'}",
     ):
