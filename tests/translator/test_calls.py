@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support.bodies import responses
 from support.inspect import all_parts
 
-from hookgate.translator import CallGate, callable_names
+from hookgate.translator import ToolCallFilter, callable_names
 
 NO = "not this one"
 
@@ -21,7 +21,7 @@ def parts(body: dict[str, Any]) -> Any:
     return body["candidates"][0]["content"]["parts"]
 
 
-def decided(gate: CallGate, body: dict[str, Any], *allowed: str) -> dict[str, Any]:
+def decided(gate: ToolCallFilter, body: dict[str, Any], *allowed: str) -> dict[str, Any]:
     """The body after a gate that lets calls of some names pass."""
     return gate.apply_decisions(
         body, [None if call.get("name") in allowed else NO for call in gate.starting_calls(body)]
@@ -29,7 +29,7 @@ def decided(gate: CallGate, body: dict[str, Any], *allowed: str) -> dict[str, An
 
 
 def test_a_refused_call_becomes_a_text_and_the_others_stay() -> None:
-    gate = CallGate()
+    gate = ToolCallFilter()
     body = calling("read", "write")
     assert parts(decided(gate, body, "read")) == [*parts(body)[:2], {"text": NO}]
     assert gate.passed
@@ -37,18 +37,18 @@ def test_a_refused_call_becomes_a_text_and_the_others_stay() -> None:
 
 def test_an_answer_whose_calls_pass_is_the_very_object() -> None:
     body = calling("read")
-    assert decided(CallGate(), body, "read") is body
+    assert decided(ToolCallFilter(), body, "read") is body
 
 
 def test_other_arguments_take_the_place_of_the_models() -> None:
-    gate, body = CallGate(), calling("read", id="c-1")
+    gate, body = ToolCallFilter(), calling("read", id="c-1")
     assert parts(gate.apply_decisions(body, [{"a": 1}]))[1] == {
         "functionCall": {"name": "read", "id": "c-1", "args": {"a": 1}}
     }
 
 
 def test_the_arguments_of_a_refused_call_that_go_on_in_later_events_are_left_out() -> None:
-    gate = CallGate()
+    gate = ToolCallFilter()
     begun = decided(gate, calling("write", willContinue=True), "read")
     on = decided(gate, calling(None, partialArgs=[{"jsonPath": "$.a"}]), "read")
     assert parts(begun)[1] == {"text": NO}
@@ -64,7 +64,7 @@ def test_a_call_that_goes_on_within_one_event_begins_once() -> None:
     more = [{"functionCall": {"willContinue": True}}, {"functionCall": {}}, {"functionCall": {}}]
     call = {"functionCall": {"name": "shell", "willContinue": True}}
     body = {"candidates": [{"content": {"parts": [call, *more]}}]}
-    gate = CallGate()
+    gate = ToolCallFilter()
     assert gate.starting_calls(body) == [
         call["functionCall"],
         {},
@@ -73,12 +73,12 @@ def test_a_call_that_goes_on_within_one_event_begins_once() -> None:
 
 
 def test_a_call_without_a_name_that_goes_on_with_none_is_to_be_decided() -> None:
-    assert parts(decided(CallGate(), calling(None), "read"))[1] == {"text": NO}
+    assert parts(decided(ToolCallFilter(), calling(None), "read"))[1] == {"text": NO}
 
 
 @given(st.lists(responses(), max_size=4), st.frozensets(st.sampled_from(["f", "g", "h"])))
 def test_no_refused_call_is_left(events: list[dict[str, Any]], allowed: frozenset[str]) -> None:
-    gate = CallGate()
+    gate = ToolCallFilter()
     for event in events:
         for part in all_parts(decided(gate, event, *allowed)):
             call = part.get("functionCall", part.get("function_call"))

@@ -75,7 +75,7 @@ async def test_a_model_is_asked_again_with_a_response_to_each_of_its_calls() -> 
         {"role": "model", "parts": said["candidates"][0]["content"]["parts"]},
         {"role": "user", "parts": [{"functionResponse": response} for response in responses]},
     ]
-    assert not again.value.final
+    assert not again.value.answer_rejected
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletion
 from support.chat import JUNK, MODEL, completions, misshapen, tool_call
 from support.interactions import Json, copied
 
-from hookgate.translator import BodyError, CallGate, check_response, synthetic_response, text_response
+from hookgate.translator import BodyError, ToolCallFilter, check_response, synthetic_response, text_response
 from hookgate.translator.chat import close_completion, new_completion, open_completion
 from hookgate.translator.fields import strings_in
 
@@ -60,7 +60,7 @@ def test_an_answer_of_any_shape_is_shown_or_refused(body: Json, number: int, jun
 
 def test_a_refused_call_becomes_text_and_the_answer_ends() -> None:
     body = answered({"content": "I run it. ", "tool_calls": [tool_call('{"a": 1}')]}, "tool_calls")
-    gate = CallGate()
+    gate = ToolCallFilter()
     response = open_completion(body)
     [call] = gate.starting_calls(response)
     assert call["args"] == {"a": 1}
@@ -71,7 +71,7 @@ def test_a_refused_call_becomes_text_and_the_answer_ends() -> None:
 def test_a_call_gets_other_arguments_and_the_others_stay() -> None:
     calls = [tool_call('{"a":  1}', "c1"), tool_call('{"b":  2}', "c2")]
     body = answered({"content": None, "tool_calls": [*calls]}, "tool_calls")
-    response = CallGate().apply_decisions(open_completion(body), [None, {"b": 3}])
+    response = ToolCallFilter().apply_decisions(open_completion(body), [None, {"b": 3}])
     calls[1] = tool_call('{"b":3}', "c2")
     assert close_completion(body, response) == answered({"content": None, "tool_calls": calls}, "tool_calls")
 

@@ -16,7 +16,7 @@ from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.detectors.detector import Detector
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.hooks.policies.redact.scanner import Scanner
-from hookgate.translator import BodyError, CallGate
+from hookgate.translator import BodyError, ToolCallFilter
 from hookgate.translator.chat import CompletionChunks, close_completion, new_completion, open_completion
 from hookgate.translator.chat.answer import completion_chunks
 from hookgate.translator.streaming.framing import MAX_EVENT
@@ -146,7 +146,7 @@ def test_a_secret_is_masked_in_each_of_several_choices(cut: int) -> None:
 
 
 def decided(*decisions: Any) -> Callable[[Json], Json]:
-    gate, rest = CallGate(), iter(decisions)
+    gate, rest = ToolCallFilter(), iter(decisions)
 
     def change(response: Json) -> Json:
         return gate.apply_decisions(response, [next(rest) for _ in gate.starting_calls(response)])
@@ -175,7 +175,7 @@ def test_calls_whose_pieces_alternate_are_judged_whole() -> None:
     seen: list[Json] = []
 
     def note(response: Json) -> Json:
-        seen.extend(CallGate().starting_calls(response))
+        seen.extend(ToolCallFilter().starting_calls(response))
         return response
 
     data = sse([*mixed, ended("tool_calls")])

@@ -26,7 +26,7 @@ from hookgate.hooks.policies.redact.answers import AnswerScreen
 from hookgate.hooks.policies.redact.detectors.detector import WORD, Detector
 from hookgate.hooks.policies.redact.redaction import Redaction, Search
 from hookgate.hooks.policies.redact.scanner import Scanner
-from hookgate.translator import BodyError, CallGate
+from hookgate.translator import BodyError, ToolCallFilter
 from hookgate.translator.fields import strings_in
 from hookgate.translator.interactions import InteractionEvents, close_event, new_interaction, open_event
 from hookgate.translator.interactions.events import interaction_events
@@ -220,7 +220,7 @@ def test_a_secret_is_masked_wherever_the_arguments_of_a_call_are_cut(cut: int) -
 
 
 def decided(decision: Any) -> Callable[[Json], Json]:
-    gate = CallGate()
+    gate = ToolCallFilter()
 
     def change(response: Json) -> Json:
         return gate.apply_decisions(response, [decision] * len(gate.starting_calls(response)))
@@ -232,7 +232,7 @@ def test_a_call_is_judged_with_all_of_its_arguments() -> None:
     seen: list[Json] = []
 
     def note(response: Json) -> Json:
-        seen.extend(CallGate().starting_calls(response))
+        seen.extend(ToolCallFilter().starting_calls(response))
         return response
 
     streamed(whole(called(['{"pa', 'th": "/etc', '/passwd"}'])), note)

@@ -28,7 +28,7 @@ from hookgate.translator.request import (
     write_tool_config,
 )
 from hookgate.translator.response import apply_response, show_response, synthetic_response, text_response
-from hookgate.translator.streaming.events import CallGate, cut_events, join_events
+from hookgate.translator.streaming.events import ToolCallFilter, cut_events, join_events
 from hookgate.translator.streaming.framing import Frame, Framing, JsonArray, ServerSentEvents
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
     "VIEWS",
     "BatchBody",
     "BodyError",
-    "CallGate",
+    "ToolCallFilter",
     "EditError",
     "Frame",
     "Framing",

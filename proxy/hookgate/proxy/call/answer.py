@@ -33,7 +33,7 @@ from hookgate.proxy.call.stages import (
     TurnEndListener,
     TurnEndStage,
     WindowStage,
-    judge_calls,
+    gate_pieces,
     memory_of,
     received_bytes,
     responses_of,
@@ -127,7 +127,7 @@ class AnswerPipeline:
         if self.call.requires_json and piece.response is not original:
             await self._body_worker.run(len(data), check_edit, original, piece.response, AfterModel.name)
         if self._gate is not None:
-            await judge_calls(self._gate, pieces)
+            await gate_pieces(self._gate, pieces)
         if self._end is not None and not (self._gate and self._gate.agent_has_call):
             await self._end.turn_ended(visible_text(pieces))
         self._keep(pieces)

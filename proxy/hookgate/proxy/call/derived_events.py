@@ -279,13 +279,13 @@ class ToolCallEvents:
     descriptions: Mapping[str, str]
     """The descriptions of the tools that the request declares, by name."""
 
-    async def judge(self, call: JsonObject) -> Refusal | JsonObject:
+    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject:
         """Return the arguments after hooks, or the refusal.
 
         Raises ReplacementAnswer or ApiError if a hook stops the agent.
         """
-        name, arguments = str(call.get("name") or ""), read_object(call, "args")
-        if not name or read(call, "willContinue") or read(call, "partialArgs") is not None:
+        name, arguments = str(tool_call.get("name") or ""), read_object(tool_call, "args")
+        if not name or read(tool_call, "willContinue") or read(tool_call, "partialArgs") is not None:
             self.engine.record.note_blocked(BlockedOutput(BeforeTool.name, (), _IN_PIECES, name), arguments)
             return Refusal(_SHOWN.format(name=name, reason=_IN_PIECES), _IN_PIECES, retries=True)
         event = BeforeTool(name, arguments, self.descriptions.get(name))
@@ -308,14 +308,14 @@ class TurnEndEvents:
     call: JudgedCall
     prompt: str
     """The user turn that the answer responds to."""
-    retried: bool
+    answer_rejected: bool
     """Whether an AfterAgent hook has already rejected an answer of this turn."""
     may_retry: bool
     """Whether the model can be asked again."""
 
     async def turn_ended(self, text: str) -> None:
         """Fire the event for the complete answer. Raises RetryModel with the reason if a hook rejects it."""
-        event = AfterAgent(self.prompt, text, self.retried)
+        event = AfterAgent(self.prompt, text, self.answer_rejected)
         outcome = await self.engine.fire(event, self.call.session)
         verdict = outcome.verdict
         if outcome.failed_closed:  # a retry would not make the hook judge this answer
@@ -327,7 +327,7 @@ class TurnEndEvents:
                 AfterAgent.name, denying_hooks(outcome.runs), verdict.reason or _NO_REASON
             )
             self.engine.record.note_blocked(blocked)
-            raise RetryModel([*spoken, reason], final=True)
+            raise RetryModel([*spoken, reason], answer_rejected=True)
 
 
 _SESSION_EVENTS = (SessionStart.name, BeforeAgent.name, AfterAgent.name, BeforeTool.name, AfterTool.name)

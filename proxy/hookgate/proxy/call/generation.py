@@ -18,7 +18,7 @@ from hookgate.proxy.call.derived_events import (
     run_session_events,
 )
 from hookgate.proxy.call.stages import AnswerListener
-from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate
+from hookgate.proxy.call.tool_gate import AllowedTools, ToolCallJudge, RetryModel, ToolGate
 from hookgate.proxy.call.verdicts import before_model_in_envelope, before_tool_selection
 from hookgate.proxy.http.bodies import read_request
 from hookgate.proxy.http.client import to_upstream
@@ -146,9 +146,11 @@ class GenerationCall:
         headers |= {hdrs.CONTENT_TYPE: "application/json"}
         delivery = AnswerDelivery(self._context, reply, self._envelope.usage_format)
         max_retries = self._config.tools.ask_again_at_most
-        rejected = False
-        for attempt in range(max_retries + 1):
-            pipeline = self._pipeline(outgoing, rejected=rejected, may_retry=attempt < max_retries)
+        answer_rejected = False
+        for retries in range(max_retries + 1):
+            pipeline = self._pipeline(
+                outgoing, answer_rejected=answer_rejected, may_retry=retries < max_retries
+            )
             try:
                 async with delivery.sent(outgoing.route, headers, outgoing.payload) as answer:
                     await delivery.deliver(answer, pipeline)
@@ -156,19 +158,20 @@ class GenerationCall:
             except RetryModel as retry:
                 size, worker = len(outgoing.payload), self._context.request.body_worker
                 outgoing = await worker.run(size, outgoing.with_turns, retry.turns)
-                rejected = rejected or retry.final
+                answer_rejected = answer_rejected or retry.answer_rejected
                 if reply.framing is not None:
                     reply.framing.begin_anew()
             finally:
                 pipeline.close()
 
-    def _pipeline(self, outgoing: OutgoingCall, *, rejected: bool, may_retry: bool) -> AnswerPipeline:
-        """Return the pipeline for the answer of one attempt.
+    def _pipeline(self, outgoing: OutgoingCall, *, answer_rejected: bool, may_retry: bool) -> AnswerPipeline:
+        """Return the pipeline for one answer of the model.
 
-        `rejected`: a hook has rejected an earlier final answer. `may_retry`: the model can be asked again.
+        `answer_rejected`: a hook has rejected an earlier final answer. `may_retry`: the model can be asked once
+        more.
         """
         call, engine = outgoing.call, self._engine
-        judges: list[CallJudge] = []
+        judges: list[ToolCallJudge] = []
         if outgoing.allowed is not None:
             retries = self._config.tools.refused == "ask_again"
             judges.append(AllowedTools(outgoing.allowed, self._record, retries=retries))
@@ -179,7 +182,7 @@ class GenerationCall:
                 judges.append(ToolCallEvents(tool_engine, call, outgoing.descriptions))
             turn_engine = engine_for_derived(engine, "turns", outgoing.reported)
             if turn_engine.listens_to(AfterAgent.name) and self._opened.ends_turn and not call.requires_json:
-                end = TurnEndEvents(turn_engine, call, outgoing.prompt, rejected, may_retry)
+                end = TurnEndEvents(turn_engine, call, outgoing.prompt, answer_rejected, may_retry)
         gate = ToolGate(judges, retries=may_retry) if judges or end else None
         keep_answer = any(observer.wants_answer for observer in self._context.observers)
         worker = self._context.request.body_worker

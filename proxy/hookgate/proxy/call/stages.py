@@ -335,7 +335,7 @@ def responses_of(pieces: Sequence[Piece]) -> list[JsonObject]:
     return [piece.response for piece in pieces if piece.body is not None]
 
 
-async def judge_calls(gate: ToolGate, pieces: list[Piece]) -> list[Piece]:
+async def gate_pieces(gate: ToolGate, pieces: list[Piece]) -> list[Piece]:
     """Pass the function calls in the pieces through the gate. Raises RetryModel to ask the model again."""
     for piece in pieces:
         piece.response = await gate.judge(piece.response)
@@ -350,7 +350,7 @@ class GateStage(_HoldingStage):
         self._gate = gate
 
     async def feed(self, pieces: list[Piece]) -> list[Piece]:
-        return await judge_calls(self._gate, pieces)
+        return await gate_pieces(self._gate, pieces)
 
 
 class TurnEndStage(_HoldingStage):

@@ -10,7 +10,7 @@ from typing import Protocol
 from hookgate.hooks import BeforeToolSelection
 from hookgate.proxy.observe.blocked import BlockedOutput
 from hookgate.proxy.observe.record import CallRecord
-from hookgate.translator import CallGate
+from hookgate.translator import ToolCallFilter
 from hookgate.translator.fields import JsonObject, read, read_list, read_object
 from hookgate.translator.streaming.events import failed_call_response
 
@@ -35,10 +35,10 @@ class Refusal:
     """Whether to retry with the reason, if possible."""
 
 
-class CallJudge(Protocol):
+class ToolCallJudge(Protocol):
     """Decides on one tool call at a time."""
 
-    async def judge(self, call: JsonObject) -> Refusal | JsonObject:
+    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject:
         """Return the call's arguments, possibly edited, or a refusal. May raise to end the whole answer."""
 
 
@@ -56,12 +56,12 @@ class AllowedTools:
     def __init__(self, selection: ToolSelection, record: CallRecord, *, retries: bool) -> None:
         self._selection, self._record, self._retries = selection, record, retries
 
-    async def judge(self, call: JsonObject) -> Refusal | JsonObject:
-        name = call.get("name")
+    async def judge(self, tool_call: JsonObject) -> Refusal | JsonObject:
+        name = tool_call.get("name")
         if name in self._selection.tools:
-            return read_object(call, "args")
+            return read_object(tool_call, "args")
         blocked = BlockedOutput(BeforeToolSelection.name, self._selection.hooks, _NOT_ALLOWED, str(name))
-        self._record.note_blocked(blocked, read_object(call, "args"))
+        self._record.note_blocked(blocked, read_object(tool_call, "args"))
         shown = f"The tool {name!r} is not allowed here and was not called."
         return Refusal(shown, _NOT_ALLOWED, self._retries)
 
@@ -69,35 +69,36 @@ class AllowedTools:
 class RetryModel(Exception):  # noqa: N818  # a turn of the conversation, not an error
     """Raised to call the model again with further turns that the client does not see."""
 
-    def __init__(self, turns: list[JsonObject], *, final: bool = False) -> None:
+    def __init__(self, turns: list[JsonObject], *, answer_rejected: bool = False) -> None:
         self.turns = turns
         """The turns to append: the model's turn, and the responses to its calls."""
-        self.final = final
-        """Whether an AfterAgent hook rejected the final answer."""
+        self.answer_rejected = answer_rejected
+        """Whether an AfterAgent hook rejected the final answer, rather than a tool call."""
 
 
 class ToolGate:
     """Runs all judges on each function call of one answer."""
 
-    def __init__(self, judges: Sequence[CallJudge], *, retries: bool) -> None:
+    def __init__(self, judges: Sequence[ToolCallJudge], *, retries: bool) -> None:
         """`retries`: the model can be asked again, unless the agent has received a call of the answer."""
         self._judges = judges
         self._retries = retries
-        self._gate = CallGate()
+        self._filter = ToolCallFilter()
         self._model_parts: list[JsonObject] = []
         self._decided_calls: list[tuple[JsonObject, Refusal | JsonObject]] = []
 
     @property
     def agent_has_call(self) -> bool:
         """Whether the agent has received a call."""
-        return self._gate.passed
+        return self._filter.passed
 
     async def judge(self, body: JsonObject) -> JsonObject:
         """Return the judged response, or the same object if unchanged. Raises RetryModel to ask again."""
-        had_call = self._gate.passed
-        found = [(call, await judge_call(self._judges, call)) for call in self._gate.starting_calls(body)]
-        decisions = [_decision(call, decided) for call, decided in found]
-        judged = self._gate.apply_decisions(body, decisions)
+        had_call = self._filter.passed
+        starting = self._filter.starting_calls(body)
+        found = [(each, await decide_tool_call(self._judges, each)) for each in starting]
+        decisions = [_decision(tool_call, decided) for tool_call, decided in found]
+        judged = self._filter.apply_decisions(body, decisions)
         self._collect_for_retry(body, found)
         must_retry = any(isinstance(decided, Refusal) and decided.retries for _, decided in found)
         if must_retry and self._retries and not had_call:
@@ -119,21 +120,21 @@ class ToolGate:
             self._decided_calls.clear()
 
 
-async def judge_call(judges: Sequence[CallJudge], call: JsonObject) -> Refusal | JsonObject:
+async def decide_tool_call(judges: Sequence[ToolCallJudge], tool_call: JsonObject) -> Refusal | JsonObject:
     """Return the arguments with which a call may be made, after all judges in turn, or why it may not."""
-    arguments = read_object(call, "args")
+    arguments = read_object(tool_call, "args")
     for judge in judges:
-        decided = await judge.judge({**call, "args": arguments})
+        decided = await judge.judge({**tool_call, "args": arguments})
         if isinstance(decided, Refusal):
             return decided
         arguments = decided
     return arguments
 
 
-def _decision(call: JsonObject, decided: Refusal | JsonObject) -> str | JsonObject | None:
+def _decision(tool_call: JsonObject, decided: Refusal | JsonObject) -> str | JsonObject | None:
     if isinstance(decided, Refusal):
         return decided.shown
-    return None if decided == read_object(call, "args") else decided
+    return None if decided == read_object(tool_call, "args") else decided
 
 
 def _retry_turns(
@@ -141,7 +142,7 @@ def _retry_turns(
 ) -> list[JsonObject]:
     """Return the model's turn, and a response to each of its calls."""
     parts = []
-    for call, decided in found:
+    for tool_call, decided in found:
         error = BLOCKED.format(decided.reason if isinstance(decided, Refusal) else _NOT_RUN)
-        parts.append({"functionResponse": failed_call_response(call, error)})
+        parts.append({"functionResponse": failed_call_response(tool_call, error)})
     return [{"role": "model", "parts": model_parts}, {"role": "user", "parts": parts}]

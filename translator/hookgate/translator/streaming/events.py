@@ -228,7 +228,7 @@ CallDecision = str | JsonObject | None
 
 
 @dataclass(slots=True)
-class CallGate:
+class ToolCallFilter:
     """Filters the function calls of one answer.
 
     For each event, call `starting_calls`, then `apply_decisions`.

@@ -17,7 +17,7 @@ from hookgate.proxy.call.derived_events import (
     engine_for_derived,
     mark_context,
 )
-from hookgate.proxy.call.tool_gate import BLOCKED, AllowedTools, CallJudge, Refusal, judge_call
+from hookgate.proxy.call.tool_gate import BLOCKED, AllowedTools, ToolCallJudge, Refusal, decide_tool_call
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_tool_selection, refuse_ended_call
 from hookgate.proxy.call.websockets import (
     MAX_MESSAGE,
@@ -78,7 +78,7 @@ class LiveSession:
         self._mask: KeyMask | None = None
         self._model = ""
         self._shown = SharedValue({})
-        self._judges: list[CallJudge] = []
+        self._judges: list[ToolCallJudge] = []
         self._called: dict[str, JsonObject] = {}  # calls that the client has received, by their ids
         self._results: ToolResultEvents | None = None
         self._held: list[tuple[ServerMessage, bytes | None]] = []
@@ -284,12 +284,13 @@ class LiveSession:
         """Return the calls of tools that the client may run, and the refused ones, each with the reason."""
         allowed: list[JsonObject] = []
         blocked: list[tuple[JsonObject, str]] = []
-        for call in calls:
-            decided = await judge_call(self._judges, call)
+        for tool_call in calls:
+            decided = await decide_tool_call(self._judges, tool_call)
             if isinstance(decided, Refusal):
-                blocked.append((call, BLOCKED.format(decided.reason)))
+                blocked.append((tool_call, BLOCKED.format(decided.reason)))
             else:
-                allowed.append(call if decided == read_object(call, "args") else {**call, "args": decided})
+                unchanged = decided == read_object(tool_call, "args")
+                allowed.append(tool_call if unchanged else {**tool_call, "args": decided})
         return allowed, blocked
 
     def _remember_calls(self, calls: Sequence[JsonObject]) -> None:

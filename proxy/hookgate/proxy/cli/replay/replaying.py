@@ -27,7 +27,7 @@ from hookgate.proxy.call.derived_events import (
 from hookgate.proxy.call.events import apply_outcome
 from hookgate.proxy.call.kinds.batches import BATCHED, map_responses
 from hookgate.proxy.call.stages import visible_text_of
-from hookgate.proxy.call.tool_gate import AllowedTools, CallJudge, RetryModel, ToolGate, ToolSelection
+from hookgate.proxy.call.tool_gate import AllowedTools, ToolCallJudge, RetryModel, ToolGate, ToolSelection
 from hookgate.proxy.call.verdicts import ReplacementAnswer, before_model, before_tool_selection, enforce
 from hookgate.proxy.cli.replay.recordings import CallStart, RecordedCall
 from hookgate.proxy.errors import ApiError
@@ -206,26 +206,29 @@ class Replay:
     # ---- answers
 
     async def _answers(self, opened: _OpenCall, call: JudgedCall, answers: Sequence[JsonObject]) -> None:
-        again = False
+        answer_rejected = False
         for number, answer in enumerate(answers, 1):
             try:
-                await self._answer(opened, call, answer, again=again, more=number < len(answers))
+                await self._answer(opened, call, answer, answer_rejected=answer_rejected, more=number < len(answers))
             except RetryModel as retry:
-                again = again or retry.final
+                answer_rejected = answer_rejected or retry.answer_rejected
             else:
                 return
 
     async def _answer(
-        self, opened: _OpenCall, call: JudgedCall, answer: JsonObject, *, again: bool, more: bool
+        self, opened: _OpenCall, call: JudgedCall, answer: JsonObject, *, answer_rejected: bool, more: bool
     ) -> None:
-        """Judge one answer. Raises RetryModel if it is rejected and `more` answers follow."""
+        """Judge one answer. Raises RetryModel if it is rejected and `more` answers follow.
+
+        `answer_rejected`: a hook has rejected an earlier final answer.
+        """
         engine, session = opened.engine, call.session
         body = answer
         if opened.shown is not None and engine.listens_to(AfterModel.name):
             outcome = await engine.fire(AfterModel(opened.shown, body, opened.model), session)
             enforce(outcome.verdict, AfterModel.name, call)
             body = outcome.event.body
-        judges: list[CallJudge] = []
+        judges: list[ToolCallJudge] = []
         if opened.selection is not None:
             judges.append(AllowedTools(opened.selection, engine.record, retries=True))
         of_tools = engine_for_derived(engine, "tools", opened.reported)
@@ -235,7 +238,7 @@ class Replay:
         body = await gate.judge(body)
         of_turns = engine_for_derived(engine, "turns", opened.reported)
         if of_turns.listens_to(AfterAgent.name) and not (call.requires_json or gate.agent_has_call):
-            await TurnEndEvents(of_turns, call, opened.prompt, again, more).turn_ended(
+            await TurnEndEvents(of_turns, call, opened.prompt, answer_rejected, more).turn_ended(
                 visible_text_of([body])
             )
 
