@@ -138,7 +138,7 @@ class Audit:
         """Write the start of a call, or an event, before any answer to it is sent.
 
         If that fails, the answer is sent anyway: it is not the upstream's. Nothing has been sent upstream
-        yet, and nothing will be (see `begin`).
+        yet, and nothing will be: `put_on_record` then refuses the call.
         """
         with contextlib.suppress(AuditError, ApiError):  # both have noted the state of the record
             if record.audited == "due" and record.kind == "event":

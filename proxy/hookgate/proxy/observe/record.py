@@ -217,7 +217,8 @@ class CallRecord:
     answer_bytes: int = 0
     """The bytes sent to the client, including headers."""
     attempts: list[UpstreamAttempt] = field(default_factory=list)
-    """Requests to the upstream: none if the call ended earlier, several if the model was called again."""
+    """Requests to the upstream: none if the call ended earlier, several if the model was called again, or if
+    another credential was tried."""
     usage: Usage = field(default_factory=Usage)
     settled_usage: Usage = field(default_factory=Usage)
     """The part of `usage` that policies have counted while the call was running."""

@@ -1,4 +1,4 @@
-"""Chat completions: generated answers whose body says whether they are streamed, and so is read first."""
+"""Chat completions: the body says whether to stream the answer, so it is read first."""
 
 from aiohttp import web
 
