@@ -16,7 +16,7 @@ pytestmark = sdk_warnings
 
 
 def calls_in(state: Path) -> list[str]:
-    """The outcomes of all calls on record, except of listings and the like."""
+    """The outcomes of all recorded calls, except of listings and the like."""
     with reading(state) as audit:
         return [call.outcome for call in audit.calls(RecordFilter(), 100)]
 

@@ -1,4 +1,4 @@
-"""Audits for tests: calls as they are put on record, writers, and what stands in a database."""
+"""Audits for tests: calls as they are recorded, writers, and what stands in a database."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -104,7 +104,7 @@ def reading(state: Path, url: str | None = None) -> Iterator[AuditReader]:
 
 @dataclass(frozen=True)
 class Audited:
-    """A gateway whose calls are put on record."""
+    """A gateway whose calls are recorded."""
 
     url: str
     audit: Audit

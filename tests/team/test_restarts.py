@@ -41,7 +41,7 @@ def check_conversations(clients: Load) -> None:
 async def test_a_gateway_that_is_killed_ends_its_own_calls_alone_and_each_is_recorded(
     team: Team, upstream: tuple[str, Any], tmp_path: Path
 ) -> None:
-    """A call that fails without a receipt may not be on record, but then it has not reached the upstream."""
+    """A call that fails without a receipt may not be recorded, but then it has not reached the upstream."""
     arrived = upstream[1]
     for number in range(5):
         arrived.clear()
@@ -69,7 +69,7 @@ async def test_a_gateway_that_is_killed_ends_its_own_calls_alone_and_each_is_rec
         print(
             f"kill {number + 1}: {failed} calls failed, {len(without)} without a receipt, of which "
             f"{len(without - recorded)} had not begun; {len(ended)} recorded as interrupted; "
-            f"{len(arrived)} requests at the upstream, each on record"
+            f"{len(arrived)} requests at the upstream, each recorded"
         )
 
 
@@ -94,7 +94,7 @@ async def interrupted(team: Team, state: Path) -> set[str]:
 
 
 def requests_on_record(team: Team, state: Path) -> set[str]:
-    """The IDs of the requests of all calls that are on record."""
+    """The IDs of the requests of all calls that are recorded."""
     with reading(state, url_of(team)) as audit:
         calls = audit.calls(RecordFilter(), limit=10**6)
     return {(call.start or call.body)["request_id"] for call in calls}

@@ -82,7 +82,7 @@ class ApiError(Exception):
         return self.reason or _STATUS[self.code]
 
     @property
-    def on_record(self) -> str:
+    def audit_text(self) -> str:
         """The cause with the message, unless the message may quote content of the call."""
         return self.cause if not self.reason or self.code in _QUOTING else f"{self.cause}: {self.message}"
 

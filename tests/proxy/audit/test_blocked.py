@@ -1,4 +1,4 @@
-"""What hooks keep from an agent is on record: with hook, reason and arguments, wherever an operator looks."""
+"""What hooks keep from an agent is recorded: with hook, reason and arguments, wherever an operator looks."""
 
 import json
 from contextlib import closing

@@ -35,7 +35,7 @@ async def told_of(
     *,
     script: Any = None,
 ) -> tuple[CallDetail, Any]:
-    """What is on record of one call, and the answer it got."""
+    """What is recorded of one call, and the answer it got."""
     async with (
         running_upstream(script) as (upstream, _),
         audited_gateway(upstream, state, hooks, content=content) as gateway,

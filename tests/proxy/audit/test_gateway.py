@@ -1,4 +1,4 @@
-"""What a gateway puts on record: which calls, what of them, and never a key."""
+"""What a gateway records: which calls, what of them, and never a key."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ async def ready(url: str, status: int) -> Answer:
 
 
 def calls_in(state: Path) -> list[EndedCall]:
-    """Every call and event on record, the newest first, in chains without a fault."""
+    """Every recorded call and event, the newest first, in chains without a fault."""
     assert report_of(state).problems == []
     with reading(state) as audit:
         assert audit.running() == []

@@ -233,7 +233,7 @@ async def test_headers_that_are_slow_to_go_come_before_a_denial(
     beginning = asyncio.Event()
     prepare = Request._prepare_hook
 
-    async def slowly(request: Request, response: Any) -> None:  # as when the start is put on record first
+    async def slowly(request: Request, response: Any) -> None:  # as when the start is recorded first
         beginning.set()
         await asyncio.sleep(0.2)
         await prepare(request, response)

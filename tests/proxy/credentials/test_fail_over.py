@@ -1,4 +1,4 @@
-"""Several credentials of the gateway's own: which are tried, in which order, and what is on record."""
+"""Several credentials of the gateway's own: which are tried, in which order, and what is recorded."""
 
 import asyncio
 import json
@@ -147,7 +147,7 @@ async def test_an_api_that_cannot_be_reached_is_replaced_by_vertex_ai(tmp_path: 
     async with google_cloud() as cloud:
         tables = {"studio": TWO_KEYS["first"], "cloud": vertex(cloud, tmp_path, locations=["europe-west4"])}
         credentials = {name: CredentialSettings.model_validate(each) for name, each in tables.items()}
-        record, route = CallRecord(start_is_on_record=True), without_credentials(match("POST", UNARY))
+        record, route = CallRecord(start_recorded=True), without_credentials(match("POST", UNARY))
         with socket.socket() as silent:  # bound, but not listening
             silent.bind(("127.0.0.1", 0))
             gemini = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -183,7 +183,7 @@ async def test_a_body_that_can_be_read_only_once_is_sent_only_once() -> None:
         credentials = {name: CredentialSettings.model_validate(each) for name, each in TWO_KEYS.items()}
         settings, route = UpstreamSettings(gemini=cloud.url), without_credentials(match("POST", UNARY))
         async with Upstreams(settings, credentials=credentials) as upstreams:
-            record = CallRecord(start_is_on_record=True)
+            record = CallRecord(start_recorded=True)
             fail_over = FailOver(upstreams, record, "POST", route, decompress=True)
             async with fail_over.final_answer({}, pieces()) as answer:
                 assert (answer.status, record.upstream_requests) == (429, 1)

@@ -28,7 +28,7 @@ def session(key: str, name: str) -> SessionContext:
 
 def answered(key: str) -> CallRecord:
     """The record of a call that the model has answered."""
-    record = CallRecord(kind="judged", session=session(key, "s"), start_is_on_record=True)
+    record = CallRecord(kind="judged", session=session(key, "s"), start_recorded=True)
     with record.attempt() as attempt:
         attempt.answer_began(200)
     record.end(200, 0)
@@ -116,7 +116,7 @@ async def test_the_same_name_below_another_key_is_another_session() -> None:
     ],
 )
 def test_only_an_answer_of_the_model_proves_a_key(kind: str, statuses: list[int], answered: bool) -> None:
-    record = CallRecord(kind=kind, session=session("junk", "s"), start_is_on_record=True)
+    record = CallRecord(kind=kind, session=session("junk", "s"), start_recorded=True)
     for status in statuses:
         with record.attempt() as attempt:
             attempt.answer_began(status)

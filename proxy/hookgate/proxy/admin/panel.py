@@ -87,7 +87,7 @@ _NOTHING = "There is nothing at this path of the admin listener."
 
 Handler = Callable[[web.BaseRequest, PanelRequest | None], Awaitable[web.StreamResponse]]
 RecordChange = Callable[[str, str, JsonObject], Awaitable[None]]
-"""Puts a change on record: who made it, what was changed, and more about it. Raises ApiError if it cannot."""
+"""Records a change: who made it, what was changed, and more about it. Raises ApiError if it cannot."""
 
 
 class Panel:
@@ -232,7 +232,7 @@ class Panel:
     async def _note(
         self, request: web.BaseRequest, asked: PanelRequest | None, change: str, about: JsonObject
     ) -> None:
-        """Log a change and put it on record before it is made. Raises ApiError if that is not possible."""
+        """Log a change and record it before it is made. Raises ApiError if that is not possible."""
         if asked is None:
             raise RuntimeError("a change needs somebody who makes it")
         who, subject = asked.person.name, asked.person.subject
@@ -278,7 +278,7 @@ async def open_panel(  # noqa: PLR0913, PLR0917  # the parts of a panel
 ) -> AsyncIterator[Panel | None]:
     """Open the panel while the block runs. `url` is the admin listener's. Yields None without a listener.
 
-    `reload` applies changed settings of hooks, by default to `live` alone. `record` puts changes on record.
+    `reload` applies changed settings of hooks, by default to `live` alone. `record` records changes.
 
     Raises ConfigError if a file with a token or a secret is invalid, and StoreError if the audit cannot be
     read.

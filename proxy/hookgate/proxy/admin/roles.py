@@ -15,7 +15,7 @@ _RANKS: dict[Role, int] = {"viewer": 1, "auditor": 2, "admin": 3}
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who is signed in. `name` is on record with changes."""
+    """Somebody who is signed in. `name` is recorded with changes."""
 
     name: str
     role: Role

@@ -109,10 +109,10 @@ class Audit:
     def begin(self, record: CallRecord) -> None:
         """Begin to write a call's start, to write it while hooks run. The session must be known."""
         if record.audited == "due" and record.id not in self._starts and self._contents is None:
-            with contextlib.suppress(AuditError):  # `put_on_record` tries again
+            with contextlib.suppress(AuditError):  # `record_start` tries again
                 self._starts[record.id] = self.writer.begin(start_entry(record))
 
-    async def put_on_record(self, record: CallRecord) -> None:
+    async def record_start(self, record: CallRecord) -> None:
         """Wait until a call's start is on disk. Raises ApiError (403) if it cannot be written."""
         try:
             if record.audited == "late":
@@ -138,7 +138,7 @@ class Audit:
         """Write the start of a call, or an event, before any answer to it is sent.
 
         If that fails, the answer is sent anyway: it is not the upstream's. Nothing has been sent upstream
-        yet, and nothing will be: `put_on_record` then refuses the call.
+        yet, and nothing will be: `record_start` then refuses the call.
         """
         with contextlib.suppress(AuditError, ApiError):  # both have noted the state of the record
             if record.audited == "due" and record.kind == "event":

@@ -192,13 +192,13 @@ class GatewayServices:
         if isinstance(error, NoAnswerError):
             log.warning("no answer from %s: %s", error.origin, error.why)
 
-    async def put_on_record(self, record: CallRecord) -> None:
-        """Record the start of a call before it is sent upstream. Raises ApiError if that fails."""
-        if not record.start_is_on_record:
+    async def record_start(self, record: CallRecord) -> None:
+        """Record the start of a call, and the time until it is sent upstream. Raises ApiError if that fails."""
+        if not record.start_recorded:
             if self.audit is not None:
-                await self.audit.put_on_record(record)
+                await self.audit.record_start(record)
             record.before_seconds = record.elapsed()
-            record.start_is_on_record = True
+            record.start_recorded = True
 
     async def record_event(self, record: CallRecord) -> None:
         """Record a shim's event before it is answered. Raises ApiError if that fails."""
@@ -372,7 +372,7 @@ class CallContext:
         Raises ApiError if there is no answer, or before sending if the start of the call cannot be recorded.
         Raises UpstreamError if reading the answer fails.
         """
-        await self.services.put_on_record(self.record)
+        await self.services.record_start(self.record)
         if self.caller.issued is not None:
             await self.check_key_again()
         upstreams, method = self.services.upstreams, self.request.method

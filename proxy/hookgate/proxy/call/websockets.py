@@ -45,7 +45,7 @@ async def connected(
     headers = to_upstream(request.headers, "identity")
     offered = [name.strip() for name in request.headers.get(hdrs.SEC_WEBSOCKET_PROTOCOL, "").split(",")]
     wanted = [name for name in offered if name]
-    await context.services.put_on_record(context.record)
+    await context.services.record_start(context.record)
     with context.record.attempt() as attempt:
         async with upstreams.connect(attempt, context.route, headers, wanted, MAX_MESSAGE) as (there, mask):
             here = web.WebSocketResponse(

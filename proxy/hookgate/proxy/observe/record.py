@@ -244,7 +244,7 @@ class CallRecord:
     blocked_count: int = 0
     """The number of outputs that hooks kept from the agent."""
     audited: Audited = ""
-    start_is_on_record: bool = False
+    start_recorded: bool = False
     """Whether the call may be sent upstream: its start is recorded, or the call is not audited."""
     content: CallContent | None = None
     """The content of the call, if the audit stores it."""
@@ -287,7 +287,7 @@ class CallRecord:
 
         Raises RuntimeError unless the start of the call is recorded.
         """
-        if not self.start_is_on_record:
+        if not self.start_recorded:
             raise RuntimeError("a call must not be sent upstream before its start is recorded")
         attempt = UpstreamAttempt(self.trace)
         self.attempts.append(attempt)
@@ -335,7 +335,7 @@ class CallRecord:
     def note_error(self, error: ApiError) -> None:
         """Add an error that ends the call. The reasons of denials are already recorded by event."""
         if error.reason != POLICY_DENIED:
-            self.reasons["gateway"] = error.on_record
+            self.reasons["gateway"] = error.audit_text
         if error.reason in UPSTREAM_FAILED:
             self.outcome = "failed"
 
