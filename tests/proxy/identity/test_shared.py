@@ -88,7 +88,7 @@ async def test_every_part_of_a_state_is_stored(url: str | None, tmp_path: Path) 
         state.note_event("BeforeAgent")
         state.stopped = "enough"
         state.add_context("more")
-        state.turn, state.recorded = "t", 3
+        state.turn, state.transcript_turns = "t", 3
         state.count_announcement("sh", runs=True)
         state.count_announcement("ls", runs=False)
         state.memory.start(("context",))

@@ -62,7 +62,7 @@ class SessionState:
     """What the gateway derives from the session's calls."""
     turn: str = ""
     """The id of the user's turn in the last call."""
-    recorded: int = 0
+    transcript_turns: int = 0
     """The number of turns that are in the session's transcript."""
     announced: Counter[str] = field(default_factory=Counter)
     """The runs of tools, by name, that were announced and whose results have not been seen in a call."""
@@ -102,9 +102,9 @@ class SessionState:
         """Begin a turn or a session: an earlier stop no longer applies."""
         self.stopped = None
 
-    def note_recorded(self, turns: int) -> None:
+    def note_transcript_turns(self, turns: int) -> None:
         """Note how many turns are in the session's transcript."""
-        self.recorded = turns
+        self.transcript_turns = turns
 
     def add_context(self, text: str) -> None:
         """Add context for the next call; only the last `MAX_CONTEXT` characters are kept."""

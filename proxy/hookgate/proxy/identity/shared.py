@@ -323,7 +323,7 @@ def _document(state: SessionState) -> bytes:
             "stopped": state.stopped,
             "context": state.context,
             "turn": state.turn,
-            "recorded": state.recorded,
+            "recorded": state.transcript_turns,
             "announced": dict(state.announced),
             "denied": dict(state.denied),
             "started": conversation.started,
@@ -353,7 +353,7 @@ def _state_of(document: bytes) -> SessionState:
         context=fields["context"],
         memory=conversation,
         turn=fields["turn"],
-        recorded=fields["recorded"],
+        transcript_turns=fields["recorded"],
         announced=Counter(fields["announced"]),
         denied=Counter(fields["denied"]),
     )

@@ -183,12 +183,12 @@ def _private(path: str, flags: int) -> int:
 class SessionTranscript(CallObserver):
     """Writes one call of a session into the transcript of the session."""
 
-    __slots__ = ("_lines", "_recorded", "_session", "_transcripts")
+    __slots__ = ("_lines", "_session", "_transcripts", "_turns_written")
 
     def __init__(self, transcripts: Transcripts, session: OpenSession) -> None:
         self._transcripts, self._session = transcripts, session
         self._lines: list[dict[str, object]] = []
-        self._recorded = session.state.recorded
+        self._turns_written = session.state.transcript_turns
 
     @property
     def wants_answer(self) -> bool:
@@ -196,16 +196,16 @@ class SessionTranscript(CallObserver):
 
     def see_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         contents = read_list(request, "contents")
-        recorded, self._recorded = self._recorded, len(contents)
-        new = contents[recorded:] if recorded < len(contents) else contents  # a new conversation
+        written, self._turns_written = self._turns_written, len(contents)
+        new = contents[written:] if written < len(contents) else contents  # a new conversation
         self._lines.append({"type": "request", "model": model, "contents": new})
 
     def see_answer(self, answer: JsonObject) -> None:
         self._lines.append({"type": "answer", "answer": answer})
 
     async def save(self) -> None:
-        if self._recorded != self._session.state.recorded:
-            await self._session.change(lambda state: state.note_recorded(self._recorded))
+        if self._turns_written != self._session.state.transcript_turns:
+            await self._session.change(lambda state: state.note_transcript_turns(self._turns_written))
         lines, self._lines = self._lines, []
         for line in lines:
             await self._transcripts.append(self._session.context, **line)

@@ -112,13 +112,13 @@ async def running_policy(
 ) -> AsyncIterator[None]:
     """Watch the settings, and follow the pushed policy, while the block runs; then close the hooks.
 
-    With a state folder, the hooks' health is saved there meanwhile.
+    With a state folder, the hooks' health is saved there while the block runs.
     """
     tasks = [asyncio.create_task(live.watch())]
     if pushed is not None:
         tasks.append(asyncio.create_task(pushed.follow(live)))
     try:
-        with nullcontext() if state is None else _recording(live, state / _STATUS_FILE):
+        with nullcontext() if state is None else _saving_status(live, state / _STATUS_FILE):
             yield
     finally:
         for task in tasks:
@@ -128,19 +128,19 @@ async def running_policy(
 
 
 @contextmanager
-def _recording(live: LiveEngine, path: Path) -> Iterator[None]:
+def _saving_status(live: LiveEngine, path: Path) -> Iterator[None]:
     """Save the hooks' health in a thread while the block runs."""
     ended = threading.Event()
-    recorder = threading.Thread(target=_record, args=(live, path, ended), daemon=True)
-    recorder.start()
+    saver = threading.Thread(target=_save_status, args=(live, path, ended), daemon=True)
+    saver.start()
     try:
         yield
     finally:
         ended.set()
-        recorder.join()
+        saver.join()
 
 
-def _record(live: LiveEngine, path: Path, ended: threading.Event) -> None:
+def _save_status(live: LiveEngine, path: Path, ended: threading.Event) -> None:
     """Save changes of the health every few seconds, and once at the end."""
     written = None
     while True:
