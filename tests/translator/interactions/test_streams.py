@@ -382,7 +382,7 @@ def test_a_second_answer_of_the_model_continues_the_first_one() -> None:
     ):
         for frame in framing.feed(data):
             out += framing.encode(frame, frame.data)
-        framing.begin_anew()
+        framing.reset_decoder()
     kinds = [event["event_type"] for event in events_of(out)]
     assert kinds.count("interaction.created") == kinds.count("interaction.completed") == 1
     assert [event["index"] for event in events_of(out) if event["event_type"] == "step.start"] == [0, 1]

@@ -242,7 +242,7 @@ def test_an_unchanged_event_behind_one_without_its_blank_line_is_an_event_of_its
     framing = ServerSentEvents()
     framing.feed(b"data: 1")
     (last,) = framing.finish()
-    framing.begin_anew()
+    framing.reset_decoder()
     (first,) = framing.feed(b"data: 2\r\n\r\n")
     sent = framing.encode(last, last.data) + framing.encode(first, first.data)
     assert data_of(ServerSentEvents, sent) == [b"1", b"2"]

@@ -160,7 +160,7 @@ class GenerationCall:
                 outgoing = await worker.run(size, outgoing.with_turns, retry.turns)
                 answer_rejected = answer_rejected or retry.answer_rejected
                 if reply.framing is not None:
-                    reply.framing.begin_anew()
+                    reply.framing.reset_decoder()
             finally:
                 pipeline.close()
 

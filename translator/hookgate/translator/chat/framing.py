@@ -28,8 +28,8 @@ class CompletionChunks(JoinedEvents):
         self._hides_usage = False
         self._calling: set[Any] = set()  # the indexes of choices with a call that may continue
 
-    def begin_anew(self) -> None:
-        super().begin_anew()
+    def reset_decoder(self) -> None:
+        super().reset_decoder()
         self._calling = set()
 
     def hide_usage(self) -> None:

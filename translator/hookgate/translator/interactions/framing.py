@@ -57,8 +57,8 @@ class InteractionEvents(JoinedEvents):
         self._next = self._offset = 0  # the next free index of a step, and that of this answer's first step
         self._places: dict[int, int] = {}  # the client's index of each step of this answer
 
-    def begin_anew(self) -> None:
-        super().begin_anew()
+    def reset_decoder(self) -> None:
+        super().reset_decoder()
         self._open = {}
         self._stopped.clear()
         self._offset, self._places = self._next, {}

@@ -42,8 +42,8 @@ class Framing(ABC):
         """Return the frames that `chunk` completes. Raises BodyError if an event exceeds MAX_EVENT."""
 
     @abstractmethod
-    def begin_anew(self) -> None:
-        """Prepare for another upstream answer, which continues the client's stream."""
+    def reset_decoder(self) -> None:
+        """Discard the state of decoding, for another upstream answer. The client's stream continues."""
 
     @abstractmethod
     def finish(self) -> list[Frame]:
@@ -106,7 +106,7 @@ class ServerSentEvents(Framing):
             _check_size(self._buffer)
         return frames
 
-    def begin_anew(self) -> None:
+    def reset_decoder(self) -> None:
         self._buffer.clear()
         self._searched = 0
 
@@ -174,9 +174,9 @@ class JsonArray(Framing):
     def __init__(self) -> None:
         self._sent = False
         self._closed = False  # whether the closing bracket was sent
-        self.begin_anew()
+        self.reset_decoder()
 
-    def begin_anew(self) -> None:
+    def reset_decoder(self) -> None:
         self._buffer = bytearray()
         self._at = 0  # the offset up to which the buffer was scanned
         self._depth = 0

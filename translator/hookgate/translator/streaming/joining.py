@@ -26,8 +26,8 @@ class JoinedEvents(ServerSentEvents):
         self._held: list[Frame] = []
         self._held_bytes = 0
 
-    def begin_anew(self) -> None:
-        super().begin_anew()
+    def reset_decoder(self) -> None:
+        super().reset_decoder()
         self._held, self._held_bytes = [], 0
 
     def feed(self, chunk: bytes) -> list[Frame]:
