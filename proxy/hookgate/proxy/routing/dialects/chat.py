@@ -53,7 +53,7 @@ class ChatCompletions:
         self._framing.hide_usage()
         return asking
 
-    def beside(self, body: JsonObject) -> JsonObject:
+    def other_fields(self, body: JsonObject) -> JsonObject:
         return {}
 
     def session(self, body: JsonObject) -> str:

@@ -23,7 +23,7 @@ class CodeAssist(Bare):
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         return rewrap_request(body, model, inner)
 
-    def beside(self, body: JsonObject) -> JsonObject:
+    def other_fields(self, body: JsonObject) -> JsonObject:
         return {name: value for name, value in body.items() if name not in ("model", "request")}
 
     def session(self, body: JsonObject) -> str:

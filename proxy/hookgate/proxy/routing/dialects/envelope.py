@@ -24,7 +24,7 @@ class Envelope(Protocol):
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         """Return the body with the given model and request."""
 
-    def beside(self, body: JsonObject) -> JsonObject:
+    def other_fields(self, body: JsonObject) -> JsonObject:
         """Return the fields of a body other than its model and its request."""
 
     def session(self, body: JsonObject) -> str:

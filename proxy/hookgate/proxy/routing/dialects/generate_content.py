@@ -38,7 +38,7 @@ class Bare:
     def close_request(self, body: JsonObject, model: str, inner: JsonObject) -> JsonObject:
         return inner
 
-    def beside(self, body: JsonObject) -> JsonObject:
+    def other_fields(self, body: JsonObject) -> JsonObject:
         return {}
 
     def session(self, body: JsonObject) -> str:

@@ -47,7 +47,7 @@ class Interactions:
         except BodyError as error:
             raise policy_denied(_NO_PLACE.format(error), "BeforeModel") from None
 
-    def beside(self, body: JsonObject) -> JsonObject:
+    def other_fields(self, body: JsonObject) -> JsonObject:
         return {}
 
     def session(self, body: JsonObject) -> str:
