@@ -145,23 +145,23 @@ class Engine:
             return _NO_HOOKS
         if not checked and layer is None and event.stream is None:
             return self._unconditional_plans[event.name]
-        known = event.subject()
+        subject = event.subject()
         properties: dict[str, Any] = {
-            "model": known.model,
+            "model": subject.model,
             "client": session.client,
             "key": session.key,
             "team": session.team,
             "session_id": session.session_id,
-            "tools": known.tools,
-            "trigger": known.trigger,
+            "tools": subject.tools,
+            "trigger": subject.trigger,
             "operation": session.call_state.operation,
             "requires_json": session.call_state.requires_json,
         }
-        subject = {name: value for name, value in properties.items() if name in checked}
+        checked_properties = {name: value for name, value in properties.items() if name in checked}
         # Clients choose names of tools, models and triggers, which may take up any amount of memory.
-        keep = "tools" not in checked and len(known.model) + len(known.trigger) <= _LONGEST_NAME
+        keep = "tools" not in checked and len(subject.model) + len(subject.trigger) <= _LONGEST_NAME
         plan_for = self._cached_plan if keep else self._make_plan
-        return plan_for(event.name, Subject(**subject, stream=known.stream), layer)
+        return plan_for(event.name, Subject(**checked_properties, stream=subject.stream), layer)
 
     def _make_plan(self, event: str, subject: Subject, layer: Layer | None) -> EventPlan:
         groups = self.configuration.matching_groups(event, subject)

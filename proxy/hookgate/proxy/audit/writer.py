@@ -41,7 +41,7 @@ class PendingRecords:
     """Done when the records are on disk or have failed with `error`; None if no call waits for them."""
     error: AuditError | None = None
     since: float = field(default_factory=time.monotonic)
-    taken: bool = False
+    writing: bool = False
     withdrawn: bool = False
 
     def end(self, error: AuditError | None = None) -> None:
@@ -106,7 +106,7 @@ class Queue:
     def withdraw(self, waiting: PendingRecords) -> bool:
         """Withdraw records. Returns False if they are being written already."""
         with self._condition:
-            waiting.withdrawn = not waiting.taken
+            waiting.withdrawn = not waiting.writing
             return waiting.withdrawn
 
     def look(self) -> None:
@@ -139,7 +139,7 @@ class Queue:
                 if waiting.withdrawn:
                     self._count -= len(waiting.entries)
                     continue
-                waiting.taken = True
+                waiting.writing = True
                 self.batch.append(waiting)
                 room -= len(waiting.entries)
             look, self._look_wanted = self._look_wanted, False

@@ -158,7 +158,7 @@ class HeldCredentials:
             if not is_stateless(route):
                 return found[:1]
             now = self._now()
-            found.sort(key=lambda each: self._avoided.get(_place(each), 0.0) > now)
+            found.sort(key=lambda each: self._avoided.get(_quota_key(each), 0.0) > now)
         return found
 
     def avoid(self, candidate: Candidate, retry_after: str = "") -> None:
@@ -167,10 +167,10 @@ class HeldCredentials:
         `retry_after` is the value of the answer's header, in seconds; a date counts as none.
         """
         named = float(retry_after) if re.fullmatch(r"[0-9]{1,9}", retry_after) else _AVOIDED_SECONDS
-        self._avoided[_place(candidate)] = self._now() + min(named, _MAX_AVOIDED_SECONDS)
+        self._avoided[_quota_key(candidate)] = self._now() + min(named, _MAX_AVOIDED_SECONDS)
 
 
-def _place(candidate: Candidate) -> tuple[str, str, str]:
+def _quota_key(candidate: Candidate) -> tuple[str, str, str]:
     """Return what a quota of Google applies to: a credential's project, a location, and a model."""
     return candidate.credential.name, candidate.location, candidate.route.model
 

@@ -236,8 +236,8 @@ class LocalSessions(Sessions):
     async def change(
         self, session: SessionContext, step: Callable[[SessionState], T]
     ) -> tuple[T, SessionState]:
-        entry = session_key(session)
-        state = self._get(self._states, entry) or self._keep(self._states, entry, SessionState())
+        key = session_key(session)
+        state = self._get(self._states, key) or self._keep(self._states, key, SessionState())
         return step(state), state
 
     async def end(self, session: SessionContext) -> None:
@@ -249,26 +249,26 @@ class LocalSessions(Sessions):
 
     def _resolve(self, session: SessionContext, texts: Iterable[str]) -> SessionContext:
         """Return the shim session that an unnamed call belongs to, or `session` if there is none."""
-        entry = session_key(session)
+        key = session_key(session)
         announced = (self._get(self._prompts, (session.key, text)) for text in texts)
-        session_id = next((match for match in announced if match), None) or self._get(self._links, entry)
+        session_id = next((match for match in announced if match), None) or self._get(self._links, key)
         if session_id is None:
             return session
-        self._keep(self._links, entry, session_id)
+        self._keep(self._links, key, session_id)
         return replace(session, session_id=session_id)
 
-    def _get(self, known: "FairMapping[SessionKey, V]", entry: SessionKey) -> V | None:
+    def _get(self, mapping: "FairMapping[SessionKey, V]", key: SessionKey) -> V | None:
         """Return a value, and move it to its key's own share if the key has been accepted since."""
-        own, *others = self.keys.shares(entry[0])
-        if (value := known.get(own, entry)) is not None:
+        own, *others = self.keys.shares(key[0])
+        if (value := mapping.get(own, key)) is not None:
             return value
         for share in others:
-            if (value := known.drop(share, entry)) is not None:
-                return self._keep(known, entry, value)
+            if (value := mapping.drop(share, key)) is not None:
+                return self._keep(mapping, key, value)
         return None
 
-    def _keep(self, known: "FairMapping[SessionKey, V]", entry: SessionKey, value: V) -> V:
-        known.store(self.keys.shares(entry[0])[0], entry, value)
+    def _keep(self, mapping: "FairMapping[SessionKey, V]", key: SessionKey, value: V) -> V:
+        mapping.store(self.keys.shares(key[0])[0], key, value)
         return value
 
 

@@ -164,24 +164,24 @@ class SharedSessions(Sessions):
     async def change(
         self, session: SessionContext, step: Callable[[SessionState], T]
     ) -> tuple[T, SessionState]:
-        place = session_key(session)
+        key = session_key(session)
 
         def work(rows: SessionRows) -> tuple[T, _Snapshot]:
-            known = self._snapshots.get(place) or _NOTHING
-            row = rows.lock(place, known.version)
+            known = self._snapshots.get(key) or _NOTHING
+            row = rows.lock(key, known.version)
             before = _snapshot(row, known, None)
             state = _copied(before.state, row.document)
             result = step(state)
             document, effects, forgotten = _difference(before.state, state)
             if (document, effects, forgotten) == (row.document, {}, []):
                 return result, before
-            version = rows.write(place, row, document, effects=effects, forgotten=forgotten)
+            version = rows.write(key, row, document, effects=effects, forgotten=forgotten)
             size = before.size + sum(map(len, effects.values()))
             return result, _Snapshot(version, state, size, row.used)
 
         result, snapshot = await self._write(work)
         self._exist = True
-        self._snapshots.put(place, snapshot)
+        self._snapshots.put(key, snapshot)
         return result, snapshot.state
 
     async def end(self, session: SessionContext) -> None:
@@ -210,12 +210,12 @@ class SharedSessions(Sessions):
             if resolved is None or not self._is_current(resolved.number, mark_of_names(session.key)):
                 return None
             session_id = resolved.session
-        place = session.key, session_id
-        snapshot = self._snapshots.get(place)
-        if snapshot is None or not self._is_current(snapshot.number, mark_of_session(place)):
+        key = session.key, session_id
+        snapshot = self._snapshots.get(key)
+        if snapshot is None or not self._is_current(snapshot.number, mark_of_session(key)):
             return None
-        if snapshot.version and self._store.touch(place, snapshot.used):
-            self._snapshots.put(place, replace(snapshot, used=int(time.time())))
+        if snapshot.version and self._store.touch(key, snapshot.used):
+            self._snapshots.put(key, replace(snapshot, used=int(time.time())))
         return _Found(session_id, snapshot)
 
     def _is_current(self, number: int | None, mark: str) -> bool:
@@ -236,14 +236,14 @@ class SharedSessions(Sessions):
         session_id, is_new_link = session.session_id, False
         if call is not None:
             session_id, is_new_link = self._resolve(rows, call)
-        place = session.key, session_id
-        number = self._store.number(mark_of_session(place))
-        known = self._snapshots.get(place) or _NOTHING
-        row = rows.read(place, known.version)
+        key = session.key, session_id
+        number = self._store.number(mark_of_session(key))
+        known = self._snapshots.get(key) or _NOTHING
+        row = rows.read(key, known.version)
         snapshot = _Snapshot(number=number) if row is None else _snapshot(row, known, number)
         if row is not None:
-            self._store.touch(place, row.used)
-        self._snapshots.put(place, snapshot)
+            self._store.touch(key, row.used)
+        self._snapshots.put(key, snapshot)
         return _Found(session_id, snapshot, is_new_link)
 
     def _resolve(self, rows: SessionRows, call: _Call) -> tuple[str, bool]:

@@ -87,8 +87,8 @@ class Row:
         )  # fmt: skip
 
     @cached_property
-    def taken(self) -> frozenset[str]:
-        """The query parameters that are allowed."""
+    def allowed_parameters(self) -> frozenset[str]:
+        """Its own query parameters, and those of all rows."""
         return self.parameters | _EVERYWHERE
 
 
@@ -343,7 +343,7 @@ def with_query(route: Route, row: Row, query: str) -> Route:
 def _parameters(query: str, row: Row) -> dict[str, str]:
     given = parse_qsl(query, keep_blank_values=True)
     parameters = dict(given)
-    unknown = sorted(parameters.keys() - row.taken)
+    unknown = sorted(parameters.keys() - row.allowed_parameters)
     if unknown:
         raise request_refused(f"The query parameter {unknown[0]!r} is not supported here; omit it.")
     if len(parameters) != len(given):

@@ -55,13 +55,13 @@ class InteractionEvents(JoinedEvents):
         self._started: set[int] = set()  # the steps that have begun for the client, and not ended
         self._calls = 0  # function calls that the client has received
         self._next = self._offset = 0  # the next free index of a step, and that of this answer's first step
-        self._places: dict[int, int] = {}  # the client's index of each step of this answer
+        self._client_indexes: dict[int, int] = {}  # the client's index of each step of this answer
 
     def reset_decoder(self) -> None:
         super().reset_decoder()
         self._open = {}
         self._stopped.clear()
-        self._offset, self._places = self._next, {}
+        self._offset, self._client_indexes = self._next, {}
 
     # ---- from the upstream
 
@@ -154,7 +154,7 @@ class InteractionEvents(JoinedEvents):
         self._started.clear()
         if self._began is not None:
             body = body if "event_type" in body else {**body, **self._began}
-            self._offset, self._places = self._next, {}
+            self._offset, self._client_indexes = self._next, {}
         events = [body] if "event_type" in body else interaction_events(body)
         new = [*ends, *(each for each in map(self._sent, events) if each is not None)]
         return self._missing_end() + b"".join(map(_framed, new)) + _END
@@ -169,8 +169,8 @@ class InteractionEvents(JoinedEvents):
             self._began = {key: begun[key] for key in ("id", "model", "agent") if key in begun}
             return event
         index = event.get("index")
-        if type(index) is int and (place := self._place(index, kind)) != index:
-            event = {**event, "index": place}
+        if type(index) is int and (client_index := self._client_index(index, kind)) != index:
+            event = {**event, "index": client_index}
         self._note_sent(event)
         if kind == "step.start":
             self._calls += read_object(event, "step").get("type") == "function_call"
@@ -184,12 +184,12 @@ class InteractionEvents(JoinedEvents):
         elif type(index) is int and kind == "step.stop":
             self._started.discard(index)
 
-    def _place(self, index: int, kind: Any) -> int:
+    def _client_index(self, index: int, kind: Any) -> int:
         """Return the client's index of a step. It differs after added steps and after another answer."""
         if kind == "step.start":
-            place = self._next if index == NEXT else max(index + self._offset, self._next)
-            self._places[index], self._next = place, place + 1
-        return self._places.get(index, index + self._offset)
+            client_index = self._next if index == NEXT else max(index + self._offset, self._next)
+            self._client_indexes[index], self._next = client_index, client_index + 1
+        return self._client_indexes.get(index, index + self._offset)
 
     def _with_status(self, event: JsonObject) -> JsonObject:
         """Return an event without the status that waits for function calls, because all were refused."""

@@ -108,8 +108,8 @@ class InteractionNotes(CallObserver):
         if self._name is None or context.record.session is None:
             return
         before = interaction_name(context.route, previous) if isinstance(previous, str) else None
-        known = self._continued
-        continues_known = known is not None and known.name == before and known.has_passed
+        continued = self._continued
+        continues_known = continued is not None and continued.name == before and continued.has_passed
         await context.services.interactions.keep(
             StoredInteraction(
                 key=context.caller.key,
