@@ -14,7 +14,7 @@ _BEAT = 0.02
 _LATE = 0.005
 """The lateness of a timer, in seconds, that does not count as a stall: rounding, and other callbacks."""
 
-_LAST_TURNS = 4
+_LAST_ITERATIONS = 4
 """Iterations of the loop before a timer takes effect: one reads what is ready, the others deliver it."""
 
 
@@ -118,11 +118,11 @@ class TimeLimit:
         if self._deadline.remaining() > 0:  # the loop has stalled in the meantime
             self._wait()
         else:
-            self._handle = self._loop.call_soon(self._last_turn, _LAST_TURNS)
+            self._handle = self._loop.call_soon(self._last_iterations, _LAST_ITERATIONS)
 
-    def _last_turn(self, left: int) -> None:
+    def _last_iterations(self, left: int) -> None:
         if left:
-            self._handle = self._loop.call_soon(self._last_turn, left - 1)
+            self._handle = self._loop.call_soon(self._last_iterations, left - 1)
         else:
             self._timeout.reschedule(self._loop.time())
 

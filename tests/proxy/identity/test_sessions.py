@@ -210,9 +210,9 @@ def test_what_a_shim_reports_is_known_by_its_events_and_its_claim(
 
 def test_a_stop_ends_with_the_turn() -> None:
     state = SessionState(turn="t-1", stopped="enough")
-    state.observe_turn("t-1")
+    state.update_turn("t-1")
     assert state.stopped == "enough"
-    state.observe_turn("t-2")
+    state.update_turn("t-2")
     assert (state.stopped, state.turn) == (None, "t-2")
 
 

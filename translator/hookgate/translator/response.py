@@ -203,7 +203,7 @@ def apply_response(body: JsonObject, edit: Any) -> JsonObject:
     if text is not None and not isinstance(text, str):
         raise EditError("text", "a string", text)
     new = _apply_candidates(body, read_candidates(edit))
-    if text is not None and (new is body or _spoken(new) == _spoken(body)):
+    if text is not None and (new is body or _visible_texts(new) == _visible_texts(body)):
         new = _apply_text(new, text)
     return new if edit.get("usageMetadata") is None else _apply_usage(new, edit["usageMetadata"])
 
@@ -232,7 +232,7 @@ def _content(candidate: JsonObject) -> JsonObject:
     return content if type(content) is dict else {}
 
 
-def _spoken(body: JsonObject) -> list[str]:
+def _visible_texts(body: JsonObject) -> list[str]:
     """Return the texts of the first candidate, without thoughts."""
     candidates = _candidates(body)
     return _texts(_content(candidates[0]))[1] if candidates else []

@@ -24,7 +24,7 @@ _BATCH = 1000
 _PATIENCE = 0.01
 """Seconds that records are held back to share a transaction, if no call waits for them."""
 
-_TURNS = 3
+_ITERATIONS = 3
 """Iterations of the event loop for which a call's records are held back, to share a transaction.
 
 Calls that arrive together queue their records within a few iterations. Waking the thread for each of them
@@ -238,7 +238,7 @@ class Writer:
             raise AuditError("too many records are waiting to be written")
         if not self._flush_scheduled:
             self._flush_scheduled = True
-            self._flush_later(asyncio.get_running_loop(), _TURNS)
+            self._flush_later(asyncio.get_running_loop(), _ITERATIONS)
         return waiting
 
     async def wait_for(self, waiting: PendingRecords) -> None:
@@ -259,10 +259,10 @@ class Writer:
         """Queue records without waiting. Returns False if they are `bounded` and the queue is full."""
         return self._queue.put(PendingRecords(entries), bounded=bounded)
 
-    def _flush_later(self, loop: asyncio.AbstractEventLoop, turns: int) -> None:
+    def _flush_later(self, loop: asyncio.AbstractEventLoop, iterations: int) -> None:
         """Flush the queue after some iterations of the event loop."""
-        if turns:
-            loop.call_soon(self._flush_later, loop, turns - 1)
+        if iterations:
+            loop.call_soon(self._flush_later, loop, iterations - 1)
         else:
             self._flush_scheduled = False
             self._queue.flush()

@@ -354,7 +354,7 @@ async def run_session_events(  # noqa: PLR0913, PLR0917  # the call and its sess
     if not ("turns" in reported or call.tool_turn or call.requires_json):  # a new turn may begin
         turn = (await run_step(turn_of, read_list(body, "contents")))[0]
         if turn != open_session.state.turn:
-            await open_session.change(lambda state: state.observe_turn(turn))
+            await open_session.change(lambda state: state.update_turn(turn))
     if open_session.state.stopped is not None:
         _end(engine, call, Verdict(stop=True, reason=open_session.state.stopped))
     if "tools" in reported:

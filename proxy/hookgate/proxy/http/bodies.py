@@ -101,33 +101,33 @@ class BodyWorker:
         return self._held + size <= self.limits.memory or not self._held
 
     async def _wait(self, size: int) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, turn))
+        admitted = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, admitted))
         try:
             async with asyncio.timeout(self.limits.body_timeout):
-                await turn
+                await admitted
         except TimeoutError:
-            self._give_up(size, turn)
+            self._give_up(size, admitted)
             raise ApiError(403, _BUSY, "BODIES_BUSY") from None
         except asyncio.CancelledError:
-            self._give_up(size, turn)
+            self._give_up(size, admitted)
             raise
 
-    def _give_up(self, size: int, turn: "asyncio.Future[None]") -> None:
-        if turn.done() and not turn.cancelled():
+    def _give_up(self, size: int, admitted: "asyncio.Future[None]") -> None:
+        if admitted.done() and not admitted.cancelled():
             self.adjust(-size)  # it was admitted at the same moment
         else:
-            self._waiting = deque(entry for entry in self._waiting if entry[1] is not turn)
+            self._waiting = deque(entry for entry in self._waiting if entry[1] is not admitted)
             self.adjust(0)
 
     def adjust(self, by: int) -> None:
         """Add `by`, which may be negative, to the bytes held, and admit the waiting bodies that now fit."""
         self._held += by
         while self._waiting and self._fits(self._waiting[0][0]):
-            size, turn = self._waiting.popleft()
-            if not turn.done():
+            size, admitted = self._waiting.popleft()
+            if not admitted.done():
                 self._held += size
-                turn.set_result(None)
+                admitted.set_result(None)
 
 
 class MemoryLease:

@@ -92,7 +92,7 @@ class SessionState:
         counts[tool] -= 1
         return True
 
-    def observe_turn(self, turn: str) -> None:
+    def update_turn(self, turn: str) -> None:
         """Begin a new turn if the user's turn of a call is not that of the last call."""
         if turn != self.turn:
             self.turn = turn
