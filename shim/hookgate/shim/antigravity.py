@@ -67,7 +67,7 @@ class HookgateHooks(_Uncopied):
         return None if url is None else f"{without_session(url)}/s/{self._session.session_id}"
 
     async def _start(self) -> None:
-        """Fire SessionStart once. Antigravity begins a turn meanwhile, which waits here for its end."""
+        """Fire SessionStart once. While it runs, Antigravity begins a turn, which waits here for its end."""
         async with self._begins:
             if self._refusal is not _NOT_BEGUN:
                 return

@@ -242,7 +242,7 @@ def records_with_content() -> Select[Any]:
 
 
 def walk_records(database: Database, first: int = 0) -> Iterator[list[StoredRecord]]:
-    """Yield all records from a position on, in order and in pages, including those added meanwhile."""
+    """Yield all records from a position on, in order and in pages, including those added in between."""
     while True:
         with database.engine.begin() as connection:
             query = records_with_content().where(audit_records.c.position >= first)

@@ -185,7 +185,7 @@ class Audit:
         try:
             if record.id not in self._starts:
                 content = None if self._contents is None else await self._contents.at_start(record)
-                if record.id not in self._starts:  # otherwise the headers of a stream have begun it meanwhile
+                if record.id not in self._starts:  # otherwise the headers of a stream have begun it
                     self._starts[record.id] = self.writer.begin(start_entry(record, content))
             await self.writer.wait_for(self._starts[record.id])
         except AuditError:

@@ -175,7 +175,7 @@ class Reply:
 async def answering(context: CallContext, reply: Reply) -> AsyncIterator[None]:
     """Send the answer or the error with which hooks, or a failure, end the block in place of its own answer.
 
-    The client's connection is kept alive meanwhile.
+    The client's connection is kept alive while the block runs.
     """
     record = context.record
     async with reply.keeping_alive(context.services.config.streams):

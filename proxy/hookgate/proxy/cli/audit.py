@@ -224,7 +224,7 @@ def export_records(database: Database, since: int | None, until: int | None, out
 
 
 def _note(heads: dict[str, Head], stored: StoredRecord) -> None:
-    """Note that a record was exported. Writers that registered meanwhile are not in the export."""
+    """Note that a record was exported. Writers that have registered since it began are not in the export."""
     known = heads.get(stored.record.writer)
     if known is not None:
         first, seq = known.first or stored.record.seq, stored.record.seq
@@ -249,7 +249,7 @@ def _heads(database: Database) -> int:
 
 def _verify(database: Database, expected: dict[str, Head], state: Path) -> int:
     kept = state / HEADS_FILE
-    own = load_heads(kept) if kept.exists() else {}  # before the records: more may be written meanwhile
+    own = load_heads(kept) if kept.exists() else {}  # before the records, as more may be written
     with progress("verifying", count_records(database)) as more:
         report = verify_database(database, more, [*own.items(), *expected.items()])
     return _print_report(report)

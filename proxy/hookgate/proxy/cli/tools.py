@@ -55,7 +55,7 @@ async def _accept_tools(pins: Pins, names: Sequence[str], yes: bool) -> int:
     if not confirm("Accept this?", yes=yes):
         print("Nothing was accepted.")
         return 1
-    for name, tool in shown.items():  # only the changes that were shown, not those that arrived meanwhile
+    for name, tool in shown.items():  # only the changes that were shown, not those that have arrived since
         await pins.accept(name, [changed.digest for changed in tool.changed])
     print(f"Accepted: {', '.join(map(repr, shown))}.")
     return 0

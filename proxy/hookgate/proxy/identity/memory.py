@@ -117,7 +117,7 @@ class ConversationMemory:
             self.effects.popitem(last=False)
 
     def remember_results(self, effects: Mapping[str, HookEffect]) -> None:
-        """Remember what hooks did to results, except for those that another call has judged meanwhile."""
+        """Remember what hooks did to results, except for those that another call has judged since."""
         for identity, effect in effects.items():
             if identity not in self.effects:
                 self.remember(identity, effect)
@@ -125,7 +125,7 @@ class ConversationMemory:
     def note_turn(self, turn: str, contexts: tuple[str, ...], *, is_question: bool) -> None:
         """Note that a turn was judged, and the context that its hooks added.
 
-        If another call has judged it meanwhile, that call's context stays.
+        If another call has judged it since, that call's context stays.
         """
         if contexts and turn not in (self.turn, self.question):
             self.remember(turn, HookEffect(None, contexts))

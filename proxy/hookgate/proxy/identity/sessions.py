@@ -147,7 +147,7 @@ class Sessions(ABC):
     ) -> tuple[T, SessionState]:
         """Return the result of a step that may change the state, and the state after it.
 
-        No other change of the session happens meanwhile. The step must be quick, and may run in a thread.
+        No other change of the session is made in between. The step must be quick, and may run in a thread.
         """
 
     @abstractmethod
@@ -200,7 +200,7 @@ class OpenSession:
 
     @asynccontextmanager
     async def starting(self) -> AsyncIterator[bool]:
-        """Yield whether the block has to judge SessionStart. No other call judges it meanwhile.
+        """Yield whether the block has to judge SessionStart. No other call judges it while the block runs.
 
         The block must change `memory.started` if the session may start.
         """

@@ -52,7 +52,7 @@ _KEY_SECONDS = 30 * 24 * 3600
 """Seconds for which a key counts as accepted."""
 
 _THREADS = 4
-"""Threads for a server. A file has one that writes, and one that reads meanwhile."""
+"""Threads for a server. A file has one that writes and one that reads."""
 
 _NAMES_AT_ONCE = 500
 
