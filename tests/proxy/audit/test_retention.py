@@ -154,7 +154,7 @@ async def test_a_removal_whose_answer_was_lost_is_not_taken_for_the_records_that
         monkeypatch.setattr(ledger, "_advance", lose_once)
         writer = Writer(ledger, 5, Retention(days=2))
         writer.start()
-        writer.look()
+        writer.request_check()
         await until(lambda: lost and writer.trouble is None)
         await writer.append(*entries_of(record_of()))
         assert positions(database) == 3  # of the call, and of the removal
@@ -211,7 +211,7 @@ async def test_much_that_is_too_old_goes_without_a_pause(
         writer.start()
 
         def only_removals_are_left() -> bool:
-            writer.look()
+            writer.request_check()
             return positions(database) == 5  # one record for each batch
 
         await until(only_removals_are_left)

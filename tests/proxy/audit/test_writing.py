@@ -158,7 +158,7 @@ async def test_a_database_that_cannot_be_written_is_in_trouble_until_it_can_be(
     monkeypatch.setattr(database, "_BUSY_SECONDS", 0.05)
     async with writer_in(tmp_path) as writer:
         with locked(tmp_path):
-            writer.look()
+            writer.request_check()
             await until(lambda: writer.failures >= 3)
             assert writer.trouble == "database is locked"
         await until(lambda: writer.trouble is None)

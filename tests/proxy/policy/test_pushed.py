@@ -112,7 +112,7 @@ async def test_a_call_sees_one_revision_however_often_one_is_pushed(url: str | N
             for number in range(2, 12):
                 push(tmp_path, url, numbered(number))
                 so_far = len(answered)
-                await gateway.pushed.look(gateway.live)
+                await gateway.pushed.poll(gateway.live)
                 while len(answered) < so_far + 4:  # noqa: ASYNC110  # so that calls begin under each revision
                     await asyncio.sleep(0)
             is_over.set()
@@ -154,12 +154,12 @@ async def test_a_revision_that_cannot_be_used_here_leaves_the_former_one_in_forc
     async with replicas(tmp_path, None, follows=False) as [gateway]:
         push(tmp_path, None, document(BeforeModel=command(str(script), name="guard")))
         for _ in range(3):  # it is tried once, and again only after a while
-            await gateway.pushed.look(gateway.live)
+            await gateway.pushed.poll(gateway.live)
         assert gateway.live.reloads["refused"] == 1
         assert await status(gateway) == 200
         shown = (await gateway.ready())["policy"]
         assert (shown["number"], shown["newest"], shown["state"]) == (1, 2, "behind")
-        assert f"{script} does not exist" in gateway.pushed.described()["problem"]
+        assert f"{script} does not exist" in gateway.pushed.details()["problem"]
         assert str(script) not in json.dumps(shown)
         assert Counted(gateway.metrics.page()).of("hookgate_policy_state", state="behind") == 1
         assert "policy revision 2 cannot be used here, so revision 1 stays in force" in caplog.text
@@ -170,10 +170,10 @@ async def test_a_revision_that_cannot_be_used_here_leaves_the_former_one_in_forc
         script.write_text("#!/bin/sh\nexit 2\n")
         script.chmod(0o755)
         monkeypatch.setattr(following, "_RETRY_SECONDS", 0)
-        await gateway.pushed.look(gateway.live)
+        await gateway.pushed.poll(gateway.live)
         assert await status(gateway) == 403
         assert (await gateway.ready())["policy"]["state"] == "current"
-        assert gateway.pushed.described()["problem"] == ""
+        assert gateway.pushed.details()["problem"] == ""
 
 
 async def test_the_last_revision_stays_in_force_while_the_database_is_away(
@@ -185,12 +185,12 @@ async def test_the_last_revision_stays_in_force_while_the_database_is_away(
         push(tmp_path, url, GEMINI_2)
         with unreachable(tmp_path, url):
             for _ in range(3):
-                await gateway.pushed.look(gateway.live)
+                await gateway.pushed.poll(gateway.live)
             assert await status(gateway) == 403
             assert (await gateway.ready())["policy"]["state"] == "unknown"
             assert Counted(gateway.metrics.page()).of("hookgate_policy_state", state="unknown") == 1
         assert caplog.text.count("newer revisions of the policy cannot be read") == 1
-        await gateway.pushed.look(gateway.live)
+        await gateway.pushed.poll(gateway.live)
         assert await status(gateway) == 200
         assert (await gateway.ready())["policy"]["state"] == "current"
         assert caplog.text.count("the pushed policy can be read again") == 1
@@ -210,9 +210,9 @@ async def test_a_database_that_somebody_has_changed_changes_nothing(
     async with replicas(tmp_path, url, follows=False) as [gateway]:
         push(tmp_path, url, GEMINI_2)
         change_table(tmp_path, url, statement)
-        await gateway.pushed.look(gateway.live)
+        await gateway.pushed.poll(gateway.live)
         assert await status(gateway) == 403
-        shown = gateway.pushed.described()
+        shown = gateway.pushed.details()
         assert shown["state"] == "unknown"
         assert problem in shown["problem"]
 
@@ -224,7 +224,7 @@ async def test_a_restored_database_with_another_revision_of_the_same_number_is_f
     async with replicas(tmp_path, None, follows=False) as [gateway]:
         change_table(tmp_path, None, "DELETE FROM policy_revisions")
         push(tmp_path, None, GEMINI_2)
-        await gateway.pushed.look(gateway.live)
+        await gateway.pushed.poll(gateway.live)
         assert await status(gateway) == 200
 
 

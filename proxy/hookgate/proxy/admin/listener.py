@@ -110,7 +110,7 @@ class AdminListener:
             return 503, {"status": "starting", "reason": "the gateway does not accept clients yet"}
         if self.audit is not None and (trouble := self.audit.trouble):
             return 503, {"status": "unready", "reason": f"audit records cannot be written: {trouble}"}
-        pushed = {} if self.pushed is None else {"policy": self.pushed.shown()}
+        pushed = {} if self.pushed is None else {"policy": self.pushed.summary()}
         return 200, {"status": "ready", **state_of_hooks(self.live), **pushed}
 
 

@@ -118,7 +118,7 @@ def shown_policy(
     used = {hook.source for hook in configuration.hooks()}
     return {
         "revision": configuration.revision,
-        "pushed": None if pushed is None else pushed.described(),
+        "pushed": None if pushed is None else pushed.details(),
         "limits": {
             "deadline_seconds": configuration.limits.deadline,
             "concurrency": configuration.limits.concurrency,

@@ -75,7 +75,7 @@ class Audit:
     @property
     def trouble(self) -> str | None:
         """The reason for refusing calls, or None if calls are accepted. Reading it triggers a check."""
-        self.writer.look()
+        self.writer.request_check()
         return self.writer.trouble
 
     async def receipt_for(self, receipt: str, key: str | None = None) -> JsonObject | None:
@@ -263,7 +263,7 @@ async def recover(recovery: Recovery, locks: Locks, writer: Writer, own: int) ->
     return len(dead)
 
 
-_LOOK_SECONDS = 10.0
+_RECOVERY_SECONDS = 10.0
 """Seconds between two checks for dead writers."""
 
 
@@ -316,7 +316,7 @@ async def _recovering(database: Database, state: Path, writer: Writer, own: int)
     locks = writer_locks(database, state)
     recovery = Recovery(database, locks, patience=0 if database.is_file else 1)
 
-    async def look() -> None:
+    async def recover_dead_writers() -> None:
         try:
             if count := await recover(recovery, locks, writer, own):
                 gateways = pluralize(count, "gateway")
@@ -326,10 +326,10 @@ async def _recovering(database: Database, state: Path, writer: Writer, own: int)
 
     async def watch() -> None:
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            await look()
+            await asyncio.sleep(_RECOVERY_SECONDS)
+            await recover_dead_writers()
 
-    await look()
+    await recover_dead_writers()
     task = asyncio.create_task(watch())
     try:
         yield

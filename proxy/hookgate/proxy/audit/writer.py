@@ -59,7 +59,7 @@ class Queue:
         self._waiting: deque[PendingRecords] = deque()
         self._count = 0
         self._closing: float | None = None
-        self._look_wanted = self._call_waits = self._idle = False
+        self._check_requested = self._call_waits = self._idle = False
         self.batch: list[PendingRecords] = []
 
     @property
@@ -79,7 +79,7 @@ class Queue:
     def _urgent(self) -> bool:
         """Whether to write at once: a call waits, the queue is closing, or a batch is full."""
         closing = self._closing is not None
-        return self._call_waits or self._look_wanted or closing or len(self._waiting) > _BATCH
+        return self._call_waits or self._check_requested or closing or len(self._waiting) > _BATCH
 
     # ---- for calls
 
@@ -109,10 +109,10 @@ class Queue:
             waiting.withdrawn = not waiting.writing
             return waiting.withdrawn
 
-    def look(self) -> None:
+    def request_check(self) -> None:
         """Make `take` return even if the queue is empty."""
         with self._condition:
-            self._look_wanted = True
+            self._check_requested = True
             self._condition.notify()
 
     def close(self, until: float) -> None:
@@ -129,7 +129,7 @@ class Queue:
         return self._closing
 
     def take(self, within: float) -> bool:
-        """Fill the batch if it is empty, waiting up to `within` seconds. Returns True after a `look`."""
+        """Fill the batch if it is empty, waiting up to `within` seconds. Returns True after `request_check`."""
         with self._condition:
             if not self.batch:
                 self._wait(within)
@@ -142,9 +142,9 @@ class Queue:
                 waiting.writing = True
                 self.batch.append(waiting)
                 room -= len(waiting.entries)
-            look, self._look_wanted = self._look_wanted, False
+            check_requested, self._check_requested = self._check_requested, False
             self._call_waits = any(waiting.ended is not None for waiting in self._waiting)
-        return look
+        return check_requested
 
     def _wait(self, within: float) -> None:
         """Wait for records. Those that no call waits for wake the thread only if it has been idle."""
@@ -271,9 +271,9 @@ class Writer:
         under_way = not self._queue.withdraw(waiting)
         waiting.end(AuditError(self.trouble or "the database is too slow", under_way=under_way))
 
-    def look(self) -> None:
+    def request_check(self) -> None:
         """Schedule a check whether records can be written, which updates `trouble`."""
-        self._queue.look()
+        self._queue.request_check()
 
     def close(self, within: float) -> None:
         """Write the remaining records for up to `within` seconds, and close the chain."""
@@ -286,24 +286,24 @@ class Writer:
 
     def _work(self) -> None:
         while not self._finished():
-            look = self._queue.take(_RETRY_SECONDS if self.problem else _IDLE_SECONDS)
+            check_requested = self._queue.take(_RETRY_SECONDS if self.problem else _IDLE_SECONDS)
             try:
-                self._step(look=look)
+                self._step(check_requested=check_requested)
             except FAILURES as error:
                 self._failed(reason(error))
             except Exception as error:
                 log.exception("audit records cannot be written; please report this")
                 self._failed(type(error).__name__)
 
-    def _step(self, *, look: bool) -> None:
+    def _step(self, *, check_requested: bool) -> None:
         """Write the batch and do what is due, again on a new connection if the server cut the old one."""
         try:
-            self._write(look=look)
+            self._write(check_requested=check_requested)
             self._maintain()
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
-            self._write(look=look)
+            self._write(check_requested=check_requested)
             self._maintain()
 
     def _finished(self) -> bool:
@@ -320,10 +320,10 @@ class Writer:
             log.warning("the audit's chain was not closed: %s", reason(error))
         return True
 
-    def _write(self, *, look: bool) -> None:
+    def _write(self, *, check_requested: bool) -> None:
         entries = [entry for waiting in self._queue.batch for entry in waiting.entries]
         if not entries:
-            self._ledger.check(writes=look or self.problem is not None)
+            self._ledger.check(writes=check_requested or self.problem is not None)
             self._recovered()
             return
         records = self._ledger.written_after_all()

@@ -94,7 +94,7 @@ _MAX_MATCHES = 5
 """The maximum number of IDs to name if several begin with the same digits."""
 _CHAINS = 20
 """The maximum number of chains to print one by one."""
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -187,7 +187,7 @@ async def _tail(database: Database, given: argparse.Namespace) -> int:
     position = calls[-1].position if calls else 0
     print_calls(calls, as_json=given.json)
     while given.follow:
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_POLL_SECONDS)
         if calls := reading.after(position):
             position = calls[-1].position
             print_calls(calls, as_json=given.json, head=False)

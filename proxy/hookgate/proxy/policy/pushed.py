@@ -27,7 +27,7 @@ log = logging.getLogger("hookgate")
 ROOT = Path("/")
 """The folder in which the hooks of a pushed policy run: the same on every machine."""
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 """Seconds between two queries for the newest revision."""
 
 _RETRY_SECONDS = 30.0
@@ -82,7 +82,7 @@ class PushedPolicy:
         """Return the revision as a source for an engine."""
         return [pushed_source(self._offered)]
 
-    def shown(self) -> JsonObject:
+    def summary(self) -> JsonObject:
         """Return the facts for operators without access to hooks: no message and no error."""
         return {
             "number": self.revision.number,
@@ -91,10 +91,10 @@ class PushedPolicy:
             "state": self.state,
         }
 
-    def described(self) -> JsonObject:
+    def details(self) -> JsonObject:
         """Return all facts except the document."""
         return {
-            **self.shown(),
+            **self.summary(),
             "pushed": utc_text(self.revision.pushed, "seconds"),
             "pushed_by": self.revision.pushed_by,
             "message": self.revision.message,
@@ -105,13 +105,13 @@ class PushedPolicy:
     async def follow(self, live: LiveEngine) -> None:
         """Apply each new revision within seconds, until cancelled. Errors are logged."""
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
             try:
-                await self.look(live)
+                await self.poll(live)
             except Exception:
                 log.exception("the pushed policy could not be followed; please report this")
 
-    async def look(self, live: LiveEngine) -> None:
+    async def poll(self, live: LiveEngine) -> None:
         """Apply the newest revision, unless it is in force or was refused a moment ago."""
         try:
             newest = await asyncio.to_thread(self._table.newest)
