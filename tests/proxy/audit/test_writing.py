@@ -36,7 +36,7 @@ from hookgate.proxy.audit.reading import RecordFilter
 from hookgate.proxy.audit.writer import MAX_WAITING, Writer
 from hookgate.proxy.config import Config, StreamSettings
 from hookgate.proxy.errors import ApiError
-from hookgate.proxy.observe.record import CallRecord, make_receipt
+from hookgate.proxy.observe.record import AuditState, CallRecord, make_receipt
 from hookgate.proxy.store import database
 
 
@@ -385,7 +385,7 @@ async def test_a_client_that_leaves_while_its_stream_begins_early_is_on_record_o
 async def test_a_start_that_is_under_way_is_not_written_again(tmp_path: Path) -> None:
     """The disk is slower than the call waits."""
     async with writer_in(tmp_path, deadline=0.1) as writer:
-        audit, record = Audit(writer, None, None), CallRecord(kind="judged", audited="due")
+        audit, record = Audit(writer, None, None), CallRecord(kind="judged", audit_state=AuditState.PENDING)
         with locked(tmp_path):
             await audit.note_answer_start(record, 403)
             record.end(403, 0)
@@ -427,7 +427,7 @@ async def written(audit: Audit, record: CallRecord, _: Path) -> None:
 @pytest.mark.parametrize("record_event", [written, too_slow, left, refused_at_once])
 async def test_an_event_is_on_record_once_however_its_writing_goes(record_event: Any, tmp_path: Path) -> None:
     async with writer_in(tmp_path, deadline=0.1) as writer:
-        audit, record = Audit(writer, None, None), CallRecord(kind="event", audited="due")
+        audit, record = Audit(writer, None, None), CallRecord(kind="event", audit_state=AuditState.PENDING)
         await record_event(audit, record, tmp_path)
         if record_event is not written:
             await until(lambda: writer.trouble is None)

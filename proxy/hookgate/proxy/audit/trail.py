@@ -28,7 +28,7 @@ from hookgate.proxy.audit.stored import chain_tip, record_body
 from hookgate.proxy.audit.writer import PendingRecords, Writer
 from hookgate.proxy.config.models import AuditSettings as Settings
 from hookgate.proxy.errors import ApiError, pluralize
-from hookgate.proxy.observe.record import CallRecord, make_receipt
+from hookgate.proxy.observe.record import AuditState, CallRecord, make_receipt
 from hookgate.proxy.routing.table import Route
 from hookgate.proxy.store.database import FAILURES, Database, open_audit, reason
 from hookgate.proxy.store.models import audit_open, audit_records, audit_writers
@@ -102,36 +102,36 @@ class Audit:
         """Start auditing a call, if calls of its route are audited."""
         is_listing = route.kind == "forwarded" and method == "GET" and not route.unhooked
         if route.kind != "receipt" and not is_listing:
-            record.audited = "due"
+            record.audit_state = AuditState.PENDING
             if self._contents is not None:
                 record.content = self._contents.content_for(route)
 
     def begin(self, record: CallRecord) -> None:
         """Begin to write a call's start, to write it while hooks run. The session must be known."""
-        if record.audited == "due" and record.id not in self._starts and self._contents is None:
+        if record.audit_state is AuditState.PENDING and record.id not in self._starts and self._contents is None:
             with contextlib.suppress(AuditError):  # `record_start` tries again
                 self._starts[record.id] = self.writer.begin(start_entry(record))
 
     async def record_start(self, record: CallRecord) -> None:
         """Wait until a call's start is on disk. Raises ApiError (403) if it cannot be written."""
         try:
-            if record.audited == "late":
+            if record.audit_state is AuditState.START_FAILED:
                 raise AuditError("its start could not be written")  # attempted when its answer began
-            if record.audited == "due":
+            if record.audit_state is AuditState.PENDING:
                 await self._write_start(record)
         except AuditError as error:
             raise _refusal(record, error) from None
 
     async def record_event(self, record: CallRecord, status: int) -> None:
         """Write a shim's event to disk before it is answered. Raises ApiError (403) if that fails."""
-        if record.audited == "due":
+        if record.audit_state is AuditState.PENDING:
             record.end(status, 0)
-            record.audited = "ended"
+            record.audit_state = AuditState.DONE
             try:
                 content = None if self._contents is None else await self._contents.of_event(record)
                 await self.writer.append(event_entry(record, make_receipt(record), content))
             except AuditError as error:
-                record.audited = "ended" if error.under_way else "late"
+                record.audit_state = AuditState.DONE if error.under_way else AuditState.START_FAILED
                 raise _refusal(record, error) from None
 
     async def note_answer_start(self, record: CallRecord, status: int) -> None:
@@ -141,9 +141,9 @@ class Audit:
         yet, and nothing will be: `record_start` then refuses the call.
         """
         with contextlib.suppress(AuditError, ApiError):  # both have noted the state of the record
-            if record.audited == "due" and record.kind == "event":
+            if record.audit_state is AuditState.PENDING and record.kind == "event":
                 await self.record_event(record, status)
-            elif record.audited == "due":
+            elif record.audit_state is AuditState.PENDING:
                 await self._write_start(record)
 
     def record_policy(self, changes: Changes) -> None:
@@ -161,9 +161,9 @@ class Audit:
 
     def settle(self, record: CallRecord, receipt: JsonObject) -> None:
         """Write the end of a call. Does not wait; remaining records are written before the gateway stops."""
-        if record.audited not in ("due", "late"):
+        if record.audit_state not in (AuditState.PENDING, AuditState.START_FAILED):
             return
-        record.audited = "ended"
+        record.audit_state = AuditState.DONE
         begun = self._starts.pop(record.id, None)
         if record.kind == "event":
             self.writer.append_soon(event_entry(record, receipt), bounded=True)
@@ -189,7 +189,7 @@ class Audit:
                     self._starts[record.id] = self.writer.begin(start_entry(record, content))
             await self.writer.wait_for(self._starts[record.id])
         except AuditError:
-            record.audited = "late"
+            record.audit_state = AuditState.START_FAILED
             raise
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from operator import attrgetter
 from typing import Literal
 from uuid import uuid4
@@ -166,9 +167,17 @@ CallOutcome = Literal[
 without; denied, stopped or answered by hooks; refused by hookgate; failed with an error of the upstream; left
 by its client, which disconnected; or interrupted by a gateway that stopped."""
 
-Audited = Literal["", "due", "late", "ended"]
-"""The state of a call's audit. "": the call is not audited; "due": its end has not been written; "late": its
-start or event could not be written in time either; "ended": the writer has all of its records."""
+class AuditState(Enum):
+    """How far the audit of a call has come."""
+
+    NOT_AUDITED = auto()
+    PENDING = auto()
+    """The end of the call, or the event, has not been given to the writer."""
+    START_FAILED = auto()
+    """The same, and its start, or the event, could not be written in time."""
+    DONE = auto()
+    """The writer has all of its records."""
+
 
 _ENDING = frozenset({"SessionStart", "BeforeAgent", "BeforeModel", "BeforeToolSelection", "AfterModel"})
 """Events whose denial ends a call. Denials of other events concern a tool, or the end of a turn."""
@@ -243,7 +252,7 @@ class CallRecord:
     """What hooks kept from the agent, at most MAX_BLOCKED entries."""
     blocked_count: int = 0
     """The number of outputs that hooks kept from the agent."""
-    audited: Audited = ""
+    audit_state: AuditState = AuditState.NOT_AUDITED
     start_recorded: bool = False
     """Whether the call may be sent upstream: its start is recorded, or the call is not audited."""
     content: CallContent | None = None
