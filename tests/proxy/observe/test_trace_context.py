@@ -61,6 +61,6 @@ def test_a_share_of_new_traces_is_sampled(sample: float, least: int, most: int) 
 def test_only_the_end_of_an_answer_is_kept() -> None:
     trace = Trace(1, 1)
     for chunk in (b"a" * 20_000, b"b" * 10, b"c" * 16_000):
-        trace.see_upstream_bytes(chunk)
+        trace.on_upstream_bytes(chunk)
     assert len(trace.tail) == 16 * 1024
     assert trace.tail == (b"a" * 374 + b"b" * 10 + b"c" * 16_000)

@@ -88,7 +88,7 @@ class Reply:
             if self._response is not None:
                 return False
             for observer in self._observers:
-                observer.see_client_bytes(body)
+                observer.on_client_bytes(body)
             response = web.Response(status=status, headers=headers, body=body)
             await response.prepare(self._request)
             self._response = response
@@ -111,7 +111,7 @@ class Reply:
         response = self._response or await self._start_stream()
         self._quiet_since = asyncio.get_running_loop().time()
         for observer in self._observers:
-            observer.see_client_bytes(data)
+            observer.on_client_bytes(data)
         await response.write(data)
 
     async def _start_stream(self) -> web.StreamResponse:
@@ -280,7 +280,7 @@ class AnswerDelivery:
         while chunk := await answer.read():
             self._meter.feed(chunk)
             for observer in self._context.observers:
-                observer.see_upstream_bytes(chunk)
+                observer.on_upstream_bytes(chunk)
             yield chunk
 
     async def _stream(self, answer: UpstreamAnswer, pipeline: AnswerPipeline, framing: Framing) -> None:
@@ -291,7 +291,7 @@ class AnswerDelivery:
             while chunk := await answer.read():
                 self._meter.feed(chunk)
                 for observer in observers:
-                    observer.see_upstream_bytes(chunk)
+                    observer.on_upstream_bytes(chunk)
                 for start in range(0, len(chunk), SLICE):
                     if start:
                         await asyncio.sleep(0)
@@ -310,7 +310,7 @@ class AnswerDelivery:
             return
         for observer in self._context.observers:
             if observer.wants_answer:
-                observer.see_answer(answer)
+                observer.on_answer(answer)
                 await observer.save()
 
     async def _pass_error(self, answer: UpstreamAnswer, pipeline: AnswerPipeline) -> None:

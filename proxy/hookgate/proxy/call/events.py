@@ -86,7 +86,7 @@ class EventService:
         request, record, services = context.request, context.record, context.services
         body = await read_request(request)
         for observer in context.observers:
-            observer.see_request(body)
+            observer.on_request(body)
         event = await context.run_step(_event, context.route.verb, body)
         session = _session(context, body)
         if services.transcripts is not None:
@@ -111,7 +111,7 @@ class EventService:
         deliver = request.headers.get(CONTEXT_HEADER) == "deliver"
         await apply_outcome(self._sessions, session, outcome, deliver=deliver)
         for observer in context.observers:
-            observer.see_upstream_request("", output, output)
+            observer.on_upstream_request("", output, output)
         await services.record_event(record)
         return web.Response(body=dumps(output), content_type="application/json")
 

@@ -84,7 +84,7 @@ class GenerationCall:
         outer = await read_request(context.request) if self._opened.body is None else self._opened.body
         self._opened.body = None
         for observer in context.observers:
-            observer.see_request(outer)
+            observer.on_request(outer)
         model, body = await run_step(open_request_body, envelope, route, outer)
         check_model(route, model, body)
         self._record.model = model
@@ -127,7 +127,7 @@ class GenerationCall:
         closed = await run_step(self._envelope.close_request, outer, model, body)
         payload = await run_step(dumps, closed)
         for observer in self._context.observers:
-            await run_step(observer.see_upstream_request, model, closed, body)
+            await run_step(observer.on_upstream_request, model, closed, body)
             await observer.save()
         return payload
 

@@ -47,25 +47,25 @@ class CallObserver:
 
     @property
     def wants_answer(self) -> bool:
-        """Whether `see_answer` must be called with the answer."""
+        """Whether `on_answer` must be called with the answer."""
         return False
 
-    def see_request(self, body: JsonObject) -> None:
+    def on_request(self, body: JsonObject) -> None:
         """Called with the body that the client sent, or with the input of an event."""
 
-    def see_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
+    def on_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         """Called with the body to send upstream and its inner request; for an event, both are its output."""
 
     def begin_answer(self) -> None:
         """Called when an answer of the upstream begins. It replaces the answer of an earlier attempt."""
 
-    def see_upstream_bytes(self, chunk: bytes) -> None:
+    def on_upstream_bytes(self, chunk: bytes) -> None:
         """Called with the next bytes of the upstream's answer."""
 
-    def see_client_bytes(self, data: bytes) -> None:
+    def on_client_bytes(self, data: bytes) -> None:
         """Called with the next bytes that are sent to the client."""
 
-    def see_answer(self, answer: JsonObject) -> None:
+    def on_answer(self, answer: JsonObject) -> None:
         """Called with the answer after all hooks, with its events joined. Pseudonyms are not restored."""
 
     async def save(self) -> None:
@@ -91,10 +91,10 @@ class CallContent(CallObserver):
     blocked: list[JsonObject] = field(default_factory=list)
     """The tool calls and answers that hooks blocked, in the order of the record's list."""
 
-    def see_request(self, body: JsonObject) -> None:
+    def on_request(self, body: JsonObject) -> None:
         self.request = body
 
-    def see_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
+    def on_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         self.upstream_request = body
 
     def begin_answer(self) -> None:
@@ -102,10 +102,10 @@ class CallContent(CallObserver):
             self.earlier.append(self.answer)
         self.answer = KeptBytes(max_size=MAX_BYTES - sum(len(kept.data) for kept in self.earlier))
 
-    def see_upstream_bytes(self, chunk: bytes) -> None:
+    def on_upstream_bytes(self, chunk: bytes) -> None:
         self.answer.add(chunk)
 
-    def see_client_bytes(self, data: bytes) -> None:
+    def on_client_bytes(self, data: bytes) -> None:
         self.client_answer.add(data)
 
     def note_blocked(self, tool: str, arguments: JsonObject | None) -> None:
@@ -194,13 +194,13 @@ class SessionTranscript(CallObserver):
     def wants_answer(self) -> bool:
         return True
 
-    def see_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
+    def on_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         contents = read_list(request, "contents")
         written, self._turns_written = self._turns_written, len(contents)
         new = contents[written:] if written < len(contents) else contents  # a new conversation
         self._lines.append({"type": "request", "model": model, "contents": new})
 
-    def see_answer(self, answer: JsonObject) -> None:
+    def on_answer(self, answer: JsonObject) -> None:
         self._lines.append({"type": "answer", "answer": answer})
 
     async def save(self) -> None:

@@ -158,9 +158,9 @@ class Trace(CallObserver):
     keeps_content: bool = False
     api: str = ""
     verb: str = ""
-    asked: dict[str, int | float] = field(default_factory=dict)
+    request_attributes: dict[str, int | float] = field(default_factory=dict)
     """The numbers in the request's generationConfig, by attribute."""
-    said: dict[str, str] = field(default_factory=dict)
+    content_attributes: dict[str, str] = field(default_factory=dict)
     """The content by attribute, if it is kept. Bodies are not kept: they could be of any size."""
     tail: bytes = b""
 
@@ -176,20 +176,20 @@ class Trace(CallObserver):
     def wants_answer(self) -> bool:
         return self.keeps_content
 
-    def see_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
+    def on_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         if self.sampled:
-            self.asked = dict(_numbers(read_object(request, "generationConfig")))
+            self.request_attributes = dict(_numbers(read_object(request, "generationConfig")))
         if self.keeps_content:
-            self.said[INPUT_MESSAGES] = input_messages(request)
-            self.said[SYSTEM_INSTRUCTIONS] = system_instructions(request)
+            self.content_attributes[INPUT_MESSAGES] = input_messages(request)
+            self.content_attributes[SYSTEM_INSTRUCTIONS] = system_instructions(request)
 
-    def see_upstream_bytes(self, chunk: bytes) -> None:
+    def on_upstream_bytes(self, chunk: bytes) -> None:
         if self.sampled:
             self.tail = (self.tail + chunk)[-_TAIL:] if len(chunk) < _TAIL else chunk[-_TAIL:]
 
-    def see_answer(self, answer: JsonObject) -> None:
+    def on_answer(self, answer: JsonObject) -> None:
         if self.keeps_content:
-            self.said[OUTPUT_MESSAGES] = output_messages(answer)
+            self.content_attributes[OUTPUT_MESSAGES] = output_messages(answer)
 
 
 def trace_of(headers: Mapping[str, str], sample: float, *, content: bool) -> Trace:

@@ -73,11 +73,11 @@ class Batches:
     async def _answer(self, answer: UpstreamAnswer, call: JudgedCall) -> web.Response:
         body = await read_whole(answer.chunks())
         for observer in self._context.observers:
-            observer.see_upstream_bytes(body)
+            observer.on_upstream_bytes(body)
         if 200 <= answer.status < 300 and body and self._engine.listens_to(AfterModel.name):
             body = await self._after(body, call)
         for observer in self._context.observers:
-            observer.see_client_bytes(body)
+            observer.on_client_bytes(body)
         return web.Response(status=answer.status, headers=to_client(answer.headers), body=body)
 
     # ---- the requests
@@ -86,7 +86,7 @@ class Batches:
         """Return the route and the body of the batch after its hooks. Raises ApiError if it is refused."""
         body = await read_request(self._context.request)
         for observer in self._context.observers:
-            observer.see_request(body)
+            observer.on_request(body)
         run_step = self._context.run_step
         batch = await run_step(_read, body)
         check_model(route, route.model, batch.batch, "batch")
@@ -100,7 +100,7 @@ class Batches:
             raise policy_denied(f"A hook's edit cannot be sent in a batch: {error}", _EVENT) from None
         body = write(body, "batch", with_model(route, model, read_object(body, "batch")))
         for observer in self._context.observers:
-            observer.see_upstream_request(model, body, body)
+            observer.on_upstream_request(model, body, body)
         return route.for_model(model), await run_step(dumps, body)
 
     async def _one(self, item: JsonObject) -> tuple[str, JsonObject]:

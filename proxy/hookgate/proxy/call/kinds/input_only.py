@@ -44,12 +44,12 @@ class InputOnlyCalls:
         context, route = self._context, self._context.route
         body = await read_request(context.request)
         for observer in context.observers:
-            observer.see_request(body)
+            observer.on_request(body)
         inputs = await context.run_step(_read, route, body)
         model, edited = await self._judge(route, inputs)
         self._record.model = model
         for observer in context.observers:
-            observer.see_upstream_request(model, edited, edited)
+            observer.on_upstream_request(model, edited, edited)
         payload = await context.run_step(dumps, edited)
         headers = to_upstream(context.request.headers, "identity") | {hdrs.CONTENT_TYPE: "application/json"}
         try:

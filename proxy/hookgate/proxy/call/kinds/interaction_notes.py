@@ -75,7 +75,7 @@ class InteractionNotes(CallObserver):
         self._answer: list[JsonObject] = []
         self._answer_size = 0
 
-    def see_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
+    def on_upstream_request(self, model: str, body: JsonObject, request: JsonObject) -> None:
         self._previous = read(body, "previousInteractionId")
         self._request = self._stored(read_list(request, "contents"))
 
@@ -84,7 +84,7 @@ class InteractionNotes(CallObserver):
         if self._read is None:
             self._name = None
 
-    async def see_response(self, response: JsonObject) -> None:
+    async def on_response(self, response: JsonObject) -> None:
         """Note what a whole answer, or an event, shows. It has passed all hooks and is sent next."""
         interactions, key = self._context.services.interactions, self._context.caller.key
         if interactions.keeps_content and self._answer_size <= _MAX_EVENTS_BYTES:

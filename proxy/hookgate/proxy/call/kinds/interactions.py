@@ -67,7 +67,7 @@ async def _create(context: CallContext, engine: RecordingEngine) -> web.StreamRe
     if context.services.interactions.are_kept and body.get("store") is not False:
         notes = InteractionNotes(context, continued=earlier)
         context.observers.append(notes)
-        listener = notes.see_response
+        listener = notes.on_response
     if body.get("stream") is True:  # any other value than true and false is refused later
         context.begin_streaming()
     ends_turn = body.get("background") is not True or context.route.streamed
@@ -185,7 +185,7 @@ class InteractionReading:
             of_tools = engine_for_derived(self._engine, "tools", outgoing.reported)
             gate = ToolGate([ToolCallEvents(of_tools, call, {})], retries=False)
         if earlier is not None:
-            listener = InteractionNotes(self._context, read_=earlier).see_response
+            listener = InteractionNotes(self._context, read_=earlier).on_response
         worker = self._context.request.body_worker
         return AnswerPipeline(
             self._engine, outgoing, worker, gate, None, keep_answer=False, listener=listener
