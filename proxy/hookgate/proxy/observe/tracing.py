@@ -42,7 +42,7 @@ async def open_tracing(
     if settings.endpoint is None:
         yield None
         return
-    from hookgate.proxy.observe.traces import Sender  # noqa: PLC0415  # the import takes a third of a second
+    from hookgate.proxy.observe.span_exporter import Sender  # noqa: PLC0415  # the import takes a third of a second
 
     sender = Sender(settings.endpoint, settings.service_name, servers or {})
     metrics.watch_spans(sender)
