@@ -162,7 +162,7 @@ async def test_a_policy_of_hookgate_that_fails_denies_exactly_where_the_table_sa
 ) -> None:
     fails = Failure(failing.BUILTIN, lambda _: {"type": "builtin", "builtin": "broken"})
     configuration = configured(tmp_path, fails, "BeforeModel", layer, on_error, (0, 0))
-    builtins = {"broken": lambda options, surroundings: lambda value, session: 1 / 0}
+    builtins = {"broken": lambda options, environment: lambda value, session: 1 / 0}
     assert await judged(configuration, builtins=builtins) == is_denied(failing.BUILTIN, layer, on_error)
 
 

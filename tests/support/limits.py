@@ -51,8 +51,8 @@ class Limited:
 
     def another(self, *rules: dict[str, Any]) -> Policy:
         """A further policy with the same counters."""
-        surroundings = PolicyEnvironment(Path("/"), counters=self.counters, prices=Prices())
-        return limits_policy({"rules": list(rules)}, surroundings, self.clock)
+        environment = PolicyEnvironment(Path("/"), counters=self.counters, prices=Prices())
+        return limits_policy({"rules": list(rules)}, environment, self.clock)
 
     async def begin(self, session: SessionContext | None = None, model: str = FLASH) -> str | None:
         """Why a call is denied, or None when it may go on."""

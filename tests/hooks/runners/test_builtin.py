@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def limit(
-    options: Mapping[str, Any], surroundings: PolicyEnvironment
+    options: Mapping[str, Any], environment: PolicyEnvironment
 ) -> Callable[[Json, SessionContext], Json | None]:
     """Denies what exceeds `most`."""
     most = options.get("most")
@@ -27,7 +27,7 @@ def limit(
 
 
 def acting(action: Callable[[Json], Any]) -> Builtins:
-    return {"act": lambda options, surroundings: lambda call, session: action(call)}
+    return {"act": lambda options, environment: lambda call, session: action(call)}
 
 
 def builtin(name: str = "act", **more: Any) -> Hook:

@@ -243,10 +243,10 @@ class CassetteOptions(Options):
     """Whether to mask secrets and personal data in recordings, and ignore them in requests."""
 
 
-def cassette_policy(options: Mapping[str, Any], surroundings: PolicyEnvironment) -> Policy:
+def cassette_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     settings = read_options(CassetteOptions, options)
-    return _Cassette(settings, surroundings.root, masking() if settings.redact else str).judge
+    return _Cassette(settings, environment.root, masking() if settings.redact else str).judge
 
 
 class _Cassette:

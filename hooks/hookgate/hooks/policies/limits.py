@@ -140,15 +140,15 @@ _PER = {"key": "per key", "session": "per session", "team": "per team", "everyon
 
 
 def limits_policy(
-    options: Mapping[str, Any], surroundings: PolicyEnvironment, clock: Clock = lambda: datetime.now(UTC)
+    options: Mapping[str, Any], environment: PolicyEnvironment, clock: Clock = lambda: datetime.now(UTC)
 ) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     rules = read_options(LimitsOptions, options).rules
-    if surroundings.prices is None:
+    if environment.prices is None:
         for at, rule in enumerate(rules):
             if rule.cost is not None:
                 raise ValueError(f"rules.{at}.cost: {_NO_TABLE}")
-    return _Limits(rules, surroundings.counters or MemoryCounters(clock), surroundings.prices, clock)
+    return _Limits(rules, environment.counters or MemoryCounters(clock), environment.prices, clock)
 
 
 class _Limits:

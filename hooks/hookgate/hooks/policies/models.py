@@ -136,7 +136,7 @@ class ModelsOptions(Options):
     """Text that is added to the system instruction of every call."""
 
 
-def models_policy(options: Mapping[str, Any], surroundings: PolicyEnvironment) -> Policy:
+def models_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     settings = read_options(ModelsOptions, options)
 

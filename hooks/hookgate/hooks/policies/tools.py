@@ -67,7 +67,7 @@ class ToolsOptions(Options):
     """Whether to flag or refuse tools whose declaration differs from the accepted one."""
 
 
-def tools_policy(options: Mapping[str, Any], surroundings: PolicyEnvironment) -> Policy:
+def tools_policy(options: Mapping[str, Any], environment: PolicyEnvironment) -> Policy:
     """Create the policy from its options. Raises ValueError if they are invalid."""
     settings = read_options(ToolsOptions, options)
 
@@ -79,7 +79,7 @@ def tools_policy(options: Mapping[str, Any], surroundings: PolicyEnvironment) ->
             return {"decision": "deny", "reason": reason} if reason else None
         return None
 
-    return judge if settings.pin is None else check_pins(judge, settings.pin, surroundings.pins)
+    return judge if settings.pin is None else check_pins(judge, settings.pin, environment.pins)
 
 
 def refusal(options: ToolsOptions, name: str, arguments: Any) -> str | None:

@@ -332,11 +332,11 @@ class BuiltinRunner:
     """Runs a built-in policy in the event loop. Policies use threads for slow work, such as long texts."""
 
     def __init__(
-        self, hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: PolicyEnvironment
+        self, hook: Hook, config: BuiltinConfig, builtins: Builtins, environment: PolicyEnvironment
     ) -> None:
         """Create the policy. Raises SettingsError if its name is unknown or its options are bad."""
         self._hook, self._clock = hook, StallClock()
-        self._policy: Any = _create_policy(hook, config, builtins, surroundings)
+        self._policy: Any = _create_policy(hook, config, builtins, environment)
         screens = isinstance(self._policy, Screening)
         if screens is not (config.stream == "held"):
             supports = "supports only" if screens else "does not support"
@@ -364,7 +364,7 @@ class BuiltinRunner:
 
 
 def _create_policy(
-    hook: Hook, config: BuiltinConfig, builtins: Builtins, surroundings: PolicyEnvironment
+    hook: Hook, config: BuiltinConfig, builtins: Builtins, environment: PolicyEnvironment
 ) -> Policy:
     factory = builtins.get(config.builtin)
     if factory is None:
@@ -373,7 +373,7 @@ def _create_policy(
         remedy = f"{known}; did you mean {near[0]}?" if near else known
         raise _settings_error(hook, f"there is no policy {config.builtin!r}; {remedy}")
     try:
-        return factory(config.options, surroundings)
+        return factory(config.options, environment)
     except ValueError as error:
         raise _settings_error(hook, f"options: {error}") from None
 
